@@ -50,11 +50,14 @@ class CriticalPath:
         Time in which the IPU waits in the step for a later IPU.
     caused : ndarray of int64, shape (n_ipus, n_steps), cycles
         Time that the other IPUs together wait in the step for this IPU.
+    own : ndarray of int64, shape (n_ipus, n_steps), cycles
+        Time of the IPU in the step, its waits for later IPUs excluded.
     """
 
     cycles: NDArray[np.int64]
     waiting: NDArray[np.int64]
     caused: NDArray[np.int64]
+    own: NDArray[np.int64]
 
 
 def critical_path(tracks: Sequence[Track], is_meeting: NDArray[np.bool_]) -> CriticalPath:
@@ -68,7 +71,7 @@ def critical_path(tracks: Sequence[Track], is_meeting: NDArray[np.bool_]) -> Cri
         Which steps sync externally.
     """
     shape = (len(tracks), len(is_meeting))
-    answer = CriticalPath(*(np.zeros(shape, dtype=np.int64) for _ in range(3)))
+    answer = CriticalPath(*(np.zeros(shape, dtype=np.int64) for _ in range(4)))
     last = int(np.argmax([track.n_cycles for track in tracks]))
     meetings = _Meetings(tracks, is_meeting)
     for ipu, track in enumerate(tracks):
@@ -77,6 +80,7 @@ def critical_path(tracks: Sequence[Track], is_meeting: NDArray[np.bool_]) -> Cri
         took = track.end - track.start
         released = meetings.release[meetings.number[ipu]]
         took[own] = track.end[own] - released  # the wait is not what the step itself takes
+        np.add.at(answer.own[ipu], track.step_id, took * track.count)
         waited = released - meetings.arrival[ipu, meetings.number[ipu]]
         rounds = _rounds_before(track, own, np.append(meetings.number[ipu], len(meetings.late)))
         for meeting, count in rounds:

@@ -31,6 +31,7 @@ __all__ = [
     "external_syncs",
     "ipu_cycles",
     "ipu_phase_cycles",
+    "joins",
     "steps",
     "taken_cycles",
 ]
@@ -135,6 +136,8 @@ class Execution:
         Time in which the IPU waits in an external sync for a later IPU, summed over runs.
     caused_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
         Time that the other IPUs together wait in an external sync for this IPU, summed over runs.
+    own_cycles : ndarray of int64, shape (n_ipus, n_steps), cycles
+        Time of each IPU in each step, waits for later IPUs excluded, summed over runs.
     phase_cycles
         Critical cycles by phase; ``other`` includes time in no step, so they add up to the total.
     is_data_dependent
@@ -146,6 +149,7 @@ class Execution:
     critical_cycles: NDArray[np.int64]
     waiting_cycles: NDArray[np.int64]
     caused_cycles: NDArray[np.int64]
+    own_cycles: NDArray[np.int64]
     phase_cycles: dict[str, int]
     is_data_dependent: bool
 
@@ -196,8 +200,8 @@ def _execution(report: Report, run_id: int | None) -> Execution:
         at = index_of_run[row.run_id], row.ipu_id
         time[at] = max(time[at], row.n_cycles)
 
-    executions, critical, waiting, caused = (
-        np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
+    executions, critical, waiting, caused, own = (
+        np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(5)
     )
     computing: dict[int, list[TrackRow]] = {}
     for row in rows:
@@ -207,13 +211,15 @@ def _execution(report: Report, run_id: int | None) -> Execution:
         counted, cycles = _read_trace(report, row, len(all_steps), with_cycles)
         executions[row.ipu_id] += counted
         critical[row.ipu_id] += cycles
+        own[row.ipu_id] += cycles
     for tracks in computing.values():
         path = _critical_path(report, tracks)
         critical += path.cycles
         waiting += path.waiting
         caused += path.caused
+        own += path.own
     run_cycles = time.max(axis=1) if runs else np.zeros(0, dtype=np.int64)
-    for array in (run_cycles, executions, critical, waiting, caused):
+    for array in (run_cycles, executions, critical, waiting, caused, own):
         array.flags.writeable = False
     return Execution(
         run_cycles,
@@ -221,6 +227,7 @@ def _execution(report: Report, run_id: int | None) -> Execution:
         critical,
         waiting,
         caused,
+        own,
         _by_phase(all_steps, critical.sum(axis=0), int(run_cycles.sum())),
         any(bool(flag) for _, flag in runs),
     )
@@ -233,6 +240,19 @@ def external_syncs(report: Report) -> NDArray[np.bool_]:
     is_external = np.zeros(len(steps(report)), dtype=np.bool_)
     is_external[column["step_id"][column["sync_zone"] == SYNC_ZONES["external"]]] = True
     return is_external
+
+
+@cached
+def joins(report: Report) -> NDArray[np.bool_]:
+    """Return which steps only wait for the other side of an overlap: bool, shape (n_steps,).
+
+    They are the syncs that cost no cycles themselves.
+    """
+    every = steps(report)
+    cycles = costs(report).per_step("cycles", len(every), largest=True)
+    answer = np.asarray((every.phase == PHASES.index("sync")) & (cycles == 0))
+    answer.flags.writeable = False
+    return answer
 
 
 def _critical_path(report: Report, rows: list[TrackRow]) -> CriticalPath:

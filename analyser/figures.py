@@ -14,6 +14,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.data_dependent import is_measured, measured
 from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps
 from tilescope.analyser.machine import target
+from tilescope.analyser.selection import Selection, selected_costs
 from tilescope.analyser.validation import require
 from tilescope.reports import figures
 from tilescope.reports.schema.vocabulary import MEMORY_ROWS
@@ -29,6 +30,7 @@ __all__ = [
     "memory_missing_bytes",
     "missing_bytes",
     "parallel_efficiency",
+    "step_busy_cycles",
     "tile_balance",
     "tile_cycles",
     "tile_rows",
@@ -85,24 +87,37 @@ def executed_weights(report: Report) -> NDArray[np.int64]:
 
 
 @cached
-def _busy_cycles(report: Report) -> NDArray[np.int64]:
-    """Return cycles of compute by IPU: of all its tiles, and of the busiest in each step.
+def step_busy_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
+    """Return cycles of compute by IPU and step: of all tiles together, and of the busiest.
+
+    Of all recorded runs or one; of one execution of each step when no run was recorded.
 
     Returns
     -------
-    ndarray of int64, shape (2, n_ipus), cycles
+    ndarray of int64, shape (2, n_ipus, n_steps), cycles
     """
     cost, all_steps = costs(report).column, steps(report)
-    is_compute = all_steps.phase[cost["step_id"]] == PHASES.index("compute")
-    is_compute &= ~is_measured(report)[cost["step_id"]]
-    busy = np.zeros((2, target(report).n_ipus), dtype=np.int64)
+    rows, times = selected_costs(report, Selection(run_id=run_id))
+    is_counted = all_steps.phase[cost["step_id"][rows]] == PHASES.index("compute")
+    by_data = measured(report, run_id)
+    if by_data:
+        is_counted &= ~is_measured(report)[cost["step_id"][rows]]
+    rows, times = rows[is_counted], times[is_counted]
+    busy = np.zeros((2, target(report).n_ipus, len(all_steps)), dtype=np.int64)
     for row, name in enumerate(("total_tile_cycles", "max_tile_cycles")):
-        taken = executed_weights(report)[is_compute] * cost[name][is_compute]
-        np.add.at(busy[row], cost["ipu_id"][is_compute], taken)
-    for ipu_id, counted in measured(report).items():
-        busy[0, ipu_id] += (counted.count * counted.total_tile_cycles).sum()
-        busy[1, ipu_id] += (counted.count * counted.max_tile_cycles).sum()
+        np.add.at(
+            busy[row], (cost["ipu_id"][rows], cost["step_id"][rows]), times * cost[name][rows]
+        )
+    for ipu_id, counted in by_data.items():
+        np.add.at(busy[0, ipu_id], counted.step_id, counted.count * counted.total_tile_cycles)
+        np.add.at(busy[1, ipu_id], counted.step_id, counted.count * counted.max_tile_cycles)
+    busy.flags.writeable = False
     return busy
+
+
+def _busy_cycles(report: Report) -> NDArray[np.int64]:
+    """Return `step_busy_cycles` summed over steps; int64, shape (2, n_ipus), cycles."""
+    return np.asarray(step_busy_cycles(report).sum(axis=2))
 
 
 @cached

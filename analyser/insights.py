@@ -168,11 +168,17 @@ class Insights:
 
 @dataclass(frozen=True)
 class Tip:
-    """A suggestion; ``saving_bytes`` on the fullest tile, None if unknown."""
+    """A suggestion; ``saving_bytes`` on the fullest tile, None if unknown.
+
+    ``tile_id``, ``operation`` and ``program`` say where to look, by number and names.
+    """
 
     title: str
     text: str
     saving_bytes: int | None
+    tile_id: int | None = None
+    operation: str = ""
+    program: str = ""
 
 
 @cached
@@ -396,6 +402,7 @@ def _float_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
         f"Variables of type float32 take {format_bytes(size, style)} of the fullest tile when it"
         f" holds most; as float16 they would take {format_bytes(size // 2, style)}.",
         size - size // 2,
+        tile_id=found.fullest.tile_id,
     )
 
 
@@ -416,6 +423,7 @@ def _plan_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
         f" to {plan.available_memory_proportion:g} of a tile: a smaller"
         " availableMemoryProportion may make it take less, for more cycles.",
         None,
+        operation=plan.name,
     )
 
 
@@ -434,6 +442,7 @@ def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
         " interleaved begin in another region of the memory, others are kept apart or aligned."
         f"{harm}",
         None,
+        tile_id=tile.tile_id,
     )
 
 
@@ -454,4 +463,5 @@ def _exchange_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
         f" what it holds. The largest over all tiles is that of {largest.name or 'an exchange'},"
         f" {format_bytes(largest.bytes, style)}.",
         None,
+        program=largest.name,
     )

@@ -125,6 +125,16 @@ class Operations:
         return sum(operation.cycles for operation in self.operations)
 
     @property
+    def code_bytes(self) -> int:
+        """Control and exchange code of operations over all tiles."""
+        return sum(operation.code_bytes for operation in self.operations)
+
+    @property
+    def flops(self) -> int:
+        """Useful floating-point operations."""
+        return sum(operation.flops for operation in self.operations)
+
+    @property
     def by_key(self) -> dict[str, Operation]:
         """Operations by what identifies them in this report, the longest first.
 
@@ -159,7 +169,9 @@ class OperationStep:
     """A step of an operation.
 
     ``cycles`` are on the critical path over all recorded runs, of one execution when none was
-    recorded; ``n_executions`` are on the IPU where it ran most often, 0 without a run.
+    recorded; ``n_executions`` are on the IPU where it ran most often, 0 without a run. ``flops``
+    are those of the same executions on all IPUs, ``code_bytes`` its control and exchange code over
+    all tiles.
     """
 
     step_id: int
@@ -169,6 +181,8 @@ class OperationStep:
     phase: str
     cycles: int
     n_executions: int
+    flops: int = 0
+    code_bytes: int = 0
 
 
 @cached
@@ -336,6 +350,13 @@ def _step_of_program(report: Report) -> dict[int, int]:
     return {program_id: step_id for program_id, step_id in rows if step_id is not None}
 
 
+@cached
+def _step_code(report: Report) -> dict[int, int]:
+    """Return the code of every step's program, bytes over all tiles."""
+    rows = report.rows(schema.program, "step_id", "code_bytes")
+    return {step_id: size for step_id, size in rows if step_id is not None}
+
+
 def programs_of(report: Report, context_id: int) -> tuple[int, ...]:
     """Return the programs of a debug context and those in it, in order of their ids."""
     own = _programs_by_context(report)
@@ -357,7 +378,7 @@ def operation_steps(report: Report, operation: Operation) -> tuple[OperationStep
     """Return the steps that an operation became, in program order, with what they cost."""
     every, ran = steps(report), execution(report)
     own = () if operation.step_id is None else (operation.step_id,)
-    cycles = _step_time(report, ALL).cycles
+    time, code = _step_time(report, ALL), _step_code(report)
     return tuple(
         OperationStep(
             step_id,
@@ -365,8 +386,10 @@ def operation_steps(report: Report, operation: Operation) -> tuple[OperationStep
             every.kind[step_id],
             every.name[step_id],
             PHASES[every.phase[step_id]],
-            int(cycles[step_id]),
+            int(time.cycles[step_id]),
             int(ran.executions[:, step_id].max(initial=0)),
+            int(time.flops[step_id]),
+            code.get(step_id, 0),
         )
         for step_id in own or steps_of(report, operation.debug_context_id)
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.plan_explanation import PlanExplanation
     from tilescope.analyser.plans import Plan
 
-__all__ = ["PartRow", "part_rows", "plan_facts", "split_words"]
+__all__ = ["PartRow", "part_rows", "plan_facts", "runner_up_words", "split_words"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def plan_facts(
         )
     facts += [
         ("Bound by", (BOUNDS[plan.bound],)),
-        ("Runner-up", (_runner_up(plan),)),
+        ("Runner-up", (runner_up_words(plan),)),
     ]
     return tuple(fact for fact in facts if fact[1])
 
@@ -112,7 +112,7 @@ def _vertices(found: PlanExplanation) -> tuple[str, ...]:
     return tuple(said if n == 1 else f"{said}, {n} times" for said, n in times.items())
 
 
-def _runner_up(plan: Plan) -> str:
+def runner_up_words(plan: Plan) -> str:
     """Return what the runner-up does otherwise, and what it would have cost."""
     if plan.runner_up is None:
         return "none was left"

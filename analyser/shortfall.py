@@ -22,7 +22,14 @@ from tilescope.reports import figures
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["Item", "Shortfall", "TileShortfall", "shortfall", "shortfall_sentences"]
+__all__ = [
+    "Item",
+    "Shortfall",
+    "TileShortfall",
+    "shortfall",
+    "shortfall_sentences",
+    "simultaneous_bytes",
+]
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ def shortfall(report: Report, ipu_id: int | None = None, n_tiles: int = 3) -> Sh
     if not lacks.any():
         return None
     always = rows["always_live"][own]
-    size = _simultaneous_bytes(report, ipu_id)
+    size = simultaneous_bytes(report, ipu_id)
     worst = np.lexsort((-rows["excluding_gaps"][own], -lacks))[:n_tiles]
     return Shortfall(
         machine.capacity_bytes,
@@ -138,7 +145,7 @@ def shortfall_sentences(found: Shortfall, style: BytesStyle | None = None) -> tu
     return tuple(answer)
 
 
-def _simultaneous_bytes(report: Report, ipu_id: int | None) -> int:
+def simultaneous_bytes(report: Report, ipu_id: int | None = None) -> int:
     """Return the variables and constants that live at the step with most live memory, bytes."""
     source: Source = "all" if ipu_id is None else ("ipu", ipu_id)
     always = _always_live(report, ipu_id)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.compute_sets import codelets
+from tilescope.analyser.data_dependent import is_measured
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import PHASES, costs, execution, ipu_cycles, steps, track_rows
 from tilescope.analyser.figures import has_memory, missing_bytes
@@ -16,14 +17,18 @@ from tilescope.analyser.floor_plan import floor_plan
 from tilescope.analyser.liveness import curve, peak_step
 from tilescope.analyser.lowered_variables import TileVariables, tile_variables
 from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.patterns import pattern
+from tilescope.analyser.selection import selected_costs
 from tilescope.analyser.tile_memory import MemoryRow, memory_table
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilescope.reports import Report
 
-__all__ = ["TileFacts", "TilePeak", "TileStep", "TileVertices", "tile_facts"]
+__all__ = ["TileFacts", "TilePeak", "TileStep", "TileVertices", "busy_cycles", "tile_facts"]
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,43 @@ def _place(report: Report, tile: int) -> tuple[int | None, int | None, int | Non
     except BadQuestion:
         return None, None, None
     return int(plan.physical_id[tile]), int(plan.row[tile]), int(plan.column[tile])
+
+
+def busy_cycles(report: Report, step_ids: Iterable[int]) -> NDArray[np.int64]:
+    """Return for how long some steps keep every tile busy, over all recorded runs.
+
+    Of one execution of each step when no run was recorded.
+
+    Parameters
+    ----------
+    report
+        The report.
+    step_ids
+        Different steps.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,), cycles
+    """
+    machine, column = target(report), costs(report).column
+    answer = np.zeros((machine.n_ipus, machine.tiles_per_ipu), dtype=np.int64)
+    is_chosen = np.zeros(len(steps(report)), dtype=np.bool_)
+    is_chosen[list(step_ids)] = True
+    by_data = is_measured(report) & bool(execution(report).n_runs)
+    rows, times = selected_costs(report)
+    is_own = (is_chosen & ~by_data)[column["step_id"][rows]] & (times > 0)
+    for row, count in zip(rows[is_own].tolist(), times[is_own].tolist(), strict=True):
+        busy = pattern(report, "cycles.pattern", int(column["pattern_id"][row]))
+        answer[column["ipu_id"][row]] += count * busy
+    if (is_chosen & by_data).any():
+        for ipu_id in range(machine.n_ipus):
+            step_id, count, pattern_id = _executed(report, ipu_id, None)
+            is_own = (is_chosen & by_data)[step_id]
+            ids, which = np.unique(pattern_id[is_own], return_inverse=True)
+            sums = np.bincount(which, weights=count[is_own], minlength=len(ids))
+            for one, times_run in zip(ids.tolist(), sums.astype(np.int64).tolist(), strict=True):
+                answer[ipu_id] += times_run * pattern(report, "cycles.pattern", one)
+    return answer.reshape(-1)
 
 
 def _peak(report: Report, tile: int) -> TilePeak | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import codelets
 from tilescope.analyser.data_dependent import is_measured, measured
-from tilescope.analyser.execution import PHASES, costs, execution, steps
+from tilescope.analyser.execution import PHASES, costs, execution, joins, steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operation_names
 from tilescope.analyser.plans import plans, product_steps
@@ -21,9 +21,21 @@ from tilescope.analyser.selection import Selection, selected_cycles, selected_st
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tilescope.reports import Report
 
-__all__ = ["BOUNDS_OF_GAINS", "InsightKind", "TimeInsight", "TimeInsights", "time_insights"]
+__all__ = [
+    "BOUNDS_OF_GAINS",
+    "InsightKind",
+    "TimeInsight",
+    "TimeInsights",
+    "advice_on",
+    "compute_cycles",
+    "gains",
+    "least_exchange_cycles",
+    "time_insights",
+]
 
 InsightKind: TypeAlias = Literal[
     "imbalance", "exchange_bound", "sync_bound", "copies", "waiting", "overlap"
@@ -156,6 +168,91 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
     return TimeInsights(time.total, execution(report, run_id).n_runs, tuple(worth))
 
 
+@cached
+def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
+    """Return the most that the critical path can become shorter by each kind, over all steps.
+
+    `BOUNDS_OF_GAINS` says how; a stretch is the whole program. Gains overlap and do not add up.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    time = _time(report, run_id)
+    every = np.arange(len(time.phase))
+    exchange = time.of("exchange", "global_exchange")
+    sync = np.where(joins(report), 0, time.of("sync"))
+    mean, busiest = compute_cycles(report, run_id)
+    return {
+        "imbalance": int((busiest - mean).sum()),
+        "exchange_bound": int(exchange.sum()) - _least_exchange_cycles(report, time, every),
+        "sync_bound": _sync_gain(sync),
+        "waiting": sum(insight.gain_cycles for insight in _waits(report, time, run_id)),
+        "overlap": sum(insight.gain_cycles for insight in _overlap(time)),
+    }
+
+
+@cached
+def compute_cycles(report: Report, run_id: int | None = None) -> NDArray[np.float64]:
+    """Return what the mean tile and the busiest take of every step on the critical path.
+
+    Returns
+    -------
+    ndarray of float64, shape (2, n_steps), cycles
+        The mean is over all tiles of the IPU: the time of the step if its work was spread evenly.
+        Busiest less mean is imbalance. 0 for steps that do not compute.
+    """
+    answer = np.zeros((2, len(steps(report))))
+    for row, shares in enumerate(_compute_shares(report, _time(report, run_id), run_id)):
+        np.add.at(answer[row], costs(report).column["step_id"], shares)
+    answer.flags.writeable = False
+    return answer
+
+
+def least_exchange_cycles(report: Report, step_ids: Iterable[int]) -> int:
+    """Return what exchanges take at full bandwidth, received by all tiles evenly, over all runs.
+
+    Exchanges between IPUs count with what they take.
+    """
+    inside = np.array(list(step_ids), dtype=np.intp)
+    return _least_exchange_cycles(report, _time(report, None), inside)
+
+
+def advice_on(kind: InsightKind, has_idle_tiles: bool = False) -> str:
+    """Return what to try against imbalance, exchanges or syncs.
+
+    Parameters
+    ----------
+    kind
+        ``imbalance``, ``exchange_bound`` or ``sync_bound``.
+    has_idle_tiles
+        Whether more than half of the tiles have no work.
+    """
+    if kind == "exchange_bound":
+        return (
+            "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
+            " spread the data that the busiest tile receives; 'tilescope exchange' names it."
+        )
+    if kind == "sync_bound":
+        return (
+            "Do more between syncs: merge small operations into one, or independent ones into"
+            " one compute set, so that they share an exchange."
+        )
+    if has_idle_tiles:
+        return (
+            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
+            " operands to more tiles, or run it beside another operation in one compute set."
+        )
+    return "Even out the work: map operands so that tiles get equal parts."
+
+
+def _sync_gain(sync: NDArray[np.int64]) -> int:
+    """Return the cycles of all syncs of a stretch but one, shape (n_steps,) with 0 for others."""
+    cost, n_syncs = int(sync.sum()), int(np.count_nonzero(sync))
+    return cost - cost // max(n_syncs, 1)
+
+
 def _time(report: Report, run_id: int | None) -> _Time:
     """Return the time on the critical path; without a run, of the IPU that takes longest."""
     selection = Selection(run_id=run_id)
@@ -175,8 +272,13 @@ def _time(report: Report, run_id: int | None) -> _Time:
     )
 
 
-def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
-    """Return operations whose busiest tile computes for longer than the mean tile."""
+def _compute_shares(
+    report: Report, time: _Time, run_id: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the cycles on the critical path of the mean tile and of the busiest.
+
+    Both for every row of the costs; 0 for steps that do not compute.
+    """
     column, n_tiles = costs(report).column, target(report).tiles_per_ipu
     step_id, ipu_id = column["step_id"], column["ipu_id"]
     busiest, total = (
@@ -190,11 +292,18 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
             is_own = counted.step_id == step_id[row]
             busiest[row] = cycles[row] = counted.count[is_own] @ counted.max_tile_cycles[is_own]
             total[row] = counted.count[is_own] @ counted.total_tile_cycles[is_own]
-    share = np.divide(
-        busiest - total / n_tiles, cycles, out=np.zeros(len(cycles)), where=cycles > 0
-    )
-    lost = time.cycles[ipu_id, step_id] * share
-    lost[time.phase[step_id] != PHASES.index("compute")] = 0
+    taken = time.cycles[ipu_id, step_id]
+    taken = np.where(time.phase[step_id] == PHASES.index("compute"), taken, 0)
+    rate = np.divide(taken, cycles, out=np.zeros(len(cycles)), where=cycles > 0)
+    return total / n_tiles * rate, busiest * rate
+
+
+def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
+    """Return operations whose busiest tile computes for longer than the mean tile."""
+    column, n_tiles = costs(report).column, target(report).tiles_per_ipu
+    step_id, ipu_id = column["step_id"], column["ipu_id"]
+    mean, busiest = _compute_shares(report, time, run_id)
+    lost = busiest - mean
     by_step = np.zeros(len(time.phase))
     np.add.at(by_step, step_id, lost)
     answer = []
@@ -206,13 +315,7 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
         worst = int(of_subject[by_step[of_subject].argmax()])
         row = int(np.flatnonzero(step_id == worst)[lost[step_id == worst].argmax()])
         n_busy = int(column["n_active_tiles"][row])
-        mean = int(column["total_tile_cycles"][row]) / n_tiles
-        advice = (
-            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
-            " operands to more tiles, or run it beside another operation in one compute set."
-            if n_busy < n_tiles // 2
-            else "Even out the work: map operands so that tiles get equal parts."
-        )
+        of_mean_tile = int(column["total_tile_cycles"][row]) / n_tiles
         answer.append(
             TimeInsight(
                 "imbalance",
@@ -221,8 +324,8 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
                 gain,
                 f"{n_busy:,} of {n_tiles:,} tiles compute in {_name(report, worst)}; the busiest"
                 f" takes {int(column['max_tile_cycles'][row]):,} cycles, the mean over all tiles"
-                f" is {mean:,.0f}.",
-                advice,
+                f" is {of_mean_tile:,.0f}.",
+                advice_on("imbalance", n_busy < n_tiles // 2),
                 tuple(of_subject.tolist()),
                 (int(ipu_id[row]),) if target(report).n_ipus > 1 else (),
             )
@@ -240,7 +343,7 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
     """Return stretches of operations in which exchanges, or syncs, take longer than compute."""
     compute = time.of("compute")
     exchange = time.of("exchange", "global_exchange")
-    sync = time.of("sync")
+    sync = np.where(joins(report), 0, time.of("sync"))
     answer = []
     until = {
         "exchange_bound": np.append(0, np.cumsum(exchange)),
@@ -259,21 +362,15 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
         if kind == "exchange_bound":
             gain = cost - _least_exchange_cycles(report, time, inside)
             text = f"In {what}, exchanges take {share}."
-            advice = (
-                "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
-                " spread the data that the busiest tile receives; 'tilescope exchange' names it."
-            )
         else:
             n_syncs = int(np.count_nonzero(sync[inside]))
-            gain = cost - cost // max(n_syncs, 1)
+            gain = _sync_gain(sync[inside])
             text = f"In {what}, {n_syncs:,} syncs take {share}."
-            advice = (
-                "Do more between syncs: merge small operations into one, or independent ones into"
-                " one compute set, so that they share an exchange."
-            )
         steps_of_kind = inside[spent[inside] > 0]
         answer.append(
-            TimeInsight(kind, subject, cost, gain, text, advice, tuple(steps_of_kind.tolist()))
+            TimeInsight(
+                kind, subject, cost, gain, text, advice_on(kind), tuple(steps_of_kind.tolist())
+            )
         )
     return answer
 

@@ -5,6 +5,7 @@ from tilescope.analyser.diff.compare import Difference, Side, compare
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.explain import explain
 from tilescope.analyser.diff.identity import unequal_data
+from tilescope.analyser.diff.ledger import LedgerChange, ledger_changes
 from tilescope.analyser.diff.liveness import LivenessPairs, align_liveness, live_variable_changes
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.diff.operations import (
@@ -26,6 +27,7 @@ __all__ = [
     "CauseKind",
     "ContextChange",
     "Difference",
+    "LedgerChange",
     "LivenessPairs",
     "Measure",
     "MetricChange",
@@ -43,6 +45,7 @@ __all__ = [
     "context_changes",
     "explain",
     "kind_changes",
+    "ledger_changes",
     "live_variable_changes",
     "memory_row_pairs",
     "metric_changes",

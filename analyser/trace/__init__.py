@@ -6,6 +6,7 @@ from tilescope.analyser.trace.details import (
     TileHistogram,
     VertexRow,
     step_details,
+    tile_histogram,
 )
 from tilescope.analyser.trace.find import (
     Match,
@@ -66,5 +67,6 @@ __all__ = [
     "search",
     "slice_at",
     "step_details",
+    "tile_histogram",
     "window",
 ]

@@ -19,7 +19,14 @@ from tilescope.reports.schema.vocabulary import SYNC_ZONES
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["StepCost", "StepDetails", "TileHistogram", "VertexRow", "step_details"]
+__all__ = [
+    "StepCost",
+    "StepDetails",
+    "TileHistogram",
+    "VertexRow",
+    "step_details",
+    "tile_histogram",
+]
 
 _N_BINS = 20
 
@@ -163,15 +170,20 @@ def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
             StepCost(
                 mean_tile_cycles=total / n_tiles,
                 tile_balance=figures.tile_balance(total, named["max_tile_cycles"], n_tiles),
-                histogram=_histogram(np.asarray(patterns.row(int(column["pattern_id"][row])))),
+                histogram=tile_histogram(np.asarray(patterns.row(int(column["pattern_id"][row])))),
                 **named,
             )
         )
     return answer
 
 
-def _histogram(cycles: np.ndarray) -> TileHistogram:
-    """Return how the busy cycles of tiles are spread."""
+def tile_histogram(cycles: np.ndarray) -> TileHistogram:
+    """Return how the busy cycles of tiles are spread.
+
+    Parameters
+    ----------
+    cycles : ndarray of int, shape (n_tiles,), cycles
+    """
     busy = cycles[cycles > 0]
     n_idle = int(len(cycles) - len(busy))
     if len(busy) == 0:

@@ -48,6 +48,7 @@ def reports_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "same": Shape(wall_host="elsewhere"),
         "slower": Shape(conv_tile0_cycles=260, has_bias=True),
         "no_runs": Shape(n_runs=0),
+        "too_large": Shape(bytes_per_tile=250),
         "no_memory": Shape(has_memory=False),
         "depends": Shape(is_data_dependent=True),
         "incomplete": Shape(is_finished=False),

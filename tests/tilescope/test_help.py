@@ -55,8 +55,8 @@ def test_an_unknown_command_is_refused_with_the_nearest_one(tilescope: Run) -> N
 
 #: Commands that only read one report.
 QUERIES = (
-    "summary", "insights", "memory", "liveness", "programs", "ops", "exchange", "variables", "tile",
-    "trace",
+    "summary", "insights", "ledger", "fit", "memory", "liveness", "programs", "ops", "exchange",
+    "variables", "tile", "trace",
 )  # fmt: skip
 
 

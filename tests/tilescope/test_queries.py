@@ -314,6 +314,71 @@ def test_insights_for_time(tilescope: Run, reports_directory: Path) -> None:
     assert [row["gain_cycles"] for row in found["time"]["insights"]] == gains
 
 
+def test_why_an_operation_takes_its_time(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ops", reports_directory / "baseline", "--why", "layer1/conv")
+    assert done.out.startswith("layer1/conv takes 580 cycles (59.79 % of the time), 1.3 times")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["Imbalance", "0", "150", "150"] in lines
+    assert ["0", "580", "1.35"] in lines
+    assert "Runner-up: none was left." in done.out
+    assert "Even out the work" in done.out
+    found = tilescope(
+        "ops", reports_directory / "baseline", "--why", "layer1/conv", "--json"
+    ).json()
+    assert (found["ideal_cycles"], found["actual_cycles"]) == (430, 580)
+    assert found["slowest_tiles"][0]["tile_id"] == 0
+    failed = tilescope("ops", reports_directory / "baseline", "--why", "conf")
+    assert failed.code == 2
+    assert "unknown operation 'conf'" in failed.err
+    failed = tilescope("ops", reports_directory / "baseline", "--why", "x", "--run", 0)
+    assert failed.code == 2
+
+
+def test_what_makes_it_fit(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("fit", reports_directory / "too_large")
+    assert done.out.startswith("5 of 8 tiles lack memory: 38 B on tile 0, the worst, 82 B together")
+    lines = [line.split() for line in done.out.splitlines()]
+    half = ["Use", "half", "precision", "28", "B", "same", "plans", "1", "10", "B", "10", "B"]
+    assert half in lines
+    found = tilescope("fit", reports_directory / "too_large", "--json").json()
+    assert found["fits"] is False
+    assert found["before"] == {"n_tiles": 5, "worst_bytes": 38, "total_bytes": 82}
+    assert found["together"] == ["half", "ipus"]
+    assert found["remedies"][0]["name"] == "half"
+    fits = tilescope("fit", reports_directory / "baseline")
+    assert fits.out.startswith("It fits: the tile with the highest address has 712 B left.")
+    assert tilescope("fit", reports_directory / "no_memory").code == 2
+
+
+def test_ledger(tilescope: Run, reports_directory: Path) -> None:
+    done = tilescope("ledger", reports_directory / "baseline", "--top", 1)
+    assert done.out.startswith("7,760 tile-cycles: 970 cycles of 2 runs on 8 tiles.")
+    lines = [line.split() for line in done.out.splitlines()]
+    # Of 3,880 tile-cycles of a run, 1,520 compute.
+    assert ["Useful", "compute", "39.18", "%", "█" * 24, "3,040", "–"] in lines
+    assert ["Imbalance", "15.46", "%", "█" * 9, "1,200", "≤", "150"] in lines
+    assert ["in", "0", "20.62", "%"] in lines
+    found = tilescope("ledger", reports_directory / "baseline", "--json").json()
+    assert sum(entry["tile_cycles"] for entry in found["entries"]) == found["total_tile_cycles"]
+    assert found["entries"][1]["causes"][0]["subject"] == "layer1/conv"
+    single = tilescope("ledger", reports_directory / "baseline", "--run", 0, "--json").json()
+    assert single["total_tile_cycles"] == 3880
+
+
+def test_ledgers_of_two_reports(tilescope: Run, reports_directory: Path) -> None:
+    paths = [reports_directory / name for name in ("baseline", "slower")]
+    done = tilescope("ledger", *paths)
+    assert done.out.startswith("Cycles of a run, mean over its tiles: baseline 485, candidate")
+    found = tilescope("ledger", *paths, "--json").json()
+    totals = [
+        found[side]["total_cycles"] / found[side]["n_runs"] for side in ("baseline", "candidate")
+    ]
+    changes = sum(change["delta_cycles"] for change in found["changes"])
+    assert abs(changes - (totals[1] - totals[0])) < 1e-6
+    sizes = [abs(change["delta_cycles"]) for change in found["changes"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
 def test_a_map_of_the_tiles(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("memory", reports_directory / "baseline", "--map", "message", "--ipu", 0)
     # Tile 0 holds a message, tiles 1 to 3 none; below them there are no tiles.

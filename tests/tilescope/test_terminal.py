@@ -84,6 +84,8 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("summary",),
         ("insights",),
+        ("ledger",),
+        ("fit",),
         ("memory",),
         ("memory", "--tile", 0, "--variables"),
         ("memory", "--map", "total"),
@@ -94,6 +96,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("ops",),
         ("ops", "--layer", "step"),
         ("ops", "--plan", LONG),
+        ("ops", "--why", LONG),
         ("exchange",),
         ("exchange", "--step", 2),
         ("variables",),

@@ -137,6 +137,7 @@ def test_a_killed_run_gives_pages_without_a_traceback(
         ("programs", {"node": "abc"}, "not a number"),
         ("programs", {"node": "999999"}, "999999"),
         ("operations", {"layer": "moon"}, "moon"),
+        ("operations", {"columns": "moon"}, "moon"),
     ],
 )
 def test_a_bad_address_is_answered_in_one_sentence(

@@ -193,7 +193,8 @@ def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
     listed = listed_operations(golden, "library")
     details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details, None], {}))
-    assert texts.count("Baseline") == texts.count("Candidate") == 2
+    # The reasons of its time, its cost and its plan.
+    assert texts.count("Baseline") == texts.count("Candidate") == 3
     other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
     both = _texts(details_panel(plan.name, [details, other], {}))
     assert both.count(f"{details.operation.cycles:,}") > texts.count(

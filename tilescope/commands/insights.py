@@ -67,12 +67,18 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Show whether the program fits, what takes memory and time, and what would help."""
         from tilescope.analyser.insights import insights as ask
+        from tilescope.analyser.ranking import ranked_insights
         from tilescope.analyser.time_insights import time_insights
 
         with reading(path) as report:
             found, time = ask(report, ipu), time_insights(report, run)
             if as_json:
-                print_json(report_json(report) | _as_json(found) | {"time": _time_json(time)})
+                ranked = [asdict(one) for one in ranked_insights(report)]
+                print_json(
+                    report_json(report)
+                    | _as_json(found)
+                    | {"time": _time_json(time), "ranked": ranked}
+                )
             else:
                 _print(found, units, top)
                 _print_time(time, top)
@@ -90,6 +96,7 @@ def _time_json(time: TimeInsights) -> dict[str, object]:
 def _print_time(time: TimeInsights, top: int) -> None:
     """Print what costs time, the largest expected gain first."""
     from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.ranking import INSIGHT_TITLES
 
     if not time.total_cycles:
         return
@@ -104,7 +111,7 @@ def _print_time(time: TimeInsights, top: int) -> None:
     for number, insight in enumerate(time.found[:top], start=1):
         share = format_percent(100 * insight.gain_cycles / time.total_cycles)
         print_line()
-        print_name(f"{number}. {_TITLES[insight.kind]}: ", insight.subject)
+        print_name(f"{number}. {INSIGHT_TITLES[insight.kind]}: ", insight.subject)
         print_line(
             f"   Costs {insight.cost_cycles:,} cycles, gains up to {insight.gain_cycles:,}"
             f" ({share}): {insight.bound}."
@@ -114,16 +121,6 @@ def _print_time(time: TimeInsights, top: int) -> None:
     if len(time.found) > top:
         print_line()
         print_line(f"… {len(time.found) - top:,} more; --top N shows more, --json all")
-
-
-_TITLES = {
-    "imbalance": "Imbalance",
-    "exchange_bound": "Exchange-bound",
-    "sync_bound": "Sync-bound",
-    "copies": "Copies dearer than the product",
-    "waiting": "Waiting",
-    "overlap": "I/O not overlapped",
-}
 
 
 def _as_json(found: Insights) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``tilescope ops``: cost of every operation, or the plan of one of them."""
+"""``tilescope ops``: cost of every operation, or why one of them takes its time, or its plan."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
+    from tilescope.analyser.operation_time import OperationTime
     from tilescope.analyser.operations import Operation, Operations
     from tilescope.analyser.plan_explanation import PlanExplanation
     from tilescope.reports import Report
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
             "ops report",
             "ops report --layer step --top 50",
             "ops report --ipu 0 --run 0",
+            "ops report --why conv1",
             "ops report --plan conv1",
             "ops report --layer onnx --json",
         )
@@ -63,6 +65,16 @@ def register(app: typer.Typer) -> None:
                 autocompletion=complete_plan,
             ),
         ] = None,
+        why: Annotated[
+            str | None,
+            typer.Option(
+                "--why",
+                metavar="NAME",
+                help="Explain why an operation takes its time: ideal beside actual cycles, its"
+                " slowest tiles, what would help.",
+                show_default=False,
+            ),
+        ] = None,
         layer: Annotated[
             _Layer,
             typer.Option(help="List library calls, nodes of the ONNX model, or program steps."),
@@ -72,12 +84,17 @@ def register(app: typer.Typer) -> None:
         units: UnitsOption = Units.BINARY,
         top: TopOption = 20,
     ) -> None:
-        """List operations with their cost, or explain the plan of one of them."""
+        """List operations with their cost, or explain the time or the plan of one of them."""
         from tilescope.analyser.operations import operations
         from tilescope.analyser.plan_explanation import explain_plan
         from tilescope.analyser.selection import Selection
 
+        if why is not None and (plan is not None or ipu is not None or run is not None):
+            raise typer.BadParameter("--why cannot be combined with --plan, --ipu or --run.")
         with reading(path) as report:
+            if why is not None:
+                _explain_time(report, why, layer, as_json)
+                return
             if plan is not None:
                 found = explain_plan(report, plan)
                 if as_json:
@@ -206,6 +223,95 @@ def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:
         "–" if operation.utilisation is None else f"{operation.utilisation:.1%}",
         *(format_bytes(size, units.style) for size in sizes),
     )
+
+
+def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> None:
+    """Print why an operation takes its time."""
+    from tilescope.analyser.operation_time import (
+        find_operation,
+        operation_time,
+        operation_verdict,
+    )
+
+    found = operation_time(report, find_operation(report, name, layer.value))
+    if as_json:
+        print_json(report_json(report) | _time_json(found))
+        return
+    print_line(operation_verdict(found))
+    print_line()
+    print_table(
+        [
+            Column("Part"),
+            *(Column(title, is_number=True) for title in ("Ideal", "Actual", "Above ideal")),
+        ],
+        [
+            *(
+                (
+                    part.label,
+                    f"{part.ideal_cycles:,}",
+                    f"{part.actual_cycles:,}",
+                    f"{part.excess_cycles:,}",
+                )
+                for part in found.parts
+            ),
+            (
+                "Sum, cycles",
+                f"{found.ideal_cycles:,}",
+                f"{found.actual_cycles:,}",
+                f"{found.actual_cycles - found.ideal_cycles:,}",
+            ),
+        ],
+    )
+    if found.slowest_tiles:
+        print_line()
+        print_table(
+            [
+                Column("Slowest tile", is_number=True),
+                Column("Compute cycles", is_number=True),
+                Column("Times the mean", is_number=True),
+            ],
+            [
+                (f"{tile.tile_id:,}", f"{tile.cycles:,}", f"{tile.times_mean:,.2f}")
+                for tile in found.slowest_tiles
+            ],
+        )
+    plan = found.plan
+    if plan is not None:
+        from tilescope.analyser.plan_text import runner_up_words, split_words
+
+        print_line()
+        print_line(
+            f"Plan of {plan.name}: {plan.family}, {split_words(plan.split)};"
+            f" {plan.predicted_cycles:,} cycles predicted. Runner-up: {runner_up_words(plan)}."
+        )
+    for text in found.advice:
+        print_line()
+        print_line(text)
+
+
+def _time_json(found: OperationTime) -> dict[str, object]:
+    """Return why an operation takes its time."""
+    from tilescope.analyser.operation_time import operation_verdict
+
+    return {
+        "name": found.operation.name,
+        "operation": found.operation.operation,
+        "verdict": operation_verdict(found),
+        "n_runs": found.n_runs,
+        "total_cycles": found.total_cycles,
+        "ideal_cycles": found.ideal_cycles,
+        "actual_cycles": found.actual_cycles,
+        "parts": [
+            asdict(part) | {"label": part.label, "excess_cycles": part.excess_cycles}
+            for part in found.parts
+        ],
+        "bound": found.bound,
+        "n_busy_tiles": found.n_busy_tiles,
+        "slowest_step_id": found.slowest_step_id,
+        "slowest_tiles": [asdict(tile) for tile in found.slowest_tiles],
+        "plan": None if found.plan is None else asdict(found.plan),
+        "advice": list(found.advice),
+    }
 
 
 def _print_plan(found: PlanExplanation, units: Units) -> None:

@@ -19,14 +19,6 @@
       window.tilescope.changeView({var: rows[0].name}, true);
     },
 
-    pick_operation(rows) {
-      if (!rows || !rows.length || rows[0].key === undefined) return;
-      const changes = {op: rows[0].key, tab: ''};
-      // Plans belong to library calls, whichever layer is listed.
-      if (rows[0].layer) changes.layer = '';
-      window.tilescope.changeView(changes, true);
-    },
-
     pick_ranked_step(rows) {
       if (!rows || !rows.length || rows[0].step === undefined) return;
       window.tilescope.changeView({step: String(rows[0].step)}, true);

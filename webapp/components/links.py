@@ -10,7 +10,17 @@ from dash import html
 
 from tilescope.webapp.components.markup import PAGE_LINK
 
-__all__ = ["Reports", "page_link", "reports_of", "tile_link", "trace_link", "variable_link"]
+__all__ = [
+    "Reports",
+    "operation_link",
+    "page_link",
+    "program_link",
+    "reports_of",
+    "swapped",
+    "tile_link",
+    "trace_link",
+    "variable_link",
+]
 
 #: The reports of a page, as parameters of an address.
 Reports = Mapping[str, str]
@@ -41,3 +51,19 @@ def tile_link(content: Any, reports: Reports, tile_id: int) -> html.A:
 def variable_link(content: Any, reports: Reports, name: str) -> html.A:
     """Return a link to where a variable lies."""
     return page_link(content, "/memory", reports, breakdown="variables", var=name)
+
+
+def operation_link(content: Any, reports: Reports, key: str) -> html.A:
+    """Return a link to the details of a library call, by its key in `Operations.by_key`."""
+    return page_link(content, "/operations", reports, op=key)
+
+
+def program_link(content: Any, reports: Reports, program_id: int) -> html.A:
+    """Return a link to a program in the tree."""
+    return page_link(content, "/programs", reports, node=str(program_id))
+
+
+def swapped(reports: Reports) -> dict[str, str]:
+    """Return the reports with the candidate first: links to what only it has."""
+    names = {"with": "report", "report": "with"}
+    return {other: reports[name] for name, other in names.items() if name in reports}

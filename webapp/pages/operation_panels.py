@@ -10,16 +10,24 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.contexts import DebugContext, enclosing
+from tilescope.analyser.operation_time import OperationTime, operation_time
 from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
 from tilescope.analyser.plan_explanation import PlanExplanation, explanation, plans_of
 from tilescope.analyser.plan_text import PartRow, part_rows, plan_facts
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.reports import Report
-from tilescope.webapp.components.links import Reports, page_link, trace_link
+from tilescope.webapp.components.links import Reports, page_link, swapped, trace_link
 from tilescope.webapp.components.tables import plain_table
 from tilescope.webapp.figures.stage_bars import PartBars, part_bars
+from tilescope.webapp.pages.why_panels import why_blocks
 
-__all__ = ["OperationDetails", "details_panel", "operation_details", "operation_links"]
+__all__ = [
+    "OperationDetails",
+    "debug_panel",
+    "details_panel",
+    "operation_details",
+    "operation_links",
+]
 
 #: A node such as an LSTM has a plan per product; the Plans tab lists those beyond this number.
 _MAX_PLANS = 6
@@ -37,6 +45,7 @@ class OperationDetails:
     plans: tuple[PlanExplanation, ...]
     n_plans: int
     steps: tuple[OperationStep, ...]
+    time: OperationTime
 
 
 def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
@@ -50,6 +59,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
         tuple(explanation(report, plan) for plan in found[:_MAX_PLANS]),
         len(found),
         operation_steps(report, operation),
+        operation_time(report, operation),
     )
 
 
@@ -64,21 +74,35 @@ def details_panel(
         _Plan([_at(side, place) for side in sides], heads)
         for place in range(min(n_plans, _MAX_PLANS))
     ]
-    blocks: list[Any] = [html.H2(name or "(no name)")]
-    costs, made = _facts(heads, sides), _arguments(known[0])
+    blocks: list[Any] = [
+        html.H2(name or "(no name)"),
+        *why_blocks([None if side is None else side.time for side in sides], reports),
+    ]
+    costs = _facts(heads, sides)
     if of_plans and len(sides) == 1:
         first = of_plans.pop(0)
         facts = html.Div([html.H3(first.title(n_plans)), first.facts()])
-        blocks += [_columns(costs, *first.parts()), _columns(facts, made)]
+        blocks += [_columns(costs, *first.parts()), facts]
     else:
-        blocks.append(_columns(costs, made))
+        blocks.append(costs)
     for plan in of_plans:
         blocks += [html.H3(plan.title(n_plans)), plan.facts(), _columns(*plan.parts())]
     if n_plans > _MAX_PLANS:
         note = f"{n_plans - _MAX_PLANS:,} more plans of this operation are on the Plans tab."
         blocks.append(html.Div(note, className="grid-note"))
-    blocks += _steps(known[0], "of the baseline" if len(sides) > 1 else "", reports)
     return html.Div(blocks, className="details")
+
+
+def debug_panel(name: str, sides: Sequence[OperationDetails | None], reports: Reports) -> html.Div:
+    """Return who created an operation, and its program steps, of one or two reports."""
+    heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
+    of_side = [reports, swapped(reports)] if len(sides) > 1 else [reports]
+    columns = [
+        html.Div([_arguments(side), *_steps(side, f"of the {head.lower()}" if head else "", own)])
+        for side, head, own in zip(sides, heads, of_side, strict=True)
+        if side is not None
+    ]
+    return html.Div([html.H2(name or "(no name)"), _columns(*columns)], className="details")
 
 
 def operation_links(details: OperationDetails, reports: Reports) -> list[Any]:

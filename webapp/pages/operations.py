@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dash import Dash, Input, Output, html, no_update
+import dash_mantine_components as dmc
+from dash import Dash, Input, Output, State, html, no_update
 
 from tilescope.analyser.diff import MEASURES, operation_pairs
+from tilescope.analyser.operation_tiles import operation_tiles
 from tilescope.analyser.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.plans import plans
 from tilescope.analyser.quantities import format_percent
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
-from tilescope.webapp.components.controls import choice, dropdown, tabs, text_box
+from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
 from tilescope.webapp.components.grids import (
     bytes_column,
     grid,
@@ -23,11 +25,12 @@ from tilescope.webapp.components.grids import (
     share_column,
     text_column,
 )
-from tilescope.webapp.components.links import reports_of
+from tilescope.webapp.components.links import reports_of, swapped
 from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_panels import (
     OperationDetails,
+    debug_panel,
     details_panel,
     operation_details,
     operation_links,
@@ -41,9 +44,10 @@ from tilescope.webapp.pages.operation_rows import (
     operations_of_view,
     plan_rows,
 )
+from tilescope.webapp.pages.operation_tabs import FIGURE_TABS, tab_column, totals
 from tilescope.webapp.view import BadView, Parameter, view_store
 
-__all__ = ["ICON", "NEEDS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/operations"
 TITLE = "Operations"
@@ -53,22 +57,34 @@ VIEW = (
     Parameter("layer", "library", "operations-layer"),
     Parameter("find", "", "operations-find"),
     Parameter("metric", "cycles", "operations-metric"),
+    Parameter("columns", "call,cycles,share,flops,busy,always,temporary,code"),
     Parameter("tab", "details", "operations-tabs"),
     Parameter("op", selects="operation"),
 )
+PANELS = {
+    "list": ("layer", "find", "metric", "columns"),
+    "operation": ("layer", "tab", "op"),
+    "kinds": ("layer", "tab"),
+    "plans": ("find", "tab"),
+}
 
 _MAX_ROWS = 20_000
+_MISSING = "The operation is not in this report; select another."
 _COLUMNS = (
     name_column("name", "Operation"),
     text_column("call", "Call", width=146),
     number_column("cycles", "Cycles", width=90),
     share_column("share", "% of total", width=94),
+    number_column("compute", "Compute cycles", width=126),
     number_column("flops", "FLOPs", width=108),
     share_column("busy", "Tiles busy", width=84),
     bytes_column("always", "Always live", width=90),
     bytes_column("temporary", "Temporary", width=90),
     bytes_column("code", "Code", width=98),
+    number_column("steps", "Steps", width=72),
 )
+#: Those that can be shown or hidden, with their titles.
+_CHOICE = [(column["field"], column["headerName"]) for column in _COLUMNS[1:]]
 _PLAN_COLUMNS = (
     name_column("name", "Operation"),
     text_column("call", "Kind", width=110),
@@ -96,6 +112,7 @@ def layout() -> html.Div:
                 ),
                 id="operations-metric-field",
             ),
+            html.Div(_columns_menu(), id="operations-columns-field"),
         ],
         className="toolbar",
     )
@@ -110,12 +127,16 @@ def layout() -> html.Div:
         [
             (
                 "details",
-                "Operation details",
+                "Summary",
                 guarded(
                     "operation-error",
                     html.Div(id="operation-links", className="links"),
                     html.Div(id="operation"),
                 ),
+            ),
+            *(
+                (name, label, guarded(f"operation-{name}-error", html.Div(id=f"operation-{name}")))
+                for name, label in (FIGURE_TABS | {"debug": "Debug"}).items()
             ),
             ("kinds", "By kind", guarded("operation-kinds-error", html.Div(id="operation-kinds"))),
             (
@@ -140,69 +161,54 @@ def layout() -> html.Div:
     )
 
 
-def register(app: Dash, library: Library) -> None:
-    """Connect the page."""
-    view_input = Input(view_store("operations"), "data")
+def _columns_menu() -> html.Label:
+    """Return the menu of the columns, with those of the address chosen."""
+    menu = dmc.MultiSelect(
+        id="operations-columns",
+        data=[{"value": name, "label": title} for name, title in _CHOICE],
+        value=[],
+        size="xs",
+        w="190px",
+        hidePickedOptions=False,
+        className="columns-menu",
+    )
+    return field("Columns", menu)
+
+
+def _connect_controls(app: Dash) -> None:
+    """Connect the selection of rows and the columns menu, entirely in the browser."""
     for grid_id in ("operations-grid", "operation-plans"):
         connect(
             app,
-            "charts.pick_operation",
+            "operations.pick",
             Input(grid_id, "selectedRows"),
             prevent_initial_call=True,
         )
-
-    @answer(
+    state = view_store("operations", "list")
+    connect(
         app,
-        "operations-error",
-        [
-            Output("operations-grid", "rowData"),
-            Output("operations-grid", "columnDefs"),
-            Output("operations-grid", "style"),
-            Output("operations-headlines", "children"),
-            Output("operations-note", "children"),
-            Output("operations-metric-field", "style"),
-        ],
-        view_input,
+        "operations.showColumns",
+        Output("operations-columns", "value"),
+        Input(state, "data"),
+        State("operations-columns", "value"),
+        prevent_initial_call=True,
     )
-    def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
-        baseline, candidate = _asked(library, view)
-        shown = {} if candidate else {"display": "none"}
-        heads = [_headline(baseline, "Baseline" if candidate else "")]
-        if candidate is None:
-            rows, columns = operation_rows(baseline), list(_COLUMNS)
-        else:
-            heads.append(_headline(candidate, "Candidate"))
-            rows, columns = compared_rows(baseline, candidate, _metric(view))
-        found = matching(rows, view["find"])
-        note = _note(found, rows, baseline, _layer(view))
-        return found[:_MAX_ROWS], columns, grid_style(found), heads, note, shown
-
-    @answer(
+    connect(
         app,
-        "operation-error",
-        [Output("operation", "children"), Output("operation-links", "children")],
-        view_input,
+        "operations.chooseColumns",
+        Input("operations-columns", "value"),
+        State(state, "data"),
+        State("operations-columns", "data"),
+        prevent_initial_call=True,
     )
-    def show_details(view: dict[str, str]) -> tuple[Any, ...]:
-        if view["tab"] != "details":
-            return no_update, no_update
-        if not view["op"]:
-            return empty_state("Select an operation above to see its cost and plan."), []
-        baseline, candidate = _asked(library, view)
-        layer, chosen = baseline.layer, _chosen(baseline, candidate, view["op"])
-        sides: list[OperationDetails | None] = []
-        for report_id, found in zip((view["report"], view["with"]), chosen, strict=True):
-            if report_id:
-                with library.opened(report_id) as report:
-                    listed = operations(report, layer)
-                    sides.append(
-                        operation_details(report, listed, found) if found is not None else None
-                    )
-        if not any(sides):
-            return empty_state("The operation is not in this report; select another."), []
-        reports = reports_of(view)
-        links = operation_links(sides[0], reports) if sides[0] is not None else []
-        return details_panel(view["op"], sides, reports), links
+
+
+def register(app: Dash, library: Library) -> None:
+    """Connect the page."""
+    _connect_controls(app)
+    _register_listing(app, library)
+    _register_operation(app, library)
+    view_input = Input(view_store("operations", "kinds"), "data")
 
     @answer(app, "operation-kinds-error", [Output("operation-kinds", "children")], view_input)
     def showkinds_table(view: dict[str, str]) -> tuple[Any, ...]:
@@ -218,7 +224,7 @@ def register(app: Dash, library: Library) -> None:
             Output("operation-plans", "style"),
             Output("operation-plans-note", "children"),
         ],
-        view_input,
+        Input(view_store("operations", "plans"), "data"),
     )
     def show_plans(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "plans":
@@ -228,6 +234,141 @@ def register(app: Dash, library: Library) -> None:
         found = matching(rows, view["find"])[:_MAX_ROWS]
         note = "Predicted cycles and temporary memory per tile; select a plan to see it explained."
         return found, grid_style(found), ("Plans of the baseline. " if view["with"] else "") + note
+
+
+def _register_listing(app: Dash, library: Library) -> None:
+    """Connect the table of operations."""
+
+    @answer(
+        app,
+        "operations-error",
+        [
+            Output("operations-grid", "rowData"),
+            Output("operations-grid", "columnDefs"),
+            Output("operations-grid", "style"),
+            Output("operations-headlines", "children"),
+            Output("operations-note", "children"),
+            Output("operations-metric-field", "style"),
+            Output("operations-columns-field", "style"),
+        ],
+        Input(view_store("operations", "list"), "data"),
+    )
+    def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
+        baseline, candidate = _asked(library, view)
+        hidden = {"display": "none"}
+        fields = (hidden, {}) if candidate is None else ({}, hidden)
+        heads = [_headline(baseline, "Baseline" if candidate else "")]
+        if candidate is None:
+            rows, columns = operation_rows(baseline), _chosen_columns(view)
+        else:
+            heads.append(_headline(candidate, "Candidate"))
+            rows, columns = compared_rows(baseline, candidate, _metric(view))
+        found = matching(rows, view["find"])
+        note = _note(found, rows, baseline, _layer(view))
+        return found[:_MAX_ROWS], columns, grid_style(found), heads, note, *fields
+
+
+def _register_operation(app: Dash, library: Library) -> None:
+    """Connect the tabs of the selected operation."""
+    view_input = Input(view_store("operations", "operation"), "data")
+
+    @answer(
+        app,
+        "operation-error",
+        [Output("operation", "children"), Output("operation-links", "children")],
+        view_input,
+    )
+    def show_details(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "details":
+            return no_update, no_update
+        if not view["op"]:
+            return _totals(_asked(library, view)), []
+        sides = _sides(library, view)
+        if sides is None:
+            return empty_state(_MISSING), []
+        reports = reports_of(view)
+        links = operation_links(sides[0], reports) if sides[0] is not None else []
+        return details_panel(view["op"], sides, reports), links
+
+    @answer(app, "operation-debug-error", [Output("operation-debug", "children")], view_input)
+    def show_debug(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "debug":
+            return (no_update,)
+        if not view["op"]:
+            return (_totals(_asked(library, view)),)
+        sides = _sides(library, view)
+        if sides is None:
+            return (empty_state(_MISSING),)
+        return (debug_panel(view["op"], sides, reports_of(view)),)
+
+    for tab in FIGURE_TABS:
+        _register_figure(app, library, tab)
+
+
+def _register_figure(app: Dash, library: Library, tab: str) -> None:
+    """Connect a tab with a figure of the selected operation."""
+
+    @answer(
+        app,
+        f"operation-{tab}-error",
+        [Output(f"operation-{tab}", "children")],
+        Input(view_store("operations", "operation"), "data"),
+    )
+    def show_figure(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != tab:
+            return (no_update,)
+        listed = _asked(library, view)
+        if not view["op"]:
+            return (_totals(listed),)
+        chosen = _chosen(*listed, view["op"])
+        reports = reports_of(view)
+        heads = ("Baseline", "Candidate") if view["with"] else ("", "")
+        columns = []
+        for report_id, found, head in zip(
+            (view["report"], view["with"]), chosen, heads, strict=True
+        ):
+            if report_id and found is not None:
+                own = reports if report_id == view["report"] else swapped(reports)
+                with library.opened(report_id) as report:
+                    columns.append(tab_column(tab, operation_tiles(report, found), own, head))
+        if not columns:
+            return (empty_state(_MISSING),)
+        return (html.Div([html.H2(view["op"]), *columns], className="details"),)
+
+
+def _totals(listed: tuple[Operations, Operations | None]) -> html.Div:
+    """Return the totals of both reports, and how to see more."""
+    heads = ("Baseline", "Candidate") if listed[1] is not None else ("", "")
+    columns = [
+        totals(side, head) for side, head in zip(listed, heads, strict=True) if side is not None
+    ]
+    hint = html.Div("Select an operation above to see its cost and plan.", className="grid-note")
+    return html.Div([html.Div(columns, className="operation-columns"), hint], className="details")
+
+
+def _sides(library: Library, view: Mapping[str, str]) -> list[OperationDetails | None] | None:
+    """Return the selected operation in the view's reports; None if it is in none of them."""
+    baseline, candidate = _asked(library, view)
+    layer, chosen = baseline.layer, _chosen(baseline, candidate, view["op"])
+    sides: list[OperationDetails | None] = []
+    for report_id, found in zip((view["report"], view["with"]), chosen, strict=True):
+        if report_id:
+            with library.opened(report_id) as report:
+                listed = operations(report, layer)
+                sides.append(
+                    operation_details(report, listed, found) if found is not None else None
+                )
+    return sides if any(sides) else None
+
+
+def _chosen_columns(view: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the columns of the view: the name, and those that are chosen."""
+    known = {name for name, _ in _CHOICE}
+    wanted = {name for name in view["columns"].split(",") if name and name != "none"}
+    unknown = sorted(wanted - known)
+    if unknown:
+        raise BadView(f"Unknown column {unknown[0][:40]!r} in the address; choose in the menu.")
+    return [_COLUMNS[0], *(column for column in _COLUMNS[1:] if column["field"] in wanted)]
 
 
 def _layer(view: Mapping[str, str]) -> Layer:
@@ -255,7 +396,7 @@ def _metric(view: Mapping[str, str]) -> str:
     return view["metric"]
 
 
-def _asked(library: Library, view: dict[str, str]) -> tuple[Operations, Operations | None]:
+def _asked(library: Library, view: Mapping[str, str]) -> tuple[Operations, Operations | None]:
     """Return the operations of the view's reports."""
     return operations_of_view(library, view, _layer(view))
 

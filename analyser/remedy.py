@@ -1,0 +1,485 @@
+"""Make it fit: by how much tiles lack memory, and what each remedy, alone or with others, gains."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import steps
+from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
+from tilescope.analyser.liveness import liveness_step_ids
+from tilescope.analyser.lowered_variables import (
+    first_parts,
+    lowered_parts,
+    variable_columns,
+    variable_positions,
+)
+from tilescope.analyser.machine import target
+from tilescope.analyser.patterns import pattern
+from tilescope.analyser.plans import plans, stage_of_step
+from tilescope.analyser.provenance import provenance
+from tilescope.analyser.quantities import BytesStyle, format_bytes
+from tilescope.analyser.shortfall import simultaneous_bytes
+from tilescope.analyser.tile_memory import categories, category_bytes, fullest_tile
+from tilescope.reports import figures, schema
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["PRESETS", "Certainty", "Excess", "FitAdvice", "Remedy", "fit_advice", "fit_verdict"]
+
+#: ``exact``: the report decides the bytes held; ``same plans``: it does if the planner chooses as
+#: before; ``at most``: an upper bound.
+Certainty: TypeAlias = Literal["exact", "same plans", "at most"]
+#: Names of machines that need no file.
+PRESETS = ("gc2", "gc200", "bow", "c600")
+#: A preset's tiles: fewer were chosen by an option.
+_WHOLE_IPUS = (1_216, 1_472)
+_INSTRUMENTATION = "instrumentationResults"
+
+
+@dataclass(frozen=True)
+class Excess:
+    """By how much tiles do not fit: how many, the worst of them, and all together, bytes."""
+
+    n_tiles: int
+    worst_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something to change, and what it gains.
+
+    Attributes
+    ----------
+    name
+        Stable.
+    title
+        What to do.
+    text
+        Where its figures come from, and how to do it.
+    gain_bytes
+        On the tile that lacks most, or on the fullest if all fit.
+    after
+        What still lacks if it alone is applied; with ``at most``, what lacks at the least.
+    command
+        Measures it; empty where the program itself has to change.
+    """
+
+    name: str
+    title: str
+    text: str
+    certainty: Certainty
+    gain_bytes: int
+    after: Excess
+    command: str
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it alone makes every tile fit, or may, if it is an upper bound."""
+        return not self.after.n_tiles
+
+
+@dataclass(frozen=True)
+class FitAdvice:
+    """Whether a program fits, and what makes it fit.
+
+    Attributes
+    ----------
+    tile_id
+        The tile that lacks most; the fullest if all fit.
+    before
+        What tiles lack.
+    spare_bytes
+        What the tile with the highest address has left; 0 if any lacks memory.
+    simultaneous_bytes
+        Variables and constants that live at one step, over all tiles.
+    least_tiles
+        Lower bound: tiles of this capacity that hold them.
+    remedies
+        Those that gain anything, the most on the worst tile first.
+    together
+        Names of the least number of remedies that suffice; empty if none do, or all tiles fit.
+    rest
+        What lacks with all remedies applied.
+    """
+
+    tile_id: int
+    n_tiles: int
+    capacity_bytes: int
+    before: Excess
+    spare_bytes: int
+    simultaneous_bytes: int
+    least_tiles: int
+    remedies: tuple[Remedy, ...]
+    together: tuple[str, ...]
+    rest: Excess
+
+    @property
+    def fits(self) -> bool:
+        """Whether every tile fits."""
+        return not self.before.n_tiles
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the gains of ``together`` are exact."""
+        by_name = {remedy.name: remedy for remedy in self.remedies}
+        return all(by_name[name].certainty == "exact" for name in self.together)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A remedy before its effect is known."""
+
+    title: str
+    text: str
+    certainty: Certainty
+    flags: str | None
+    """What to add to ``tilescope run``; None where the program has to change."""
+
+
+_KINDS = {
+    "gaps": _Kind(
+        "Remove gaps",
+        "Gaps come from operands that must be interleaved or lie in different memory elements: the"
+        " gain is what they take below the highest address. No option removes them; smaller"
+        " operands of the operation at the peak leave smaller ones.",
+        "at most",
+        None,
+    ),
+    "spread": _Kind(
+        "Spread always-live variables",
+        "Weights and other variables that always live, divided evenly over all tiles of their IPU:"
+        " map them with 'graph.map_linearly'.",
+        "exact",
+        None,
+    ),
+    "half": _Kind(
+        "Use half precision",
+        "Every float32 variable takes half of its bytes; message buffers are left as they are.",
+        "same plans",
+        "--precision half",
+    ),
+    "instrumentation": _Kind(
+        "Drop instrumentation",
+        "Without cycle counters, their results need no memory, and the report has no cycles.",
+        "exact",
+        "--option debug.instrument=false",
+    ),
+    "exchange_code": _Kind(
+        "Share exchange code",
+        "Exchanges whose code has the same size on every tile, as if each kind of them had its code"
+        " once: call equal operations as a function.",
+        "at most",
+        None,
+    ),
+    "proportion": _Kind(
+        "Give planned operations less memory",
+        "As if steps of convolutions and products needed none of their memory, so that the peak is"
+        " at another step: a smaller availableMemoryProportion takes more cycles.",
+        "at most",
+        "",
+    ),
+    "ipus": _Kind(
+        "Use more IPUs",
+        "As if always-live variables spread over twice as many IPUs.",
+        "at most",
+        "",
+    ),
+}
+
+
+def _kinds(report: Report) -> dict[str, _Kind]:
+    """Return the remedies; of a model that is in half already, what is left of float32."""
+    if provenance(report).get("precision") != "half":
+        return _KINDS
+    partials = _Kind(
+        "Use half partial sums",
+        "Variables that are still float32 in a model in half, mostly partial sums, take half of"
+        " their bytes; message buffers are left as they are.",
+        "at most",
+        "--partials half",
+    )
+    return _KINDS | {"half": partials}
+
+
+@cached
+def fit_advice(report: Report) -> FitAdvice:
+    """Return by how much a program lacks memory, and what would make it fit.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory.
+
+    Notes
+    -----
+    A tile's highest address is taken to fall by the bytes that a remedy removes from it, with gaps
+    left as they are. The most that lives at one step is computed anew for every remedy.
+    """
+    if not has_memory(report):
+        raise BadQuestion(
+            f"{report.path} holds no memory: it was written with autoReport.outputGraphProfile"
+            " false, or its compilation did not end; run the model again with it"
+        )
+    machine, lacks = target(report), missing_bytes(report)
+    tile = int(lacks.argmax()) if lacks.any() else fullest_tile(report).tile_id
+    memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
+    before, found = memory.excess(()), []
+    for name, kind in _kinds(report).items():
+        gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
+        if gain > 0 or after.total_bytes < before.total_bytes:
+            command = _command(report, name, kind.flags)
+            found.append(Remedy(name, kind.title, kind.text, kind.certainty, gain, after, command))
+    found.sort(key=lambda remedy: (-remedy.gain_bytes, remedy.after.total_bytes))
+    names = [remedy.name for remedy in found]
+    size = simultaneous_bytes(report)
+    return FitAdvice(
+        tile,
+        machine.n_tiles,
+        machine.capacity_bytes,
+        before,
+        0
+        if lacks.any()
+        else machine.capacity_bytes - int(tile_rows(report)["including_gaps"].max()),
+        size,
+        -(-size // machine.capacity_bytes),
+        tuple(found),
+        _least_set(memory, names) if lacks.any() else (),
+        memory.excess(names),
+    )
+
+
+def fit_verdict(found: FitAdvice, style: BytesStyle = "binary") -> str:
+    """Return in a few sentences what makes a program fit."""
+
+    def amount(n_bytes: int) -> str:
+        return format_bytes(n_bytes, style)
+
+    if found.fits:
+        return f"It fits: the tile with the highest address has {amount(found.spare_bytes)} left."
+    before = found.before
+    lacks = "tile lacks" if before.n_tiles == 1 else "tiles lack"
+    needs = (
+        f"{before.n_tiles:,} of {found.n_tiles:,} {lacks} memory: {amount(before.worst_bytes)} on"
+        f" tile {found.tile_id:,}, the worst, {amount(before.total_bytes)} together. What lives at"
+        f" one step, {amount(found.simultaneous_bytes)}, needs at least {found.least_tiles:,} tiles"
+    )
+    needs += "." if found.least_tiles <= found.n_tiles else ", more than there are."
+    by_name = {remedy.name: remedy for remedy in found.remedies}
+    if found.together:
+        titles = " and ".join(f"'{by_name[name].title}'" for name in found.together)
+        is_single = len(found.together) == 1
+        makes = "may make" if not found.is_certain else "makes" if is_single else "make"
+        return f"{needs} {titles} {'' if is_single else 'together '}{makes} it fit."
+    rest = f"{amount(found.rest.worst_bytes)} still lack on the worst tile"
+    return f"{needs} All remedies below together do not make it fit: {rest}."
+
+
+def _least_set(memory: _Memory, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fewest remedies that make every tile fit: exact ones, then the largest first.
+
+    Gaps are among them only if nothing else suffices: no option removes them.
+    """
+    for allowed in ([name for name in names if name != "gaps"], names):
+        for size in range(1, len(allowed) + 1):
+            enough = [
+                chosen
+                for chosen in combinations(allowed, size)
+                if not memory.excess(chosen).n_tiles
+            ]
+            if enough:
+                return min(enough, key=_n_bounds)
+    return ()
+
+
+def _n_bounds(names: Iterable[str]) -> int:
+    """Return how many of some remedies depend on more than the report decides."""
+    return sum(_KINDS[name].certainty != "exact" for name in names)
+
+
+class _Memory:
+    """What tiles need, and what some remedies leave of it.
+
+    Parameters
+    ----------
+    report
+        The report.
+    tiles : ndarray of int64
+        Tiles whose variables are read: remedies are computed for them. Others take part where a
+        remedy moves something to them.
+    """
+
+    def __init__(self, report: Report, tiles: NDArray[np.int64]) -> None:
+        self._report, self._machine, self._tiles = report, target(report), tiles
+        self._rows = tile_rows(report)
+        sizes = category_bytes(report)
+        self._by_category = {
+            category.name: sizes[row] for row, category in enumerate(categories(report))
+        }
+        fixed = sum(
+            values
+            for name, values in self._by_category.items()
+            if not MEMORY_CATEGORY[name].is_variable
+        )
+        #: Always-live variables on every tile, bytes.
+        self._kept = np.maximum(self._rows["always_live"] - fixed, 0)
+        self._parts = _Parts(report, tiles)
+        self._peaks: dict[tuple[bool, bool], NDArray[np.int64]] = {}
+
+    def excess(self, names: Iterable[str]) -> Excess:
+        """Return what tiles lack with some remedies applied."""
+        names = tuple(names)
+        code = self._shared_code() if "exchange_code" in names else 0
+        lacks = figures.missing_bytes(
+            self._rows["including_gaps"] - self.gain(names),
+            self._rows["code_end"] - code,
+            self._machine.capacity_bytes,
+            self._machine.executable_bytes,
+        )
+        return Excess(int(np.count_nonzero(lacks)), int(lacks.max()), int(lacks.sum()))
+
+    def gain(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """Return by how much the highest address of every tile falls, int64, shape (n_tiles,)."""
+        names = frozenset(names)
+        half, planned = "half" in names, "proportion" in names
+        gain = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        if half or planned:
+            gain[self._tiles] += self._peak(False, False) - self._peak(half, planned)
+        kept = self._kept - (self._parts.always_float_bytes // 2 if half else 0)
+        if "ipus" in names and self._spans_ipus():
+            kept = kept - kept // 2
+        if "spread" in names:
+            by_ipu = kept.reshape(self._machine.n_ipus, -1)
+            even = -(-by_ipu.sum(axis=1) // self._machine.tiles_per_ipu)
+            kept = np.repeat(even, self._machine.tiles_per_ipu)
+        gain += self._kept - kept
+        if "gaps" in names:
+            gain += self._rows["including_gaps"] - self._rows["excluding_gaps"]
+        if "instrumentation" in names and _INSTRUMENTATION in self._by_category:
+            gain += self._by_category[_INSTRUMENTATION]
+        if "exchange_code" in names:
+            gain += self._shared_code()
+        return gain
+
+    def _peak(self, half: bool, planned: bool) -> NDArray[np.int64]:
+        """Return the most that lives but not always on the tiles, at one step."""
+        if (half, planned) not in self._peaks:
+            self._peaks[half, planned] = self._parts.peak(half, planned)
+        return self._peaks[half, planned]
+
+    def _spans_ipus(self) -> bool:
+        """Return whether always-live variables lie on several IPUs."""
+        by_ipu = self._kept.reshape(self._machine.n_ipus, -1).any(axis=1)
+        return int(np.count_nonzero(by_ipu)) > 1
+
+    def _shared_code(self) -> NDArray[np.int64]:
+        """Return the code of exchanges that others have as well, int64, shape (n_tiles,)."""
+        answer = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        kinds = {kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code}
+        seen: set[tuple[str, int]] = set()
+        for kind, pattern_id in self._report.rows(schema.program, "kind", "code_pattern_id"):
+            if kind not in kinds or pattern_id is None:
+                continue
+            if (kind, pattern_id) in seen:
+                answer += pattern(self._report, "code.pattern", pattern_id)
+            seen.add((kind, pattern_id))
+        return answer
+
+
+class _Parts:
+    """Parts of variables on some tiles; ``always_float_bytes`` is of float32, (n_tiles,)."""
+
+    def __init__(self, report: Report, tiles: NDArray[np.int64]) -> None:
+        self._report, self._n = report, len(tiles)
+        first = first_parts(report)
+        # One tile is read alone; several are read with what lies between them.
+        low, high = int(tiles.min()), int(tiles.max()) + 1
+        columns = lowered_parts(report, low, high)
+        tile = np.repeat(np.arange(low, high), np.diff(first[low : high + 1]))
+        variables = variable_columns(report)
+        index = variable_positions(report, columns["variable_id"])
+        is_always = np.array(variables["is_always_live"], dtype=np.bool_)[index]
+        is_float = (np.array(variables["dtype"], dtype=object) == "float32")[index]
+        is_float &= (np.array(variables["category"], dtype=object) != "message")[index]
+        self.always_float_bytes = np.zeros(target(report).n_tiles, dtype=np.int64)
+        chosen = is_always & is_float
+        np.add.at(self.always_float_bytes, tile[chosen], columns["bytes"][chosen])
+        comes_and_goes = ~is_always & np.isin(tile, tiles)
+        self._place = np.searchsorted(tiles, tile[comes_and_goes])
+        self._bytes = columns["bytes"][comes_and_goes]
+        self._is_float = is_float[comes_and_goes]
+        self._start = columns["start_step"][comes_and_goes]
+        self._end = columns["end_step"][comes_and_goes]
+
+    def peak(self, half: bool, planned: bool) -> NDArray[np.int64]:
+        """Return the most that lives at one step on every tile, int64, shape (n_chosen,), bytes.
+
+        Parameters
+        ----------
+        half
+            Count float32 at half its size.
+        planned
+            Leave out the steps of planned operations.
+        """
+        size = self._bytes - np.where(self._is_float & half, self._bytes // 2, 0)
+        place = np.concatenate([self._place, self._place])
+        step = np.concatenate([self._start, self._end])
+        change = np.concatenate([size, -size])
+        order = np.lexsort((step, place))
+        place, step, live = place[order], step[order], np.cumsum(change[order])
+        # Between two events of a tile nothing changes; what lies between tiles is no time.
+        is_time = np.zeros(len(step), dtype=np.bool_)
+        is_time[:-1] = (place[1:] == place[:-1]) & (step[1:] > step[:-1])
+        if planned:
+            counted = np.append(0, np.cumsum(~_planned_steps(self._report)))
+            before = counted[np.clip(step, 0, len(counted) - 1)]
+            is_time[:-1] &= before[1:] > before[:-1]
+        answer = np.zeros(self._n, dtype=np.int64)
+        np.maximum.at(answer, place[is_time], live[is_time])
+        return answer
+
+
+@cached
+def _planned_steps(report: Report) -> NDArray[np.bool_]:
+    """Return which liveness steps belong to the plan of an operation: bool, (n_liveness_steps,)."""
+    planned = np.zeros(len(steps(report)), dtype=np.bool_)
+    planned[list(stage_of_step(report))] = True
+    return np.asarray(planned[liveness_step_ids(report)])
+
+
+def _command(report: Report, name: str, flags: str | None) -> str:
+    """Return the command that measures a remedy; empty where the program has to change."""
+    facts, machine = provenance(report), target(report)
+    if flags is None or "model_sha256" not in facts:
+        return ""
+    words = ["tilescope", "run", f"{facts.get('model_name') or 'model'}.onnx"]
+    is_preset = machine.name in PRESETS
+    words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
+    n_ipus = machine.n_ipus * (2 if name == "ipus" else 1)
+    if n_ipus > 1:
+        words += ["--ipus", str(n_ipus)]
+    if machine.tiles_per_ipu not in _WHOLE_IPUS:
+        words += ["--tiles", str(machine.tiles_per_ipu)]
+    if "precision" in facts:
+        words += ["--precision", facts["precision"]]
+    for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):
+        is_reported = option.startswith("autoReport.") or option == "debug.instrument"
+        is_replaced = name == "proportion" and option.endswith(".availableMemoryProportion")
+        if origin == "command line" and not is_reported and not is_replaced:
+            words += ["--option", f"{option}={value}"]
+    if name == "proportion":
+        least = min(plan.available_memory_proportion for plan in plans(report))
+        words += ["--available-memory-proportion", f"{least / 2:g}"]
+    words += flags.split()
+    return shlex.join([*words, "--report", name.replace("_", "-")])

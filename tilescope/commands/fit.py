@@ -1,0 +1,100 @@
+"""``tilescope fit``: by how much tiles lack memory, and what would make the program fit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from tilescope.console import (
+    Column,
+    print_json,
+    print_line,
+    print_table,
+    reading,
+    report_json,
+)
+from tilescope.parameters import AsJson, ReportPath, Units, UnitsOption, examples
+
+if TYPE_CHECKING:
+    from tilescope.analyser.remedy import FitAdvice
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``fit``."""
+
+    @app.command(epilog=examples("fit report", "fit report --units bytes", "fit report --json"))
+    def fit(
+        path: ReportPath,
+        as_json: AsJson = False,
+        units: UnitsOption = Units.BINARY,
+    ) -> None:
+        """Show what makes a program fit: bytes over per tile, remedies, and what they gain.
+
+        A gain is exact where the report decides it; 'same plans' if the planner chooses as before;
+        'at most' is an upper bound. Commands measure a remedy.
+        """
+        from tilescope.analyser.remedy import fit_advice, fit_verdict
+
+        with reading(path) as report:
+            found = fit_advice(report)
+            if as_json:
+                print_json(report_json(report) | _as_json(found))
+            else:
+                print_line(fit_verdict(found, units.style))
+                _print(found, units)
+
+
+def _as_json(found: FitAdvice) -> dict[str, object]:
+    """Return what lacks, and every remedy with its effect."""
+    from tilescope.analyser.remedy import fit_verdict
+
+    answer = asdict(found) | {"fits": found.fits, "verdict": fit_verdict(found)}
+    answer["remedies"] = [
+        asdict(remedy) | {"is_enough": remedy.is_enough} for remedy in found.remedies
+    ]
+    return answer
+
+
+def _print(found: FitAdvice, units: Units) -> None:
+    """Print the remedies, what gains most first, then how to apply and measure them."""
+    from tilescope.analyser.quantities import format_bytes
+
+    if not found.remedies:
+        return
+    print_line()
+    of_tile = f"Gain on tile {found.tile_id:,}"
+    numbers = ("Tiles over", "Worst", "Together")
+    print_table(
+        [
+            Column("Remedy"),
+            Column(of_tile, is_number=True),
+            Column("Known"),
+            *(Column(title, is_number=True) for title in (() if found.fits else numbers)),
+        ],
+        [
+            (
+                remedy.title,
+                format_bytes(remedy.gain_bytes, units.style),
+                remedy.certainty,
+                *(
+                    ()
+                    if found.fits
+                    else (
+                        f"{remedy.after.n_tiles:,}",
+                        format_bytes(remedy.after.worst_bytes, units.style),
+                        format_bytes(remedy.after.total_bytes, units.style),
+                    )
+                ),
+            )
+            for remedy in found.remedies
+        ],
+    )
+    for remedy in found.remedies:
+        print_line()
+        print_line(f"{remedy.title}: {remedy.text}")
+        if remedy.command:
+            print_line(f"  {remedy.command}", is_whole=True)

@@ -1,0 +1,190 @@
+"""``tilescope ledger``: what every tile-cycle of the runs was spent on."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import (
+    Column,
+    comparing,
+    print_json,
+    print_line,
+    print_table,
+    reading,
+    report_json,
+)
+from tilescope.parameters import AsJson, ReportPath, RunOption, TopOption, examples
+
+if TYPE_CHECKING:
+    from tilescope.analyser.diff import LedgerChange
+    from tilescope.analyser.ledger import Ledger
+
+__all__ = ["register"]
+
+#: Width of the bar of the largest entry, characters.
+_BAR = 24
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``ledger``."""
+
+    @app.command(
+        epilog=examples(
+            "ledger report",
+            "ledger report --run 0 --top 10",
+            "ledger report --json",
+        )
+    )
+    def ledger(
+        path: ReportPath,
+        candidate: Annotated[
+            Path | None,
+            typer.Argument(
+                metavar="[CANDIDATE]", help="A second report to compare with.", show_default=False
+            ),
+        ] = None,
+        as_json: AsJson = False,
+        run: RunOption = None,
+        top: TopOption = 3,
+    ) -> None:
+        """Show what all tile-cycles were spent on, the causes, and the gain at most.
+
+        Compute, imbalance, overhead, exchange, syncs, waits and host copies add up to the time of
+        the runs times all tiles. Gains are upper bounds on the critical path, and overlap.
+        """
+        from tilescope.analyser.diff import ledger_changes
+        from tilescope.analyser.ledger import ledger as ask
+
+        if candidate is None:
+            with reading(path) as report:
+                found = ask(report, run, top)
+                if as_json:
+                    print_json(report_json(report) | _as_json(found))
+                else:
+                    _print(found)
+            return
+        with comparing(path, candidate) as (one, other):
+            sides = ask(one, run, top), ask(other, run, top)
+            changes = ledger_changes(*sides)
+            if as_json:
+                heads = (report_json(one), report_json(other))
+                print_json(
+                    {
+                        name: head | _as_json(side)
+                        for name, head, side in zip(
+                            ("baseline", "candidate"), heads, sides, strict=True
+                        )
+                    }
+                    | {"changes": [_change_json(change) for change in changes]}
+                )
+            else:
+                _print_changes(sides, changes)
+
+
+def _as_json(found: Ledger) -> dict[str, object]:
+    """Return a ledger with the names and meanings of its entries."""
+    return {
+        "n_runs": found.n_runs,
+        "n_tiles": found.n_tiles,
+        "total_cycles": found.total_cycles,
+        "total_tile_cycles": found.total_tile_cycles,
+        "entries": [
+            asdict(entry) | {"label": entry.label, "meaning": entry.meaning}
+            for entry in found.entries
+        ],
+    }
+
+
+def _change_json(change: LedgerChange) -> dict[str, object]:
+    """Return a kind on both sides, in cycles of a run."""
+    return {
+        "kind": change.kind,
+        "baseline_cycles": change.baseline_cycles,
+        "candidate_cycles": change.candidate_cycles,
+        "delta_cycles": change.delta_cycles,
+    }
+
+
+def _print(found: Ledger) -> None:
+    """Print the ledger as bars, then the causes of every entry."""
+    from tilescope.analyser.quantities import format_percent
+
+    if not found.entries:
+        print_line("This report has no steps: it was written without the compiled program.")
+        return
+    runs = "1 run" if found.n_runs == 1 else f"{found.n_runs:,} runs"
+    when = f"of {runs}" if found.n_runs else "of one execution of each step (no recorded run)"
+    print_line(
+        f"{found.total_tile_cycles:,} tile-cycles: {found.total_cycles:,} cycles {when}"
+        f" on {found.n_tiles:,} tiles."
+    )
+    print_line()
+    largest = max(entry.tile_cycles for entry in found.entries)
+    print_table(
+        [
+            Column("Spent on"),
+            Column("% of total", is_number=True),
+            Column(""),
+            Column("Tile-cycles", is_number=True),
+            Column("Gain, cycles", is_number=True),
+        ],
+        [
+            (
+                entry.label,
+                format_percent(100 * entry.share),
+                "█" * max(1, round(_BAR * entry.tile_cycles / largest)),
+                f"{entry.tile_cycles:,}",
+                "–" if entry.gain_cycles is None else f"≤ {entry.gain_cycles:,}",
+            )
+            for entry in found.entries
+        ],
+    )
+    for entry in found.entries:
+        print_line()
+        print_table(
+            [
+                Column(f"{entry.label}: largest of {entry.n_causes:,}"),
+                Column("Step", is_number=True),
+                Column("% of total", is_number=True),
+            ],
+            [
+                (
+                    cause.subject,
+                    "–" if cause.step_id is None else f"{cause.step_id:,}",
+                    format_percent(100 * cause.tile_cycles / found.total_tile_cycles),
+                )
+                for cause in entry.causes
+            ],
+        )
+
+
+def _print_changes(sides: tuple[Ledger, Ledger], changes: tuple[LedgerChange, ...]) -> None:
+    """Print two ledgers, the largest change first."""
+    from tilescope.analyser.quantities import format_percent, percent_of
+
+    baseline, candidate = (side.total_cycles / max(side.n_runs, 1) for side in sides)
+    print_line(
+        f"Cycles of a run, mean over its tiles: baseline {baseline:,.0f},"
+        f" candidate {candidate:,.0f} ({candidate - baseline:+,.0f})."
+    )
+    print_line()
+    numbers = ("Baseline", "Candidate", "Difference", "%")
+    print_table(
+        [Column("Spent on"), *(Column(title, is_number=True) for title in numbers)],
+        [
+            (
+                change.label,
+                f"{change.baseline_cycles:,.0f}",
+                f"{change.candidate_cycles:,.0f}",
+                f"{change.delta_cycles:+,.0f}",
+                format_percent(
+                    percent_of(change.baseline_cycles, change.delta_cycles), is_signed=True
+                ),
+            )
+            for change in changes
+        ],
+    )

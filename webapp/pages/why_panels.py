@@ -1,0 +1,131 @@
+"""Why an operation takes its time: ideal beside actual, slowest tiles, plans, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+
+from tilescope.analyser.operation_time import OperationTime, operation_verdict
+from tilescope.analyser.plan_text import runner_up_words, split_words
+from tilescope.webapp.browser import marked
+from tilescope.webapp.components.links import Reports, swapped, tile_link, trace_link
+from tilescope.webapp.components.tables import plain_table
+
+__all__ = ["why_blocks"]
+
+
+def why_blocks(sides: Sequence[OperationTime | None], reports: Reports) -> list[Any]:
+    """Return the reasons of an operation's time, a column per report that has it."""
+    heads = ("Baseline", "Candidate") if len(sides) > 1 else ("",)
+    of_side = (reports, swapped(reports)) if len(sides) > 1 else (reports,)
+    columns = [
+        html.Div(_column(side, own, head) if side is not None else _missing(head))
+        for side, own, head in zip(sides, of_side, heads, strict=True)
+    ]
+    return [html.Div(columns, className="operation-columns why")]
+
+
+def _column(found: OperationTime, reports: Reports, head: str) -> list[Any]:
+    """Return the reasons in one report: a sentence, the parts, and beside them the rest."""
+    parts: list[Any] = []
+    if head:
+        parts.append(html.Span(head, className=f"side-mark side-{head.lower()}"))
+    parts.append(html.P(operation_verdict(found), className="verdict"))
+    if not found.parts:
+        return parts
+    more = [*_slowest(found, reports), *_plan(found), *_advice(found)]
+    parts.append(html.Div([_parts(found), html.Div(more)], className="operation-columns"))
+    return parts
+
+
+def _missing(head: str) -> list[Any]:
+    """Return what stands for a report without the operation."""
+    mark = html.Span(head, className=f"side-mark side-{head.lower()}")
+    return [mark, html.P("The operation is not in this report.", className="verdict")]
+
+
+def _parts(found: OperationTime) -> html.Div:
+    """Return ideal and actual cycles by part, as figures and bars."""
+    longest = max(part.actual_cycles for part in found.parts)
+    rows: list[Sequence[Any]] = [
+        (
+            part.label,
+            f"{part.ideal_cycles:,}",
+            f"{part.actual_cycles:,}",
+            f"{part.excess_cycles:,}",
+            _bars(part.kind, part.ideal_cycles / longest, part.actual_cycles / longest),
+        )
+        for part in found.parts
+    ]
+    ideal, actual = found.ideal_cycles, found.actual_cycles
+    rows.append((html.B("Sum"), f"{ideal:,}", f"{actual:,}", f"{actual - ideal:,}", ""))
+    heads = ("Part", "Ideal", "Actual", "Above ideal", "Ideal, actual")
+    table = plain_table(heads, rows, numbers=(1, 2, 3), class_name="why-table")
+    runs = "over all recorded runs" if found.n_runs else "of one execution; no run was recorded"
+    note = (
+        "Ideal: compute spread evenly over all tiles, exchanged bytes at full bandwidth, one sync."
+    )
+    return html.Div(
+        [html.H3(f"Why it takes its time; cycles {runs}"), table,
+         html.Div(note, className="grid-note")]
+    )  # fmt: skip
+
+
+def _bars(kind: str, ideal: float, actual: float) -> html.Div:
+    """Return two bars: ideal outlined, actual filled."""
+    name = kind.replace("_", "-")
+    bars = [
+        html.Span(
+            className=f"why-{what} ledger-{name}",
+            style={"width": f"{100 * length:.1f}%"},
+            title=what.capitalize(),
+        )
+        for what, length in (("ideal", ideal), ("actual", actual))
+        if length
+    ]
+    shown = marked(html.Div(bars, className="why-bars", role="img"), aria_label="Ideal and actual")
+    return shown
+
+
+def _slowest(found: OperationTime, reports: Reports) -> list[Any]:
+    """Return the slowest tiles, which lead to their memory, and the step to look at."""
+    if not found.slowest_tiles:
+        return []
+    rows = [
+        (
+            tile_link(f"{tile.tile_id:,}", reports, tile.tile_id),
+            f"{tile.cycles:,}",
+            f"{tile.times_mean:,.2f}",
+        )
+        for tile in found.slowest_tiles
+    ]
+    table = plain_table(("Tile", "Compute cycles", "Times the mean"), rows, numbers=(0, 1, 2))
+    title: list[Any] = ["Slowest tiles"]
+    if found.slowest_step_id is not None:
+        step: Any = f"step {found.slowest_step_id:,}"
+        if found.n_runs:
+            step = trace_link(step, reports, found.slowest_step_id)
+        title += ["; most imbalance in ", step]
+    return [html.H3(title), table]
+
+
+def _plan(found: OperationTime) -> list[Any]:
+    """Return the plan and its runner-up in a sentence."""
+    plan = found.plan
+    if plan is None:
+        return []
+    text = (
+        f"{plan.family}, {split_words(plan.split)}: {plan.predicted_cycles:,} cycles predicted."
+        f" Runner-up: {runner_up_words(plan)}."
+    )
+    return [html.H3("Plan"), html.Div(text)]
+
+
+def _advice(found: OperationTime) -> list[Any]:
+    """Return what would help."""
+    if not found.advice:
+        return []
+    items = [html.Li(text) for text in found.advice]
+    return [html.H3("What would help"), html.Ul(items, className="sentences")]
