@@ -3,27 +3,12 @@
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   clientside.charts = Object.assign(clientside.charts || {}, {
-    pick_ranked_tile(rows) {
-      if (!rows || !rows.length || rows[0].tile === undefined) return;
-      window.tilescope.changeView({tiles: String(rows[0].tile)}, true);
-    },
-
-    pick_variable(rows) {
-      if (!rows || !rows.length || rows[0].name === undefined) return;
-      window.tilescope.changeView({var: rows[0].name, breakdown: 'variables'}, true);
-    },
-
     pick_operation(rows) {
       if (!rows || !rows.length || rows[0].key === undefined) return;
       const changes = {op: rows[0].key, tab: ''};
       // Plans belong to library calls, whichever layer is listed.
       if (rows[0].layer) changes.layer = '';
       window.tilescope.changeView(changes, true);
-    },
-
-    pick_ranked_step(rows) {
-      if (!rows || !rows.length || rows[0].step === undefined) return;
-      window.tilescope.changeView({step: String(rows[0].step)}, true);
     },
   });
 
