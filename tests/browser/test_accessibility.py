@@ -39,7 +39,7 @@ _VIEWS: dict[str, tuple[str, dict[str, str], str]] = {
     "programs": ("/programs", {"node": "1"}, ".tree-row .tree-kind"),
     "operations": ("/operations", {}, "#operations-headlines .headline-value"),
     "trace": ("/trace", {}, "#trace-panel table, .trace-note"),
-    "reports": ("/reports", {}, "#reports-body table"),
+    "home": ("/", {}, "main table"),
 }
 _SCHEME = """scheme => {
     document.documentElement.setAttribute("data-mantine-color-scheme", scheme);

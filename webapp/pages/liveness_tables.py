@@ -44,8 +44,8 @@ def live_at(report: Report, chosen: ChosenSteps, source: Source, view: dict[str,
         ),
         column("shape", "Shape"),
         column("dtype", "Type"),
-        column("start", "Live steps", "life", end="end", changes={"x": "{low}:{high}"},
-               hint="A click zooms the chart to the lifetime"),
+        column("start", "Live steps", "life", end="end", changes={"var": "{name}"},
+               hint="A click shows the lifetime in the chart"),
     ]  # fmt: skip
     data: dict[str, list[Any]] = {
         "name": [row.name for row in rows],
@@ -53,8 +53,6 @@ def live_at(report: Report, chosen: ChosenSteps, source: Source, view: dict[str,
         "dtype": [row.dtype for row in rows],
         "start": [row.start_step for row in rows],
         "end": [row.end_step for row in rows],
-        "low": [max(row.start_step - 2, 0) for row in rows],
-        "high": [row.end_step + 1 for row in rows],
     }
     for place in range(len(chosen.pairs)):
         data[f"bytes{place}"] = [row.bytes[place] for row in rows]

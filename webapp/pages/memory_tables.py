@@ -273,8 +273,8 @@ def _name_column() -> dict[str, Any]:
 
 
 def _life_column(reports: Reports, **parameters: str) -> dict[str, Any]:
-    """Return lifetimes, which lead to the first step on Liveness."""
-    href = template("/liveness", reports, step="{start}", **parameters)
+    """Return lifetimes, which Liveness shows with their first step."""
+    href = template("/liveness", reports, step="{start}", var="{name}", **parameters)
     return column("start", "Live steps", "life", end="end", href=href)
 
 
