@@ -419,14 +419,14 @@ def test_a_chart_is_saved_as_picture_and_table(visit: Visit) -> None:
     page = visit("/memory", report="pair")
     _wait(page, "/memory")
     with page.expect_download() as picture:
-        page.get_by_role("button", name="Save as a picture").click()
+        page.get_by_role("button", name="save as a picture").click()
     data = picture.value.path().read_bytes()
     assert picture.value.suggested_filename == "tile-memory.png"
     width = page.locator(".chart-canvas:visible").evaluate("canvas => canvas.clientWidth")
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(data[16:20], "big") == 2 * width
     with page.expect_download() as table:
-        page.get_by_role("button", name="Save the drawn data").click()
+        page.get_by_role("button", name="save the drawn data").click()
     head, *lines = table.value.path().read_text(encoding="utf-8").splitlines()
     assert head.startswith("tile,")
     assert head.endswith(",total (bytes)")
