@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilescope.analyser.lowered_variables import TileVariables, tile_variables
 from tilescope.analyser.machine import target
 from tilescope.analyser.tile_memory import categories, category_bytes
-from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["USES", "AddressBlock", "AddressMap", "Use", "address_map"]
+__all__ = ["USES", "AddressBlock", "AddressMap", "address_map"]
 
-Use: TypeAlias = Literal["code", "constant", "variable", "message", "shared", "gap"]
-#: What a block may be used for, with its label.
-USES: dict[Use, str] = {
+#: What a block may be used for, with its label: a category of variables, or one of three others.
+USES: dict[str, str] = {
     "code": "Code, state and stack",
-    "constant": "Constant",
-    "variable": "Variable",
-    "message": "Exchange message",
+    **{category.name: category.label for category in MEMORY_CATEGORIES if category.is_variable},
     "shared": "Shared at different steps",
     "gap": "Gap",
 }
@@ -48,7 +45,7 @@ class AddressBlock:
 
     offset_bytes: int
     bytes: int
-    use: Use
+    use: str
     names: tuple[str, ...]
     n_variables: int
     is_always_live: bool
@@ -73,7 +70,7 @@ class AddressMap:
         last = self.blocks[-1] if self.blocks else None
         return last.offset_bytes + last.bytes if last else 0
 
-    def bytes_of(self, use: Use) -> int:
+    def bytes_of(self, use: str) -> int:
         """Return the size of all blocks of a use."""
         return sum(block.bytes for block in self.blocks if block.use == use)
 
@@ -145,12 +142,8 @@ def _block(
         return AddressBlock(low, high - low, "code" if is_code else "gap", (), 0, is_code)
     inside.sort(key=lambda place: (-int(found.bytes[place]), place))
     names = list(dict.fromkeys(found.name[place] for place in inside))
-    categories = {found.category[place] for place in inside}
-    use: Use = "shared"
-    if len(names) == 1 and len(categories) == 1:
-        category = categories.pop()
-        use = "constant" if category == "constant" else "variable"
-        use = "message" if category == "message" else use
+    kinds = {found.category[place] for place in inside}
+    use = kinds.pop() if len(names) == 1 and len(kinds) == 1 else "shared"
     always = bool(found.is_always_live[inside].any())
     return AddressBlock(low, high - low, use, tuple(names[:_N_NAMES]), len(names), always)
 
