@@ -408,6 +408,9 @@ def test_a_chart_is_picked_from_by_keyboard(visit: Visit) -> None:
     page.locator(".chart-box:visible").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
+    # Values of a place that is not drawn are asked for.
+    told = page.locator(".chart-box:visible")
+    expect(told).to_have_attribute("aria-valuetext", re.compile(r"^Step 1\b"))
     page.keyboard.press("Enter")
     # The second place of the aligned steps may be one of the candidate only.
     expect(page).to_have_url(re.compile(r"[?&]step=c?\d+($|&)"))
