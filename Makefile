@@ -10,7 +10,8 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# Checkers of the web app's scripts: the tools of package.json, run by the environment's own Node.
+# Checkers of the web app's scripts and of its accessibility: the tools of package.json, run by the
+# environment's own Node.
 SCRIPT_TOOLS := node_modules/.package-lock.json
 WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
@@ -47,7 +48,7 @@ $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
 setup: $(READY) $(SCRIPT_TOOLS)  ## Create .venv with all dependencies; fast if it exists
 	@echo "==> ready: $(BIN)/tilescope"
 
-test: $(READY)  ## Set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
+test: $(READY) $(SCRIPT_TOOLS)  ## Set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
 	@echo "==> running all tests"
 	@$(BIN)/python -m pytest --ignore tests/bench $(ARGS)
 

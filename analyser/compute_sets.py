@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine import target
 from tilescope.analyser.patterns import pattern
-from tilescope.analyser.validation import require_known
+from tilescope.analyser.validation import require_below, require_known
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Codelet",
+    "CodeletPlaces",
     "ComputeSetEntry",
     "ComputeSetVertices",
     "TileVertices",
+    "codelet_places",
     "codelets",
+    "compute_set_places",
     "compute_set_vertices",
     "compute_sets",
     "tile_vertices",
@@ -150,10 +153,18 @@ def compute_set_vertices(
 
 
 @cached
-def _patterns(report: Report) -> dict[tuple[int, str], int]:
-    """Return the row of ``vertices.pattern`` of every compute set and codelet."""
+def compute_set_places(report: Report) -> dict[tuple[int, str], int]:
+    """Return the row of ``vertices.pattern`` of every compute set and codelet.
+
+    Raises
+    ------
+    DamagedReport
+        When a row does not exist.
+    """
     columns = ("compute_set_id", "vertex_type_id", "vertices_pattern_id")
     known = codelets(report)
+    used = np.array(report.column(schema.compute_set_vertex, "vertices_pattern_id"), np.int64)
+    require_below(report, used, report.array("vertices.pattern").shape[0], "pattern of vertices")
     return {
         (compute_set_id, known[type_id].name): row
         for compute_set_id, type_id, row in report.rows(schema.compute_set_vertex, *columns)
@@ -172,7 +183,7 @@ def vertices_by_tile(report: Report, compute_set_id: int, vertex_type: str) -> N
     BadQuestion
         When the report has no such row of vertices.
     """
-    row = _patterns(report).get((compute_set_id, vertex_type))
+    row = compute_set_places(report).get((compute_set_id, vertex_type))
     if row is None:
         return np.zeros(target(report).n_tiles, dtype=np.int64)
     return pattern(report, "vertices.pattern", row)
@@ -189,34 +200,40 @@ class TileVertices:
 
 
 @dataclass(frozen=True)
-class _Codelets:
+class CodeletPlaces:
     """Codelets and how many vertices of each are on every tile, over all compute sets.
 
-    ``state_bytes`` is that of one vertex, the mean where compute sets differ.
+    Attributes
+    ----------
+    state_bytes
+        That of one vertex, the mean where compute sets differ.
+    n_vertices : ndarray of int64, shape (n_codelets, n_tiles)
+        Vertices of every codelet on every tile.
     """
 
     names: tuple[str, ...]
+    kinds: tuple[str, ...]
     code_bytes: tuple[int, ...]
     state_bytes: tuple[int, ...]
     n_vertices: NDArray[np.int64]
-    """Shape (n_codelets, n_tiles)."""
 
 
 @cached
-def _codelets(report: Report) -> _Codelets:
-    """Return all codelets."""
+def codelet_places(report: Report) -> CodeletPlaces:
+    """Return all codelets with their vertices on every tile."""
     rows = list(codelets(report).values())
     place = {one.name: number for number, one in enumerate(rows)}
     counts = np.zeros((len(rows), target(report).n_tiles), dtype=np.int64)
     total, state = np.zeros((2, len(rows)), dtype=np.int64)
-    for (_, name), row in _patterns(report).items():
+    for (_, name), row in compute_set_places(report).items():
         counts[place[name]] += pattern(report, "vertices.pattern", row)
     for vertices in _vertices(report).values():
         for one in vertices:
             total[place[one.vertex_type]] += one.n_vertices
             state[place[one.vertex_type]] += one.state_bytes
-    return _Codelets(
+    return CodeletPlaces(
         tuple(place),
+        tuple(one.kind for one in rows),
         tuple(one.code_bytes for one in rows),
         tuple((state // np.maximum(total, 1)).tolist()),
         counts,
@@ -225,7 +242,7 @@ def _codelets(report: Report) -> _Codelets:
 
 def tile_vertices(report: Report, tile_id: int) -> tuple[TileVertices, ...]:
     """Return the codelets on a tile with their vertices, by name."""
-    every = _codelets(report)
+    every = codelet_places(report)
     here = every.n_vertices[:, tile_id]
     found = [
         TileVertices(

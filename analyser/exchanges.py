@@ -10,7 +10,7 @@ import numpy as np
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, steps
-from tilescope.analyser.machine import target
+from tilescope.analyser.occupancy import BusyTile, slowest_tiles
 from tilescope.analyser.selection import (
     ALL,
     Selection,
@@ -75,15 +75,6 @@ class Exchange:
     senders: tuple[int, ...]
     receivers: tuple[int, ...]
     code_bytes: int
-
-
-@dataclass(frozen=True)
-class BusyTile:
-    """A tile in one execution of an exchange; ``cycles`` in which it sends or receives."""
-
-    tile_id: int
-    ipu_id: int
-    cycles: int
 
 
 @dataclass(frozen=True)
@@ -159,16 +150,7 @@ def busiest_tiles(report: Report, step_id: int, n: int = 5) -> tuple[BusyTile, .
             f"step {step_id} is not an exchange or stream copy; this report has {n_steps:,} steps,"
             " and 'tilescope exchange' lists those that move data"
         )
-    column, machine = costs(report).column, target(report)
-    found = []
-    for row in np.flatnonzero(column["step_id"] == step_id).tolist():
-        ipu_id = int(column["ipu_id"][row])
-        cycles = report.array("cycles.pattern").row(int(column["pattern_id"][row]))
-        for tile in np.argsort(-cycles, kind="stable")[:n].tolist():
-            if cycles[tile]:
-                first = ipu_id * machine.tiles_per_ipu
-                found.append(BusyTile(first + tile, ipu_id, int(cycles[tile])))
-    return tuple(sorted(found, key=lambda tile: (-tile.cycles, tile.tile_id))[:n])
+    return slowest_tiles(report, step_id, n)
 
 
 @cached

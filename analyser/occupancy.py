@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,30 @@ from tilescope.analyser.patterns import pattern
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["cost_rows", "occupied_cycles"]
+__all__ = ["BusyTile", "cost_rows", "occupied_cycles", "slowest_tiles"]
+
+
+@dataclass(frozen=True)
+class BusyTile:
+    """A tile in one execution of a step; ``cycles`` in which it works, sends or receives."""
+
+    tile_id: int
+    ipu_id: int
+    cycles: int
+
+
+def slowest_tiles(report: Report, step_id: int, n: int = 5) -> tuple[BusyTile, ...]:
+    """Return the tiles that are busy for longest in one execution of a step; none that idle."""
+    column, machine = costs(report).column, target(report)
+    found = []
+    for row in np.flatnonzero(column["step_id"] == step_id).tolist():
+        ipu_id = int(column["ipu_id"][row])
+        cycles = report.array("cycles.pattern").row(int(column["pattern_id"][row]))
+        for tile in np.argsort(-cycles, kind="stable")[:n].tolist():
+            if cycles[tile]:
+                first = ipu_id * machine.tiles_per_ipu
+                found.append(BusyTile(first + tile, ipu_id, int(cycles[tile])))
+    return tuple(sorted(found, key=lambda tile: (-tile.cycles, tile.tile_id))[:n])
 
 
 def occupied_cycles(report: Report, pattern_id: int, step_cycles: int) -> NDArray[np.int64]:

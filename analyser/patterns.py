@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +15,12 @@ from tilescope.analyser.errors import BadQuestion
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["pattern"]
+__all__ = ["PatternTotals", "pattern", "pattern_totals"]
 
 #: Rows read at once, the rows of a chunk.
 _BLOCK_ROWS = 256
+#: So many columns are read one by one; more are cut out of whole blocks.
+_FEW_COLUMNS = 16
 #: Memory that the blocks of one array may take, bytes.
 _KEPT_BYTES = 48 << 20
 
@@ -51,3 +54,44 @@ def pattern(report: Report, name: str, row: int) -> NDArray[np.int64]:
         raise BadQuestion(f"pattern {row} does not exist; this report has {n_rows} of them")
     values: NDArray[np.int64] = block[place]
     return values
+
+
+@dataclass(frozen=True, eq=False)
+class PatternTotals:
+    """Rows of an array per tile over some of its columns.
+
+    Attributes
+    ----------
+    sums, largest : ndarray of int64, shape (n_rows,)
+        Sum and largest value of every row.
+    n_used : ndarray of int64, shape (n_rows,)
+        Columns with a value other than 0.
+    """
+
+    sums: NDArray[np.int64]
+    largest: NDArray[np.int64]
+    n_used: NDArray[np.int64]
+
+
+@cached
+def pattern_totals(report: Report, name: str, columns: tuple[int, ...] = ()) -> PatternTotals:
+    """Return every row of an array per tile over some columns, all of them if none is given."""
+    packed = report.array(name)
+    n_rows = packed.shape[0]
+    totals = PatternTotals(*(np.zeros(n_rows, dtype=np.int64) for _ in range(3)))
+
+    def add(rows: slice, values: NDArray[np.int64]) -> None:
+        totals.sums[rows] += values.sum(axis=1)
+        totals.n_used[rows] += np.count_nonzero(values, axis=1)
+        largest = values.max(axis=1, initial=0)
+        np.maximum(totals.largest[rows], largest, out=totals.largest[rows])
+
+    if 0 < len(columns) <= _FEW_COLUMNS:
+        for column in columns:
+            add(slice(None), packed.column(column).astype(np.int64)[:, None])
+        return totals
+    picked = np.array(columns, dtype=np.intp) if columns else slice(None)
+    for first in range(0, n_rows, _BLOCK_ROWS):
+        rows = slice(first, min(first + _BLOCK_ROWS, n_rows))
+        add(rows, packed.read(rows.start, rows.stop).astype(np.int64)[:, picked])
+    return totals

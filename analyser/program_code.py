@@ -2,31 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
+from tilescope.analyser.compute_sets import codelets, compute_set_places
 from tilescope.analyser.execution import steps
 from tilescope.analyser.machine import target
 from tilescope.analyser.patterns import pattern
 from tilescope.analyser.programs import all_programs, inside_ids, program
 from tilescope.analyser.tile_memory import categories, category_bytes
+from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["control_code", "exchange_code"]
+__all__ = ["ProgramCode", "control_code", "exchange_code", "exchange_code_rows", "program_code"]
+
+
+@dataclass(frozen=True)
+class ProgramCode:
+    """Code of a program and of all programs in it, over all tiles.
+
+    Attributes
+    ----------
+    exchange_bytes
+        Code of its exchanges.
+    control_bytes
+        Its share of the control code: see `control_code`.
+    vertex_bytes
+        Code of the codelets that it runs, once on every tile; other programs may use it too.
+    """
+
+    exchange_bytes: int
+    control_bytes: int
+    vertex_bytes: int
+
+
+def program_code(report: Report, program_id: int) -> ProgramCode:
+    """Return the code of a program by kind.
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    inside = [program(report, one) for one in inside_ids(report, program_id)]
+    sets = {one.compute_set_id for one in inside if one.compute_set_id is not None}
+    size = {one.name: one.code_bytes for one in codelets(report).values()}
+    on_tiles: dict[str, NDArray[np.bool_]] = {}
+    for (compute_set_id, name), row in compute_set_places(report).items():
+        if compute_set_id in sets:
+            here = pattern(report, "vertices.pattern", row) > 0
+            on_tiles[name] = here | on_tiles.get(name, here)
+    return ProgramCode(
+        sum(one.code_bytes for one in inside if PROGRAM_KINDS[one.kind].has_exchange_code),
+        int(control_code(report, program_id).sum()),
+        sum(size[name] * int(np.count_nonzero(here)) for name, here in on_tiles.items()),
+    )
 
 
 @cached
 def _patterns(report: Report) -> dict[int, int]:
     """Return the row of ``code.pattern`` of every program with code."""
     rows = report.rows(schema.program, "program_id", "code_pattern_id")
-    return {program_id: row for program_id, row in rows if row is not None}
+    found = {program_id: row for program_id, row in rows if row is not None}
+    used = np.array(list(found.values()), np.int64)
+    require_below(report, used, report.array("code.pattern").shape[0], "pattern of code")
+    return found
+
+
+def exchange_code_rows(report: Report) -> dict[int, int]:
+    """Return the row of ``code.pattern`` of every program that has exchange code."""
+    kinds = {number: one.kind for number, one in all_programs(report).items()}
+    return {
+        number: row
+        for number, row in _patterns(report).items()
+        if PROGRAM_KINDS[kinds[number]].has_exchange_code
+    }
 
 
 def exchange_code(report: Report, program_id: int) -> NDArray[np.int64]:

@@ -6,7 +6,12 @@ from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.explain import explain
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.ledger import LedgerChange, ledger_changes
-from tilescope.analyser.diff.liveness import LivenessPairs, align_liveness, live_variable_changes
+from tilescope.analyser.diff.liveness import (
+    LivenessPairs,
+    align_liveness,
+    always_live_pairs,
+    live_column_pairs,
+)
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.diff.operations import (
     MEASURES,
@@ -17,9 +22,28 @@ from tilescope.analyser.diff.operations import (
     operation_pairs,
 )
 from tilescope.analyser.diff.pairs import Pair, SizeChange
+from tilescope.analyser.diff.placement import (
+    codelet_pairs,
+    compute_set_pairs,
+    exchange_pairs,
+    step_partners,
+)
+from tilescope.analyser.diff.programs import (
+    ProgramPair,
+    pair_path,
+    paired_children,
+    paired_roots,
+    search_pairs,
+)
 from tilescope.analyser.diff.steps import StepChange, StepChanges, step_changes
 from tilescope.analyser.diff.tables import memory_row_pairs, option_pairs, row_pairs
-from tilescope.analyser.diff.variables import VariableChange, VariableChanges, variable_changes
+from tilescope.analyser.diff.variables import (
+    VariableChange,
+    VariableChanges,
+    variable_changes,
+    variable_pairs,
+    variable_partners,
+)
 
 __all__ = [
     "MEASURES",
@@ -33,6 +57,7 @@ __all__ = [
     "MetricChange",
     "OperationChange",
     "Pair",
+    "ProgramPair",
     "Side",
     "SizeChange",
     "StepChange",
@@ -41,20 +66,31 @@ __all__ = [
     "VariableChange",
     "VariableChanges",
     "align_liveness",
+    "always_live_pairs",
+    "codelet_pairs",
     "compare",
+    "compute_set_pairs",
     "context_changes",
+    "exchange_pairs",
     "explain",
     "kind_changes",
     "ledger_changes",
-    "live_variable_changes",
+    "live_column_pairs",
     "memory_row_pairs",
     "metric_changes",
     "operation_changes",
     "operation_pairs",
     "option_pairs",
+    "pair_path",
+    "paired_children",
+    "paired_roots",
     "row_pairs",
+    "search_pairs",
     "step_changes",
+    "step_partners",
     "tile_changes",
     "unequal_data",
     "variable_changes",
+    "variable_pairs",
+    "variable_partners",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -13,17 +14,24 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.diff.calls import align_calls
-from tilescope.analyser.diff.pairs import SizeChange, size_changes
+from tilescope.analyser.diff.pairs import Pair, by_change, paired_rows
 from tilescope.analyser.diff.steps import align_steps
+from tilescope.analyser.diff.variables import variable_partners
+from tilescope.analyser.live_columns import AlwaysLiveRow, LiveRow, always_live_rows, live_columns
 from tilescope.analyser.liveness import liveness_step_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilescope.analyser.liveness import LiveVariables
+    from tilescope.analyser.machine import Source
     from tilescope.reports import Report
 
-__all__ = ["LivenessPairs", "align_liveness", "live_variable_changes"]
+__all__ = [
+    "LivenessPairs",
+    "align_liveness",
+    "always_live_pairs",
+    "live_column_pairs",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +77,73 @@ def align_liveness(baseline: Report, candidate: Report) -> LivenessPairs:
     return found
 
 
-def live_variable_changes(
-    baseline: LiveVariables | None, candidate: LiveVariables | None
-) -> tuple[SizeChange, ...]:
-    """Return the bytes of live variables by name, the largest change first; equal ones by name.
+def live_column_pairs(
+    baseline: Report,
+    candidate: Report,
+    steps: Sequence[tuple[int | None, int | None]],
+    source: Source = "all",
+) -> tuple[Pair[LiveRow], ...]:
+    """Return what is live but not always at some steps of two reports, the largest change first.
+
+    Variables are paired by identity, not by name: see `variable_partners`.
 
     Parameters
     ----------
     baseline, candidate
-        What is live on either side; None where a report does not have the step.
+        The reports.
+    steps
+        Every step on both sides; None where a report does not have it.
+    source
+        All tiles, an IPU or a tile.
+
+    Raises
+    ------
+    BadQuestion
+        When a step, IPU or tile does not exist.
     """
-    found = size_changes(_sizes(baseline), _sizes(candidate))
-    return tuple(sorted(found, key=lambda change: (-abs(change.delta), change.key)))
+    one = live_columns(baseline, [step for step, _ in steps], source)
+    other = live_columns(candidate, [step for _, step in steps], source)
+    found = paired_rows(
+        one,
+        other,
+        (*one, *other),
+        number=lambda row: row.variable_id,
+        partners=variable_partners(baseline, candidate),
+        name=lambda row: row.name,
+    )
+
+    def change(pair: Pair[LiveRow]) -> int:
+        sides = [pair.baseline.bytes if pair.baseline else (), pair.candidate.bytes
+                 if pair.candidate else ()]  # fmt: skip
+        sizes = zip_longest(*sides, fillvalue=None)
+        return max((abs((new or 0) - (old or 0)) for old, new in sizes), default=0)
+
+    return tuple(sorted(found, key=lambda pair: (-change(pair), pair.key)))
+
+
+def always_live_pairs(
+    baseline: Report, candidate: Report, source: Source = "all"
+) -> tuple[Pair[AlwaysLiveRow], ...]:
+    """Return what is always live in two reports, the largest change first.
+
+    Variables are paired by identity; code and state, which belong to none, by name.
+
+    Raises
+    ------
+    BadQuestion
+        When a report does not have the IPU or tile.
+    """
+    one, other = always_live_rows(baseline, source), always_live_rows(candidate, source)
+    found = paired_rows(
+        one,
+        other,
+        (*one, *other),
+        number=lambda row: row.number,
+        partners=variable_partners(baseline, candidate),
+        name=lambda row: row.name,
+        fallback=lambda row: row.name if row.number < 0 else None,
+    )
+    return by_change(found, lambda row: row.bytes)
 
 
 def _align(baseline: Report, candidate: Report) -> LivenessPairs:
@@ -143,12 +206,3 @@ def _longest_rise(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         found.append(pairs[index])
         index = before[index]
     return found[::-1]
-
-
-def _sizes(found: LiveVariables | None) -> dict[str, int]:
-    """Return bytes by name; equal names are summed."""
-    sizes: dict[str, int] = {}
-    if found is not None:
-        for name, size in zip(found.name, found.bytes.tolist(), strict=True):
-            sizes[name] = sizes.get(name, 0) + size
-    return sizes

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-__all__ = ["Pair", "SizeChange", "pairs", "size_changes"]
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = [
+    "Pair",
+    "SizeChange",
+    "by_change",
+    "matching_rows",
+    "paired_rows",
+    "pairs",
+    "size_changes",
+]
 
 T = TypeVar("T")
 
@@ -57,3 +68,82 @@ def size_changes(
         SizeChange(pair.key, pair.baseline, pair.candidate) for pair in pairs(baseline, candidate)
     ]
     return tuple(sorted(found, key=lambda change: -abs(change.delta)))
+
+
+def matching_rows(
+    baseline: Report,
+    candidate: Report,
+    list_rows: Callable[[Report, str], Sequence[T]],
+    text: str,
+) -> tuple[Sequence[T], Sequence[T], Sequence[T]]:
+    """Return all rows of both sides, and those of either that match a text.
+
+    Parameters
+    ----------
+    baseline, candidate
+        The reports.
+    list_rows
+        Rows of a report that match a text, all of them for an empty one.
+    text
+        What is searched for.
+    """
+    one, other = list_rows(baseline, ""), list_rows(candidate, "")
+    if not text.strip():
+        return one, other, (*one, *other)
+    return one, other, (*list_rows(baseline, text), *list_rows(candidate, text))
+
+
+def paired_rows(
+    baseline: Sequence[T],
+    candidate: Sequence[T],
+    matching: Sequence[T],
+    *,
+    number: Callable[[T], int],
+    partners: Mapping[int, int],
+    name: Callable[[T], str],
+    fallback: Callable[[T], Hashable] = lambda _: None,
+) -> list[Pair[T]]:
+    """Return the rows of two sides that match on one of them, paired; those of one side as well.
+
+    Parameters
+    ----------
+    baseline, candidate
+        All rows of both sides.
+    matching
+        Rows of either side that match.
+    number
+        Identity of a row on its side.
+    partners
+        The candidate's number for that of the baseline, where both have the row.
+    name
+        Key of the pair.
+    fallback
+        What a row without a partner must share with another to be the same; None to share nothing.
+    """
+    others = {number(row): row for row in candidate}
+    left = {fallback(row): row for row in candidate if fallback(row) is not None}
+    wanted = set(matching)
+    used: set[int] = set()
+    found = []
+    for row in baseline:
+        partner = others.get(partners[number(row)]) if number(row) in partners else None
+        if partner is None and fallback(row) is not None:
+            partner = left.get(fallback(row))
+        if partner is not None:
+            used.add(number(partner))
+        if row in wanted or partner in wanted:
+            found.append(Pair(name(row), row, partner))
+    found += [
+        Pair(name(row), None, row) for row in candidate if number(row) not in used and row in wanted
+    ]
+    return found
+
+
+def by_change(found: Sequence[Pair[T]], size: Callable[[T], int]) -> tuple[Pair[T], ...]:
+    """Return pairs by the size of their change, largest first; a missing side counts 0."""
+
+    def change(pair: Pair[T]) -> int:
+        one, other = (size(row) if row else 0 for row in (pair.baseline, pair.candidate))
+        return abs(other - one)
+
+    return tuple(sorted(found, key=lambda pair: -change(pair)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.call_tree import relative_name
+from tilescope.analyser.call_tree import call_tree, relative_name
 from tilescope.analyser.diff.align import align_in_turn
+from tilescope.analyser.diff.calls import align_calls
+from tilescope.analyser.diff.pairs import Pair, by_change, matching_rows, paired_rows
+from tilescope.analyser.variable_list import VariableFilter, VariableRow, list_variables
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ __all__ = [
     "align_variables",
     "no_variable_changes",
     "variable_changes",
+    "variable_pairs",
+    "variable_partners",
 ]
 
 
@@ -113,6 +118,44 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
         tuple(sides[0][index] for index in removed),
         tuple(sides[1][index] for index in added),
     )
+
+
+def variable_partners(baseline: Report, candidate: Report) -> dict[int, int]:
+    """Return the candidate's variable for every one of the baseline that both have, by id."""
+    calls = align_calls(call_tree(baseline), call_tree(candidate))
+    found = align_variables(baseline, candidate, calls).pairs
+    return {one.variable_id: other.variable_id for one, other in found}
+
+
+def variable_pairs(
+    baseline: Report, candidate: Report, wanted: VariableFilter | None = None
+) -> tuple[Pair[VariableRow], ...]:
+    """Return the variables of two reports, the largest change of size first.
+
+    Parameters
+    ----------
+    baseline, candidate
+        The reports.
+    wanted
+        As in `list_variables`; a variable is listed if its name matches on one side.
+
+    Raises
+    ------
+    BadQuestion
+        When a report does not have the category, tile, IPU or step.
+    """
+    asked = wanted or VariableFilter()
+
+    def list_rows(report: Report, text: str) -> tuple[VariableRow, ...]:
+        return list_variables(report, replace(asked, text=text)).rows
+
+    found = paired_rows(
+        *matching_rows(baseline, candidate, list_rows, asked.text),
+        number=lambda row: row.variable_id,
+        partners=variable_partners(baseline, candidate),
+        name=lambda row: row.name,
+    )
+    return by_change(found, lambda row: row.bytes)
 
 
 def _names(

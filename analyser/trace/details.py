@@ -76,6 +76,11 @@ class StepCost:
     flops: int
     histogram: TileHistogram
 
+    @property
+    def flops_per_cycle(self) -> float | None:
+        """Useful operations a cycle on this IPU; None for a step that takes none."""
+        return self.flops / self.cycles if self.cycles else None
+
 
 @dataclass(frozen=True)
 class VertexRow:
@@ -103,6 +108,11 @@ class StepDetails:
     is_data_dependent: bool
     costs: list[StepCost]
     vertices: list[VertexRow]
+
+    @property
+    def flops(self) -> int:
+        """Useful floating-point operations of one execution over all IPUs."""
+        return sum(cost.flops for cost in self.costs)
 
 
 def step_details(report: Report, step_id: int) -> StepDetails:

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from tests.analyser.small_report import Shape
 
 from tilescope.analyser.diff import (
+    always_live_pairs,
     kind_changes,
-    live_variable_changes,
+    live_column_pairs,
     memory_row_pairs,
     operation_changes,
     option_pairs,
     row_pairs,
 )
-from tilescope.analyser.liveness import always_live_variables
+from tilescope.analyser.live_columns import live_columns
+from tilescope.analyser.liveness import step_variables
 from tilescope.analyser.operations import operations
 from tilescope.analyser.summary import comparable_sections, summarise
 from tilescope.analyser.tile_memory import memory_table
@@ -38,15 +40,35 @@ def test_operations_are_aligned_by_name_and_sorted_by_change(
     assert (kind.key, kind.known.n_operations) == ("poplin.convolution", 1)
 
 
-def test_live_variables_are_aligned_by_name(small: Report, variation: Variation) -> None:
+def test_what_is_always_live_is_aligned_and_sorted_by_change(
+    small: Report, variation: Variation
+) -> None:
     larger = variation(Shape(weights_bytes=640, has_bias=True))
-    changes = live_variable_changes(always_live_variables(small), always_live_variables(larger))
-    found = {change.key: (change.baseline, change.candidate) for change in changes}
-    assert found["weights"] == (320, 640)
-    assert found["bias"] == (None, 16)
-    assert live_variable_changes(None, None) == ()
-    assert [abs(change.delta) for change in changes] == sorted(
-        (abs(change.delta) for change in changes), reverse=True
+    found = always_live_pairs(small, larger)
+    sizes = {pair.key: (pair.baseline and pair.baseline.bytes, pair.candidate
+                        and pair.candidate.bytes) for pair in found}  # fmt: skip
+    assert sizes["weights"] == (320, 640)
+    assert sizes["bias"] == (None, 16)
+    assert sizes["controlCode"][0] == sizes["controlCode"][1]
+    changes = [abs((other or 0) - (one or 0)) for one, other in sizes.values()]
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_live_variables_have_a_column_for_every_step(small: Report, variation: Variation) -> None:
+    rows = live_columns(small, [3, 5, None])
+    for place, step in enumerate((3, 5)):
+        live = step_variables(small, step)
+        sizes = [row.bytes[place] for row in rows if row.bytes[place] is not None]
+        assert sum(size for size in sizes if size is not None) == live.total_bytes
+    assert all(row.bytes[2] is None for row in rows)
+    assert [row.max_bytes for row in rows] == sorted((row.max_bytes for row in rows), reverse=True)
+    same = live_column_pairs(small, variation(Shape(conv_name="layer1/renamed")), [(3, 3), (5, 5)])
+    assert len(same) == len(rows)
+    assert all(pair.baseline and pair.candidate for pair in same)
+    assert all(
+        pair.baseline.bytes[:2] == pair.candidate.bytes
+        for pair in same
+        if pair.baseline and pair.candidate
     )
 
 

@@ -40,6 +40,7 @@ def test_every_view_has_a_section() -> None:
         "Memory report",
         "Liveness report",
         "Program tree",
+        "Comparison",
         "Operations summary",
         "Operations graph, computation graph",
         "Execution trace",

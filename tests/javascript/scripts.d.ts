@@ -16,6 +16,7 @@ interface Window {
   tilescope_markup: object;
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;
+  tilescope_tables: object;
   tilescopeTrace: TraceSpace;
   /** Dash brings it; the scripts use a few functions. */
   React: any;

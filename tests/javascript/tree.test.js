@@ -6,6 +6,7 @@ const {loadPage} = require('./page.js');
 
 const element = () => ({
   style: {}, dataset: {}, classList: {add() {}}, children: [], append() {}, setAttribute() {},
+  addEventListener() {},
   replaceChildren(...children) { this.children = children; },
 });
 
@@ -40,7 +41,7 @@ async function shownTree(nChildren) {
       return {json: async () => ({ok: true, ...answers[what](url.searchParams)})};
     },
   });
-  const show = (view) => page.dash_clientside.programs.show({report: 'r', node: '', find: '', ...view});
+  const show = (view) => page.dash_clientside.programs.show({report: 'r', with: '', node: '', find: '', layer: 'none', ...view});
   await show({});
   return {asked, host, show};
 }
@@ -58,4 +59,39 @@ test('a chosen program is brought into sight, and its page is fetched once', asy
   const before = asked.length;
   await show({node: '1102'});
   assert.deepEqual(asked.slice(before), ['/api/programs/r/path?program=1102']);
+});
+
+test('two reports are one tree; its answers say how many children there are', async () => {
+  const asked = [];
+  const side = (id) => ({id, kind: 'Sequence', name: 's' + id, n_children: 0, position: 0});
+  const answers = {
+    roots: {nodes: [{...side(0), id: '0', mark: 'changed', n_children: 2, one: side(0), other: side(5)}]},
+    children: {
+      n_children: 3,
+      nodes: [['1', 'same', 1, 6], ['c7', 'added', null, 7], ['2', 'removed', 2, null]].map(
+        ([id, mark, one, other], position) => ({
+          ...side(0), id, mark, position, one: one && side(one), other: other && side(other),
+        })),
+    },
+    path: {path: [{id: '0', position: 0}, {id: 'c7', position: 1}]},
+  };
+  const host = {...element(), scrollTop: 0, clientHeight: 240};
+  const page = loadPage(['tree.js'], {
+    dash_clientside: {no_update: 'no update'},
+    ResizeObserver: class { observe() {} },
+    requestAnimationFrame: () => 1,
+    document: {createElement: element, getElementById: () => host, addEventListener() {}},
+    fetch: async (address) => {
+      asked.push(address);
+      const what = new URL(address, 'http://localhost').pathname.split('/').at(-1);
+      return {json: async () => ({ok: true, ...answers[what]})};
+    },
+  });
+  const view = {report: 'r', with: 'q', find: '', layer: 'none', node: 'c7'};
+  await page.dash_clientside.programs.show(view);
+  assert.deepEqual(asked, [
+    '/api/programs/r/compare/roots?with=q',
+    '/api/programs/r/compare/children?with=q&one=0&other=5&offset=0&limit=500',
+    '/api/programs/r/compare/path?with=q&key=c7',
+  ]);
 });

@@ -53,6 +53,37 @@ def test_memory(tilescope: Run, reports_directory: Path) -> None:
     assert ["weights", "float32", "0x190", "40", "B", "non-interleaved", "always"] in lines
 
 
+def test_memory_lists_what_is_on_tiles(tilescope: Run, reports_directory: Path) -> None:
+    path = reports_directory / "baseline"
+    done = tilescope("memory", path, "--list", "compute-sets", "--tile", 0, "--search", "relu")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[1:] == [["layer1/relu", "6", "B", "40", "B", "1", "1", "1", "5"]]
+    found = tilescope("memory", path, "--list", "vertices", "--json").json()
+    assert [row["code_bytes"] for row in found["rows"]] == [720, 320]
+    found = tilescope("memory", path, "--list", "exchanges", "--json").json()
+    assert [row["step_id"] for row in found["rows"]] == [2, 4, 0]
+    done = tilescope("memory", path, "--list", "addresses", "--tile", 0)
+    assert ["400", "40", "B", "constant", "weights"] in [
+        line.split() for line in done.out.splitlines()
+    ]
+    refused = tilescope("memory", path, "--list", "addresses")
+    assert refused.code == 2
+    assert "exactly one --tile" in refused.err
+    refused = tilescope("memory", path, "--search", "relu")
+    assert "--search requires --list" in refused.err
+
+
+def test_a_program_has_its_code_by_kind_and_its_slowest_tiles(
+    tilescope: Run, reports_directory: Path
+) -> None:
+    path = reports_directory / "baseline"
+    found = tilescope("programs", path, "--node", 4, "--json").json()
+    assert found["code"] == {"exchange_bytes": 0, "control_bytes": 8, "vertex_bytes": 720}
+    cycles = [tile["cycles"] for tile in found["slowest_tiles"]]
+    assert cycles == sorted(cycles, reverse=True)
+    assert cycles[0] == 200
+
+
 def test_memory_json(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope(
         "memory", reports_directory / "baseline", "--json", "--breakdown", "category", "--tile", 4,

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tilescope.analyser.liveness import step_program, step_variables
+from tilescope.analyser.liveness import (
+    curve,
+    liveness_step_ids,
+    step_program,
+    step_variables,
+)
 from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.programs import all_programs, children, node
+from tilescope.analyser.program_code import program_code
+from tilescope.analyser.programs import all_programs, node
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import categories
 from tilescope.analyser.trace import step_details
@@ -35,6 +41,19 @@ _MODULES = {
     "operations": operations,
     "trace": trace,
 }
+
+
+def _data(content: Any) -> dict[str, list[Any]]:
+    """Return the data of the first table in content."""
+    if isinstance(content, list):
+        return next((found for part in content if (found := _data(part))), {})
+    if not isinstance(content, dict):
+        return {}
+    props = content.get("props", {})
+    if content.get("type") == "DataTable":
+        data: dict[str, list[Any]] = props["data"]
+        return data
+    return _data(props.get("children"))
 
 
 class Browser:
@@ -180,20 +199,83 @@ def test_a_tile_that_the_candidate_lacks_is_named(browser: Browser, ids: dict[st
 
 
 def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str]) -> None:
-    one = browser.ask("liveness", report=ids["baseline"], step="10")
-    other = browser.ask("liveness", report=ids["baseline"], step="90")
-    names = [{row["name"] for row in answer["liveness-step.rowData"]} for answer in (one, other)]
-    assert names[0] != names[1]
-    assert "Step 10:" in one["liveness-step-note.children"]
-    row = one["liveness-step.rowData"][0]
-    assert row["start"] <= 10 < row["end"]
+    one, other = (
+        browser.ask("liveness", report=ids["baseline"], step=step)["liveness-tab-step.children"]
+        for step in ("10", "90")
+    )
+    assert set(_data(one)["name"]) != set(_data(other)["name"])
+    assert "Step 10:" in json.dumps(one)
+    found = _data(one)
+    assert found["start"][0] <= 10 < found["end"][0]
+    some = found["name"][0]
+    view = {"report": ids["baseline"], "step": "10", "name": some}
+    filtered = browser.ask("liveness", **view)["liveness-tab-step.children"]
+    assert set(_data(filtered)["name"]) == {some}
+
+
+def test_several_steps_become_columns(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    view = {"report": ids["baseline"], "step": "10,90"}
+    answer = browser.ask("liveness", **view)
+    assert not _errors(answer)
+    content = answer["liveness-tab-step.children"]
+    assert all(f'"Step {step}"' in json.dumps(content) for step in (10, 90))
+    found = _data(content)
+    with library.opened(ids["baseline"]) as report:
+        for place, step in enumerate((10, 90)):
+            sizes = [size for size in found[f"bytes{place}"] if size is not None]
+            assert sum(sizes) == step_variables(report, step).total_bytes
+    both = browser.ask("liveness", **view, **{"with": ids["candidate"]})
+    assert not _errors(both)
+    assert {"baseline0", "candidate0", "diff0", "baseline1", "candidate1", "diff1"} <= set(
+        _data(both["liveness-tab-step.children"])
+    )
+    for tab in ("step", "vertices", "cycles", "flops", "program"):
+        beyond = browser.ask("liveness", report=ids["baseline"], step="10,999", tab=tab)
+        assert "step 999 does not exist" in json.dumps(beyond[f"liveness-tab-{tab}-error.children"])
+    wrong = browser.ask("liveness", report=ids["baseline"], step="10,x")
+    assert "is not a number" in json.dumps(wrong["liveness-tab-step-error.children"])
+
+
+@pytest.mark.parametrize("tab", ["always", "vertices", "cycles", "flops", "tightest"])
+def test_every_tab_of_liveness_answers_for_one_report_and_two(
+    browser: Browser, ids: dict[str, str], library: Library, tab: str
+) -> None:
+    with library.opened(ids["baseline"]) as report:
+        live = curve(report)
+        step = next(place for place, kind in enumerate(live.kind) if kind == "OnTileExecute")
+    for candidate in ({}, {"with": ids["candidate"]}, {"with": ids["baseline"]}):
+        answer = browser.ask(
+            "liveness", report=ids["baseline"], tab=tab, step=str(step), **candidate
+        )
+        assert not _errors(answer)
+        found = _data(answer[f"liveness-tab-{tab}.children"])
+        assert found
+        assert len({len(values) for values in found.values()}) == 1
+        if candidate.get("with") == ids["baseline"] and tab != "tightest":
+            assert set(found["diff"]) == {"0"}
+
+
+def test_the_cycles_of_a_step_are_those_of_its_tiles(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["baseline"]) as report:
+        live = curve(report)
+        step = next(place for place, kind in enumerate(live.kind) if kind == "OnTileExecute")
+        details = step_details(report, int(liveness_step_ids(report)[step]))
+    view = {"report": ids["baseline"], "tab": "cycles", "step": str(step)}
+    said = json.dumps(browser.ask("liveness", **view)["liveness-tab-cycles.children"])
+    assert f'"{details.costs[0].max_tile_cycles:,}"' in said
+    assert "Slowest tiles" in said
+    assert "Show in the trace" in said
 
 
 def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: Library) -> None:
     answer = browser.ask("liveness", report=ids["baseline"], tab="program", step="10")
     with library.opened(ids["baseline"]) as report:
         details = node(report, step_program(report, 10))
-    said = json.dumps(answer["liveness-program.children"])
+    said = json.dumps(answer["liveness-tab-program.children"])
     assert "Step 10:" in said
     assert f'"{details.node.name}"' in said
     assert f'"{details.costs[0].cycles:,}"' in said
@@ -201,7 +283,7 @@ def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: 
 
 def test_no_step_means_the_peak(browser: Browser, ids: dict[str, str]) -> None:
     answer = browser.ask("liveness", report=ids["baseline"])
-    assert answer["liveness-step-note.children"].startswith("Peak, step")
+    assert "Peak, step" in json.dumps(answer["liveness-tab-step.children"])
 
 
 def test_the_source_menu_names_every_ipu(browser: Browser, ids: dict[str, str]) -> None:
@@ -217,29 +299,61 @@ def test_the_source_menu_names_every_ipu(browser: Browser, ids: dict[str, str]) 
 
 def test_variables_of_a_selected_tile_have_addresses(browser: Browser, ids: dict[str, str]) -> None:
     answer = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables")
-    rows = answer["memory-variables.rowData"]
-    assert rows
-    assert [row["offset"] for row in rows] == sorted(row["offset"] for row in rows)
-    some = rows[0]["name"]
+    rows = _data(answer["memory-variables.children"])
+    assert rows["offset"]
+    assert rows["offset"] == sorted(rows["offset"])
+    some = rows["name"][0]
     filtered = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables", name=some)
-    assert {row["name"] for row in filtered["memory-variables.rowData"]} >= {some}
-    assert len(filtered["memory-variables.rowData"]) <= len(rows)
+    assert set(_data(filtered["memory-variables.children"])["name"]) == {some}
 
 
 def test_lifetimes_and_categories_of_parts_are_written_for_people(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    rows = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables")[
-        "memory-variables.rowData"
-    ]
+    answer = browser.ask("memory", report=ids["baseline"], tiles="3", tab="variables")
+    rows = _data(answer["memory-variables.children"])
     with library.opened(ids["baseline"]) as report:
         parts = tile_variables(report, 3)
         labels = {category.label for category in categories(report)}
-    assert [row["start"] is None for row in rows] == parts.is_always_live.tolist()
-    assert any(row["start"] is None for row in rows)
-    assert {row["category"] for row in rows} <= labels
-    ends = [row["end"] for row in rows if row["end"] is not None]
+    assert [start is None for start in rows["start"]] == parts.is_always_live.tolist()
+    assert None in rows["start"]
+    assert set(rows["category"]) <= labels
+    ends = [end for end in rows["end"] if end is not None]
     assert ends == parts.end_step[~parts.is_always_live].tolist()
+
+
+@pytest.mark.parametrize("tab", ["sets", "vertices", "exchanges"])
+def test_what_is_on_tiles_is_listed_and_filtered(
+    browser: Browser, ids: dict[str, str], tab: str
+) -> None:
+    view = {"report": ids["baseline"], "tab": tab}
+    everything = _data(browser.ask("memory", **view)[f"memory-{tab}.children"])
+    of_tile = _data(browser.ask("memory", **view, tiles="3")[f"memory-{tab}.children"])
+    assert 0 < len(of_tile["name"]) <= len(everything["name"])
+    assert sum(of_tile["code"]) < sum(everything["code"])
+    some = everything["name"][0]
+    found = _data(browser.ask("memory", **view, name=some)[f"memory-{tab}.children"])
+    assert some in found["name"]
+    assert len(found["name"]) < len(everything["name"])
+    nothing = browser.ask("memory", **view, name="no such name")
+    assert "Clear the filter" in json.dumps(nothing[f"memory-{tab}.children"])
+    wrong = browser.ask("memory", **view, tiles="64")
+    assert "expected numbers from 0 to 63" in json.dumps(wrong[f"memory-{tab}.children"])
+
+
+def test_the_address_map_of_a_tile_is_drawn_or_asks_for_one(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    view = {"report": ids["baseline"], "tab": "variables", "as": "map"}
+    assert "Select a tile" in json.dumps(browser.ask("memory", **view)["memory-variables.children"])
+    shown = json.dumps(browser.ask("memory", **view, tiles="3")["memory-variables.children"])
+    assert "Addresses of tile 3" in shown
+    assert "Shared at different steps" in shown
+    both = {**view, "with": ids["candidate"], "tiles": "3"}
+    shown = json.dumps(browser.ask("memory", **both)["memory-variables.children"])
+    assert all(side in shown for side in ("Baseline", "Candidate"))
+    wrong = browser.ask("memory", **{**view, "as": "picture"})
+    assert "choose table or map" in json.dumps(wrong["memory-variables-error.children"])
 
 
 def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
@@ -287,8 +401,8 @@ def test_two_reports_have_baseline_candidate_and_diff(
     for page, key in (("summary", "summary-body.children"), ("memory", "memory-details.children")):
         text = json.dumps(browser.ask(page, **view)[key])
         assert all(f'"{word}"' in text for word in ("Baseline", "Candidate", "Diff"))
-    rows = browser.ask("liveness", **view)["liveness-step.rowData"]
-    assert any(row["baseline"] is None for row in rows)
+    found = _data(browser.ask("liveness", **view)["liveness-tab-step.children"])
+    assert None in found["baseline0"]
 
 
 def test_the_trace_names_its_report_in_a_comparison(browser: Browser, ids: dict[str, str]) -> None:
@@ -302,8 +416,10 @@ def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str,
     assert "identical data" in json.dumps(browser.ask("summary", **view))
     details = json.dumps(browser.ask("memory", **view)["memory-details.children"])
     assert "is-changed" not in details
-    rows = browser.ask("memory", **view, tab="tiles")["memory-ranking.rowData"]
-    assert {row["diff"] for row in rows} == {"0"}
+    for tab, place in (("tiles", "ranking"), ("sets", "sets"), ("vertices", "vertices"),
+                       ("exchanges", "exchanges"), ("variables", "variables")):  # fmt: skip
+        answer = browser.ask("memory", **view, tab=tab)
+        assert set(_data(answer[f"memory-{place}.children"])["diff"]) == {"0"}
 
 
 def test_options_are_filtered_by_name_value_and_origin(
@@ -327,14 +443,15 @@ def test_liveness_compares_a_step_with_the_same_step(
     assert not _errors(answer)
     with library.opened(ids["candidate"]) as report:
         there = step_variables(report, 138)
-    rows = answer["liveness-step.rowData"]
-    found = {row["name"]: row["candidate"] for row in rows if row["candidate"] is not None}
-    assert sum(found.values()) == there.total_bytes
-    assert "Step 138" in answer["liveness-step-note.children"]
+    content = answer["liveness-tab-step.children"]
+    sizes = [size for size in _data(content)["candidate0"] if size is not None]
+    assert sum(sizes) == there.total_bytes
+    assert "Step 138" in json.dumps(content)
     alone = browser.ask("liveness", **pair, step="c120")
     assert not _errors(alone)
-    assert all(row["baseline"] is None for row in alone["liveness-step.rowData"])
-    assert "Baseline: does not have this step" in alone["liveness-step-note.children"]
+    content = alone["liveness-tab-step.children"]
+    assert set(_data(content)["baseline0"]) == {None}
+    assert "Baseline: does not have this step" in json.dumps(content)
     program = browser.ask("liveness", **pair | {"tab": "program"}, step="c120")
     assert not _errors(program)
 
@@ -345,14 +462,29 @@ def test_a_sequence_has_the_code_of_the_programs_in_it(
     with library.opened(ids["baseline"]) as report:
         every = all_programs(report)
         root = next(one for one in every.values() if one.n_children)
-        inside = node(report, root.program_id).code_inside_bytes
-        below = children(report, root.program_id)
-        assert inside - root.code_bytes == sum(
-            node(report, one.program_id).code_inside_bytes for one in below
-        )
-        assert inside > root.code_bytes
-    answer = browser.ask("programs", report=ids["baseline"], node=str(root.program_id))
+        found = program_code(report, root.program_id)
+    assert min(found.exchange_bytes, found.control_bytes, found.vertex_bytes) > 0
+    sizes = [found.exchange_bytes, found.control_bytes, found.vertex_bytes]
+    for tab in ("cost", "code"):
+        answer = browser.ask("programs", report=ids["baseline"], node=str(root.program_id), tab=tab)
+        said = json.dumps(answer["programs-details.children"], ensure_ascii=False)
+        assert all(format_bytes(size) in said for size in sizes)
+
+
+@pytest.mark.parametrize("tab", ["cost", "vertices", "code", "debug"])
+def test_a_program_of_two_reports_stands_side_by_side(
+    browser: Browser, ids: dict[str, str], library: Library, tab: str
+) -> None:
+    with library.opened(ids["baseline"]) as report:
+        found = next(one for one in all_programs(report).values() if one.kind == "OnTileExecute")
+    view = {"report": ids["baseline"], "with": ids["candidate"], "tab": tab}
+    answer = browser.ask("programs", **view, node=str(found.program_id))
     assert not _errors(answer)
-    assert f"{format_bytes(inside)} over all tiles, of all programs in it" in json.dumps(
-        answer["programs-details.children"], ensure_ascii=False
-    )
+    said = json.dumps(answer["programs-details.children"])
+    assert "Baseline" in said
+    assert "Candidate" in said
+    assert "Save CSV" in said
+    with library.opened(ids["candidate"]) as report:
+        last = max(all_programs(report))
+    answer = browser.ask("programs", **view, node=f"c{last}")
+    assert not _errors(answer)

@@ -163,6 +163,10 @@ def test_the_api_lists_reports_complete_ones_first(client: TestClient) -> None:
         ("/api/programs/{baseline}/children?program=-1", 422, "bad_request"),
         ("/api/programs/{baseline}/children?program=999999", 422, "bad_question"),
         ("/api/programs/{baseline}/search?text=", 422, "bad_request"),
+        ("/api/programs/{baseline}/associated?program=0&layer=html", 422, "bad_question"),
+        ("/api/programs/{baseline}/compare/roots", 422, "bad_request"),
+        ("/api/programs/{baseline}/compare/roots?with=nothing", 404, "unknown_report"),
+        ("/api/programs/{baseline}/compare/path?with={baseline}&key=x1", 422, "bad_question"),
     ],
 )
 def test_errors_of_the_api_have_one_shape(
@@ -223,3 +227,27 @@ def test_scripts_with_a_modification_time_are_cached(client: TestClient) -> None
     assert "private" in told
     assert client.get("/assets/charts.js").headers["cache-control"] == "no-cache"
     assert client.get("/api/reports").headers["cache-control"] == "no-cache"
+
+
+def test_the_programs_of_two_reports_are_one_tree(client: TestClient, ids: dict[str, str]) -> None:
+    at = f"/api/programs/{ids['baseline']}/compare"
+    pair = {"with": ids["candidate"]}
+    (root,) = client.get(f"{at}/roots", params=pair).json()["nodes"]
+    assert root["mark"] == "changed"
+    sides = {"one": root["one"]["id"], "other": root["other"]["id"]}
+    answer = client.get(f"{at}/children", params={**pair, **sides, "limit": 5}).json()
+    assert len(answer["nodes"]) == 5
+    assert answer["n_children"] >= root["n_children"]
+    assert [node["position"] for node in answer["nodes"]] == list(range(5))
+    key = answer["nodes"][3]["id"]
+    path = client.get(f"{at}/path", params={**pair, "key": key}).json()["path"]
+    assert path == [{"id": root["id"], "position": 0}, {"id": key, "position": 3}]
+    found = client.get(f"{at}/search", params={**pair, "text": "OnTile", "limit": 5}).json()
+    assert len(found["matches"]) == 5 < found["n_matches"]
+
+
+def test_associated_programs_share_a_context(client: TestClient, ids: dict[str, str]) -> None:
+    at = f"/api/programs/{ids['baseline']}/associated"
+    answer = client.get(at, params={"program": 3, "layer": "library"}).json()
+    assert answer["ok"]
+    assert 3 in answer["programs"] or answer["programs"] == []

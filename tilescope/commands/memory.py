@@ -19,6 +19,7 @@ from tilescope.parameters import (
     UnitsOption,
     examples,
 )
+from tilescope.tile_lists import TileList, show_list
 from tilescope.tile_map import show_map
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def register(app: typer.Typer) -> None:
             "memory report --tile 0 --tile 17 --variables",
             "memory report --ipu 0 --map total",
             "memory report --map variable:weights",
+            "memory report --list compute-sets --tile 17 --search conv",
             "memory report --breakdown category --order hardware --json",
         )
     )
@@ -91,14 +93,32 @@ def register(app: typer.Typer) -> None:
         variables: Annotated[
             bool, typer.Option("--variables", help="Also list the variables of these tiles.")
         ] = False,
+        list_of: Annotated[
+            TileList | None,
+            typer.Option(
+                "--list",
+                help="List what programs put on the chosen tiles, or on all; addresses are of one"
+                " tile.",
+                show_default=False,
+            ),
+        ] = None,
+        search: Annotated[
+            str, typer.Option("--search", help="With --list, names that contain this text.")
+        ] = "",
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
         """Show memory by region, category and liveness, and the fullest tiles."""
         if variables and not tile:
             raise typer.BadParameter("--variables requires at least one --tile N.")
+        if search and list_of is None:
+            raise typer.BadParameter("--search requires --list.")
         with reading(path) as report:
-            if map_of is not None:
+            if list_of is not None:
+                show_list(
+                    report, list_of, tile or [], search, as_json=as_json, units=units, top=top
+                )
+            elif map_of is not None:
                 show_map(report, map_of, ipu, as_json, units)
             elif as_json:
                 chosen = _Chosen(tile, ipu, breakdown, order, include_gaps, variables, top)

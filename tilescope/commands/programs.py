@@ -174,13 +174,20 @@ def _chosen(report: Report, program_id: int, ipus: list[int], run_id: int | None
 
 def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
     """Print one program."""
+    from tilescope.analyser.occupancy import slowest_tiles
+    from tilescope.analyser.program_code import program_code
+
     if as_json:
+        step_id, number = details.node.step_id, details.node.program_id
+        slowest = () if step_id is None else slowest_tiles(report, step_id)
         print_json(
             report_json(report)
             | {
                 "node": _node_json(details.node),
                 "path": [_node_json(parent) for parent in details.path],
                 "costs": [asdict(cost) for cost in details.costs],
+                "code": asdict(program_code(report, number)),
+                "slowest_tiles": [asdict(tile) for tile in slowest],
                 "compute_set": details.compute_set_name,
                 "vertices": [asdict(vertex) for vertex in details.vertices],
                 "debug_contexts": [asdict(context) for context in details.debug_contexts],

@@ -6,11 +6,22 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from tilescope.analyser.associated import associated_programs
+from tilescope.analyser.diff import (
+    ProgramPair,
+    pair_path,
+    paired_children,
+    paired_roots,
+    search_pairs,
+)
+from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.programs import ProgramNode, children, node, roots, search
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
 
+_Candidate = Annotated[str, Query(alias="with", min_length=1, max_length=80)]
+_Number = Annotated[int | None, Query(ge=0)]
 #: Maximum number of children per response; a program may have tens of thousands.
 _PAGE = 500
 
@@ -67,7 +78,96 @@ def routes(library: Library) -> APIRouter:
         ]
         return {"ok": True, "n_matches": found.n_matches, "matches": matches}
 
+    @router.get("/associated")
+    def list_associated(
+        report_id: str,
+        program: Annotated[int, Query(ge=0)],
+        layer: Annotated[str, Query(max_length=40)],
+    ) -> dict[str, Any]:
+        """Return the programs of the same debug context in a layer."""
+        with library.opened(report_id) as report:
+            found = associated_programs(report, program, layer)
+        name = found.context.name if found.context else ""
+        return {"ok": True, "name": name, "programs": list(found.program_ids)}
+
+    _add_compared(router, library)
     return router
+
+
+def _add_compared(router: APIRouter, library: Library) -> None:
+    """Add the routes of two reports, whose programs are aligned."""
+
+    @router.get("/compare/roots")
+    def list_paired_roots(report_id: str, candidate: _Candidate) -> dict[str, Any]:
+        """Return the control programs and functions of both reports."""
+        with library.opened(report_id) as one, library.opened(candidate) as other:
+            found = paired_roots(one, other)
+        return {
+            "ok": True,
+            "nodes": [_describe_pair(pair, place) for place, pair in enumerate(found)],
+        }
+
+    @router.get("/compare/children")
+    def list_paired_children(
+        report_id: str,
+        candidate: _Candidate,
+        one: _Number = None,
+        other: _Number = None,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        limit: Annotated[int, Query(ge=1, le=_PAGE)] = _PAGE,
+    ) -> dict[str, Any]:
+        """Return a page of the children of a program of both reports and their total number."""
+        with library.opened(report_id) as first, library.opened(candidate) as second:
+            found = paired_children(first, second, one, other)
+        return {
+            "ok": True,
+            "n_children": len(found),
+            "offset": offset,
+            "nodes": [
+                _describe_pair(pair, offset + place)
+                for place, pair in enumerate(found[offset : offset + limit])
+            ],
+        }
+
+    @router.get("/compare/path")
+    def find_paired_path(
+        report_id: str, candidate: _Candidate, key: Annotated[str, Query(max_length=12)]
+    ) -> dict[str, Any]:
+        """Return a program of both reports and its ancestors, with their positions."""
+        side, number = (1, key[1:]) if key.startswith("c") else (0, key)
+        if not (number.isascii() and number.isdigit()):
+            raise BadQuestion(f"{key!r} is not a program; expected a number, or c and a number")
+        with library.opened(report_id) as one, library.opened(candidate) as other:
+            path = pair_path(one, other, side, int(number))
+        return {"ok": True, "path": [{"id": pair.key, "position": place} for pair, place in path]}
+
+    @router.get("/compare/search")
+    def find_paired_programs(
+        report_id: str,
+        candidate: _Candidate,
+        text: Annotated[str, Query(min_length=1, max_length=200)],
+        limit: Annotated[int, Query(ge=1, le=_PAGE)] = 200,
+    ) -> dict[str, Any]:
+        """Return the first programs of both reports whose kind or name contains a text."""
+        with library.opened(report_id) as one, library.opened(candidate) as other:
+            keys, n_matches = search_pairs(one, other, text, limit)
+        return {
+            "ok": True, "n_matches": n_matches, "matches": [{"program": key} for key in keys],
+        }  # fmt: skip
+
+
+def _describe_pair(pair: ProgramPair, place: int) -> dict[str, Any]:
+    """Return the fields of a row of two reports; the number of children is a guess."""
+    sides = [None if node is None else _describe(node) for node in (pair.baseline, pair.candidate)]
+    return {
+        **_describe(pair.known),
+        "id": pair.key,
+        "mark": pair.mark,
+        "position": place,
+        "n_children": max(side["n_children"] for side in sides if side is not None),
+        "one": sides[0],
+        "other": sides[1],
+    }
 
 
 def _describe(program: ProgramNode) -> dict[str, Any]:

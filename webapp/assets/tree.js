@@ -13,6 +13,32 @@
     return data;
   }
 
+  /** Signs and words of how a program differs between two reports. */
+  const MARKS = {same: ['', 'Same in both reports'], changed: ['≠', 'Changed'],
+    added: ['+', 'Only in the candidate'], removed: ['−', 'Only in the baseline']};
+
+  function make(tag, className, text) {
+    const element = document.createElement(tag);
+    element.className = className;
+    element.textContent = text;
+    return element;
+  }
+
+  // Kind, name and notes of a program; `row` is where it stands in the tree.
+  function describe(node, row) {
+    const notes = [];
+    if (row.depth === 0) {
+      notes.push((node.root_kind === 'function' ? 'function ' : 'control program ') + node.root_index);
+    }
+    if (node.repeat_count > 1) notes.push('× ' + node.repeat_count.toLocaleString('en-US'));
+    if (node.n_tiles) notes.push(node.n_tiles.toLocaleString('en-US') + (node.n_tiles === 1 ? ' tile' : ' tiles'));
+    if (node.n_children) notes.push(node.n_children.toLocaleString('en-US') + ' inside');
+    const name = make('span', 'tree-name', node.name ? '(' + node.name + ')' : '');
+    name.title = node.name || '';
+    return [make('span', 'tree-kind phase-' + node.phase, node.kind), name,
+      make('span', 'tree-note', notes.join(' · '))];
+  }
+
   class Tree {
     constructor(host) {
       this.host = host;
@@ -32,9 +58,24 @@
       host.addEventListener('keydown', (event) => this.key(event));
     }
 
-    async load(report) {
-      if (report === this.report) return;
+    // Addresses and parameters of one report, or of two with their programs aligned.
+    where(what) {
+      return this.report + (this.candidate ? '/compare/' : '/') + what;
+    }
+
+    query(parameters) {
+      return this.candidate ? {with: this.candidate, ...parameters} : parameters;
+    }
+
+    isOf(report, candidate) {
+      return report === this.report && candidate === this.candidate;
+    }
+
+    async load(report, candidate) {
+      if (this.isOf(report, candidate)) return;
       this.report = report;
+      this.candidate = candidate;
+      this.associated = null;
       this.rows = [];
       this.byId = new Map();
       this.selected = null;
@@ -42,13 +83,14 @@
       this.pending.clear();
       this.message('Loading …');
       try {
-        const data = await ask(report + '/roots', {});
-        if (report !== this.report) return;
+        const data = await ask(this.where('roots'), this.query({}));
+        if (!this.isOf(report, candidate)) return;
         this.roots = data.nodes.map((node) => this.adopt(node, null, 0));
         if (!this.roots.length) {
           this.message('This report has no program: the run ended before the program was compiled.');
           return;
         }
+        this.listRoots();
         if (this.roots.length) await this.open(this.roots[0]);
         let only = this.roots[0];
         while (only.children && only.n_children === 1 && only.children[0].n_children) {
@@ -62,7 +104,7 @@
     }
 
     adopt(node, parent, depth) {
-      const known = Object.assign(node, {parent, depth, isOpen: false, children: null});
+      const known = Object.assign(node, {id: String(node.id), parent, depth, isOpen: false, children: null});
       this.byId.set(node.id, known);
       return known;
     }
@@ -80,14 +122,20 @@
       if (node.children[offset]) return Promise.resolve();
       const key = node.id + ':' + offset;
       if (!this.pending.has(key)) {
-        const report = this.report;
-        const request = ask(report + '/children', {program: node.id, offset, limit: PAGE})
+        const {report, candidate} = this;
+        const whose = candidate ? {} : {program: node.id};
+        for (const side of candidate ? ['one', 'other'] : []) if (node[side]) whose[side] = node[side].id;
+        const request = ask(this.where('children'), this.query({...whose, offset, limit: PAGE}))
           .then((data) => {
-            if (report !== this.report) return;
+            if (!this.isOf(report, candidate)) return;
+            // Of two reports, only the answer says how many children there are together.
+            const isResized = candidate && node.children.length !== data.n_children;
+            if (isResized) node.children.length = data.n_children;
             data.nodes.forEach((child, index) => {
               node.children[offset + index] = this.adopt(child, node, node.depth + 1);
             });
             this.pending.delete(key);
+            if (isResized) this.flatten();
             this.schedule();
           });
         this.pending.set(key, request);
@@ -172,28 +220,68 @@
       if (node.id === this.selected) element.classList.add('is-selected');
       if (index === this.focused) element.classList.add('is-focused');
       if (this.matches && this.matches.has(node.id)) element.classList.add('is-match');
+      if (this.associated && this.associated.ids.has(node.id)) element.classList.add('is-associated');
       const arrow = document.createElement('span');
       arrow.className = 'tree-arrow';
       arrow.textContent = node.n_children ? (node.isOpen ? '▾' : '▸') : '';
-      const kind = document.createElement('span');
-      kind.className = 'tree-kind phase-' + node.phase;
-      kind.textContent = node.kind;
-      const label = document.createElement('span');
-      label.className = 'tree-name';
-      label.textContent = node.name ? '(' + node.name + ')' : '';
-      const note = document.createElement('span');
-      note.className = 'tree-note';
-      const notes = [];
-      if (node.depth === 0) {
-        notes.push(node.root_kind === 'function' ? 'function ' + node.root_index
-          : 'control program ' + node.root_index);
+      element.append(arrow);
+      if (!this.candidate) {
+        element.append(...describe(node, node));
+        return element;
       }
-      if (node.repeat_count > 1) notes.push('× ' + node.repeat_count.toLocaleString('en-US'));
-      if (node.n_tiles) notes.push(node.n_tiles.toLocaleString('en-US') + (node.n_tiles === 1 ? ' tile' : ' tiles'));
-      if (node.n_children) notes.push(node.n_children.toLocaleString('en-US') + ' inside');
-      note.textContent = notes.join(' · ');
-      element.append(arrow, kind, label, note);
+      element.classList.add('is-compared', 'mark-' + node.mark);
+      const [sign, word] = MARKS[node.mark];
+      const mark = make('span', 'tree-mark', sign);
+      mark.title = word;
+      mark.setAttribute('aria-label', word);
+      element.append(mark);
+      for (const side of [node.one, node.other]) {
+        const half = make('span', 'tree-half', '');
+        half.append(...(side ? describe(side, node) : [make('span', 'tree-name', '–')]));
+        element.append(half);
+      }
       return element;
+    }
+
+    // The numbered programs beside the tree; one is shown by a click.
+    listRoots() {
+      const menu = document.getElementById('program-roots');
+      if (!menu) return;
+      const parts = [];
+      for (const [kind, title] of [['control', 'Control programs'], ['function', 'Functions']]) {
+        const roots = this.roots.filter((root) => root.root_kind === kind);
+        if (!roots.length) continue;
+        parts.push(make('h3', '', title));
+        for (const root of roots) {
+          const button = make('button', 'root-button', root.root_index + (root.name ? ' ' + root.name : ''));
+          /** @type {HTMLButtonElement} */ (button).type = 'button';
+          button.title = root.label;
+          button.addEventListener('click', async () => {
+            this.choose(root);
+            await this.reveal(root.id);
+          });
+          parts.push(button);
+        }
+      }
+      menu.replaceChildren(...parts);
+    }
+
+    // Programs of the same debug context in a layer as the selected one.
+    async associate(layer) {
+      const {report, selected} = this;
+      const node = selected !== null && this.byId.get(selected);
+      const id = node && node.one ? String(node.one.id) : selected;
+      const key = layer + ' ' + id;
+      if (this.associatedKey === key) return this.associated;
+      this.associatedKey = key;
+      this.associated = null;
+      if (id !== null && layer !== 'none' && !id.startsWith('c')) {
+        const data = await ask(report + '/associated', {program: id, layer});
+        if (this.associatedKey !== key) return this.associated;
+        this.associated = {name: data.name, ids: new Set(data.programs.map(String))};
+      }
+      this.schedule();
+      return this.associated;
     }
 
     async toggle(node) {
@@ -218,7 +306,7 @@
     choose(node) {
       this.selected = node.id;
       this.schedule();
-      window.tilescope.changeView({node: String(node.id)}, false);
+      window.tilescope.changeView({node: node.id}, false);
     }
 
     key(event) {
@@ -252,11 +340,11 @@
 
     // Opens the ancestors of a program and scrolls to it.
     async reveal(id) {
-      const report = this.report;
-      const data = await ask(report + '/path', {program: id});
-      if (report !== this.report) return;
+      const {report, candidate} = this;
+      const data = await ask(this.where('path'), this.query(candidate ? {key: id} : {program: id}));
+      if (!this.isOf(report, candidate)) return;
       for (let index = 0; index + 1 < data.path.length; index++) {
-        const node = this.byId.get(data.path[index].id);
+        const node = this.byId.get(String(data.path[index].id));
         if (!node) break;
         node.isOpen = true;
         node.children = node.children || new Array(node.n_children);
@@ -280,6 +368,12 @@
     return tree;
   }
 
+  function associatedNote(found, layer) {
+    if (!found || layer === 'none') return '';
+    if (!found.ids.size) return 'No associated steps in this layer';
+    return found.ids.size.toLocaleString('en-US') + ' associated programs: ' + found.name;
+  }
+
   function searchNote() {
     if (!search.text) return '';
     if (!search.total) return 'Nothing matches “' + search.text + '”';
@@ -293,21 +387,26 @@
     async show(view) {
       if (!view || !view.report) return clientside.no_update;
       const shown = treeOf();
-      const isNew = shown.report !== view.report;
-      await shown.load(view.report);
-      const wanted = view.node === '' ? null : Number(view.node);
-      if (wanted !== null && Number.isInteger(wanted) && wanted !== shown.selected) {
+      const isNew = !shown.isOf(view.report, view.with);
+      await shown.load(view.report, view.with);
+      const wanted = /^c?\d+$/.test(view.node) ? view.node : null;
+      if (wanted !== null && wanted !== shown.selected) {
         shown.selected = wanted;
         await shown.reveal(wanted).catch(() => {});
       }
       shown.schedule();
+      // Which steps belong together is said when it is known; the search need not wait for it.
+      shown.associate(view.layer).then((found) => {
+        const note = document.getElementById('programs-associated');
+        if (note) note.textContent = associatedNote(found, view.layer);
+      }).catch(() => {});
       if (view.find !== search.text || isNew) {
         search = {text: view.find, matches: [], place: -1, total: 0};
         shown.matches = null;
         if (view.find) {
           try {
-            const data = await ask(view.report + '/search', {text: view.find});
-            search.matches = data.matches.map((match) => match.program);
+            const data = await ask(shown.where('search'), shown.query({text: view.find}));
+            search.matches = data.matches.map((match) => String(match.program));
             search.total = data.n_matches;
             shown.matches = new Set(search.matches);
             if (search.matches.length && wanted === null) {

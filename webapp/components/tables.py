@@ -13,7 +13,14 @@ from tilescope.analyser.summary import Row
 from tilescope.analyser.tile_memory import MemoryTable
 from tilescope.webapp.browser import marked
 
-__all__ = ["compare_memory", "compare_rows", "fact_table", "nested_memory", "plain_table"]
+__all__ = [
+    "compare_memory",
+    "compare_rows",
+    "fact_table",
+    "nested_memory",
+    "plain_table",
+    "with_csv",
+]
 
 
 def fact_table(rows: Sequence[Row]) -> html.Table:
@@ -63,6 +70,19 @@ def plain_table(
     ]
     table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
     return html.Div(table, className=f"table-wrap {class_name}".rstrip())
+
+
+def with_csv(table: html.Div, *, file: str, note: str = "") -> html.Div:
+    """Return a table with a button that saves it as CSV; exact numbers come from tooltips.
+
+    ``file`` is the name without suffix; ``note`` says what is left out.
+    """
+    button = html.Button("Save CSV", className="text-button csv-button", type="button")
+    foot = [
+        *([html.Span(note, className="grid-note")] if note else []),
+        marked(button, data_file=file),
+    ]
+    return html.Div([table, html.Div(foot, className="data-foot")], className="csv-block")
 
 
 def nested_memory(table: MemoryTable) -> html.Div:

@@ -6,46 +6,35 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from tilescope.analyser.machine import target
 from tilescope.analyser.quantities import format_bytes, format_percent
-from tilescope.analyser.tile_memory import TileMemory, memory_table
+from tilescope.analyser.tile_memory import TileMemory
 from tilescope.analyser.variables import BREAKDOWN_VARIABLES, map_choices, shown_memory
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
-from tilescope.webapp.components.controls import choice, dropdown, switch, tabs, text_box
-from tilescope.webapp.components.grids import (
-    address_column,
-    bytes_column,
-    change_column,
-    grid,
-    grid_style,
-    life_column,
-    name_column,
-    number_column,
-    share_column,
-    text_column,
-)
-from tilescope.webapp.components.panels import empty_state, guarded, headline
-from tilescope.webapp.components.tables import compare_memory, nested_memory
+from tilescope.webapp.components.controls import choice, dropdown, switch, text_box
+from tilescope.webapp.components.panels import guarded, headline
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages.memory_rows import change_rows, ranking_rows, variable_rows
-from tilescope.webapp.view import BadView, Parameter, parse_numbers, parse_range, view_store
+from tilescope.webapp.pages.memory_tabs import (
+    TAB_PARAMETERS,
+    memory_tabs,
+    register_tabs,
+    selected_tiles,
+)
+from tilescope.webapp.view import Parameter, parse_range, view_store
 
-__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/memory"
 TITLE = "Memory"
 ICON = "memory"
-NEEDS = ("grid",)
 VIEW = (
     Parameter("breakdown", "category", "memory-breakdown"),
     Parameter("var", "", "memory-var", selects="variable"),
     Parameter("gaps", "", "memory-gaps", "checked"),
     Parameter("max", "", "memory-max", "checked"),
     Parameter("tiles", "", "memory-tiles", selects="tile"),
-    Parameter("tab", "details", "memory-tabs"),
-    Parameter("name", "", "memory-name"),
+    *TAB_PARAMETERS,
     Parameter("graph", "tiles", "memory-graph"),
     Parameter("order", "software", "memory-order"),
     Parameter("sides", "merged", "memory-sides"),
@@ -57,8 +46,6 @@ VIEW = (
 #: What stands above the chart.
 PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x")}
 
-#: Maximum number of columns of the Details table.
-_MAX_COLUMNS = 12
 _GRAPH_LABELS = {"tiles": "By tile", "map": "Tile map", "lives": "Map over time"}
 #: Groups of controls, which the browser shows where they have something to do.
 _FIELDS = ("breakdown", "var", "tiles", "sides", "of")
@@ -69,28 +56,6 @@ _BREAKDOWN_LABELS = {
     "none": "None",
     BREAKDOWN_VARIABLES: "Variables",
 }
-_VARIABLE_COLUMNS = (
-    address_column("offset", "Address"),
-    bytes_column("bytes", "Size", width=95),
-    name_column("name", "Variable"),
-    text_column("dtype", "Type", width=85),
-    text_column("category", "Category", width=155),
-    text_column("region", "Region", width=118),
-    life_column(),
-)
-_TILE_COLUMNS = (
-    number_column("tile", "Tile", width=90, is_place=True),
-    number_column("ipu", "IPU", width=80, is_place=True),
-    bytes_column("including", "Highest address", width=140),
-    bytes_column("excluding", "Excluding gaps", width=140),
-    share_column("share", "% of capacity", width=110),
-)
-_CHANGE_COLUMNS = (
-    number_column("tile", "Tile", width=90, is_place=True),
-    bytes_column("baseline", "Baseline", width=130),
-    bytes_column("candidate", "Candidate", width=130),
-    change_column("diff", "Diff"),
-)
 
 
 def layout() -> html.Div:
@@ -141,44 +106,8 @@ def layout() -> html.Div:
         html.Div(id="memory-figure"),
         html.Div(id="memory-note", className="chart-note"),
     )
-    variables = html.Div(
-        [
-            html.Div(
-                [
-                    text_box("memory-name", "Filter variables", "name", is_search=True),
-                    html.Div(id="memory-variables-note", className="grid-note"),
-                ],
-                className="toolbar",
-            ),
-            guarded(
-                "memory-variables-error",
-                grid(
-                    "memory-variables",
-                    _VARIABLE_COLUMNS,
-                    selects=True,
-                    empty="Select a tile to see its variables: click in the chart or type its"
-                    " number above.",
-                ),
-            ),
-        ]
-    )
-    tables = tabs(
-        "memory-tabs",
-        [
-            ("details", "Details", guarded("memory-details-error", html.Div(id="memory-details"))),
-            ("variables", "Variables", variables),
-            (
-                "tiles",
-                "Fullest tiles",
-                guarded(
-                    "memory-ranking-error",
-                    grid("memory-ranking", _TILE_COLUMNS, empty="No tile has data.", selects=True),
-                ),
-            ),
-        ],
-    )
     return html.Div(
-        [html.Div([toolbar, chart], className="card"), html.Div(tables, className="card")],
+        [html.Div([toolbar, chart], className="card"), html.Div(memory_tabs(), className="card")],
         className="stack",
     )
 
@@ -186,6 +115,7 @@ def layout() -> html.Div:
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
     _register_browser(app)
+    register_tabs(app, library)
     view_input = Input(view_store("memory"), "data")
 
     @answer(
@@ -202,7 +132,7 @@ def register(app: Dash, library: Library) -> None:
         parse_range(view, "x")
         baseline, candidate = library.ask(view, lambda report: _memory(report, view))
         n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
-        _, wrong = _selected(view, n_tiles)
+        _, wrong = selected_tiles(view, n_tiles)
         heads = [_headline(baseline, "Baseline" if candidate else "")]
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
@@ -211,81 +141,15 @@ def register(app: Dash, library: Library) -> None:
             choices = [{"value": name, "label": label} for name, label in map_choices(report)]
         return heads, notes, [*choices, {"value": "named", "label": "Variables by name"}]
 
-    @answer(
-        app,
-        "memory-details-error",
-        [Output("memory-details", "children")],
-        view_input,
-    )
-    def show_details(view: dict[str, str]) -> tuple[Any]:
-        with library.opened(view["report"]) as report:
-            if not view["with"]:
-                tiles, _ = _selected(view, target(report).n_tiles)
-                return (nested_memory(memory_table(report, tiles[:_MAX_COLUMNS] or None)),)
-            with library.opened(view["with"]) as candidate:
-                return (_compare_details(report, candidate, view),)
-
-    @answer(
-        app,
-        "memory-variables-error",
-        [
-            Output("memory-variables", "rowData"),
-            Output("memory-variables", "style"),
-            Output("memory-variables-note", "children"),
-        ],
-        view_input,
-    )
-    def show_variables(view: dict[str, str]) -> tuple[Any, ...]:
-        with library.opened(view["report"]) as report:
-            tiles, wrong = _selected(view, target(report).n_tiles)
-            if not tiles or view["tab"] != "variables":
-                return [], grid_style([]), wrong
-            rows, note = variable_rows(report, tiles[0], view["name"].lower())
-            note += "; baseline only" if view["with"] else ""
-            return rows, grid_style(rows), note
-
-    @answer(
-        app,
-        "memory-ranking-error",
-        [
-            Output("memory-ranking", "rowData"),
-            Output("memory-ranking", "columnDefs"),
-            Output("memory-ranking", "style"),
-        ],
-        view_input,
-    )
-    def show_ranking(view: dict[str, str]) -> tuple[Any, ...]:
-        if view["tab"] != "tiles":
-            return [], list(_TILE_COLUMNS), grid_style([])
-        with library.opened(view["report"]) as report:
-            if not view["with"]:
-                rows, columns = ranking_rows(report), list(_TILE_COLUMNS)
-            else:
-                with library.opened(view["with"]) as candidate:
-                    rows, columns = change_rows(report, candidate), list(_CHANGE_COLUMNS)
-        return rows, columns, grid_style(rows)
-
 
 def _register_browser(app: Dash) -> None:
-    """Connect the clientside callbacks: the charts, and clicks in grids."""
+    """Connect the clientside callbacks: the charts and their controls."""
     connect(app, "charts.memory", Input(view_store("memory"), "data"))
     connect(
         app,
         "charts.memory_fields",
         *(Output(f"memory-{name}-field", "style") for name in _FIELDS),
         Input(view_store("memory"), "data"),
-    )
-    connect(
-        app,
-        "charts.pick_variable",
-        Input("memory-variables", "selectedRows"),
-        prevent_initial_call=True,
-    )
-    connect(
-        app,
-        "charts.pick_ranked_tile",
-        Input("memory-ranking", "selectedRows"),
-        prevent_initial_call=True,
     )
 
 
@@ -325,21 +189,3 @@ def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
     caption = f"on the tile with the most ({most}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)
-
-
-def _selected(view: dict[str, str], n_tiles: int) -> tuple[list[int], str]:
-    """Return the tiles selected in the view, or none and what is wrong with the selection."""
-    try:
-        return parse_numbers(view["tiles"], limit=n_tiles, noun="tile"), ""
-    except BadView as error:
-        return [], str(error)
-
-
-def _compare_details(baseline: Report, candidate: Report, view: dict[str, str]) -> html.Div:
-    """Return the nested table of two reports: for all tiles or the first selected tile."""
-    tiles = _selected(view, target(baseline).n_tiles)[0][:1]
-    if tiles and tiles[0] >= target(candidate).n_tiles:
-        return empty_state(f"The candidate has no tile {tiles[0]:,}; select another.")
-    return compare_memory(
-        memory_table(baseline, tiles or None), memory_table(candidate, tiles or None)
-    )

@@ -7,38 +7,142 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.program_code import ProgramCode
 from tilescope.analyser.programs import NodeCost, ProgramDetails
 from tilescope.analyser.quantities import MISSING, format_bytes, format_count, format_percent
-from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.components.links import Reports, page_link, trace_link
+from tilescope.webapp.components.panels import empty_state
+from tilescope.webapp.components.tables import plain_table, with_csv
 
-__all__ = ["program_panel"]
+__all__ = ["PROGRAM_TABS", "program_panel", "program_tab"]
+
+#: Tabs of the details of a program.
+PROGRAM_TABS = (
+    ("cost", "Cost"),
+    ("vertices", "Vertices"),
+    ("code", "Code"),
+    ("debug", "Debug information"),
+)
 
 
-def program_panel(details: ProgramDetails) -> html.Div:
+def program_panel(details: ProgramDetails, code: ProgramCode) -> html.Div:
     """Return the details of a program."""
-    program = details.node
-    blocks: list[Any] = [
-        html.H2(
-            [html.Span(program.kind, className=f"tree-kind phase-{program.phase}"), program.name]
-        ),
-        _facts(details),
-    ]
+    blocks: list[Any] = [_title(details), _facts(details, code)]
     if details.costs:
         blocks += [html.H3("Cost of one execution"), _costs(details)]
     if details.vertices:
         blocks += [html.H3(f"Vertices of {details.compute_set_name}"), _vertices(details)]
     if details.debug_contexts:
-        rows = [
-            (context.layer, context.operation, context.name) for context in details.debug_contexts
-        ]
-        blocks += [
-            html.H3("Created by, innermost first"),
-            plain_table(("Layer", "Operation", "Name"), rows),
-        ]
+        blocks += [html.H3("Created by, innermost first"), _debug(details)]
     return html.Div(blocks, className="details")
 
 
-def _facts(details: ProgramDetails) -> html.Div:
+def program_tab(
+    details: ProgramDetails, code: ProgramCode, tab: str, reports: Reports, side: str = ""
+) -> html.Div:
+    """Return one of `PROGRAM_TABS` for a program; ``side`` names a report of two."""
+    heads: list[Any] = [_title(details)]
+    if side:
+        heads.insert(0, html.Span(side, className=f"side-mark side-{side.lower()}"))
+    if tab == "vertices":
+        parts = _vertices_tab(details, reports)
+    elif tab == "code":
+        parts = [_code(details, code)]
+    elif tab == "debug":
+        parts = _debug_tab(details, reports)
+    else:
+        parts = _cost_tab(details, code, reports)
+    return html.Div([html.Div(heads, className="program-title"), *parts], className="details")
+
+
+def _title(details: ProgramDetails) -> html.H2:
+    """Return kind and name of a program."""
+    program = details.node
+    kind = html.Span(program.kind, className=f"tree-kind phase-{program.phase}")
+    return html.H2([kind, program.name])
+
+
+def _cost_tab(details: ProgramDetails, code: ProgramCode, reports: Reports) -> list[Any]:
+    """Return the facts of a program, and its cost on every IPU."""
+    step = details.node.step_id
+    links = [] if step is None else [trace_link("Show in the trace", reports, step)]
+    if not details.costs:
+        note = "It has no cost of its own; select a step in it." if details.node.n_children else (
+            "No IPU takes part in it.")  # fmt: skip
+        return [_facts(details, code), html.Div(note, className="grid-note data-note")]
+    table = _costs(details)
+    return [
+        html.Div([_facts(details, code), html.Div(links, className="links")]),
+        html.H3("Cost of one execution"),
+        with_csv(table, file="cost-of-program"),
+    ]
+
+
+def _vertices_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
+    """Return the codelets of a program's compute set, one row each."""
+    if not details.vertices:
+        return [empty_state("This program runs no vertices; select one of kind OnTileExecute.")]
+    heads = ("Codelet", "Kind", "Vertices", "Tiles", "Slowest, cycles", "All, cycles", "State",
+             "Code per tile")  # fmt: skip
+    rows = [
+        [
+            page_link(one.vertex_type, "/memory", reports, tab="sets", name=one.vertex_type),
+            one.kind,
+            f"{one.n_vertices:,}",
+            f"{one.n_tiles:,}",
+            f"{one.max_cycles:,}" + " (data)" * one.is_data_dependent,
+            f"{one.total_cycles:,}",
+            format_bytes(one.state_bytes),
+            format_bytes(one.code_bytes),
+        ]
+        for one in details.vertices
+    ]
+    table = plain_table(heads, rows, numbers=range(2, len(heads)), class_name="any-break")
+    return [
+        html.H3(f"Vertices of {details.compute_set_name}"),
+        with_csv(table, file="vertices-of-program"),
+    ]
+
+
+def _code(details: ProgramDetails, code: ProgramCode) -> html.Div:
+    """Return the code of a program and of those in it."""
+    inside = details.node.n_children > 0
+    rows = [
+        ("Exchange code", format_bytes(code.exchange_bytes), "of its exchanges"),
+        ("Control code", format_bytes(code.control_bytes),
+         "its share: a report holds the sum of a tile, which its steps share evenly"),
+        ("Vertex code", format_bytes(code.vertex_bytes),
+         "of the codelets it runs, once on every tile; other programs may use it too"),
+    ]  # fmt: skip
+    head = "Over all tiles, of all programs in it" if inside else "Over all tiles"
+    table = plain_table(("Code", head, ""), rows, numbers=(1,))
+    return with_csv(table, file="code-of-program")
+
+
+def _debug_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
+    """Return who created a program, and where its operation is listed."""
+    if not details.debug_contexts:
+        return [empty_state("This program has no debug context: no call of the model or of a"
+                            " library created it.")]  # fmt: skip
+    names = [one for one in details.debug_contexts if one.layer in {"onnx", "library"}]
+    links = [
+        page_link(f"Operation {one.name}", "/operations", reports, layer=one.layer, find=one.name)
+        for one in names[:2]
+    ]
+    return [
+        html.Div(links, className="links"),
+        html.H3("Created by, innermost first"),
+        with_csv(_debug(details), file="debug-of-program"),
+    ]
+
+
+def _debug(details: ProgramDetails) -> html.Div:
+    """Return the debug contexts around a program."""
+    rows = [(one.layer, one.operation, one.name) for one in details.debug_contexts]
+    return plain_table(("Layer", "Operation", "Name"), rows)
+
+
+def _facts(details: ProgramDetails, code: ProgramCode) -> html.Div:
     """Return the facts of the program itself."""
     program = details.node
     rows: list[tuple[str, str]] = [
@@ -57,7 +161,13 @@ def _facts(details: ProgramDetails) -> html.Div:
     if program.n_tiles:
         rows.append(("Tiles", f"{program.n_tiles:,}"))
     where = "over all tiles, of all programs in it" if program.n_children else "over all tiles"
-    rows.append(("Code", f"{format_bytes(details.code_inside_bytes)} {where}"))
+    kinds = (
+        (code.exchange_bytes, "exchange"),
+        (code.control_bytes, "control"),
+        (code.vertex_bytes, "vertex"),
+    )
+    sizes = ", ".join(f"{format_bytes(size)} {kind}" for size, kind in kinds)
+    rows.append(("Code", f"{sizes} code {where}"))
     if program.step_id is not None:
         rows.append(("Step", f"{program.step_id:,}"))
     return plain_table(("", ""), rows)

@@ -6,14 +6,18 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
+from tilescope.analyser.diff import pair_path
+from tilescope.analyser.program_code import program_code
 from tilescope.analyser.programs import node
+from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import CONTROL, PHASE_LABELS
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
-from tilescope.webapp.components.controls import text_box
+from tilescope.webapp.components.controls import choice, tabs, text_box
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages.program_panels import program_panel
+from tilescope.webapp.pages.program_panels import PROGRAM_TABS, program_tab
 from tilescope.webapp.view import Parameter, parse_number, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -21,8 +25,15 @@ __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 PATH = "/programs"
 TITLE = "Program Tree"
 ICON = "programs"
-VIEW = (Parameter("find", "", "programs-find"), Parameter("node", selects="program"))
+VIEW = (
+    Parameter("find", "", "programs-find"),
+    Parameter("layer", "none", "programs-layer"),
+    Parameter("tab", "cost", "programs-tabs"),
+    Parameter("node", selects="program"),
+)
 
+#: Layers of debug contexts whose other programs are highlighted.
+_LAYER_LABELS = {"none": "None", "onnx": "ONNX node", "library": "Library call", "poplar": "Poplar"}
 _LEGEND = {CONTROL: "Control", **PHASE_LABELS}
 
 
@@ -34,6 +45,8 @@ def layout() -> html.Div:
             html.Button("Previous", id="programs-back", className="text-button"),
             html.Button("Next", id="programs-next", className="text-button"),
             html.Span(id="programs-note", className="grid-note", role="status"),
+            choice("programs-layer", "Highlight the steps of its", list(_LAYER_LABELS.items())),
+            html.Span(id="programs-associated", className="grid-note", role="status"),
         ],
         className="toolbar",
     )
@@ -51,10 +64,17 @@ def layout() -> html.Div:
         tabIndex="0",
     )
     marked(tree, aria_label="Programs")
-    details = guarded("programs-error", html.Div(id="programs-details"))
+    menu = marked(html.Nav(id="program-roots", className="program-roots"), aria_label="Programs")
+    details = [
+        tabs("programs-tabs", [(tab, title, html.Div()) for tab, title in PROGRAM_TABS]),
+        guarded("programs-error", html.Div(id="programs-details")),
+    ]
     return html.Div(
         [
-            html.Div([toolbar, tree, legend], className="card tree-card"),
+            html.Div(
+                [toolbar, html.Div([menu, tree], className="tree-and-roots"), legend],
+                className="card tree-card",
+            ),
             html.Div(details, className="card tree-details"),
         ],
         className="tree-page",
@@ -86,9 +106,40 @@ def register(app: Dash, library: Library) -> None:
         Input(view_store("programs"), "data"),
     )
     def show_details(view: dict[str, str]) -> tuple[Any]:
-        number = parse_number(view, "node", noun="program", hint="select one")
+        side, text = (1, view["node"][1:]) if view["node"].startswith("c") else (0, view["node"])
+        number = parse_number({"node": text}, "node", noun="program", hint="select one")
         if number is None:
-            which = " The tree shows the baseline." if view["with"] else ""
-            return (empty_state(f"Select a program in the tree to see its details.{which}"),)
+            return (empty_state("Select a program in the tree to see its details."),)
+        return (_details(library, view, side, number),)
+
+
+def _details(library: Library, view: dict[str, str], side: int, number: int) -> Any:
+    """Return the chosen tab of a program, of two reports beside each other."""
+    if not view["with"]:
         with library.opened(view["report"]) as report:
-            return (program_panel(node(report, number)),)
+            return _tab(report, number, view, "")
+    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
+        path = pair_path(one, other, side, number)
+        found = path[-1][0] if path else None
+        nodes = (found.baseline, found.candidate) if found else (None, None)
+        blocks = [
+            _tab(report, node.program_id, view, name)
+            if node is not None
+            else html.Div(
+                [
+                    html.Span(name, className=f"side-mark side-{name.lower()}"),
+                    empty_state(f"The {name.lower()} does not have this program."),
+                ]
+            )
+            for name, report, node in zip(
+                ("Baseline", "Candidate"), (one, other), nodes, strict=True
+            )
+        ]
+    return html.Div(blocks, className="program-sides")
+
+
+def _tab(report: Report, number: int, view: dict[str, str], side: str) -> html.Div:
+    """Return the chosen tab of a program of one report; links of the candidate stand alone."""
+    reports = {"report": view["with"]} if side == "Candidate" else reports_of(view)
+    code = program_code(report, number)
+    return program_tab(node(report, number), code, view["tab"], reports, side)

@@ -38,8 +38,8 @@ _BUTTONS = (
     ("trace-next", "›", "Next match (N, or Enter in the search)"),
     ("trace-out", "−", "Zoom out (S)"),
     ("trace-in", "+", "Zoom in (W)"),
-    ("trace-focus", "Focus", "Fit the selection (F)"),
-    ("trace-all", "All", "Show the whole trace (0)"),
+    ("trace-focus", "Focus", "Focus: fit the selection (F)"),
+    ("trace-all", "All", "All: show the whole trace (0)"),
 )
 
 

@@ -48,9 +48,9 @@
       this.tools = axis.make('div', 'chart-tools', root);
       this.tool('+', 'Zoom in (W)', () => this.zoomAt(1 / 2, 0.5, true));
       this.tool('−', 'Zoom out (S)', () => this.zoomAt(2, 0.5, true));
-      this.tool('All', 'Show everything (0)', () => this.showAll());
-      this.tool('PNG', 'Save as a picture', () => this.savePicture());
-      this.tool('CSV', 'Save the drawn data', () => this.saveData());
+      this.tool('All', 'All: show everything (0)', () => this.showAll());
+      this.tool('PNG', 'PNG: save as a picture', () => this.savePicture());
+      this.tool('CSV', 'CSV: save the drawn data', () => this.saveData());
       this.stripBox = axis.make('div', 'chart-strip', root);
       this.box = axis.make('div', 'chart-box', root);
       this.box.tabIndex = 0;

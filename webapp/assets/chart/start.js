@@ -97,13 +97,14 @@
         : view.source === 'all' ? '' : view.source,
     }),
     selected(plot, data) {
-      const [, side, step] = /^(c?)(\d{1,9})$/.exec(plot.view.step || '') || [];
-      if (step === undefined) return [];
-      const own = data.sides[side ? 1 : 0];
-      if (!own) return [];
-      const at = data.sides.length > 1 ? space.nearest(own.item, Number(step)) : -1;
-      const place = at < 0 ? Number(step) : own.place[at];
-      return [[place, place]];
+      return (plot.view.step || '').split(',').flatMap((word) => {
+        const [, side, step] = /^(c?)(\d{1,9})$/.exec(word) || [];
+        const own = data.sides[side ? 1 : 0];
+        if (step === undefined || !own) return [];
+        const at = data.sides.length > 1 ? space.nearest(own.item, Number(step)) : -1;
+        const place = at < 0 ? Number(step) : own.place[at];
+        return [[place, place]];
+      });
     },
     // Kind and name of a step: they are long, so they are asked for when they are looked at.
     more(plot, data, place, items) {
@@ -121,9 +122,14 @@
       }).catch(() => plot.names.delete(key));
       return '';
     },
+    // Shift adds a step, which becomes a column of the tables below, or takes it away.
     pick(found) {
-      const step = found ? (found.side ? 'c' : '') + found.item : '';
-      window.tilescope.changeView({step}, Boolean(found));
+      if (!found) { window.tilescope.changeView({step: ''}, false); return; }
+      const step = (found.side ? 'c' : '') + found.item;
+      const before = (new URLSearchParams(location.search).get('step') || '').split(',').filter(Boolean);
+      const others = before.filter((one) => one !== step);
+      const chosen = !found.isMore ? [step] : others.length < before.length ? others : [...others, step];
+      window.tilescope.changeView({step: chosen.join(',')}, true);
     },
   };
 

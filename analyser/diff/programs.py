@@ -1,0 +1,315 @@
+"""The program trees of two reports as one: programs aligned by the steps in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+from tilescope.analyser.call_tree import call_tree
+from tilescope.analyser.diff.align import align
+from tilescope.analyser.diff.calls import align_calls
+from tilescope.analyser.diff.steps import align_steps
+from tilescope.analyser.programs import (
+    ProgramNode,
+    all_programs,
+    ancestors,
+    child_ids,
+    children,
+    roots,
+    search,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilescope.reports import Report
+
+__all__ = [
+    "Mark",
+    "ProgramPair",
+    "pair_path",
+    "paired_children",
+    "paired_roots",
+    "search_pairs",
+]
+
+Mark: TypeAlias = Literal["same", "changed", "added", "removed"]
+
+
+@dataclass(frozen=True)
+class ProgramPair:
+    """A program on the sides that have it.
+
+    ``mark`` is ``changed`` where the two, or programs in them, cost or work differently, repeat
+    differently, or only one side has them.
+    """
+
+    baseline: ProgramNode | None
+    candidate: ProgramNode | None
+    mark: Mark
+
+    @property
+    def key(self) -> str:
+        """The baseline's number, or ``c`` and that of the candidate if it alone has the program."""
+        if self.baseline is not None:
+            return str(self.baseline.program_id)
+        return f"c{self.known.program_id}"
+
+    @property
+    def known(self) -> ProgramNode:
+        """The program on the first side that has it."""
+        found = self.baseline or self.candidate
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class _Trees:
+    """What is known of two trees: partners of programs with steps, and which programs change."""
+
+    partners: dict[int, int]
+    changed: tuple[set[int], set[int]]
+
+
+#: By baseline and candidate, kept as long as both reports are.
+_kept: WeakKeyDictionary[Report, WeakKeyDictionary[Report, _Trees]] = WeakKeyDictionary()
+
+
+def paired_roots(baseline: Report, candidate: Report) -> tuple[ProgramPair, ...]:
+    """Return the control programs and functions of two reports; the baseline's order first."""
+    return _pairs(baseline, candidate, roots(baseline), roots(candidate))
+
+
+def paired_children(
+    baseline: Report, candidate: Report, one: int | None, other: int | None
+) -> tuple[ProgramPair, ...]:
+    """Return the children of a program of two reports, aligned by the steps in them.
+
+    A child that only the candidate has follows the one before it.
+
+    Parameters
+    ----------
+    baseline, candidate
+        The reports.
+    one, other
+        The program on either side; None where a report lacks it.
+
+    Raises
+    ------
+    BadQuestion
+        When a program does not exist.
+    """
+    sides = (
+        () if one is None else children(baseline, one),
+        () if other is None else children(candidate, other),
+    )
+    return _pairs(baseline, candidate, *sides)
+
+
+def search_pairs(
+    baseline: Report, candidate: Report, text: str, limit: int = 100
+) -> tuple[tuple[str, ...], int]:
+    """Return keys of the first programs whose label contains a text, and how many there are.
+
+    Programs of the baseline, then steps that the candidate alone has.
+    """
+    here, there = (
+        search(report, text, len(all_programs(report))) for report in (baseline, candidate)
+    )
+    paired = set(_trees(baseline, candidate).partners.values())
+    keys = [str(match.node.program_id) for match in here.matches]
+    keys += [
+        f"c{match.node.program_id}"
+        for match in there.matches
+        if match.node.step_id is not None and match.node.program_id not in paired
+    ]
+    return tuple(keys[:limit]), len(keys)
+
+
+def pair_path(
+    baseline: Report, candidate: Report, side: int, program_id: int
+) -> tuple[tuple[ProgramPair, int], ...]:
+    """Return a program with its ancestors from the root inwards, and their places among siblings.
+
+    Parameters
+    ----------
+    baseline, candidate
+        The reports.
+    side
+        0 for a program of the baseline, 1 for one of the candidate.
+    program_id
+        The program.
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    chain = (*ancestors((baseline, candidate)[side], program_id), program_id)
+    siblings = paired_roots(baseline, candidate)
+    path: list[tuple[ProgramPair, int]] = []
+    for number in chain:
+        nodes = [(pair.baseline, pair.candidate)[side] for pair in siblings]
+        ids = [None if node is None else node.program_id for node in nodes]
+        if number not in ids:
+            break
+        place = ids.index(number)
+        found = siblings[place]
+        path.append((found, place))
+        siblings = paired_children(
+            baseline,
+            candidate,
+            found.baseline.program_id if found.baseline else None,
+            found.candidate.program_id if found.candidate else None,
+        )
+    return tuple(path)
+
+
+def _trees(baseline: Report, candidate: Report) -> _Trees:
+    """Return what is known of two trees."""
+    kept = _kept.setdefault(baseline, WeakKeyDictionary())
+    found = kept.get(candidate)
+    if found is None:
+        found = kept[candidate] = _align(baseline, candidate)
+    return found
+
+
+def _align(baseline: Report, candidate: Report) -> _Trees:
+    """Return the partners of leaves, and all programs with a change in them."""
+    aligned = align_steps(
+        baseline, candidate, align_calls(call_tree(baseline), call_tree(candidate))
+    )
+    programs = [_program_of_step(report) for report in (baseline, candidate)]
+    partners = {
+        programs[0][one]: programs[1][other]
+        for one, other in aligned.pairs
+        if one in programs[0] and other in programs[1]
+    }
+    differing: tuple[set[int], set[int]] = set(aligned.removed), set(aligned.added)
+    for (one, other), is_same in zip(aligned.pairs, aligned.is_same, strict=True):
+        if not is_same:
+            differing[0].add(one)
+            differing[1].add(other)
+    changed = tuple(
+        _with_ancestors(report, {known[step] for step in steps if step in known})
+        for report, known, steps in zip((baseline, candidate), programs, differing, strict=True)
+    )
+    return _Trees(partners, (changed[0], changed[1]))
+
+
+def _program_of_step(report: Report) -> dict[int, int]:
+    """Return the program of every step."""
+    return {
+        one.step_id: number
+        for number, one in all_programs(report).items()
+        if one.step_id is not None
+    }
+
+
+def _with_ancestors(report: Report, found: set[int]) -> set[int]:
+    """Return programs with all programs around them."""
+    every, answer = all_programs(report), set[int]()
+    for number in found:
+        place: int | None = number
+        while place is not None and place in every and place not in answer:
+            answer.add(place)
+            place = every[place].parent_id
+    return answer
+
+
+def _pairs(
+    baseline: Report, candidate: Report, ones: Sequence[ProgramNode], others: Sequence[ProgramNode]
+) -> tuple[ProgramPair, ...]:
+    """Return siblings of two sides, aligned."""
+    trees = _trees(baseline, candidate)
+    partner = _by_steps(baseline, candidate, trees, ones, others)
+    left = [place for place in range(len(ones)) if place not in partner]
+    taken = set(partner.values())
+    right = [place for place in range(len(others)) if place not in taken]
+    # Programs with steps in them have said what they are; the others are named.
+    named = [[_name(side[place]) for place in places] for side, places in (
+        (ones, left), (others, right))]  # fmt: skip
+    pairs, _, _ = align(*named, *named)
+    partner |= {left[one]: right[other] for one, other in pairs}
+    return _merged(trees, ones, others, partner)
+
+
+def _name(node: ProgramNode) -> tuple[str, str, str, int | None]:
+    """Return what two programs without common steps must share to be the same."""
+    number = node.root_index if node.parent_id is None else None
+    return node.kind, node.name, node.root_kind if node.parent_id is None else "", number
+
+
+def _by_steps(
+    baseline: Report,
+    candidate: Report,
+    trees: _Trees,
+    ones: Sequence[ProgramNode],
+    others: Sequence[ProgramNode],
+) -> dict[int, int]:
+    """Return the places of siblings that hold the same steps; the first that says so decides."""
+    where = {
+        leaf: place
+        for place, node in enumerate(others)
+        for leaf in _leaves(candidate, node.program_id)
+    }
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for place, node in enumerate(ones):
+        for leaf in _leaves(baseline, node.program_id):
+            goal = where.get(trees.partners.get(leaf, -1))
+            if goal is not None and goal not in taken and others[goal].kind == node.kind:
+                found[place] = goal
+                taken.add(goal)
+                break
+    return found
+
+
+def _leaves(report: Report, program_id: int) -> list[int]:
+    """Return the programs in one that have no children, in order; itself for a leaf."""
+    below, found, waiting = child_ids(report), [], [program_id]
+    while waiting:
+        number = waiting.pop()
+        inside = below.get(number)
+        if inside:
+            waiting += reversed(inside)
+        else:
+            found.append(number)
+    return found
+
+
+def _merged(
+    trees: _Trees,
+    ones: Sequence[ProgramNode],
+    others: Sequence[ProgramNode],
+    partner: dict[int, int],
+) -> tuple[ProgramPair, ...]:
+    """Return siblings in order of the baseline, those of the candidate alone in between."""
+    of_other = {goal: place for place, goal in partner.items()}
+    after: dict[int, list[ProgramPair]] = {}
+    anchor = -1
+    for place, node in enumerate(others):
+        if place in of_other:
+            anchor = of_other[place]
+        else:
+            after.setdefault(anchor, []).append(ProgramPair(None, node, "added"))
+    found = list(after.get(-1, ()))
+    for place, node in enumerate(ones):
+        goal = partner.get(place)
+        other = None if goal is None else others[goal]
+        found.append(ProgramPair(node, other, _mark(trees, node, other)))
+        found += after.get(place, ())
+    return tuple(found)
+
+
+def _mark(trees: _Trees, one: ProgramNode, other: ProgramNode | None) -> Mark:
+    """Return how a program of the baseline differs from its partner."""
+    if other is None:
+        return "removed"
+    is_changed = (
+        one.program_id in trees.changed[0]
+        or other.program_id in trees.changed[1]
+        or one.repeat_count != other.repeat_count
+    )
+    return "changed" if is_changed else "same"

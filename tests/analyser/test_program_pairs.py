@@ -1,0 +1,91 @@
+"""Program trees of two reports as one, associated programs, and code by kind."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analyser.small_report import Shape
+
+from tilescope.analyser.associated import associated_programs
+from tilescope.analyser.diff import pair_path, paired_children, paired_roots, search_pairs
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.program_code import program_code
+from tilescope.analyser.programs import all_programs, child_ids, node, roots
+from tilescope.analyser.tile_memory import categories, category_bytes
+
+
+def _all_pairs(one, other):
+    found, waiting = [], list(paired_roots(one, other))
+    while waiting:
+        pair = waiting.pop()
+        found.append(pair)
+        ends = [side.program_id if side else None for side in (pair.baseline, pair.candidate)]
+        waiting += paired_children(one, other, ends[0], ends[1])
+    return found
+
+
+def test_a_report_beside_itself_is_the_same_everywhere(small):
+    found = _all_pairs(small, small)
+    assert len(found) == len(all_programs(small))
+    assert {pair.mark for pair in found} == {"same"}
+    assert all(pair.baseline == pair.candidate for pair in found)
+
+
+def test_every_program_is_in_the_tree_of_two_reports_once(small, variation):
+    other = variation(Shape(conv_name="layer1/renamed", conv_tile0_cycles=300))
+    found = _all_pairs(small, other)
+    for side, report in (("baseline", small), ("candidate", other)):
+        numbers = [getattr(pair, side).program_id for pair in found if getattr(pair, side)]
+        assert sorted(numbers) == sorted(all_programs(report))
+    marks = {pair.known.label: pair.mark for pair in found}
+    # A slower step changes what is around it; a new name alone changes nothing.
+    assert marks["OnTileExecute (layer1/conv)"] == "changed"
+    assert marks["DoExchange (layer1/relu/exchange)"] == "same"
+    assert paired_roots(small, other)[0].mark == "changed"
+    pairs = {pair.known.label: pair for pair in found}
+    assert pairs["OnTileExecute (layer1/conv)"].candidate.name == "layer1/renamed"
+
+
+def test_a_path_leads_to_a_program_of_either_side(small, variation):
+    other = variation(Shape(conv_name="layer1/renamed"))
+    for side, report in enumerate((small, other)):
+        for number in all_programs(report):
+            path = pair_path(small, other, side, number)
+            last = (path[-1][0].baseline, path[-1][0].candidate)[side]
+            assert last is not None
+            assert last.program_id == number
+            assert all(place >= 0 for _, place in path)
+    with pytest.raises(BadQuestion, match="program 999"):
+        pair_path(small, other, 0, 999)
+
+
+def test_a_search_lists_the_steps_of_both(small):
+    keys, n_matches = search_pairs(small, small, "ontile", 1)
+    assert (len(keys), n_matches) == (1, 2)
+
+
+def test_the_code_of_all_roots_is_all_code(small):
+    held = dict(
+        zip([one.name for one in categories(small)], category_bytes(small).sum(axis=1).tolist(),
+            strict=True)
+    )  # fmt: skip
+    found = [program_code(small, root.program_id) for root in roots(small)]
+    assert sum(code.control_bytes for code in found) == held["controlCode"]
+    assert found[0].vertex_bytes == 6 * 120 + 8 * 40
+    # A stream copy in and two exchanges; what the others have is control code.
+    assert sum(code.exchange_bytes for code in found) == 8 + 24 + 24
+    for number, below in child_ids(small).items():
+        inside = node(small, number).code_inside_bytes - all_programs(small)[number].code_bytes
+        assert inside == sum(node(small, one).code_inside_bytes for one in below)
+
+
+def test_associated_programs_are_those_of_one_context(small):
+    of_layer = {
+        number: associated_programs(small, number, "library").program_ids
+        for number in all_programs(small)
+    }
+    assert any(of_layer.values())
+    for number, together in of_layer.items():
+        assert not together or number in together
+        assert all(of_layer[other] == together for other in together)
+    with pytest.raises(BadQuestion, match="expected one of onnx, library, poplar"):
+        associated_programs(small, 0, "python")

@@ -1,0 +1,148 @@
+"""The tabs below the chart of Liveness: what is live, and what the selected steps do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import Dash, Input, Output, html, no_update
+
+from tilescope.analyser.liveness import curve, step_program
+from tilescope.analyser.program_code import program_code
+from tilescope.analyser.programs import node
+from tilescope.webapp.answer import answer
+from tilescope.webapp.components.controls import tabs, text_box
+from tilescope.webapp.components.panels import empty_state, guarded
+from tilescope.webapp.library import Library
+from tilescope.webapp.pages.liveness_steps import ChosenSteps, chosen_steps, tiles_of
+from tilescope.webapp.pages.liveness_tables import (
+    always_live,
+    compared_live,
+    live_at,
+    tightest_steps,
+)
+from tilescope.webapp.pages.program_panels import program_panel
+from tilescope.webapp.pages.step_panels import (
+    cycles_of_step,
+    flops_of_step,
+    sides_of_step,
+    vertices_of_step,
+)
+from tilescope.webapp.view import Parameter, view_store
+
+__all__ = ["TAB_PARAMETERS", "liveness_tabs", "register_tabs"]
+
+TAB_PARAMETERS = (
+    Parameter("tab", "step", "liveness-tabs"),
+    Parameter("name", "", "liveness-name"),
+)
+
+_TABS = (
+    ("step", "Not always live"),
+    ("always", "Always live"),
+    ("vertices", "Vertices"),
+    ("cycles", "Cycle estimates"),
+    ("flops", "FLOPs"),
+    ("program", "Program of the step"),
+    ("tightest", "Tightest steps"),
+)
+_PANELS: dict[str, Callable[..., Any]] = {
+    "vertices": vertices_of_step,
+    "cycles": cycles_of_step,
+    "flops": flops_of_step,
+}
+
+
+def liveness_tabs() -> html.Div:
+    """Return the tabs without content."""
+    words = text_box("liveness-name", "Filter rows", "name or part of it", is_search=True)
+    made = tabs("liveness-tabs", [(tab, title, _slot(tab)) for tab, title in _TABS])
+    return html.Div([html.Div(words, className="tabs-filter"), made], className="filtered-tabs")
+
+
+def register_tabs(app: Dash, library: Library) -> None:
+    """Connect the tabs; only the one that is shown is answered."""
+
+    def show(tab: str, content: Callable[[Library, dict[str, str]], Any]) -> None:
+        place = _place(tab)
+
+        @answer(
+            app,
+            f"{place}-error",
+            [Output(place, "children")],
+            Input(view_store("liveness"), "data"),
+        )
+        def respond(view: dict[str, str]) -> tuple[Any]:
+            return (content(library, view) if view["tab"] == tab else no_update,)
+
+    show("step", _live)
+    show("always", _always)
+    show("program", _program)
+    show("tightest", _tightest)
+    for tab in _PANELS:
+        show(tab, _panels)
+
+
+def _place(tab: str) -> str:
+    """Return the id of a tab's content."""
+    return f"liveness-tab-{tab}"
+
+
+def _slot(tab: str) -> html.Div:
+    """Return the place of a tab's content, and of its errors."""
+    return guarded(f"{_place(tab)}-error", html.Div(id=_place(tab)))
+
+
+def _notes(chosen: ChosenSteps) -> list[Any]:
+    """Return which steps the content is about."""
+    return [html.Div(note, className="grid-note data-note") for note in chosen.notes]
+
+
+def _live(library: Library, view: dict[str, str]) -> list[Any]:
+    """Return what is live but not always, with a column for every step."""
+    chosen, (source, _) = chosen_steps(library, view), tiles_of(library, view)
+    if not chosen.pairs:
+        return [empty_state(chosen.notes[0])]
+    with library.opened(view["report"]) as report:
+        if not view["with"]:
+            return [*_notes(chosen), live_at(report, chosen, source, view)]
+        with library.opened(view["with"]) as candidate:
+            return [*_notes(chosen), compared_live(report, candidate, chosen, source, view)]
+
+
+def _always(library: Library, view: dict[str, str]) -> Any:
+    """Return what is always live, of one report or of two."""
+    return always_live(library, view, tiles_of(library, view)[0])
+
+
+def _program(library: Library, view: dict[str, str]) -> list[Any]:
+    """Return the program of the step that was selected last, on the first side that has it."""
+    chosen = chosen_steps(library, view)
+    if not chosen.pairs:
+        return [empty_state(chosen.notes[0])]
+    step, other = chosen.pairs[-1]
+    key, found = ("report", step) if step is not None else ("with", other)
+    assert found is not None
+    with library.opened(view[key]) as report:
+        number = step_program(report, found)
+        panel = program_panel(node(report, number), program_code(report, number))
+    return [*_notes(chosen)[-1:], html.Div(panel, className="step-program")]
+
+
+def _panels(library: Library, view: dict[str, str]) -> list[Any]:
+    """Return what every selected step does: its vertices, cycles or operations."""
+    chosen = chosen_steps(library, view)
+    if not chosen.pairs:
+        return [empty_state(chosen.notes[0])]
+    parts: list[Any] = []
+    for pair, note in zip(chosen.pairs, chosen.notes, strict=True):
+        sides = sides_of_step(library, view, pair)
+        parts.append(html.H3(note, className="step-heading"))
+        parts.append(_PANELS[view["tab"]](sides, view))
+    return parts
+
+
+def _tightest(library: Library, view: dict[str, str]) -> Any:
+    """Return the steps at which most memory is live."""
+    with library.opened(view["report"]) as report:
+        return tightest_steps(curve(report, tiles_of(library, view)[0]), view)
