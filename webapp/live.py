@@ -22,5 +22,4 @@ def register_live(app: Dash, pages: Sequence[ModuleType]) -> None:
             "live.note",
             Input(view_store(name), "data"),
             State(f"spec-{name}", "data"),
-            State(view_store(name), "id"),
         )

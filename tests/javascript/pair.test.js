@@ -5,7 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const space = loadPage([
-  'trace/words.js', 'trace/source.js', 'trace/pair.js', 'trace/flame_difference.js',
+  'axis/words.js', 'trace/words.js', 'trace/source.js', 'trace/pair.js', 'trace/flame_difference.js',
 ]).tilescopeTrace;
 
 test('rows of one track stand one above the other', () => {

@@ -11,8 +11,7 @@
   let isLooking = false;
 
   function visible() {
-    const path = location.pathname === '/' ? '/summary' : location.pathname;
-    return [...shown].find(([, page]) => page.path === path);
+    return [...shown].find(([, page]) => page.path === location.pathname);
   }
 
   function notice(text) {
@@ -68,9 +67,9 @@
   }
 
   clientside.live = {
-    note(view, spec, store) {
+    note(view, spec) {
       if (!view) return;
-      shown.set(store, {path: spec.path, view});
+      shown.set('view-' + spec.name, {path: spec.path, view});
       watch();
     },
   };
