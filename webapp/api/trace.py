@@ -220,8 +220,14 @@ def pack_window(found: trace.Window) -> bytes:
 
 
 def numbers_of(text: str) -> list[int]:
-    """Return the numbers of a list such as ``0,1,5``."""
+    """Return the numbers of a list such as ``0,1,5``.
+
+    Raises
+    ------
+    BadQuestion
+        When it is not one.
+    """
     try:
         return [int(part) for part in text.split(",") if part]
     except ValueError:
-        raise BadQuestion(f"'{text[:40]}' is not a list of IPUs; write 0,1,5") from None
+        raise BadQuestion(f"'{text[:40]}' is not a list of numbers; write 0,1,5") from None
