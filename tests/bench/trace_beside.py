@@ -40,10 +40,11 @@ _ROOT = Path(__file__).parents[2]
 _PEERS = _ROOT / "build" / "peers"
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _WINDOW: ViewportSize = {"width": 1280, "height": 800}
-#: Right of the menus and below the toolbars, an eighth of its size: quick to look at.
-_CLIP = {"x": 250, "y": 140, "width": 1030, "height": 660, "scale": 0.125}
+#: Right of the menus and below the headers, an eighth of its size: quick to look at. Perfetto's
+#: strip of the whole trace lies at its top.
+_CLIP = {"x": 250, "y": 48, "width": 1030, "height": 752, "scale": 0.125}
 #: Share of the window's pixels that is coloured once a trace is drawn.
-_COLOURED = 0.04
+_COLOURED = 0.02
 _LONGEST_S = 180.0
 _VIEWER = "document.getElementById('trace-viewer')?.viewer"
 
