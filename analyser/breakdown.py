@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tilescope.analyser.diff import MEASURES, operation_changes
+from tilescope.analyser.diff import MEASURES, difference_flame, operation_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.gates.limit import Limit, parse_limit
 from tilescope.analyser.metrics import METRICS, MetricValue, ipu_values
@@ -30,7 +30,9 @@ __all__ = [
     "without_small",
 ]
 
-Breakdown: TypeAlias = Literal["operation", "layer", "variable", "tile", "category", "ipu", "step"]
+Breakdown: TypeAlias = Literal[
+    "operation", "layer", "variable", "tile", "category", "ipu", "step", "path"
+]
 #: What a difference may be listed by.
 BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
 
@@ -106,6 +108,8 @@ def change_tables(
         return _operations(by, baseline, candidate)
     if by == "ipu":
         return (_ipus(baseline, candidate),)
+    if by == "path":
+        return (_paths(baseline, candidate),)
     return (_FROM_DIFFERENCE[by](difference),)
 
 
@@ -151,6 +155,26 @@ def _operations(by: str, baseline: Report, candidate: Report) -> tuple[ChangeTab
         ChangeTable(by, f"{title} ({basis})", "Kind", _rows(rows["cycles"])),
         ChangeTable(by, f"{title} (memory)", "Memory", _rows(filter(_has_size, rows["bytes"]))),
     )
+
+
+def _paths(baseline: Report, candidate: Report) -> ChangeTable:
+    """Return the paths of step names whose cycles changed, every level of them."""
+    flame = difference_flame(baseline, candidate)
+    rows = [
+        ChangeRow(
+            row.name or "(all)",
+            "",
+            "cycles",
+            None if row.verdict == "added" else row.baseline_cycles,
+            None if row.verdict == "removed" else row.candidate_cycles,
+            row.delta_cycles,
+            row.verdict,
+        )
+        for row in flame.rows()
+        if row.verdict != "same"
+    ]
+    basis = "cycles, all runs" if flame.basis == "runs" else "cycles, one execution"
+    return ChangeTable("path", f"Path ({basis})", "", _rows(rows))
 
 
 def _has_size(row: ChangeRow) -> bool:

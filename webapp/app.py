@@ -25,6 +25,7 @@ from tilescope.webapp.frame import Frame
 from tilescope.webapp.help import Fidelity
 from tilescope.webapp.home import Overviews, home_values
 from tilescope.webapp.library import Library
+from tilescope.webapp.live import register_live
 from tilescope.webapp.pages import modules as page_modules
 from tilescope.webapp.security import Gate, content_security_policy
 from tilescope.webapp.slots import layout, register_slots
@@ -94,6 +95,7 @@ def create_app(
     for page in pages:
         register_view(dash_app, page)
         page.register(dash_app, library)
+    register_live(dash_app, pages)
     # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
     server.add_middleware(StampHeaders)

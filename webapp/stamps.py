@@ -19,7 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tilescope.webapp.errors import ReportChanged
 
-__all__ = ["HEADER", "Stamp", "StampHeaders", "file_stamp", "note_stamp", "stamps_of_request"]
+__all__ = [
+    "HEADER",
+    "Stamp",
+    "StampHeaders",
+    "file_stamp",
+    "note_stamp",
+    "stamp_text",
+    "stamps_of_request",
+]
 
 HEADER = "X-TileScope-Stamps"
 #: Inode, time of modification in ns, size in bytes.
@@ -39,12 +47,25 @@ _current: ContextVar[_Exchange | None] = ContextVar("stamps", default=None)
 
 
 def file_stamp(path: Path) -> Stamp:
-    """Return an identity that changes when the file is replaced; zeros for a missing file."""
+    """Return an identity that changes when the file is replaced; zeros for a missing file.
+
+    What a running engine has committed lies in the log beside its report, so that counts too.
+    """
     try:
         status = path.stat()
     except OSError:
         return (0, 0, 0)
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
+    try:
+        log = path.with_name(f"{path.name}-wal").stat()
+    except OSError:
+        return (status.st_ino, status.st_mtime_ns, status.st_size)
+    newest = max(status.st_mtime_ns, log.st_mtime_ns)
+    return (status.st_ino, newest, status.st_size + log.st_size)
+
+
+def stamp_text(stamp: Stamp) -> str:
+    """Return a stamp as a text without numbers of the file system, which are nobody's business."""
+    return blake2b(repr(stamp).encode(), digest_size=8).hexdigest()
 
 
 def note_stamp(report_id: str, stamp: Stamp) -> None:
@@ -58,8 +79,7 @@ def note_stamp(report_id: str, stamp: Stamp) -> None:
     exchange = _current.get()
     if exchange is None:
         return
-    # Numbers of the file system are nobody's business: a digest tells as much.
-    text = blake2b(repr(stamp).encode(), digest_size=8).hexdigest()
+    text = stamp_text(stamp)
     exchange.read[report_id] = text
     if exchange.known.get(report_id, text) != text:
         raise ReportChanged("The report file changed; reload the page.")

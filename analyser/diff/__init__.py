@@ -4,6 +4,7 @@ from tilescope.analyser.diff.causes import Cause, CauseKind
 from tilescope.analyser.diff.compare import Difference, Side, compare
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.explain import explain
+from tilescope.analyser.diff.flame import FlameDifference, PathChange, difference_flame
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.ledger import LedgerChange, ledger_changes
 from tilescope.analyser.diff.liveness import (
@@ -37,6 +38,13 @@ from tilescope.analyser.diff.programs import (
 )
 from tilescope.analyser.diff.steps import StepChange, StepChanges, step_changes
 from tilescope.analyser.diff.tables import memory_row_pairs, option_pairs, row_pairs
+from tilescope.analyser.diff.trace_pair import (
+    ALIGNMENTS,
+    ContributorChange,
+    TraceAxis,
+    TracePair,
+    trace_axis,
+)
 from tilescope.analyser.diff.variables import (
     VariableChange,
     VariableChanges,
@@ -46,23 +54,29 @@ from tilescope.analyser.diff.variables import (
 )
 
 __all__ = [
+    "ALIGNMENTS",
     "MEASURES",
     "Cause",
     "CauseKind",
     "ContextChange",
+    "ContributorChange",
     "Difference",
+    "FlameDifference",
     "LedgerChange",
     "LivenessPairs",
     "Measure",
     "MetricChange",
     "OperationChange",
     "Pair",
+    "PathChange",
     "ProgramPair",
     "Side",
     "SizeChange",
     "StepChange",
     "StepChanges",
     "TileChange",
+    "TraceAxis",
+    "TracePair",
     "VariableChange",
     "VariableChanges",
     "align_liveness",
@@ -71,6 +85,7 @@ __all__ = [
     "compare",
     "compute_set_pairs",
     "context_changes",
+    "difference_flame",
     "exchange_pairs",
     "explain",
     "kind_changes",
@@ -89,6 +104,7 @@ __all__ = [
     "step_changes",
     "step_partners",
     "tile_changes",
+    "trace_axis",
     "unequal_data",
     "variable_changes",
     "variable_pairs",

@@ -6,9 +6,10 @@ that one more at the front does not shift all others. The alignment is symmetric
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Alignment", "align", "align_in_turn"]
+__all__ = ["Alignment", "align", "align_in_turn", "longest_rise"]
 
 #: Pairs of indices, indices only in the baseline, only in the candidate; each in order.
 Alignment = tuple[list[tuple[int, int]], list[int], list[int]]
@@ -97,6 +98,24 @@ def align_in_turn(
         ]
     found.sort()
     return found, left[0], left[1]
+
+
+def longest_rise(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the most pairs that rise on both sides; ``pairs`` are in order of the first."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for index, (_, other) in enumerate(pairs):
+        length = bisect_left(ends, other)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [other]
+        last[length : length + 1] = [index]
+    found = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        found.append(pairs[index])
+        index = before[index]
+    return found[::-1]
 
 
 def _align_unique(names: Sequence[Hashable], places: dict[Hashable, int]) -> Alignment:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.analyser.call_tree import call_tree
-from tilescope.analyser.diff.calls import align_calls
+from tilescope.analyser.diff.align import longest_rise
+from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.diff.pairs import Pair, by_change, paired_rows
-from tilescope.analyser.diff.steps import align_steps
 from tilescope.analyser.diff.variables import variable_partners
 from tilescope.analyser.live_columns import AlwaysLiveRow, LiveRow, always_live_rows, live_columns
 from tilescope.analyser.liveness import liveness_step_ids
@@ -61,20 +58,21 @@ class LivenessPairs:
         return int((self.partners[0] >= 0).sum())
 
 
-#: Alignments by baseline and candidate, kept as long as both reports are.
-_kept: WeakKeyDictionary[Report, WeakKeyDictionary[Report, LivenessPairs]] = WeakKeyDictionary()
-
-
+@cached_for_two
 def align_liveness(baseline: Report, candidate: Report) -> LivenessPairs:
     """Return which liveness steps of two reports are the same; see `align_steps`.
 
     Liveness steps of one step of the program are paired in order.
     """
-    kept = _kept.setdefault(baseline, WeakKeyDictionary())
-    found = kept.get(candidate)
-    if found is None:
-        found = kept[candidate] = _align(baseline, candidate)
-    return found
+    others = dict(aligned_steps(baseline, candidate).pairs)
+    sides = [_occurrences(liveness_step_ids(report)) for report in (baseline, candidate)]
+    partners = [np.full(len(side), -1, np.int64) for side in sides]
+    position = {entry: index for index, entry in enumerate(sides[1])}
+    for one, (step, occurrence) in enumerate(sides[0]):
+        other = position.get((others.get(step, -1), occurrence), -1)
+        if other >= 0:
+            partners[0][one], partners[1][other] = other, one
+    return LivenessPairs((partners[0], partners[1]), _places(partners[0], len(sides[1])))
 
 
 def live_column_pairs(
@@ -146,20 +144,6 @@ def always_live_pairs(
     return by_change(found, lambda row: row.bytes)
 
 
-def _align(baseline: Report, candidate: Report) -> LivenessPairs:
-    """Return the alignment of two reports."""
-    calls = align_calls(call_tree(baseline), call_tree(candidate))
-    others = dict(align_steps(baseline, candidate, calls).pairs)
-    sides = [_occurrences(liveness_step_ids(report)) for report in (baseline, candidate)]
-    partners = [np.full(len(side), -1, np.int64) for side in sides]
-    position = {entry: index for index, entry in enumerate(sides[1])}
-    for one, (step, occurrence) in enumerate(sides[0]):
-        other = position.get((others.get(step, -1), occurrence), -1)
-        if other >= 0:
-            partners[0][one], partners[1][other] = other, one
-    return LivenessPairs((partners[0], partners[1]), _places(partners[0], len(sides[1])))
-
-
 def _occurrences(step_ids: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return step and occurrence of it for every liveness step."""
     seen: dict[int, int] = {}
@@ -174,7 +158,7 @@ def _places(
     partners: NDArray[np.int64], n_candidate: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of both sides on a common axis, the baseline first between two pairs."""
-    in_order = _longest_rise(
+    in_order = longest_rise(
         [(one, other) for one, other in enumerate(partners.tolist()) if other >= 0]
     )
     places = np.empty(len(partners), np.int64), np.empty(n_candidate, np.int64)
@@ -188,21 +172,3 @@ def _places(
             place += 1
         one, other = next_one + 1, next_other + 1
     return places
-
-
-def _longest_rise(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the most pairs that rise on both sides; ``pairs`` are in order of the first."""
-    ends: list[int] = []
-    last: list[int] = []
-    before: list[int] = []
-    for index, (_, other) in enumerate(pairs):
-        length = bisect_left(ends, other)
-        before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [other]
-        last[length : length + 1] = [index]
-    found = []
-    index = last[-1] if last else -1
-    while index >= 0:
-        found.append(pairs[index])
-        index = before[index]
-    return found[::-1]

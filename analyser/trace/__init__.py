@@ -19,12 +19,14 @@ from tilescope.analyser.trace.find import (
     slice_at,
 )
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
+from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
     RangeSummary,
     range_summary,
 )
+from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES
 from tilescope.analyser.trace.view import (
     VIEWS,
     Extent,
@@ -39,9 +41,13 @@ from tilescope.analyser.trace.view import (
 )
 
 __all__ = [
+    "FIRST_TILE_LEVEL",
     "KINDS",
+    "MOST_TILES",
     "VIEWS",
     "Contributor",
+    "Execution",
+    "ExecutionList",
     "Extent",
     "IpuSummary",
     "Lane",
@@ -59,6 +65,7 @@ __all__ = [
     "TrackExtent",
     "VertexRow",
     "Window",
+    "executions",
     "extent",
     "first_execution",
     "names",

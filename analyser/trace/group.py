@@ -27,11 +27,11 @@ class TrackGroup:
     paths: PathTable
     kinds: np.ndarray
     _flat: SliceLane | None = None
-    _flame: list[SliceLane] | None = None
+    _flame: dict[str, list[SliceLane]] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def lanes(self, view: str) -> list[SliceLane]:
-        """Return the lanes of a view, ``flat`` (one) or ``flame`` (one a level)."""
+        """Return the lanes of a view: ``flat`` is one, ``flame`` and ``calls`` have one a level."""
         with self._lock:
             if view == "flat":
                 if self._flat is None:
@@ -40,9 +40,9 @@ class TrackGroup:
                         line.start, line.end, line.step, self.paths.leaf, self.kinds
                     )
                 return [self._flat]
-            if self._flame is None:
-                self._flame = self._build_flame()
-            return self._flame
+            if view not in self._flame:
+                self._flame[view] = self._build_flame(is_merged=view == "calls")
+            return self._flame[view]
 
     def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
         """Return the bars of a lane in a window; see ``SliceLane.bars``."""
@@ -55,8 +55,11 @@ class TrackGroup:
         ]
         return join_bars(parts)
 
-    def _build_flame(self) -> list[SliceLane]:
-        """Return one lane a level; neighbours of equal path are one slice, runs part them."""
+    def _build_flame(self, *, is_merged: bool) -> list[SliceLane]:
+        """Return one lane a level; neighbours of equal path are one slice, runs part them.
+
+        Steps of one name stay apart, phase by phase, unless they are merged.
+        """
         line, paths = self.timeline, self.paths
         if len(line.step) == 0:
             return []
@@ -70,12 +73,13 @@ class TrackGroup:
             for low, high in ranges
         ]
         lanes = []
+        kinds = _merged_kinds(self.kinds, paths) if is_merged else self.kinds
         for level in range(n_levels):
             known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
             firsts, lasts = [], []
             for (low, high), digest in zip(ranges, digests, strict=True):
                 if digest not in known:
-                    known[digest] = _slices(line.step[low:high], paths, level)
+                    known[digest] = _slices(line.step[low:high], paths, level, is_merged)
                 first, last = known[digest]
                 firsts.append(first + low)
                 lasts.append(last + low)
@@ -85,7 +89,7 @@ class TrackGroup:
                     line.end,
                     line.step,
                     paths.level[level],
-                    np.where(paths.depth > level, np.uint8(GROUP), self.kinds).astype(np.uint8),
+                    np.where(paths.depth > level, np.uint8(GROUP), kinds).astype(np.uint8),
                     np.concatenate(firsts).astype(np.int32),
                     np.concatenate(lasts).astype(np.int32),
                 )
@@ -98,12 +102,25 @@ def _distinct(step: np.ndarray, paths: PathTable) -> np.ndarray:
     return np.flatnonzero(np.bincount(step, minlength=len(paths.depth)))
 
 
-def _slices(step: np.ndarray, paths: PathTable, level: int) -> tuple[np.ndarray, np.ndarray]:
+def _merged_kinds(kinds: np.ndarray, paths: PathTable) -> np.ndarray:
+    """Return the kind of the slices of every step's name: its own, a group if it has several."""
+    low = np.full(len(paths.labels), 255, np.uint8)
+    high = np.zeros(len(paths.labels), np.uint8)
+    np.minimum.at(low, paths.leaf, kinds)
+    np.maximum.at(high, paths.leaf, kinds)
+    merged: np.ndarray = np.where(low == high, low, np.uint8(GROUP))
+    return np.asarray(merged[paths.leaf])
+
+
+def _slices(
+    step: np.ndarray, paths: PathTable, level: int, is_merged: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and last entry of each slice of one level of a run, int64."""
     shown = paths.level[level][step]
     is_first = np.ones(len(step), bool)
-    is_first[1:] = (shown[1:] != shown[:-1]) | (paths.depth[step[1:]] == level)
-    is_first[1:] |= paths.depth[step[:-1]] == level
+    is_first[1:] = shown[1:] != shown[:-1]
+    if not is_merged:
+        is_first[1:] |= (paths.depth[step[1:]] == level) | (paths.depth[step[:-1]] == level)
     first = np.flatnonzero(is_first)
     last = np.append(first[1:], len(step)) - 1
     keep = shown[first] >= 0

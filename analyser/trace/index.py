@@ -53,6 +53,7 @@ class Trace:
     runs: list[RunRow]
     tracks: list[TrackRow]
     _groups: dict[tuple[int, int], TrackGroup] = field(default_factory=dict)
+    tile_lanes: dict[int, SliceLane] = field(default_factory=dict, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property

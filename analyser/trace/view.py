@@ -10,6 +10,7 @@ import numpy as np
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
+from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES, tile_lane
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ __all__ = [
     "window",
 ]
 
-VIEWS = ("flame", "flat")
+VIEWS = ("flame", "calls", "flat")
 #: Widest window that is answered, pixels.
 MAX_PIXELS = 20_000
 
@@ -76,7 +77,10 @@ class Names:
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane: ``level`` counts from 0 below the bar of runs, which has -1."""
+    """One lane: ``level`` counts from 0 below the bar of runs, which has -1.
+
+    Lanes of tiles have the number of the tile plus ``FIRST_TILE_LEVEL``.
+    """
 
     ipu_id: int
     track: int
@@ -181,6 +185,7 @@ def window(
     view: str = "flame",
     *,
     collapsed: Sequence[int] = (),
+    tiles: Sequence[int] = (),
 ) -> Window:
     """Return the bars of a range at a level of detail that fits its width.
 
@@ -198,9 +203,12 @@ def window(
     ipus
         IPUs to show, all by default.
     view
-        ``flame`` (a lane a level of the names) or ``flat`` (one lane).
+        ``flame`` (a lane a level of the names), ``calls`` (the same with the phases of a name as
+        one slice) or ``flat`` (one lane).
     collapsed
         IPUs of which only one flat lane is shown, whatever the view.
+    tiles
+        Tiles with a lane of their own below their IPU's, at most 16; see `tile_lane`.
 
     Returns
     -------
@@ -217,8 +225,11 @@ def window(
     if not 1 <= width_px <= MAX_PIXELS:
         raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:
-        raise BadQuestion(f"unknown view '{view}'; use {' or '.join(VIEWS)}")
+        raise BadQuestion(f"unknown view '{view}'; use {', '.join(VIEWS)}")
     shown = set(checked_ipus(trace, ipus))
+    if len(tiles) > MOST_TILES:
+        raise BadQuestion(f"at most {MOST_TILES} tiles have lanes; {len(tiles)} were given")
+    own = {tile: tile_lane(trace, tile) for tile in tiles if tile // trace.tiles_per_ipu in shown}
     lanes: list[Lane] = []
     parts: list[Bars] = []
     for ipu_id, track in trace.keys:
@@ -232,6 +243,12 @@ def window(
             (level, group.bars(lane, start, end, width_px))
             for level, lane in enumerate(group.lanes(how))
         ]
+        if track == min(other for ipu, other in trace.keys if ipu == ipu_id):
+            found += [
+                (FIRST_TILE_LEVEL + tile, group.bars(lane, start, end, width_px))
+                for tile, lane in own.items()
+                if tile // trace.tiles_per_ipu == ipu_id
+            ]
         for level, bars in found:
             lanes.append(Lane(ipu_id, track, level))
             parts.append(bars)
@@ -249,6 +266,8 @@ def lane_of(trace: Trace, ipu_id: int, track: int, level: int, view: str) -> Sli
     """
     if (ipu_id, track) not in trace.keys:
         raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report")
+    if level >= FIRST_TILE_LEVEL:
+        return tile_lane(trace, level - FIRST_TILE_LEVEL)
     lanes = trace.group(ipu_id, track).lanes(view)
     if not 0 <= level < len(lanes):
         raise BadQuestion(

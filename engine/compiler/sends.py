@@ -52,9 +52,7 @@ class Parts:
         return cls.of_ordered(*(c[order] for c in (sender, receiver, start, length, n_bytes)))
 
     @classmethod
-    def of_ordered(
-        cls, sender: Ids, receiver: Ids, start: Ids, length: Ids, n_bytes: Ids
-    ) -> Parts:
+    def of_ordered(cls, sender: Ids, receiver: Ids, start: Ids, length: Ids, n_bytes: Ids) -> Parts:
         """Cut fragments that are sorted by sender and first element; see `of`."""
         return cls(*parts_of_fragments(sender, start, length, n_bytes, receiver))
 

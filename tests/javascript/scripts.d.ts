@@ -362,6 +362,8 @@ interface TraceLanes {
 interface TraceData extends TraceLanes, TraceRange {
   perPixel: number;
   how: string;
+  /** Set once the report has grown since. */
+  isStale?: boolean;
   /** Of all lanes, in pixels. */
   height: number;
 }
@@ -376,10 +378,18 @@ interface TraceGroup {
   key: string;
   ipu: number;
   track: number;
+  /** Of two reports, 0 for the baseline and 1 for the candidate. */
+  side: number;
   isClosed: boolean;
   how: string;
   top: number;
   height: number;
+}
+
+interface TraceTrack {
+  ipu_id: number;
+  track: number;
+  side: number;
 }
 
 interface TraceSlice {
@@ -388,6 +398,7 @@ interface TraceSlice {
   level: number;
   start_cycle: number;
   end_cycle: number;
+  side?: number;
 }
 
 interface TraceColours {
@@ -410,6 +421,8 @@ interface TraceScene extends TraceRange {
   source: {label(id: number): string};
   matches: Uint8Array | null;
   kinds: TraceKind[];
+  /** Bit `k` is set if kind `k` is hidden. */
+  hidden: number;
 }
 
 interface TraceSource {
@@ -435,6 +448,7 @@ interface TraceState {
   /** IPU, track, level and cycle of the selected slice, joined by dots. */
   at: string;
   mark: TraceRange | null;
+  tiles: number[];
 }
 
 /** What the files of the viewer's parts add to it. */
@@ -445,13 +459,13 @@ interface TraceViewerParts extends AxisMotion {
   best(group: {key: string; how: string}): TraceData | null;
   isGood(group: TraceGroup): boolean;
   request(): Promise<void>;
-  take(answer: TraceAnswer, collapsed: number[], view: string): void;
+  take(answer: TraceAnswer, collapsed: number[], view: string, side: number): void;
   loadOverview(): Promise<void>;
   // find.js
   click(at: TracePoint): Promise<void>;
   loadSelected(): Promise<void>;
   goToStep(): Promise<void>;
-  select(one: {ipu_id: number; track: number; name: string; start_cycle: number}): void;
+  select(one: {ipu_id: number; track: number; name: string; start_cycle: number; side?: number}): void;
   search(text: string): void;
   updateMatches(): void;
   countMatches(): Promise<void>;
@@ -468,12 +482,18 @@ interface TraceViewerParts extends AxisMotion {
   // scene.js
   draw(): void;
   paint(): void;
+  paintOn(canvas: HTMLCanvasElement, ratio: number): void;
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
   hover(at: TracePoint | null): void;
-  paintLegend(): void;
   say(text: string, isError?: boolean): void;
+  // kinds.js
+  paintLegend(): void;
+  // tiles.js
+  paintTileNames(): void;
+  // refresh.js
+  refresh(view: Record<string, string>): Promise<void>;
 }
 
 interface TraceViewer extends TraceViewerParts {
@@ -491,8 +511,10 @@ interface TraceViewer extends TraceViewerParts {
   overview: TraceOverview;
   colours: TraceColours | null;
   kinds: TraceKind[];
+  /** Bit `k` is set if kind `k` is hidden. */
+  hidden: number;
   hertz: number;
-  tracks: {ipu_id: number; track: number}[];
+  tracks: TraceTrack[];
   range: TraceRange;
   /** Where a motion leads, from where, and since when, in milliseconds. */
   goal?: (TraceRange & {from: TraceRange; since: number}) | null;
@@ -502,11 +524,16 @@ interface TraceViewer extends TraceViewerParts {
   report: string | null;
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
+  /** Of the baseline. */
   source: TraceSource | null;
+  sources: TraceSource[];
+  /** Reports and alignment that are shown. */
+  pair: string;
   groups: TraceGroup[];
   data: Map<string, TraceData>;
   whole: Map<string, TraceData>;
-  matches: Uint8Array | null;
+  /** By side and row of the names: 1 where the search matches. */
+  matches: Uint8Array[] | null;
   selected: TraceSlice | null;
   found?: string;
   last?: TracePoint | null;
@@ -521,7 +548,7 @@ interface TraceViewer extends TraceViewerParts {
   height?: number;
   tab?: string;
   quiet?: ReturnType<typeof setTimeout>;
-  reset(report: string | null): void;
+  reset(report: string | null, other: string, align: string): void;
   isShown(): boolean;
   show(view: Record<string, string>): Promise<void>;
   apply(view: Record<string, string>, changed: (name: string) => boolean): void;
@@ -529,6 +556,7 @@ interface TraceViewer extends TraceViewerParts {
   follow(view: Record<string, string>): void;
   rangeText(): string;
   changed(tab?: string): void;
+  hide(text: string): void;
 }
 
 /** What the scripts of the trace share. */
@@ -549,7 +577,28 @@ interface TraceSpace {
     answer?: TraceAnswer;
   } | null;
   parts: (Partial<TraceViewerParts> & ThisType<TraceViewer>)[];
-  Source: new (report: string) => TraceSource;
+  Source: new (
+    report: string, pair?: {report: string; with: string; align: string; side: number},
+  ) => TraceSource;
+  /** A row of the difference flame as `/api/trace-pair/…/flame` gives it. */
+  flameShade(row: {baseline_cycles: number; candidate_cycles: number}): number;
+  signed(value: number): string;
+  changeText(row: {
+    verdict: string; baseline_cycles: number; candidate_cycles: number; delta_cycles: number;
+  }): string;
+  differenceIn(root: HTMLElement): {show(view: Record<string, string>): Promise<void>};
+  fitted(context: CanvasRenderingContext2D, text: string, room: number): string;
+  hiddenKinds(text: string, kinds: TraceKind[]): number;
+  tilesOf(text: string): number[];
+  tileOf(level: number): number;
+  viewOf(view: Record<string, string>): string;
+  picture(viewer: TraceViewer): HTMLCanvasElement;
+  savePicture(viewer: TraceViewer): void;
+  SIDES: string[];
+  alignment(view: Record<string, string>): string;
+  sourcesOf(report: string, other: string, align: string): TraceSource[];
+  groupKey(ipu: number, track: number, side: number): string;
+  tracksOf(extents: {tracks: {ipu_id: number; track: number}[]}[]): TraceTrack[];
   Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
   viewerIn(root: HTMLElement): TraceViewer;
   connectInput(viewer: TraceViewer): void;

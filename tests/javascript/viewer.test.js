@@ -4,7 +4,9 @@ const assert = require('node:assert/strict');
 const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
-const space = loadPage(['axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js']).tilescopeTrace;
+const space = loadPage([
+  'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js', 'trace/tiles.js',
+]).tilescopeTrace;
 
 /** Return a viewer of the cycles 0 to 1,000 with the methods of all parts, which draws nothing. */
 function viewer(members = {}) {

@@ -37,7 +37,7 @@ def hostile_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_tables_by_everything(tilescope: Run, reports_directory: Path) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step")
+    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step", "path")
     done = tilescope("diff", *sides, *(part for name in names for part in ("--by", name)))
     assert done.code == 0
     lines = [line.split() for line in done.out.splitlines()]
@@ -47,6 +47,7 @@ def test_tables_by_everything(tilescope: Run, reports_directory: Path) -> None:
     assert ["Tile", "0", "280", "B", "296", "B", "+16", "B", "changed"] in lines
     assert ["Constants", "320", "B", "336", "B", "+16", "B", "changed"] in lines
     assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
+    assert ["layer1/conv/Compute", "400", "520", "+120", "changed"] in lines
     assert ["IPU", "0", "cycles.total", "970", "1,090", "+120", "+12.37", "%", "changed"] in lines
 
 
@@ -205,7 +206,7 @@ def more_reports(reports_directory: Path, tmp_path_factory: pytest.TempPathFacto
 def test_any_two_reports_compare_in_any_format(
     tilescope: Run, more_reports: Path, tmp_path: Path, baseline: str, candidate: str
 ) -> None:
-    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step")
+    names = ("operation", "layer", "variable", "tile", "category", "ipu", "step", "path")
     formats = ("markdown", "json", "junit", "html", "sarif")
     done = tilescope(
         "diff", more_reports / baseline, more_reports / candidate,

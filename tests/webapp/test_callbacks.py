@@ -405,10 +405,16 @@ def test_two_reports_have_baseline_candidate_and_diff(
     assert None in found["baseline0"]
 
 
-def test_the_trace_names_its_report_in_a_comparison(browser: Browser, ids: dict[str, str]) -> None:
-    assert browser.ask("trace", report=ids["baseline"])["trace-whose.children"] is None
-    both = browser.ask("trace", **{"report": ids["baseline"], "with": ids["candidate"]})
-    assert "trace shows the baseline" in json.dumps(both["trace-whose.children"])
+def test_the_trace_shows_the_figures_of_both_reports(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["baseline"], "with": ids["candidate"]}
+    text = json.dumps(browser.ask("trace", **view)["trace-summary.children"])
+    assert "IPU 0, baseline" in text
+    assert "IPU 0, candidate" in text
+    text = json.dumps(browser.ask("trace", tab="top", **view)["trace-top.children"])
+    assert "steps are matched by identity" in text
+    details = browser.ask("trace", tab="details", view="flat", at="0.0.0.5.1", **view)
+    text = json.dumps(details["trace-details.children"])
+    assert "In the baseline" in text
 
 
 def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:

@@ -53,6 +53,7 @@ class By(StrEnum):
     CATEGORY = "category"
     IPU = "ipu"
     STEP = "step"
+    PATH = "path"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--by",
                 metavar="WHAT",
-                help="List changes by operation, layer, variable, tile, category, ipu or step;"
+                help="List changes by operation, layer, variable, tile, category, ipu, step"
+                " or path;"
                 " repeatable. By default by step and variable.",
             ),
         ] = None,

@@ -11,7 +11,7 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("find", "liveness", "memory", "programs", "selection", "trace")
+_NAMES = ("find", "live", "liveness", "memory", "programs", "selection", "trace", "trace_pair")
 
 
 def modules() -> list[ModuleType]:

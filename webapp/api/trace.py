@@ -10,6 +10,8 @@ of the header's ``n_kinds`` shares (uint8, 255ths of its cycles) follows for eve
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -22,9 +24,10 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
 from tilescope.webapp.library import Library
 
-__all__ = ["pack_window", "routes"]
+__all__ = ["numbers_of", "pack_window", "routes"]
 
 _MAX_COUNT = 2**31 - 1
+_MOST_ROWS = 1_000_000
 _Cycle = Annotated[int, Query(ge=-(2**53), le=2**53)]
 _MaybeCycle = Annotated[int | None, Query(ge=-(2**53), le=2**53)]
 _Text = Annotated[str, Query(max_length=200)]
@@ -60,13 +63,21 @@ def routes(library: Library) -> APIRouter:
         width: Annotated[int, Query(ge=1, le=20_000)],
         ipus: _Text = "",
         collapsed: _Text = "",
+        tiles: _Text = "",
         view: Annotated[str, Query(max_length=10)] = "flame",
     ) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with library.opened(report_id) as report:
-            shown = _numbers(ipus) if ipus else None
+            shown = numbers_of(ipus) if ipus else None
             found = trace.window(
-                report, start, end, width, shown, view, collapsed=_numbers(collapsed)
+                report,
+                start,
+                end,
+                width,
+                shown,
+                view,
+                collapsed=numbers_of(collapsed),
+                tiles=numbers_of(tiles),
             )
         return Response(pack_window(found), media_type="application/octet-stream")
 
@@ -80,7 +91,7 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the figures of a range."""
         with library.opened(report_id) as report:
-            shown = _numbers(ipus) if ipus else None
+            shown = numbers_of(ipus) if ipus else None
             return {"ok": True, **asdict(trace.range_summary(report, start, end, shown, top=top))}
 
     @router.get("/slice")
@@ -106,7 +117,7 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the steps whose name contains a text."""
         with library.opened(report_id) as report:
-            shown = _numbers(ipus) if ipus else None
+            shown = numbers_of(ipus) if ipus else None
             return {"ok": True, **asdict(trace.search(report, text, limit, shown))}
 
     @router.get("/occurrence")
@@ -119,9 +130,22 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the nearest execution after or before a cycle, or null."""
         with library.opened(report_id) as report:
-            shown = _numbers(ipus) if ipus else None
+            shown = numbers_of(ipus) if ipus else None
             found = trace.occurrence(report, text, cycle, direction, shown)
         return {"ok": True, "occurrence": None if found is None else asdict(found)}
+
+    @router.get("/executions.csv")
+    def list_executions(
+        report_id: str, start: _MaybeCycle = None, end: _MaybeCycle = None, ipus: _Text = ""
+    ) -> Response:
+        """Return the executions of a range as CSV, the first million of them."""
+        with library.opened(report_id) as report:
+            shown = numbers_of(ipus) if ipus else None
+            found = trace.executions(report, start, end, shown, limit=_MOST_ROWS)
+        name = 'attachment; filename="executions.csv"'
+        return Response(
+            _as_csv(found.rows), media_type="text/csv", headers={"Content-Disposition": name}
+        )
 
     @router.get("/step/{step_id}")
     def show_step(report_id: str, step_id: int) -> dict[str, Any]:
@@ -142,6 +166,28 @@ def routes(library: Library) -> APIRouter:
         return {"ok": True, "occurrence": None if found is None else asdict(found)}
 
     return router
+
+
+def _as_csv(rows: list[trace.Execution]) -> str:
+    """Return executions as CSV, a line each."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("ipu", "track", "step", "kind", "start_cycle", "end_cycle", "cycles", "name"))
+    writer.writerows(
+        (
+            row.ipu_id,
+            row.track,
+            row.step_id,
+            row.kind,
+            row.start_cycle,
+            row.end_cycle,
+            row.end_cycle - row.start_cycle,
+            # A name that a spreadsheet would take for a formula is a text.
+            f"'{row.name}" if row.name[:1] in {"=", "+", "-", "@"} else row.name,
+        )
+        for row in rows
+    )
+    return text.getvalue()
 
 
 def pack_window(found: trace.Window) -> bytes:
@@ -173,9 +219,15 @@ def pack_window(found: trace.Window) -> bytes:
     )
 
 
-def _numbers(text: str) -> list[int]:
-    """Return the numbers of a list such as ``0,1,5``."""
+def numbers_of(text: str) -> list[int]:
+    """Return the numbers of a list such as ``0,1,5``.
+
+    Raises
+    ------
+    BadQuestion
+        When it is not one.
+    """
     try:
         return [int(part) for part in text.split(",") if part]
     except ValueError:
-        raise BadQuestion(f"'{text[:40]}' is not a list of IPUs; write 0,1,5") from None
+        raise BadQuestion(f"'{text[:40]}' is not a list of numbers; write 0,1,5") from None

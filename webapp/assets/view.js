@@ -111,7 +111,8 @@
     // The part of a page's state that a panel depends on.
     derive(view, spec, previous) {
       const names = spec.panels[clientside.callback_context.outputs_list.id];
-      const part = Object.fromEntries(['report', 'with', ...names].map((name) => [name, view[name]]));
+      // `live` tells that a report has grown, see live.js.
+      const part = Object.fromEntries(['report', 'with', 'live', ...names].map((name) => [name, view[name]]));
       return same(part, previous) ? clientside.no_update : part;
     },
 

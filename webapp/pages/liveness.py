@@ -78,7 +78,6 @@ def register(app: Dash, library: Library) -> None:
     """Connect the page."""
     _register_browser(app)
     register_tabs(app, library)
-    view_input = Input(view_store("liveness"), "data")
 
     @answer(
         app,

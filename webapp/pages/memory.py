@@ -116,7 +116,6 @@ def register(app: Dash, library: Library) -> None:
     """Connect the page."""
     _register_browser(app)
     register_tabs(app, library)
-    view_input = Input(view_store("memory"), "data")
 
     @answer(
         app,

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
+from tilescope.analyser.diff import TracePair
+from tilescope.analyser.step_places import step_places
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
-from tilescope.webapp.components.controls import choice, tabs, text_box
-from tilescope.webapp.components.links import reports_of
+from tilescope.webapp.components.controls import choice, switch, tabs, text_box
+from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
-from tilescope.webapp.pages.trace_panels import contributor_table, slice_panel, summary_panel
+from tilescope.webapp.pages.trace_panels import (
+    Counterpart,
+    change_table,
+    contributor_table,
+    execution_table,
+    slice_panel,
+    summary_panel,
+)
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, view_store
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
 
@@ -23,16 +37,23 @@ TITLE = "Execution Trace"
 ICON = "trace"
 VIEW = (
     Parameter("view", "flame", "trace-view"),
+    Parameter("align", "step", "trace-align"),
     Parameter("ipus", "", "trace-ipus"),
+    Parameter("tiles", "", "trace-tiles"),
     Parameter("find", "", "trace-find"),
     Parameter("tab", "summary", "trace-tabs"),
     Parameter("range"),
     Parameter("mark"),
     Parameter("closed"),
     Parameter("at"),
+    Parameter("node"),
+    Parameter("merge", "", "trace-merge", "checked"),
+    Parameter("hide"),
 )
 
 _TOP = 100
+_LISTED = 200
+_VIEWS = [("flame", "Flame"), ("flat", "Flat"), ("difference", "Difference")]
 _BUTTONS = (
     ("trace-previous", "‹", "Previous match (Shift-N, or Shift-Enter in the search)"),
     ("trace-next", "›", "Next match (N, or Enter in the search)"),
@@ -40,6 +61,7 @@ _BUTTONS = (
     ("trace-in", "+", "Zoom in (W)"),
     ("trace-focus", "Focus", "Focus: fit the selection (F)"),
     ("trace-all", "All", "All: show the whole trace (0)"),
+    ("trace-picture", "PNG", "PNG: save the visible trace as a picture of twice the size"),
 )
 
 
@@ -51,8 +73,13 @@ def layout() -> html.Div:
     ]
     toolbar = html.Div(
         [
-            choice("trace-view", "View", [("flame", "Flame"), ("flat", "Flat")]),
+            choice("trace-view", "View", _VIEWS),
+            choice(
+                "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
+            ),
+            switch("trace-merge", "Merge phases"),
             text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
+            text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
             text_box("trace-find", "Find steps", "part of a name", is_search=True),
             html.Div(buttons[:2], className="trace-tools"),
             html.Div(className="toolbar-space"),
@@ -66,6 +93,7 @@ def layout() -> html.Div:
             ("summary", "Summary of the range", _panel("trace-summary")),
             ("top", "Top contributors", _panel("trace-top")),
             ("details", "Details of the selection", _panel("trace-details")),
+            ("table", "Table", _panel("trace-table")),
         ],
     )
     return html.Div(
@@ -73,14 +101,14 @@ def layout() -> html.Div:
             html.Div(
                 [
                     toolbar,
-                    _panel("trace-whose"),
                     html.Div(id="trace-viewer"),
+                    html.Div(id="trace-difference"),
                 ],
                 className="card",
             ),
             html.Div(panels, className="card"),
         ],
-        className="stack",
+        className="stack trace-page",
     )
 
 
@@ -97,18 +125,6 @@ def register(app: Dash, library: Library) -> None:
 
     @answer(
         app,
-        "trace-whose-error",
-        [Output("trace-whose", "children")],
-        view_input,
-    )
-    def show_whose(view: dict[str, str]) -> tuple[Any, ...]:
-        if not view["report"] or not view["with"]:
-            return (None,)
-        sentence = "The trace shows the baseline; swap to see the candidate."
-        return (html.P(sentence),)
-
-    @answer(
-        app,
         "trace-summary-error",
         [Output("trace-summary", "children")],
         view_input,
@@ -116,8 +132,8 @@ def register(app: Dash, library: Library) -> None:
     def show_summary(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "summary":
             return (no_update,)
-        found = _range_summary(library, view, top=0)
-        return (summary_panel(found, is_marked=bool(view["mark"])) if found else _nothing(),)
+        sides = _range_summaries(library, view, top=0)
+        return (summary_panel(sides, is_marked=bool(view["mark"])) if any(sides) else _nothing(),)
 
     @answer(
         app,
@@ -128,8 +144,21 @@ def register(app: Dash, library: Library) -> None:
     def show_contributors(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "top":
             return (no_update,)
-        found = _range_summary(library, view, top=_TOP)
+        if view["with"]:
+            return (_changes(library, view),)
+        (found,) = _range_summaries(library, view, top=_TOP)
         return (contributor_table(found, reports_of(view)) if found else _nothing(),)
+
+    @answer(
+        app,
+        "trace-table-error",
+        [Output("trace-table", "children")],
+        view_input,
+    )
+    def show_table(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "table":
+            return (no_update,)
+        return (_table(library, view) if view["report"] else _nothing(),)
 
     @answer(
         app,
@@ -144,20 +173,7 @@ def register(app: Dash, library: Library) -> None:
             return (empty_state("Click a slice of the trace to see its details."),)
         if view["at"].startswith("step:"):
             return (no_update,)  # the trace finds the step and writes its place
-        ipu_id, track, level, cycle = _place(view["at"])
-        with library.opened(view["report"]) as report:
-            closed = view["closed"].split(",")
-            how = "flat" if str(ipu_id) in closed else _flame_or_flat(view["view"])
-            found = trace.slice_at(report, ipu_id, track, level, cycle, how)
-            if found is None:
-                return (empty_state("No slice here; click another one."),)
-            inside = trace.range_summary(
-                report, found.start_cycle, found.end_cycle, [found.ipu_id], top=20
-            )
-            step = None
-            if found.step_id is not None:
-                step = trace.step_details(report, found.step_id)
-        return (slice_panel(found, inside, step, reports_of(view)),)
+        return (_details(library, view),)
 
 
 def _panel(name: str) -> html.Div:
@@ -170,22 +186,121 @@ def _nothing() -> html.Div:
     return empty_state("No execution recorded.")
 
 
-def _range_summary(
+@contextmanager
+def _pair(library: Library, view: dict[str, str]) -> Iterator[TracePair]:
+    """Lend both reports on the axis that the view names."""
+    with library.opened(view["report"]) as baseline, library.opened(view["with"]) as candidate:
+        yield TracePair(baseline, candidate, view["align"])
+
+
+def _range_summaries(
     library: Library, view: dict[str, str], *, top: int
-) -> trace.RangeSummary | None:
-    """Return the figures of the selected range, else of the visible range; None without a trace."""
+) -> list[trace.RangeSummary | None]:
+    """Return the figures of the marked range, else of the visible one, of one or two reports.
+
+    None stands for a report without a trace there.
+    """
     if not view["report"]:
-        return None
+        return [None]
+    start, end = _cycles(view["mark"] or view["range"])
+    if view["with"]:
+        with _pair(library, view) as pair:
+            sides = [trace.extent(pair.report(side)) for side in range(2)]
+            ipus = _ipus(view, [track for side in sides for track in side.tracks])
+            return [pair.summary(side, start, end, ipus, top=top) for side in range(2)]
     with library.opened(view["report"]) as report:
         extent = trace.extent(report)
         if not extent.tracks:
-            return None
-        known = {track.ipu_id for track in extent.tracks}
-        ipus = None
-        if view["ipus"].strip():
-            ipus = parse_numbers(view["ipus"], limit=max(known) + 1, noun="number of an IPU")
-        start, end = _cycles(view["mark"] or view["range"])
-        return trace.range_summary(report, start, end, ipus, top=top)
+            return [None]
+        return [trace.range_summary(report, start, end, _ipus(view, extent.tracks), top=top)]
+
+
+def _changes(library: Library, view: dict[str, str]) -> html.Div:
+    """Return what the names of a range cost in both reports."""
+    start, end = _cycles(view["mark"] or view["range"])
+    with _pair(library, view) as pair:
+        sides = [trace.extent(pair.report(side)) for side in range(2)]
+        ipus = _ipus(view, [track for side in sides for track in side.tracks])
+        rows = pair.contributors(start, end, ipus)
+    return change_table(rows[:_TOP], len(rows), reports_of(view))
+
+
+def _details(library: Library, view: dict[str, str]) -> html.Div:
+    """Return the details of the selected slice, of two reports with the same step beside it."""
+    ipu_id, track, level, cycle, side = _place(view["at"])
+    closed = view["closed"].split(",")
+    how = "flat" if str(ipu_id) in closed else _lanes_of(view)
+    if not view["with"]:
+        with library.opened(view["report"]) as report:
+            found = trace.slice_at(report, ipu_id, track, level, cycle, how)
+            return _slice_panel(report, found, reports_of(view))
+    with _pair(library, view) as pair:
+        found = pair.slice_at(side, ipu_id, track, level, cycle, how)
+        report = pair.report(side)
+        other = None
+        if found is not None and found.step_id is not None:
+            partner = pair.partner(side, found.step_id)
+            if partner is not None:
+                other = trace.step_details(pair.report(1 - side), partner)
+        reports = reports_of(view)
+        if side:  # links lead to the report of the slice
+            reports = {"report": view["with"], "with": view["report"]}
+        return _slice_panel(report, found, reports, Counterpart(side, other))
+
+
+def _slice_panel(
+    report: Report,
+    found: trace.Slice | None,
+    reports: Reports,
+    counterpart: Counterpart | None = None,
+) -> html.Div:
+    """Return the panel of a slice of a report."""
+    if found is None:
+        return empty_state("No slice here; click another one.")
+    inside = trace.range_summary(report, found.start_cycle, found.end_cycle, [found.ipu_id], top=20)
+    step = places = None
+    if found.step_id is not None:
+        step = trace.step_details(report, found.step_id)
+        places = step_places(report, found.step_id)
+    return slice_panel(found, inside, step, reports, places, counterpart)
+
+
+def _table(library: Library, view: dict[str, str]) -> html.Div:
+    """Return the first executions of the range, of every report."""
+    start, end = _cycles(view["mark"] or view["range"])
+    if not view["with"]:
+        with library.opened(view["report"]) as report:
+            tracks = trace.extent(report).tracks
+            if not tracks:
+                return _nothing()
+            ipus = _ipus(view, tracks)
+            found = trace.executions(report, start, end, ipus, limit=_LISTED)
+        return execution_table([found], [view["report"]], reports_of(view))
+    with _pair(library, view) as pair:
+        sides = [trace.extent(pair.report(side)) for side in range(2)]
+        ipus = _ipus(view, [track for side in sides for track in side.tracks])
+        lists = []
+        for side in range(2):
+            low, high = pair.cycles(side, start, end)
+            here = None if ipus is None else [i for i in ipus if i in _known(sides[side])]
+            if high <= low:
+                lists.append(trace.ExecutionList(low, low, 0, []))
+                continue
+            lists.append(trace.executions(pair.report(side), low, high, here, limit=_LISTED))
+    return execution_table(lists, [view["report"], view["with"]], reports_of(view))
+
+
+def _known(extent: trace.Extent) -> set[int]:
+    """Return the IPUs of a trace."""
+    return {track.ipu_id for track in extent.tracks}
+
+
+def _ipus(view: dict[str, str], tracks: Sequence[trace.TrackExtent]) -> list[int] | None:
+    """Return the IPUs of a view, None for all."""
+    if not view["ipus"].strip() or not tracks:
+        return None
+    limit = max(track.ipu_id for track in tracks) + 1
+    return parse_numbers(view["ipus"], limit=limit, noun="number of an IPU")
 
 
 def _cycles(text: str) -> tuple[int | None, int | None]:
@@ -203,17 +318,19 @@ def _cycles(text: str) -> tuple[int | None, int | None]:
     return start, end
 
 
-def _place(text: str) -> tuple[int, int, int, int]:
-    """Return IPU, track, level and cycle of the selection."""
+def _place(text: str) -> tuple[int, int, int, int, int]:
+    """Return IPU, track, level, cycle and side of the selection."""
     try:
-        ipu_id, track, level, cycle = (int(part) for part in text.split("."))
+        ipu_id, track, level, cycle, side = (int(part) for part in (text + ".0").split(".")[:5])
     except ValueError:
         raise BadView(
             f"The selection {text[:40]!r} in the address is invalid; click a slice."
         ) from None
-    return ipu_id, track, level, cycle
+    return ipu_id, track, level, cycle, min(side, 1)
 
 
-def _flame_or_flat(text: str) -> str:
-    """Return the view, "flat" or by default "flame"."""
-    return "flat" if text == "flat" else "flame"
+def _lanes_of(view: dict[str, str]) -> str:
+    """Return what the analyser calls the lanes of a view."""
+    if view["view"] == "flat":
+        return "flat"
+    return "calls" if view["merge"] == "1" else "flame"

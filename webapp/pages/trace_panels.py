@@ -3,45 +3,179 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from dash import html
 
 from tilescope.analyser import trace
+from tilescope.analyser.diff import ContributorChange
 from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.step_places import StepPlaces
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.histogram import tile_histogram
-from tilescope.webapp.components.links import Reports, page_link
+from tilescope.webapp.components.links import Reports, page_link, tile_link, trace_link
+from tilescope.webapp.components.markup import frozen
 from tilescope.webapp.components.panels import empty_state, headline
 from tilescope.webapp.components.tables import plain_table
 
-__all__ = ["contributor_table", "slice_panel", "summary_panel"]
+__all__ = [
+    "Counterpart",
+    "change_table",
+    "contributor_table",
+    "execution_table",
+    "slice_panel",
+    "summary_panel",
+]
 
 _KINDS = {kind.name: kind for kind in trace.KINDS}
 _IDLE = "idle"
+_SIDES = ("Baseline", "Candidate")
 #: Kinds that have a column even without cycles.
 _SHOWN = ("compute", "exchange", "sync")
 
 
-def summary_panel(found: trace.RangeSummary, *, is_marked: bool) -> html.Div:
-    """Return cycles, efficiency, balance, proportions by kind and bytes per IPU."""
+@dataclass(frozen=True)
+class Counterpart:
+    """Of two reports: the side of the selected slice, and its step on the other, if it has it."""
+
+    side: int
+    step: trace.StepDetails | None
+
+
+def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool) -> html.Div:
+    """Return cycles, efficiency, balance, proportions by kind and bytes per IPU.
+
+    Of two reports, the rows of an IPU stand one below the other.
+    """
     what = "selected range" if is_marked else "visible range"
-    heads = [
-        headline(f"{found.cycles:,}", f"cycles executed in the {what}"),
-        headline(_ratio(found.parallel_efficiency), "parallel efficiency: tiles not waiting"),
-        headline(_ratio(found.tile_balance), "tile balance: mean over busiest tile"),
+    heads = []
+    for side, found in enumerate(sides):
+        whose = f"{_SIDES[side]}: " if len(sides) > 1 else ""
+        if found is None:
+            heads.append(headline("–", f"{whose}nothing ran in the {what}"))
+            continue
+        heads += [
+            headline(f"{found.cycles:,}", f"{whose}cycles executed in the {what}"),
+            headline(
+                _ratio(found.parallel_efficiency),
+                f"{whose}parallel efficiency" + ("" if whose else ": tiles not waiting"),
+            ),
+            headline(
+                _ratio(found.tile_balance),
+                f"{whose}tile balance" + ("" if whose else ": mean over busiest tile"),
+            ),
+        ]
+    ipus = [
+        (f"IPU {ipu.ipu_id}" + (f", {_SIDES[side].lower()}" if len(sides) > 1 else ""), side, ipu)
+        for side, found in enumerate(sides)
+        for ipu in (found.ipus if found else ())
     ]
+    ipus.sort(key=lambda row: (row[2].ipu_id, row[1]))
+    rows = [(label, ipu) for label, _, ipu in ipus]
     kinds = [
-        name for name in (*_KINDS, _IDLE) if any(ipu.cycles_by_kind.get(name) for ipu in found.ipus)
+        name for name in (*_KINDS, _IDLE) if any(ipu.cycles_by_kind.get(name) for _, ipu in rows)
     ]
     return html.Div(
         [
             html.Div(heads, className="trace-heads"),
-            _proportions(found, kinds),
+            _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
-            _traffic(found),
+            _traffic(rows),
         ]
     )
+
+
+def change_table(rows: Sequence[ContributorChange], n_rows: int, reports: Reports) -> html.Div:
+    """Return what names cost in both reports, the largest change first."""
+    if not rows:
+        return empty_state("Nothing ran in this range; zoom out or press 0.")
+    note = f"{n_rows:,} names by change of cycles in the range; steps are matched by identity"
+    if n_rows > len(rows):
+        note += f"; the first {len(rows):,} are listed"
+    body = [
+        [
+            html.Span([_swatch(row.kind), _found_name(row.name, reports)]),
+            _KINDS[row.kind].label,
+            _count_pair(row),
+            f"{row.baseline_cycles:,}",
+            f"{row.candidate_cycles:,}",
+            html.Span(f"{row.delta_cycles:+,}" if row.delta_cycles else "0", className=_sign(row)),
+            _verdict(row),
+        ]
+        for row in rows
+    ]
+    heads = ("Name", "Kind", "Count", "Baseline", "Candidate", "Change", "")
+    table = _table(heads, body, (2, 3, 4, 5))
+    return html.Div([html.Div(note, className="grid-note"), table])
+
+
+def execution_table(
+    lists: Sequence[trace.ExecutionList], report_ids: Sequence[str], reports: Reports
+) -> html.Div:
+    """Return the first executions of a range, with a link to all of them as CSV.
+
+    Parameters
+    ----------
+    lists
+        Of one report or of two.
+    report_ids
+        Their ids.
+    reports
+        The reports of the page, for links.
+    """
+    parts: list[Any] = []
+    for side, (found, report_id) in enumerate(zip(lists, report_ids, strict=True)):
+        note = f"{found.n_executions:,} executions of steps in"
+        note += f" {found.start_cycle:,} to {found.end_cycle:,}"
+        if found.n_executions > len(found.rows):
+            note += f"; the first {len(found.rows):,} are listed"
+        if len(lists) > 1:
+            note = f"{_SIDES[side]}: {note}, in its own cycles"
+        address = f"/api/trace/{report_id}/executions.csv"
+        query = urlencode({"start": found.start_cycle, "end": found.end_cycle})
+        save = html.A(
+            "Save as CSV",
+            href=f"{address}?{query}",
+            download="executions.csv",
+            className="trace-save",
+        )
+        shown = html.Div([note, ". ", save] if found.rows else note, className="grid-note")
+        own = {"report": report_id} if side else reports
+        body = [
+            [
+                f"{row.start_cycle:,}",
+                f"{row.end_cycle - row.start_cycle:,}",
+                html.Span([_swatch(row.kind), _KINDS[row.kind].label]),
+                f"IPU {row.ipu_id}" + (" I/O" if row.track else ""),
+                trace_link(f"{row.step_id:,}", own, row.step_id),
+                row.name or "(no name)",
+            ]
+            for row in found.rows
+        ]
+        heads = ("Start", "Cycles", "Kind", "IPU", "Step", "Name")
+        # The link for saving is no page's: without it, the rows are static.
+        parts += [shown, frozen(_table(heads, body, (0, 1, 4)))]
+    return html.Div(parts)
+
+
+def _count_pair(row: ContributorChange) -> str:
+    """Return how often a name ran, on both sides if that differs."""
+    one, other = row.baseline_count, row.candidate_count
+    return f"{one:,}" if one == other else f"{one:,} → {other:,}"
+
+
+def _sign(row: ContributorChange) -> str:
+    """Return the class of a change."""
+    return "trace-more" if row.delta_cycles > 0 else "trace-less" if row.delta_cycles else "soft"
+
+
+def _verdict(row: ContributorChange) -> str:
+    """Return whether only one side has a name."""
+    if row.baseline_step_id is None:
+        return "added"
+    return "removed" if row.candidate_step_id is None else ""
 
 
 def contributor_table(found: trace.RangeSummary, reports: Reports) -> html.Div:
@@ -64,12 +198,14 @@ def slice_panel(
     inside: trace.RangeSummary,
     step: trace.StepDetails | None,
     reports: Reports,
+    places: StepPlaces | None = None,
+    counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
     kind = _KINDS[found.kind]
     parts: list[Any]
     below: list[Any]
-    facts = [
+    facts: list[tuple[str, Any]] = [
         ("Kind", f"{kind.label} [{kind.letter}]"),
         ("Cycles", f"{found.end_cycle - found.start_cycle:,}"),
         ("From", f"{found.start_cycle:,}"),
@@ -77,6 +213,8 @@ def slice_panel(
         ("IPU", f"{found.ipu_id}" + (", input and output" if found.track else "")),
         ("Run", found.run_name),
     ]
+    if counterpart is not None:
+        facts.insert(0, ("Report", _SIDES[counterpart.side]))
     if found.n_iterations > 1:
         facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
     if step is None:
@@ -88,8 +226,14 @@ def slice_panel(
             ("Step", f"{step.step_id:,}"),
             ("Program", _program(step, reports)),
         ]
+        if places is not None:
+            facts.append(("Also in", _elsewhere(step, places, reports)))
         if step.compute_set:
             facts.append(("Compute set", step.compute_set))
+        if counterpart is not None:
+            facts.append(
+                (f"In the {_SIDES[1 - counterpart.side].lower()}", _other(step, counterpart))
+            )
         if step.is_data_dependent:
             facts.append(("Note", "Data-dependent cycles"))
         parts, below = _step(step)
@@ -120,10 +264,10 @@ def _ratio(value: float | None) -> str:
     return "–" if value is None else format_percent(100 * value)
 
 
-def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
+def _proportions(ipus: Sequence[tuple[str, trace.IpuSummary]], kinds: Sequence[str]) -> html.Div:
     """Return a bar and a row of percentages per IPU."""
     rows = []
-    for ipu in found.ipus:
+    for label, ipu in ipus:
         shares = {
             name: ipu.cycles_by_kind.get(name, 0) / ipu.cycles if ipu.cycles else 0.0
             for name in kinds
@@ -138,7 +282,7 @@ def _proportions(found: trace.RangeSummary, kinds: Sequence[str]) -> html.Div:
         )
         rows.append(
             [
-                f"IPU {ipu.ipu_id}",
+                label,
                 bar,
                 *(
                     html.Span(
@@ -174,7 +318,7 @@ def _kind_label(name: str) -> str:
     return "Idle" if name == _IDLE else _KINDS[name].label
 
 
-def _traffic(found: trace.RangeSummary) -> html.Div:
+def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]]) -> html.Div:
     """Return cycles, balance and bytes per IPU."""
     heads = (
         "",
@@ -192,7 +336,7 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
     )
     rows = [
         [
-            f"IPU {ipu.ipu_id}",
+            label,
             f"{ipu.cycles:,}",
             f"{ipu.n_executions:,}",
             _ratio(ipu.parallel_efficiency),
@@ -210,9 +354,32 @@ def _traffic(found: trace.RangeSummary) -> html.Div:
                 )
             ),
         ]
-        for ipu in found.ipus
+        for label, ipu in ipus
     ]
     return _table(heads, rows, range(1, len(heads)))
+
+
+def _other(step: trace.StepDetails, counterpart: Counterpart) -> str:
+    """Return what one execution of a step costs on the other side, beside this one."""
+    if counterpart.step is None:
+        return "no such step"
+    own, other = (max((c.cycles for c in one.costs), default=0) for one in (step, counterpart.step))
+    renamed = "" if counterpart.step.name == step.name else f", named {counterpart.step.name}"
+    change = f"{other - own:+,}" if other != own else "the same"
+    return f"step {counterpart.step.step_id:,}{renamed}: {other:,} cycles an execution ({change})"
+
+
+def _elsewhere(step: trace.StepDetails, places: StepPlaces, reports: Reports) -> html.Span:
+    """Return links to what other pages show of a step."""
+    links = [page_link("Program tree", "/programs", reports, node=str(step.program_id))]
+    if places.liveness_step is not None:
+        links.append(page_link("Liveness", "/liveness", reports, step=str(places.liveness_step)))
+    if places.operation:
+        links.append(page_link("Operations", "/operations", reports, find=places.operation))
+    if places.busiest_tile is not None:
+        text = f"Memory of its busiest tile, {places.busiest_tile:,}"
+        links.append(tile_link(text, reports, places.busiest_tile))
+    return html.Span([part for link in links for part in (", ", link)][1:])
 
 
 def _program(step: trace.StepDetails, reports: Reports) -> Any:
@@ -246,9 +413,14 @@ def _contributors(rows: Sequence[trace.Contributor], reports: Reports) -> html.D
 
 def _name(row: trace.Contributor, reports: Reports) -> Any:
     """Return a link that finds a name in the trace."""
-    if not row.name:
+    return _found_name(row.name, reports)
+
+
+def _found_name(name: str, reports: Reports) -> Any:
+    """Return a link that finds a name in the trace."""
+    if not name:
         return "(no name)"
-    return page_link(row.name, "/trace", reports, find=row.name, tab="top")
+    return page_link(name, "/trace", reports, find=name, tab="top")
 
 
 def _swatch(kind: str) -> html.Span:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,11 @@ N_TILES = 4
 
 
 def write_report(
-    directory: Path, tracks: list[tuple[int, int, int, list[Entry]]], n_ipus: int = 1
+    directory: Path,
+    tracks: list[tuple[int, int, int, list[Entry]]],
+    n_ipus: int = 1,
+    steps: tuple[tuple[str, str, int], ...] = STEPS,
+    clock_hz: float = 1.33e9,
 ) -> Path:
     """Write a report from (run, ipu, track, entries of step, start, end, period, count)."""
     writer = ReportWriter.create(directory)
@@ -44,7 +49,7 @@ def write_report(
                 "non_interleaved_bytes": 425_984,
                 "interleaved_bytes": 212_992,
                 "n_worker_contexts": 6,
-                "clock_hz": 1.33e9,
+                "clock_hz": clock_hz,
                 "exchange_bytes_per_cycle": 4.0,
                 "host_bytes_per_cycle": 8.0,
                 "sync_cycles": 40,
@@ -53,7 +58,7 @@ def write_report(
     )
     writer.commit("created")
     patterns = {}
-    for step, (kind, _, cycles) in enumerate(STEPS):
+    for step, (kind, _, cycles) in enumerate(steps):
         busy = np.zeros(N_TILES, np.int64)
         if kind == "OnTileExecute":
             busy[:2] = [cycles, cycles // 2]
@@ -68,7 +73,7 @@ def write_report(
                 "compute_set_id": 0 if kind == "OnTileExecute" else None,
                 "is_data_dependent": False,
             }
-            for kind, name, _ in STEPS
+            for kind, name, _ in steps
         ],
     )
     writer.add(
@@ -125,7 +130,7 @@ def write_report(
             }
         ],
     )
-    costs = _costs(patterns, n_ipus)
+    costs = _costs(patterns, n_ipus, steps)
     writer.append_columns("cost", {name: [row[name] for row in costs] for name in costs[0]})
     writer.commit("compiled")
     runs = sorted({run for run, *_ in tracks})
@@ -178,7 +183,9 @@ def end_of(entries: list[Entry]) -> int:
 WORK = {"OnTileExecute": 1.5, "DoExchange": 2}
 
 
-def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, int]]:
+def _costs(
+    patterns: dict[int, int], n_ipus: int, steps: tuple[tuple[str, str, int], ...]
+) -> list[dict[str, int]]:
     return [
         {
             "step_id": step,
@@ -205,16 +212,20 @@ def _costs(patterns: dict[int, int], n_ipus: int) -> list[dict[str, int]]:
             "flops": 0,
             "pattern_id": patterns[step],
         }
-        for step, (kind, _, cycles) in enumerate(STEPS)
+        for step, (kind, _, cycles) in enumerate(steps)
         for ipu in range(n_ipus)
     ]
 
 
-def sequence(start: int, steps: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> list[Entry]:
+def sequence(
+    start: int,
+    steps: tuple[int, ...] = (0, 1, 2, 3, 4, 5),
+    table: tuple[tuple[str, str, int], ...] = STEPS,
+) -> list[Entry]:
     """Return entries of consecutive steps that run once."""
     entries = []
     for step in steps:
-        end = start + STEPS[step][2]
+        end = start + table[step][2]
         entries.append((step, start, end, 0, 1))
         start = end
     return entries
@@ -242,8 +253,10 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Report]]:
     """Return a function that writes a report and opens it; all are closed at the end."""
     opened: list[Report] = []
 
-    def make_report(tracks: list[tuple[int, int, int, list[Entry]]], n_ipus: int = 1) -> Report:
-        path = write_report(tmp_path / str(len(opened)), tracks, n_ipus)
+    def make_report(
+        tracks: list[tuple[int, int, int, list[Entry]]], n_ipus: int = 1, **others: Any
+    ) -> Report:
+        path = write_report(tmp_path / str(len(opened)), tracks, n_ipus, **others)
         opened.append(open_report(path))
         return opened[-1]
 

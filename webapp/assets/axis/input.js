@@ -7,7 +7,8 @@
   const STEP = 0.2;
 
   space.isTyping = (target) => target.closest && target.closest(
-    'input, textarea, select, [contenteditable="true"], [role="slider"], [role="tab"], [role="radio"], .ag-root',
+    'input:not([type="radio"]):not([type="checkbox"]), textarea, select, [contenteditable="true"],'
+    + '[role="slider"], [role="tab"], .ag-root',
   ) !== null;
 
   // `place` is where an event lies on the canvas.

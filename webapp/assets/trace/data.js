@@ -24,7 +24,7 @@
 
     isGood(group) {
       const data = this.best(group);
-      if (!this.covers(data)) return false;
+      if (!this.covers(data) || data.isStale) return false;
       const ratio = data.perPixel / this.cyclesPerPixel;
       return ratio <= 1.02 && (ratio > 0.2 || data.perPixel <= 1);
     },
@@ -40,19 +40,24 @@
       const start = Math.max(this.extent.start, Math.floor(this.range.start - span));
       const end = Math.min(this.extent.end, Math.ceil(this.range.end + span));
       const pixels = Math.max(1, Math.min(20000, Math.ceil((end - start) / this.cyclesPerPixel)));
-      const collapsed = [...new Set(missing.filter((g) => g.isClosed).map((g) => g.ipu))];
-      const ipus = [...new Set(missing.map((group) => group.ipu))];
       const id = this.asked += 1;
       this.inFlight = true;
-      try {
-        const answer = await source.window({
+      const ask = async (side) => {
+        const groups = missing.filter((group) => group.side === side);
+        const collapsed = [...new Set(groups.filter((g) => g.isClosed).map((g) => g.ipu))];
+        const ipus = [...new Set(groups.map((group) => group.ipu))];
+        const answer = await this.sources[side].window({
           start, end, width: pixels, view, ipus: ipus.join(','), collapsed: collapsed.join(','),
+          tiles: state.tiles.join(','),
         });
         if (source !== this.source || id !== this.asked || view !== state.view) return;
         if (this.failed) { this.failed = ''; this.say(''); }
-        this.take(answer, collapsed, view);
+        this.take(answer, collapsed, view, side);
         this.arrange();
         this.draw();
+      };
+      try {
+        await Promise.all([...new Set(missing.map((group) => group.side))].map(ask));
       } catch (error) {
         if (source !== this.source) return;
         this.failed = error.message;
@@ -67,7 +72,7 @@
     },
 
     // Stores an answer. One of the whole trace is kept, to be drawn until a finer one arrives.
-    take(answer, collapsed, view) {
+    take(answer, collapsed, view, side) {
       const {start, end, pixels} = answer;
       const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
       for (const group of answer.groups.values()) {
@@ -79,9 +84,10 @@
           lane.height = space.laneHeight(lane, perPixel);
           top += lane.height;
         }
-        const data = {...group, start, end, perPixel, how, height: top};
-        this.data.set(group.key, data);
-        if (isWhole) this.whole.set(group.key, data);
+        const key = space.groupKey(group.ipu, group.track, side);
+        const data = {...group, key, start, end, perPixel, how, height: top};
+        this.data.set(key, data);
+        if (isWhole) this.whole.set(key, data);
       }
     },
 
@@ -90,11 +96,15 @@
       const width = Math.max(100, this.overviewBox.clientWidth || 1000);
       try {
         const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, space.OVERVIEW_ROWS);
-        const answer = await source.window({
+        const answers = await Promise.all(this.sources.map((one) => one.window({
           start: extent.start, end: extent.end, width, view: 'flat', ipus: ipus.join(','),
-        });
+        })));
         if (source !== this.source) return;
-        this.overview.take(answer);
+        const groups = tracks.map(({ipu_id: ipu, track, side}) => {
+          const group = answers[side].groups.get(ipu + '.' + track);
+          return /** @type {[string, TraceLanes]} */ ([space.groupKey(ipu, track, side), group]);
+        });
+        this.overview.take({...answers[0], groups: new Map(groups.filter(([, group]) => group))});
         this.draw();
       } catch (error) { /* the lanes report it */ }
     },

@@ -13,7 +13,8 @@
       if (i < 0) { this.clear(); return; }
       const start = found.data.start + found.lane.start[i];
       const inside = Math.max(start, Math.min(Math.floor(cycle), start + found.lane.duration[i] - 1));
-      this.state.at = [found.group.ipu, found.group.track, found.level, Math.floor(inside)].join('.');
+      const {ipu, track, side} = found.group;
+      this.state.at = [ipu, track, found.level, Math.floor(inside), ...(side ? [side] : [])].join('.');
       this.state.mark = null;
       this.scroller.focus({preventScroll: true});
       this.loadSelected();
@@ -23,14 +24,15 @@
     async loadSelected() {
       const {at, view, closed} = this.state;
       const {source} = this;
-      const found = /^(\d+)\.(\d+)\.(-?\d+)\.(-?\d+)$/.exec(at);
+      const found = /^(\d+)\.(\d+)\.(-?\d+)\.(-?\d+)(\.1)?$/.exec(at);
       if (!found || !source || !this.extent) { this.selected = null; this.draw(); return; }
-      const [ipu, track, level, cycle] = found.slice(1).map(Number);
+      const [ipu, track, level, cycle] = found.slice(1, 5).map(Number);
+      const side = found[5] && this.sources.length > 1 ? 1 : 0;
       const how = closed.has(ipu) ? 'flat' : view;
       try {
-        const answer = await source.json('slice', {ipu, track, level, cycle, view: how});
+        const answer = await this.sources[side].json('slice', {ipu, track, level, cycle, view: how});
         if (source !== this.source || at !== this.state.at) return;
-        this.selected = answer.slice;
+        this.selected = answer.slice && {...answer.slice, side};
       } catch (error) {
         this.selected = null;
       }
@@ -50,7 +52,7 @@
     updateMatches() {
       const {find} = this.state;
       this.matches = find.trim() && this.source && this.source.labels.length
-        ? this.source.matches(find) : null;
+        ? this.sources.map((source) => source.matches(find)) : null;
       this.draw();
     },
 
@@ -60,12 +62,16 @@
       this.found = '';
       if (!find || !source || !this.extent) { this.writeNote(); return; }
       try {
-        const answer = await source.json('search', {text: find, limit: 1});
+        const answers = await Promise.all(
+          this.sources.map((one) => one.json('search', {text: find, limit: 1})),
+        );
         if (source !== this.source || find !== state.find.trim()) return;
-        this.found = answer.n_occurrences
-          ? space.plural(answer.n_occurrences, 'execution', 'executions') + ' of '
-            + space.plural(answer.n_names, 'name', 'names') + ' match; N and Shift-N step through them'
-          : 'No step name contains “' + find + '”';
+        const counts = answers.map(({n_occurrences: n, n_names: names}) => n
+          ? space.plural(n, 'execution', 'executions') + ' of ' + space.plural(names, 'name', 'names') : 'none');
+        this.found = !answers.some((answer) => answer.n_occurrences)
+          ? 'No step name contains “' + find + '”'
+          : (counts.length > 1 ? counts.map((text, side) => space.SIDES[side] + ': ' + text).join(', ') : counts[0])
+            + ' match; N and Shift-N step through them';
       } catch (error) { this.found = error.message; }
       this.writeNote();
     },
@@ -92,7 +98,8 @@
       const {state} = this;
       const level = state.closed.has(one.ipu_id) || state.view === 'flat' ? 0
         : one.name.split('/').filter((part) => part).length - 1;
-      state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle].join('.');
+      const side = one.side ? [one.side] : [];
+      state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle, ...side].join('.');
       this.loadSelected();
     },
 
@@ -102,8 +109,12 @@
       const {start, end} = this.target();
       const cycle = this.selected ? this.selected.start_cycle
         : Math.round(direction === 'next' ? start - 1 : end);
-      const answer = await source.json('occurrence', {text: state.find, cycle, direction});
-      const one = answer.occurrence;
+      const answers = await Promise.all(this.sources.map(
+        (each) => each.json('occurrence', {text: state.find, cycle, direction}),
+      ));
+      const order = direction === 'next' ? 1 : -1;
+      const [one] = answers.map(({occurrence}, side) => occurrence && {...occurrence, side})
+        .filter(Boolean).sort((a, b) => order * (a.start_cycle - b.start_cycle));
       if (!one || source !== this.source) return;
       this.select(one);
       if (one.start_cycle < start || one.end_cycle > end) {

@@ -39,15 +39,15 @@
       let top = space.RULER + 4;
       const before = new Map(this.groups.map((group) => [group.key, group.height]));
       this.groups = [];
-      for (const {ipu_id: ipu, track} of this.tracks) {
+      for (const {ipu_id: ipu, track, side} of this.tracks) {
         if (ipus && !ipus.has(ipu)) continue;
-        const key = ipu + '.' + track;
+        const key = space.groupKey(ipu, track, side);
         const isClosed = closed.has(ipu);
         const how = isClosed ? 'flat' : view;
         const known = this.best({key, how});
         const height = known ? known.height : how === 'flat' ? space.RUN_LANE + space.LANE
           : before.get(key) || space.RUN_LANE + 5 * space.LANE;
-        this.groups.push({key, ipu, track, isClosed, how, top, height});
+        this.groups.push({key, ipu, track, side, isClosed, how, top, height});
         top += height + space.GAP;
       }
       this.height = top;
@@ -59,7 +59,8 @@
     },
 
     paintGutter() {
-      const wanted = this.groups.map((group) => [group.key, group.isClosed, group.top].join()).join(';');
+      const wanted = this.groups.map((group) => [group.key, group.isClosed, group.top].join()).join(';') + this.height
+        + this.state.tiles.join();
       if (this.gutterKey === wanted) return;
       this.gutterKey = wanted;
       if (!this.gutter) this.gutter = space.make('div', 'trace-gutter', this.scroller);
@@ -69,7 +70,9 @@
         button.type = 'button';
         button.style.top = group.top + 'px';
         const name = 'IPU ' + group.ipu + (group.track ? ' I/O' : '');
+        const whose = this.sources.length > 1 ? space.SIDES[group.side] : '';
         button.textContent = (group.isClosed ? '▸ ' : '▾ ') + name;
+        if (whose) space.make('span', 'trace-side trace-side-' + group.side, button).textContent = whose;
         button.setAttribute('aria-expanded', String(!group.isClosed));
         button.title = (group.isClosed ? 'Show all levels of ' : 'Show one lane of ') + name;
         button.addEventListener('click', () => {
@@ -84,6 +87,7 @@
           this.changed();
         });
       }
+      this.paintTileNames();
     },
 
     // Visible groups, and those within one screen of them if `around`.

@@ -71,10 +71,13 @@
     return text.slice(0, keep) + '…';
   }
 
+  space.fitted = fitted;
+
   // The height of a lane: a strip where its groups are too short for a name and slices are few,
   // nothing where only groups of several calls are left, which have no name.
   space.laneHeight = (lane, perPixel) => {
     if (lane.level < 0) return space.RUN_LANE;
+    if (space.tileOf(lane.level) >= 0) return LANE;
     let all = 0;
     let ofSlices = 0;
     let isNamed = false;
@@ -109,7 +112,7 @@
     }
     const height = box.height - 2;
     for (let kind = 0; kind < colours.kinds.length; kind += 1) {
-      if (!(lane.kinds & (1 << kind))) continue;
+      if (!(lane.kinds & (1 << kind)) || scene.hidden & (1 << kind)) continue;
       context.fillStyle = colours.kinds[kind];
       for (let i = from; i < stop; i += 1) {
         const mix = lane.mix[i];
@@ -145,6 +148,7 @@
       const width = Math.min(box.width, (lane.start[i] + lane.duration[i] + shift) * scale) - x0;
       if (width < LETTER_FROM) continue;
       const kind = lane.kind[i];
+      if (scene.hidden & (1 << kind)) continue;
       const id = lane.name[i];
       if (matches && id >= 0 && matches[id]) {
         context.strokeStyle = colours.match;

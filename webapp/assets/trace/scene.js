@@ -17,17 +17,19 @@
     },
 
     paint() {
-      if (!this.extent || !this.isShown()) return;
+      if (this.extent && this.isShown()) this.paintOn(this.canvas, window.devicePixelRatio || 1);
+    },
+
+    paintOn(canvas, ratio) {
       this.colours = this.colours || space.readColours(this.root);
       const {colours, scroller} = this;
-      const ratio = window.devicePixelRatio || 1;
       const width = this.width;
       const height = scroller.clientHeight;
-      const context = space.prepare(this.canvas, width, height, ratio);
+      const context = space.prepare(canvas, width, height, ratio);
       context.font = colours.font;
       const scene = {
         start: this.range.start, end: this.range.end, colours, ratio,
-        source: this.source, matches: this.matches, kinds: this.kinds,
+        source: this.source, matches: null, kinds: this.kinds, hidden: this.hidden,
       };
       space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
       let slices = 0;
@@ -40,6 +42,8 @@
       for (const group of this.visibleGroups(false)) {
         const data = this.best(group);
         if (!data) continue;
+        scene.source = this.sources[group.side];
+        scene.matches = this.matches && this.matches[group.side];
         for (const lane of data.lanes) {
           const y = group.top - scroller.scrollTop + lane.top;
           if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
@@ -51,6 +55,7 @@
       }
       this.paintSelection(context, width, height);
       space.paintRuler(context, {x: 0, width}, scene);
+      if (canvas !== this.canvas) return;
       this.overview.paint(colours, ratio);
       if (bars && !this.firstPaint) {
         this.firstPaint = performance.now();
@@ -73,7 +78,8 @@
         context.fillRect(to - 1.5, 0, 1.5, height);
       }
       if (!selected) return;
-      const group = this.groups.find((one) => one.ipu === selected.ipu_id && one.track === selected.track);
+      const group = this.groups.find((one) => one.ipu === selected.ipu_id
+        && one.track === selected.track && one.side === (selected.side || 0));
       const data = group && this.best(group);
       const lane = data && data.lanes.find((one) => one.level === selected.level);
       if (!lane || !lane.height) return;
@@ -121,12 +127,13 @@
       const found = at && this.extent ? this.laneAt(at.y) : null;
       const cycle = found ? this.positionAt(at.x) : 0;
       const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;
-      if (i < 0) { this.tooltip.style.display = 'none'; return; }
+      const isHidden = i >= 0 && found.lane.mix[i] < 0 && this.hidden & 1 << found.lane.kind[i];
+      if (i < 0 || isHidden) { this.tooltip.style.display = 'none'; return; }
       const {lane, data} = found;
       const kind = this.kinds[lane.kind[i]];
       const count = lane.count[i];
       const cycles = lane.duration[i];
-      const title = lane.name[i] >= 0 ? this.source.path(lane.name[i]) || kind.label
+      const title = lane.name[i] >= 0 ? this.sources[found.group.side].path(lane.name[i]) || kind.label
         : space.count(count) + ' slices, too short to show separately';
       const share = 100 * cycles / (this.range.end - this.range.start);
       const lines = [
@@ -135,6 +142,7 @@
           + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : '')
           + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of the visible range',
         'from ' + space.count(data.start + lane.start[i]),
+        ...(this.sources.length > 1 ? ['on the common axis; click for its own cycles'] : []),
       ];
       this.tooltip.textContent = '';
       const head = space.make('div', 'trace-tooltip-title', this.tooltip);
@@ -151,19 +159,6 @@
       this.tooltip.style.left = Math.max(0, Math.min(x, root.width - offsetWidth - 4)) + 'px';
       const fits = box.top + at.y + 16 + offsetHeight < window.innerHeight - 6;
       this.tooltip.style.top = (fits ? y : y - offsetHeight - 30) + 'px';
-    },
-
-    paintLegend() {
-      this.legend.textContent = '';
-      for (const kind of this.kinds) {
-        if (kind.name === 'run') continue;
-        const item = space.make('span', 'trace-legend-item', this.legend);
-        const swatch = space.make('span', 'trace-swatch trace-swatch-letter', item);
-        swatch.style.background = 'var(--trace-' + kind.name.replaceAll('_', '-') + ')';
-        swatch.style.color = 'var(--trace-on-' + kind.name.replaceAll('_', '-') + ')';
-        swatch.textContent = kind.letter;
-        item.append(kind.label);
-      }
     },
 
     say(text, isError) {

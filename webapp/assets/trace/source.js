@@ -54,15 +54,20 @@
   }
 
   space.Source = class {
-    constructor(report) {
-      this.root = 'api/trace/' + encodeURIComponent(report) + '/';
+    // A side of a pair (baseline, candidate, alignment, side) answers in places of the common axis.
+    constructor(report, pair) {
+      this.own = 'api/trace/' + encodeURIComponent(report) + '/';
+      this.root = pair
+        ? ['api/trace-pair', ...[pair.report, pair.with, pair.align].map(encodeURIComponent), pair.side, ''].join('/')
+        : this.own;
       this.labels = [];
       this.paths = null;
     }
 
     url(what, query) {
       const text = new URLSearchParams(query || {}).toString();
-      return '/' + this.root + what + (text ? '?' + text : '');
+      const isOfReport = what === 'names' || what === 'search';
+      return '/' + (isOfReport ? this.own : this.root) + what + (text ? '?' + text : '');
     }
 
     async json(what, query) {

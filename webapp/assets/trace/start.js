@@ -9,7 +9,7 @@
     return root && space.viewerIn(root);
   }
 
-  const FIELDS = ['view', 'ipus', 'find', 'range', 'mark', 'closed', 'at'];
+  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'at', 'node', 'merge', 'hide', 'tiles'];
 
   // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */
@@ -24,7 +24,7 @@
   // exists. The callback that follows finds the same view and leaves it alone.
   (function early() {
     const view = fromAddress('');
-    if (location.pathname !== '/trace' || !view.report) return;
+    if (location.pathname !== '/trace' || !view.report || view.with || view.view === 'difference') return;
     const source = new space.Source(view.report);
     space.early = {
       report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
@@ -37,7 +37,7 @@
       const end = range ? Math.min(high, Number(range[2])) : high;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
       const width = Math.max(200, window.innerWidth - 300);
-      const answer = await space.early.source.window({start, end, width, view: view.view, ipus});
+      const answer = await space.early.source.window({start, end, width, view: space.viewOf(view), ipus});
       if (space.early) space.early.answer = answer;
     }).catch(() => {});
     space.early.names.catch(() => {});
@@ -59,8 +59,16 @@
       if (!view) return;
       setTimeout(() => { space.isStarted = true; }, space.QUIET_MS);
       later(() => {
-        const viewer = location.pathname === '/trace' ? viewerOf('trace-viewer') : null;
-        if (viewer) viewer.show(fromAddress(view.report));
+        const root = document.getElementById('trace-viewer');
+        if (location.pathname !== '/trace' || !root) return;
+        /** @type {Record<string, string>} */
+        const seen = {...fromAddress(view.report), live: view.live || ''};
+        const isDifference = seen.view === 'difference';
+        const page = root.closest('.trace-page');
+        page.classList.toggle('is-difference', isDifference);
+        page.classList.toggle('is-pair', seen.with !== '');
+        if (isDifference) space.differenceIn(document.getElementById('trace-difference')).show(seen);
+        else viewerOf('trace-viewer').show(seen);
       });
     },
     act(...clicks) {
@@ -68,6 +76,7 @@
       const viewer = viewerOf('trace-viewer');
       if (!viewer || !viewer.extent || !clicks.some(Boolean)) return;
       ({
+        'trace-picture': () => space.savePicture(viewer),
         'trace-all': () => viewer.showAll(),
         'trace-in': () => viewer.zoomAt(1 / 2, 0.5, true),
         'trace-out': () => viewer.zoomAt(2, 0.5, true),

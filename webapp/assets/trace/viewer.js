@@ -31,11 +31,12 @@
       this.legend = space.make('div', 'trace-legend', root);
       this.overview = new space.Overview(this.overviewBox, this);
       this.kinds = [];
+      this.hidden = 0;
       this.range = {start: 0, end: 1};
-      this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null};
+      this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null, tiles: []};
       this.frames = [];
       this.address = {};
-      this.reset(null);
+      this.reset(null, '', '');
       space.connectInput(this);
       new ResizeObserver(() => { this.arrange(); this.draw(); this.request(); }).observe(this.scroller);
       new MutationObserver(() => { this.colours = null; this.draw(); }).observe(
@@ -43,10 +44,11 @@
       );
     }
 
-    reset(report) {
+    reset(report, other, align) {
       this.report = report;
-      this.source = report === null ? null
-        : space.early && space.early.report === report ? space.early.source : new space.Source(report);
+      this.pair = [report, other, align].join(' ');
+      this.sources = report === null ? [] : space.sourcesOf(report, other, align);
+      this.source = this.sources[0] || null;
       this.extent = null;
       this.groups = [];
       this.data = new Map();
@@ -73,14 +75,16 @@
       const before = view.report === this.report ? this.address : {};
       this.address = {...view};
       const changed = (name) => (view[name] || '') !== (before[name] || '');
-      if (view.report !== this.report) {
-        this.reset(view.report);
+      const align = space.alignment(view);
+      if ([view.report, view.with || '', align].join(' ') !== this.pair) {
+        this.reset(view.report, view.with || '', align);
         this.apply(view, () => true);
         this.say('Reading the trace …');
         await this.open(view);
         return;
       }
       this.apply(view, changed);
+      if (changed('live')) await this.refresh(view);
       if (this.extent) {
         if (changed('range')) this.follow(view);
         if (this.wantedStep !== undefined) this.goToStep();
@@ -99,8 +103,10 @@
         return Array.from({length: Math.max(0, last - first + 1)}, (_, i) => first + i);
       });
       const state = this.state;
-      if (changed('view')) {
-        state.view = view.view === 'flat' ? 'flat' : 'flame';
+      if (changed('hide')) this.hide(view.hide);
+      if (changed('view') || changed('merge') || changed('tiles')) {
+        state.tiles = space.tilesOf(view.tiles);
+        state.view = space.viewOf(view);
         this.data.clear();
         this.whole.clear();
       }
@@ -124,28 +130,37 @@
       }
     }
 
+    hide(text) {
+      this.hidden = space.hiddenKinds(text, this.kinds);
+      this.overview.forget();
+      this.paintLegend();
+      this.draw();
+    }
+
     async open(view) {
       const source = this.source;
       try {
         const early = space.early && space.early.source === source ? space.early : null;
-        const names = early ? early.names : source.loadNames();
-        const extent = await (early ? early.extent : source.json('extent'));
+        const names = early ? early.names : Promise.all(this.sources.map((one) => one.loadNames()));
+        const extents = await (early ? Promise.all([early.extent])
+          : Promise.all(this.sources.map((one) => one.json('extent'))));
         if (source !== this.source) return;
+        const [extent] = extents;
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
-        this.paintLegend();
-        if (!extent.tracks.length || extent.end_cycle <= extent.start_cycle) {
+        this.hide(view.hide);
+        this.tracks = space.tracksOf(extents);
+        if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
           names.catch(() => {});
           this.say('This report has no execution: nothing ran, or the run was not recorded.'
             + ' Run the model with execution profiling on.');
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
-        this.tracks = extent.tracks;
         this.range = {...this.extent};
         this.follow(view);
         this.say('');
-        if (early && early.answer) this.take(early.answer, [], view.view);
+        if (early && early.answer && !this.state.tiles.length) this.take(early.answer, [], this.state.view, 0);
         space.early = null;
         this.arrange();
         if (this.data.size) this.paint();

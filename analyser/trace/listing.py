@@ -1,0 +1,133 @@
+"""The executions of a range as a list, in order of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilescope.analyser.trace.index import Trace, trace_of
+from tilescope.analyser.trace.kinds import KINDS
+from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.analyser.trace.view import checked_ipus, checked_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from tilescope.reports import Report
+
+__all__ = ["Execution", "ExecutionList", "executions"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One execution of a step; half-open range in cycles."""
+
+    ipu_id: int
+    track: int
+    step_id: int
+    name: str
+    kind: str
+    start_cycle: int
+    end_cycle: int
+
+
+@dataclass(frozen=True)
+class ExecutionList:
+    """The first executions that touch a range, by start, and how many there are."""
+
+    start_cycle: int
+    end_cycle: int
+    n_executions: int
+    rows: list[Execution]
+
+
+def executions(
+    report: Report,
+    start: int | None = None,
+    end: int | None = None,
+    ipus: Sequence[int] | None = None,
+    *,
+    limit: int = 100,
+) -> ExecutionList:
+    """Return the executions that touch a range, the earliest first.
+
+    Parameters
+    ----------
+    report
+        The report.
+    start, end
+        Half-open range in cycles; the whole trace by default.
+    ipus
+        IPUs to look at, all by default.
+    limit
+        Most rows to list.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range or an unknown IPU.
+    """
+    trace = trace_of(report)
+    low, high = checked_range(trace, start, end)
+    shown = checked_ipus(trace, ipus)
+    total = 0
+    rows: list[tuple[int, int, int, int, int]] = []
+    for ipu_id, track in trace.keys:
+        if ipu_id not in shown:
+            continue
+        line = trace.group(ipu_id, track).timeline
+        left = limit
+        for piece in line.pieces:
+            if piece.end_cycle <= low or piece.start_cycle >= high:
+                continue
+            for first, stop, shift in _stretches(line, piece, low, high):
+                total += stop - first
+                taken = slice(first, min(stop, first + left))
+                left -= max(0, taken.stop - first)
+                rows += zip(
+                    (line.start[taken] + shift).tolist(),
+                    [ipu_id] * (taken.stop - first),
+                    [track] * (taken.stop - first),
+                    (line.end[taken] + shift).tolist(),
+                    line.step[taken].tolist(),
+                    strict=True,
+                )
+    rows.sort()
+    return ExecutionList(low, high, total, [_row(trace, *row) for row in rows[:limit]])
+
+
+def _stretches(line: Timeline, piece: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    """Return ranges of entries of a piece that touch a range, with the shift of their cycles."""
+    period = piece.period_cycles
+    rounds = range(1)
+    if period:
+        body_end = piece.end_cycle - period * (piece.n_iterations - 1)
+        rounds = range(
+            max(0, (low - body_end) // period + 1),
+            min(piece.n_iterations, -((piece.start_cycle - high) // period)),
+        )
+    entries = slice(piece.first_entry, piece.stop_entry)
+    starts, ends = line.start[entries], line.end[entries]
+    for number in rounds:
+        shift = number * period
+        first, stop = _touching(starts, ends, low - shift, high - shift)
+        if stop > first:
+            yield piece.first_entry + first, piece.first_entry + stop, shift
+
+
+def _touching(
+    starts: NDArray[np.int64], ends: NDArray[np.int64], low: int, high: int
+) -> tuple[int, int]:
+    """Return the half-open range of entries that touch a range."""
+    first = int(np.searchsorted(ends, low, side="right"))
+    return first, max(first, int(np.searchsorted(starts, high, side="left")))
+
+
+def _row(trace: Trace, start: int, ipu_id: int, track: int, end: int, step: int) -> Execution:
+    """Return one row."""
+    kind = KINDS[int(trace.step_kinds[step])].name
+    return Execution(ipu_id, track, step, trace.steps.name[step], kind, start, end)

@@ -1,0 +1,168 @@
+"""Two traces on one axis for the viewer, and their difference flame.
+
+A side, 0 for the baseline and 1 for the candidate, answers as ``/api/trace`` does; cycles asked
+for and cycles of bars are places on the common axis. Slices and executions have both:
+``start_cycle`` and ``end_cycle`` on the axis, ``own_start_cycle`` and ``own_end_cycle`` in cycles
+of their report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from tilescope.analyser import trace
+from tilescope.analyser.diff import TracePair, difference_flame
+from tilescope.analyser.machine import target
+from tilescope.webapp.api.trace import numbers_of, pack_window
+from tilescope.webapp.library import Library
+
+__all__ = ["routes"]
+
+_Place = Annotated[int, Query(ge=-(2**53), le=2**53)]
+_Text = Annotated[str, Query(max_length=200)]
+_Name = Annotated[str, Query(max_length=2_000)]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two reports on their common axis, as a path names it."""
+
+    report_id: str
+    candidate_id: str
+    align: str
+    side: Annotated[int, Path(ge=0, le=1)]
+
+
+_OneSide = Annotated[_Side, Depends()]
+
+
+def routes(library: Library) -> APIRouter:
+    """Return the routes below ``/api/trace-pair``."""
+    router = APIRouter(prefix="/trace-pair/{report_id}/{candidate_id}")
+
+    @contextmanager
+    def opened(one: _Side) -> Iterator[TracePair]:
+        with (
+            library.opened(one.report_id) as baseline,
+            library.opened(one.candidate_id) as candidate,
+        ):
+            yield TracePair(baseline, candidate, one.align)
+
+    @router.get("/flame")
+    def show_flame(
+        report_id: str,
+        candidate_id: str,
+        node: _Name = "",
+        width: Annotated[int, Query(ge=1, le=20_000)] = 1600,
+    ) -> dict[str, Any]:
+        """Return the difference flame below a path, without what is narrower than half a pixel."""
+        with opened(_Side(report_id, candidate_id, "step", 0)) as pair:
+            flame = difference_flame(pair.baseline, pair.candidate)
+            root = flame.find(node)
+            rows = flame.rows(root, smallest=0.5 / width)
+            above = [flame.row(row) for row in _above(flame.parent.tolist(), root)]
+        return {
+            "ok": True,
+            "basis": flame.basis,
+            "n_runs": flame.n_runs,
+            "n_rows": len(flame.labels),
+            "above": [asdict(row) for row in above],
+            "rows": [asdict(row) for row in rows],
+        }
+
+    @router.get("/{align}/{side}/extent")
+    def show_extent(one: _OneSide) -> dict[str, Any]:
+        """Return the extent of the axis, and runs, groups and kinds of a side."""
+        with opened(one) as pair:
+            found = pair.extent(one.side)
+            clock_hz = target(pair.baseline).clock_hz if found.runs else 0.0
+            n_paired = pair.axis.n_paired
+        kinds = [asdict(kind) for kind in trace.KINDS]
+        answer = {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
+        return {**answer, "n_paired": n_paired}
+
+    @router.get("/{align}/{side}/window")
+    def show_window(
+        one: _OneSide,
+        start: _Place,
+        end: _Place,
+        width: Annotated[int, Query(ge=1, le=20_000)],
+        ipus: _Text = "",
+        collapsed: _Text = "",
+        tiles: _Text = "",
+        view: Annotated[str, Query(max_length=10)] = "flame",
+    ) -> Response:
+        """Return the bars of a range, at a level of detail that fits its width."""
+        with opened(one) as pair:
+            shown = numbers_of(ipus) if ipus else None
+            found = pair.window(
+                one.side,
+                start,
+                end,
+                width,
+                shown,
+                view,
+                collapsed=numbers_of(collapsed),
+                tiles=numbers_of(tiles),
+            )
+        return Response(pack_window(found), media_type="application/octet-stream")
+
+    @router.get("/{align}/{side}/slice")
+    def show_slice(
+        one: _OneSide,
+        ipu: int,
+        track: int,
+        level: int,
+        cycle: _Place,
+        view: Annotated[str, Query(max_length=10)] = "flame",
+    ) -> dict[str, Any]:
+        """Return the slice at a place of a lane, or null."""
+        with opened(one) as pair:
+            found = pair.slice_at(one.side, ipu, track, level, cycle, view)
+            return {"ok": True, "slice": None if found is None else _placed(pair, one.side, found)}
+
+    @router.get("/{align}/{side}/occurrence")
+    def find_next(
+        one: _OneSide,
+        text: _Text,
+        cycle: _Place,
+        direction: Annotated[str, Query(max_length=10)] = "next",
+    ) -> dict[str, Any]:
+        """Return the nearest execution after or before a place, or null."""
+        with opened(one) as pair:
+            own = pair.axis.cycle(one.side, cycle)
+            found = trace.occurrence(pair.report(one.side), text, own, direction)
+            shown = None if found is None else _placed(pair, one.side, found)
+        return {"ok": True, "occurrence": shown}
+
+    @router.get("/{align}/{side}/step/{step_id}/first")
+    def find_first(one: _OneSide, step_id: int) -> dict[str, Any]:
+        """Return the first execution of a step, or null."""
+        with opened(one) as pair:
+            found = trace.first_execution(pair.report(one.side), step_id)
+            shown = None if found is None else _placed(pair, one.side, found)
+        return {"ok": True, "occurrence": shown}
+
+    return router
+
+
+def _placed(pair: TracePair, side: int, found: trace.Slice | trace.Occurrence) -> dict[str, Any]:
+    """Return a slice or execution with places and own cycles."""
+    axis, answer = pair.axis, asdict(found)
+    answer["own_start_cycle"], answer["own_end_cycle"] = found.start_cycle, found.end_cycle
+    answer["start_cycle"] = axis.place(side, found.start_cycle)
+    answer["end_cycle"] = axis.place(side, found.end_cycle, is_end=True)
+    return answer
+
+
+def _above(parents: list[int], row: int) -> list[int]:
+    """Return the rows around one, the outermost first."""
+    found: list[int] = []
+    while (row := parents[row]) >= 0:
+        found.append(row)
+    return found[::-1]

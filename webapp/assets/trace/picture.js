@@ -1,0 +1,50 @@
+// The visible trace as a PNG of twice the size, with the names of the rows and the legend.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
+  const RATIO = 2;
+  const GUTTER = 90;
+  const LEGEND = 30;
+
+  space.picture = (viewer) => {
+    const {width, scroller, kinds, groups, sources} = viewer;
+    const height = scroller.clientHeight;
+    const trace = document.createElement('canvas');
+    viewer.paintOn(trace, RATIO);
+    const whole = document.createElement('canvas');
+    const context = space.prepare(whole, width + GUTTER, height + LEGEND, RATIO);
+    const {colours} = viewer;
+    context.fillStyle = colours.surface;
+    context.fillRect(0, 0, width + GUTTER, height + LEGEND);
+    context.drawImage(trace, GUTTER, 0, width, height);
+    context.font = colours.font;
+    context.textBaseline = 'middle';
+    context.fillStyle = colours.ink;
+    for (const group of groups) {
+      const y = group.top - scroller.scrollTop + 10;
+      if (y < space.RULER || y > height) continue;
+      context.fillText('IPU ' + group.ipu + (group.track ? ' I/O' : ''), 6, y);
+      if (sources.length > 1) context.fillText(space.SIDES[group.side], 6, y + 13);
+    }
+    let x = GUTTER;
+    for (const kind of kinds) {
+      if (kind.name === 'run' || viewer.hidden & 1 << kind.number) continue;
+      context.fillStyle = colours.kinds[kind.number];
+      context.fillRect(x, height + 9, 12, 12);
+      context.fillStyle = colours.ink;
+      context.fillText(kind.label, x + 17, height + 15);
+      x += 30 + context.measureText(kind.label).width;
+    }
+    return whole;
+  };
+
+  space.savePicture = (viewer) => {
+    space.picture(viewer).toBlob((blob) => {
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(blob);
+      link.download = 'trace.png';
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    });
+  };
+})();
