@@ -73,7 +73,7 @@ def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["tables"])
     assert stopped.value.code == 2
-    assert "unknown page 'tables'; known: cli, fidelity," in capsys.readouterr().err
+    assert "unknown page 'tables'; known: cli, codelets," in capsys.readouterr().err
 
 
 def test_every_command_has_its_section() -> None:

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "tile report 0",
             "tile report 17 --run 0 --top 30",
-            "tile report 17 --map --step 40",
+            "tile report 17 --map --step 12",
             "tile report 17 --map --json",
         )
     )
