@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.execution import costs
 from tilescope.analyser.liveness import liveness_step_ids, variable_lifetimes
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import Operation, operation_of, operation_steps, operations
@@ -21,7 +24,7 @@ from tilescope.analyser.variable_list import VariableRow, list_variables
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["KINDS", "Place", "place_of"]
+__all__ = ["KINDS", "Place", "busiest_tile", "place_of"]
 
 #: What can be asked for; ``moment`` is a step of the liveness report.
 KINDS = ("step", "moment", "program", "tile", "variable", "operation")
@@ -192,3 +195,16 @@ def _variables(report: Report) -> dict[str, VariableRow]:
     for row in list_variables(report).rows:
         found.setdefault(row.name, row)
     return found
+
+
+def busiest_tile(report: Report, step_id: int) -> int | None:
+    """Return the tile that computes longest in a step, the first of equals; None if none does."""
+    column, patterns = costs(report).column, report.array("cycles.pattern")
+    found: tuple[int, int] | None = None
+    for row in np.flatnonzero(column["step_id"] == step_id).tolist():
+        cycles = np.asarray(patterns.row(int(column["pattern_id"][row])))
+        most = int(cycles.max(initial=0))
+        if most and (found is None or most > found[0]):
+            first = int(column["ipu_id"][row]) * target(report).tiles_per_ipu
+            found = most, first + int(cycles.argmax())
+    return None if found is None else found[1]

@@ -11,9 +11,10 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.liveness import liveness_step_ids, step_program
 from tilescope.analyser.lookup import look_up
 from tilescope.analyser.operations import operation_steps, operations, steps_of
-from tilescope.analyser.places import KINDS, place_of
+from tilescope.analyser.places import KINDS, busiest_tile, place_of
 from tilescope.analyser.programs import all_programs
 from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.trace import step_details
 from tilescope.analyser.variable_list import list_variables
 from tilescope.reports import Report, open_report
 
@@ -95,3 +96,14 @@ def test_all_words_must_be_in_a_name_and_kinds_are_capped(report: Report) -> Non
     found = look_up(report, "layer", limit=2)
     kinds = [match.kind for match in found]
     assert all(kinds.count(kind) <= 2 for kind in set(kinds))
+
+
+def test_the_busiest_tile_of_a_step_is_one_that_computes(report: Report) -> None:
+    tiles = [busiest_tile(report, step_id) for step_id in range(60)]
+    assert None in tiles
+    busy = [tile for tile in tiles if tile is not None]
+    assert max(busy) < 32
+    for step_id, tile in enumerate(tiles):
+        cycles = step_details(report, step_id).costs
+        most = max((cost.max_tile_cycles for cost in cycles), default=0)
+        assert (tile is None) == (most == 0)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.places import Place, place_of
 from tilescope.webapp.library import Library
 
@@ -20,9 +21,16 @@ def routes(library: Library) -> APIRouter:
     def show_selection(
         report_id: str, what: Annotated[str, Query(min_length=1, max_length=2000)]
     ) -> dict[str, Any]:
-        """Return name and description of a thing, and the parameters of the pages that show it."""
+        """Return name and description of a thing, and the parameters of the pages that show it.
+
+        What only the other report has, or nothing has any longer, has no title and no places: a
+        selection outlives a change of the reports.
+        """
         with library.opened(report_id) as report:
-            place = place_of(report, what)
+            try:
+                place = place_of(report, what)
+            except BadQuestion:
+                return {"ok": True, "title": "", "detail": "", "places": {}}
         return {
             "ok": True,
             "title": place.title,

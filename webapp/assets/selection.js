@@ -61,7 +61,7 @@
     const found = await fetch(address).then((answer) => answer.ok ? answer.json() : null).catch(() => null);
     if (key !== shown) return;
     window.tilescope.setPlaces(found ? found.places : {});
-    if (found) paint(bar, found, query);
+    if (found && found.title) paint(bar, found, query);
     else bar.hidden = true;
   }
 

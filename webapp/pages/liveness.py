@@ -17,7 +17,12 @@ from tilescope.webapp.components.controls import choice, dropdown, switch, text_
 from tilescope.webapp.components.panels import guarded, headline
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_steps import tiles_of
-from tilescope.webapp.pages.liveness_tabs import TAB_PARAMETERS, liveness_tabs, register_tabs
+from tilescope.webapp.pages.liveness_tabs import (
+    TAB_PANEL,
+    TAB_PARAMETERS,
+    liveness_tabs,
+    register_tabs,
+)
 from tilescope.webapp.view import Parameter, parse_range, view_store
 
 __all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -38,8 +43,8 @@ VIEW = (
     Parameter("x"),
     Parameter("mark"),
 )
-#: What stands above the chart.
-PANELS = {"head": ("source", "tile", "always", "x")}
+#: What stands above the chart, and below.
+PANELS = {"head": ("source", "tile", "always", "x"), **TAB_PANEL}
 
 
 def layout() -> html.Div:

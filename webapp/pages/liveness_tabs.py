@@ -30,12 +30,15 @@ from tilescope.webapp.pages.step_panels import (
 )
 from tilescope.webapp.view import Parameter, view_store
 
-__all__ = ["TAB_PARAMETERS", "liveness_tabs", "register_tabs"]
+__all__ = ["TAB_PANEL", "TAB_PARAMETERS", "liveness_tabs", "register_tabs"]
 
 TAB_PARAMETERS = (
     Parameter("tab", "step", "liveness-tabs"),
     Parameter("name", "", "liveness-name"),
 )
+
+#: What the tabs depend on.
+TAB_PANEL = {"tabs": ("tab", "name", "step", "source", "tile", "steps")}
 
 _TABS = (
     ("step", "Not always live"),
@@ -70,7 +73,7 @@ def register_tabs(app: Dash, library: Library) -> None:
             app,
             f"{place}-error",
             [Output(place, "children")],
-            Input(view_store("liveness"), "data"),
+            Input(view_store("liveness", "tabs"), "data"),
         )
         def respond(view: dict[str, str]) -> tuple[Any]:
             return (content(library, view) if view["tab"] == tab else no_update,)

@@ -16,6 +16,7 @@ from tilescope.webapp.components.controls import choice, dropdown, switch, text_
 from tilescope.webapp.components.panels import guarded, headline
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.memory_tabs import (
+    TAB_PANEL,
     TAB_PARAMETERS,
     memory_tabs,
     register_tabs,
@@ -43,8 +44,8 @@ VIEW = (
     Parameter("y"),
     Parameter("mark"),
 )
-#: What stands above the chart.
-PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x")}
+#: What stands above the chart, and below.
+PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x"), **TAB_PANEL}
 
 _GRAPH_LABELS = {"tiles": "By tile", "map": "Tile map", "lives": "Map over time"}
 #: Groups of controls, which the browser shows where they have something to do.

@@ -26,7 +26,7 @@ from tilescope.webapp.pages.memory_tables import (
 )
 from tilescope.webapp.view import BadView, Parameter, parse_numbers, view_store
 
-__all__ = ["TAB_PARAMETERS", "memory_tabs", "register_tabs", "selected_tiles"]
+__all__ = ["TAB_PANEL", "TAB_PARAMETERS", "memory_tabs", "register_tabs", "selected_tiles"]
 
 TAB_PARAMETERS = (
     Parameter("tab", "details", "memory-tabs"),
@@ -36,7 +36,9 @@ TAB_PARAMETERS = (
 
 #: Maximum number of columns of the Details table.
 _MAX_COLUMNS = 12
-_VIEW = Input(view_store("memory"), "data")
+#: What the tabs depend on.
+TAB_PANEL = {"tabs": ("tab", "name", "as", "tiles")}
+_VIEW = Input(view_store("memory", "tabs"), "data")
 
 
 def memory_tabs() -> html.Div:

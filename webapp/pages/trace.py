@@ -10,7 +10,7 @@ from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
-from tilescope.analyser.step_places import step_places
+from tilescope.analyser.places import busiest_tile, place_of
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import choice, switch, tabs, text_box
@@ -30,7 +30,7 @@ from tilescope.webapp.view import BadView, Parameter, parse_numbers, view_store
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/trace"
 TITLE = "Execution Trace"
@@ -50,6 +50,11 @@ VIEW = (
     Parameter("merge", "", "trace-merge", "checked"),
     Parameter("hide"),
 )
+#: What the figures of the range depend on, and the details of the selection.
+PANELS = {
+    "range": ("tab", "align", "ipus", "range", "mark"),
+    "details": ("tab", "align", "view", "merge", "closed", "at"),
+}
 
 _TOP = 100
 _LISTED = 200
@@ -114,8 +119,7 @@ def layout() -> html.Div:
 
 def register(app: Dash, library: Library) -> None:
     """Connect the page: scripts update the canvas from the URL, callbacks fill the panels."""
-    view_input = Input(view_store("trace"), "data")
-    connect(app, "trace.show", view_input)
+    connect(app, "trace.show", Input(view_store("trace"), "data"))
     connect(
         app,
         "trace.act",
@@ -127,7 +131,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "trace-summary-error",
         [Output("trace-summary", "children")],
-        view_input,
+        Input(view_store("trace", "range"), "data"),
     )
     def show_summary(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "summary":
@@ -139,7 +143,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "trace-top-error",
         [Output("trace-top", "children")],
-        view_input,
+        Input(view_store("trace", "range"), "data"),
     )
     def show_contributors(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "top":
@@ -153,7 +157,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "trace-table-error",
         [Output("trace-table", "children")],
-        view_input,
+        Input(view_store("trace", "range"), "data"),
     )
     def show_table(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "table":
@@ -164,7 +168,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "trace-details-error",
         [Output("trace-details", "children")],
-        view_input,
+        Input(view_store("trace", "details"), "data"),
     )
     def show_details(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "details":
@@ -258,11 +262,12 @@ def _slice_panel(
     if found is None:
         return empty_state("No slice here; click another one.")
     inside = trace.range_summary(report, found.start_cycle, found.end_cycle, [found.ipu_id], top=20)
-    step = places = None
+    step = place = busiest = None
     if found.step_id is not None:
         step = trace.step_details(report, found.step_id)
-        places = step_places(report, found.step_id)
-    return slice_panel(found, inside, step, reports, places, counterpart)
+        place = place_of(report, f"step:{found.step_id}")
+        busiest = busiest_tile(report, found.step_id)
+    return slice_panel(found, inside, step, reports, place, busiest, counterpart)
 
 
 def _table(library: Library, view: dict[str, str]) -> html.Div:

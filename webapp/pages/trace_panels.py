@@ -11,8 +11,8 @@ from dash import html
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import ContributorChange
+from tilescope.analyser.places import Place
 from tilescope.analyser.quantities import format_bytes, format_percent
-from tilescope.analyser.step_places import StepPlaces
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.links import Reports, page_link, tile_link, trace_link
@@ -198,7 +198,8 @@ def slice_panel(
     inside: trace.RangeSummary,
     step: trace.StepDetails | None,
     reports: Reports,
-    places: StepPlaces | None = None,
+    place: Place | None = None,
+    busiest: int | None = None,
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
@@ -226,8 +227,8 @@ def slice_panel(
             ("Step", f"{step.step_id:,}"),
             ("Program", _program(step, reports)),
         ]
-        if places is not None:
-            facts.append(("Also in", _elsewhere(step, places, reports)))
+        if place is not None:
+            facts.append(("Also in", _elsewhere(step, place, busiest, reports)))
         if step.compute_set:
             facts.append(("Compute set", step.compute_set))
         if counterpart is not None:
@@ -369,16 +370,18 @@ def _other(step: trace.StepDetails, counterpart: Counterpart) -> str:
     return f"step {counterpart.step.step_id:,}{renamed}: {other:,} cycles an execution ({change})"
 
 
-def _elsewhere(step: trace.StepDetails, places: StepPlaces, reports: Reports) -> html.Span:
+def _elsewhere(
+    step: trace.StepDetails, place: Place, busiest: int | None, reports: Reports
+) -> html.Span:
     """Return links to what other pages show of a step."""
     links = [page_link("Program tree", "/programs", reports, node=str(step.program_id))]
-    if places.liveness_step is not None:
-        links.append(page_link("Liveness", "/liveness", reports, step=str(places.liveness_step)))
-    if places.operation:
-        links.append(page_link("Operations", "/operations", reports, find=places.operation))
-    if places.busiest_tile is not None:
-        text = f"Memory of its busiest tile, {places.busiest_tile:,}"
-        links.append(tile_link(text, reports, places.busiest_tile))
+    if place.moment is not None:
+        links.append(page_link("Liveness", "/liveness", reports, step=str(place.moment)))
+    if place.operation is not None:
+        layer = {} if place.layer == "library" else {"layer": place.layer}
+        links.append(page_link("Operation", "/operations", reports, **layer, op=place.operation))
+    if busiest is not None:
+        links.append(tile_link(f"Memory of its busiest tile, {busiest:,}", reports, busiest))
     return html.Span([part for link in links for part in (", ", link)][1:])
 
 
