@@ -31,7 +31,7 @@ _VIEWS = (
     ("liveness", "/liveness", "", "#liveness-figure canvas", False),
     ("liveness-compared", "/liveness", "", "#liveness-figure canvas", True),
     ("programs", "/programs", "find=convolve", ".tree-row .tree-kind", False),
-    ("operations", "/operations", "", "#operations-grid .ag-row", False),
+    ("operations", "/operations", "", ".data-table tbody tr", False),
     ("trace", "/trace", "", "#trace-viewer canvas", False),
     ("trace-compared", "/trace", "", "#trace-viewer canvas", True),
 )

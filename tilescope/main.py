@@ -53,7 +53,6 @@ _EXTRA_OF_PACKAGE = {
     "onnx": "engine",
     "scipy": "engine",
     "dash": "web",
-    "dash_ag_grid": "web",
     "dash_mantine_components": "web",
     "fastapi": "web",
     "plotly": "web",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -35,12 +34,9 @@ from tilescope.webapp.view import register_view
 
 __all__ = ["create_app"]
 
-#: Scripts that Dash would load with every page, by the need of a page (`NEEDS`) that brings them.
-#: Grids are the largest; nothing needs Dash's tables, its core components and their polyfill.
-_LATER = {
-    "grid": ("/dash_ag_grid/",),
-    "": ("/dash/dash_table/", "/dash/dcc/", "/deps/polyfill@"),
-}
+#: Scripts that Dash would load with every page and no page needs: tables, core components and
+#: their polyfill.
+_UNUSED = ("/dash/dash_table/", "/dash/dcc/", "/deps/polyfill@")
 
 
 def create_app(
@@ -117,21 +113,13 @@ class _App(Dash):
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # by keywords only
         """Return the document: the frame around what Dash adds to its page."""
-        at_once, later = _sorted_scripts(parts["scripts"])
-        return self.frame.app({**parts, "scripts": at_once}, later)
+        return self.frame.app({**parts, "scripts": _used(parts["scripts"])})
 
 
-def _sorted_scripts(scripts: str) -> tuple[str, dict[str, list[str]]]:
-    """Return the scripts that every page needs, and the addresses of the others by need."""
-    at_once: list[str] = []
-    later: dict[str, list[str]] = {need: [] for need in _LATER}
-    for line in scripts.replace("<script", "\n<script").split("\n"):
-        need = next((need for need, parts in _LATER.items() if any(map(line.count, parts))), None)
-        if need is None:
-            at_once.append(line)
-        else:
-            later[need] += re.findall(r'src="([^"]+)"', line)
-    return "\n".join(at_once), later
+def _used(scripts: str) -> str:
+    """Return the scripts that pages need, out of those that Dash lists."""
+    lines = scripts.replace("<script", "\n<script").split("\n")
+    return "\n".join(line for line in lines if not any(map(line.count, _UNUSED)))
 
 
 def _home_route(

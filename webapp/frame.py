@@ -46,7 +46,6 @@ class Frame:
                 "path": page.PATH,
                 "title": page.TITLE,
                 "icon": page.ICON,
-                "needs": list(getattr(page, "NEEDS", ())),
             }
             for page in pages
         ]
@@ -94,9 +93,9 @@ class Frame:
         scripts = Markup("\n").join(
             Markup('<script src="{}" defer></script>').format(_asset_url(name)) for name in _SCRIPTS
         )
-        return self._render(content, here, f"{title} – TileScope", styles, scripts, {})
+        return self._render(content, here, f"{title} – TileScope", styles, scripts)
 
-    def app(self, parts: Mapping[str, str], sources: Mapping[str, Sequence[str]]) -> str:
+    def app(self, parts: Mapping[str, str]) -> str:
         """Return the document of the app.
 
         Parameters
@@ -104,15 +103,11 @@ class Frame:
         parts
             What Dash adds to its index page: ``css``, ``app_entry``, ``config``, ``scripts`` and
             ``renderer``.
-        sources
-            Addresses of scripts that pages load on their first visit, in order, by what needs them.
         """
         entry = Markup(parts["app_entry"])
         content = self._filled("app.html", entry=entry)
         scripts = Markup(parts["config"] + parts["scripts"] + parts["renderer"])
-        return self._render(
-            content, "", "TileScope", Markup(parts["css"]), scripts, {"sources": dict(sources)}
-        )
+        return self._render(content, "", "TileScope", Markup(parts["css"]), scripts)
 
     def _render(
         self,
@@ -121,7 +116,6 @@ class Frame:
         title: str,
         styles: Markup,
         scripts: Markup,
-        data: dict[str, Any],
     ) -> str:
         reports, is_app = listing(self._library), not here
         return self._templates.get_template("frame.html").render(
@@ -133,7 +127,7 @@ class Frame:
             scripts=scripts,
             pages=self._pages,
             reports=[entry | {"choice": _choice(entry)} for entry in reports],
-            data={"pages": self._pages, "reports": reports, "isApp": is_app, **data},
+            data={"pages": self._pages, "reports": reports, "isApp": is_app},
             units=bytes_style(),
         )
 

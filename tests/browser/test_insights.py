@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.analyser.small_report import Shape, write_small_report
 
 Visit = Callable[..., Page]
+
+OPERATIONS = '.data-table[aria-label="Operations"]'
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def too_large(served_dir: Path, visitor: BrowserContext, origin: str) -> str:
         for entry in visitor.request.get(f"{origin}/api/reports").json()["reports"]:
             if entry["label"].endswith("too_large"):
                 return str(entry["id"])
-        visitor.pages[0].wait_for_timeout(500) if visitor.pages else None
+        time.sleep(0.5)
     raise AssertionError("the report is not listed")
 
 
@@ -66,7 +69,7 @@ def test_remedies_of_a_report_that_does_not_fit(
 
 def test_why_an_operation_takes_its_time(visit: Visit) -> None:
     page = visit("/operations", "pair")
-    page.locator("#operations-grid .ag-row").first.click()
+    page.locator(f"{OPERATIONS} .row-button").first.click()
     expect(page.locator("#operation .verdict")).to_contain_text("cycles")
     expect(page.locator("#operation .why-table tbody tr").last).to_contain_text("Sum")
     tile = page.locator("#operation .why .page-link[href*='tiles=']").first
@@ -76,7 +79,7 @@ def test_why_an_operation_takes_its_time(visit: Visit) -> None:
 
 def test_tabs_stay_with_another_operation(visit: Visit) -> None:
     page = visit("/operations", "demo")
-    rows = page.locator("#operations-grid .ag-center-cols-container .ag-row")
+    rows = page.locator(f"{OPERATIONS} .row-button")
     rows.nth(0).click()
     page.get_by_role("tab", name="Cycles").click()
     expect(page.locator("#operation-cycles .by-step tbody tr").first).to_be_visible()
@@ -88,7 +91,7 @@ def test_tabs_stay_with_another_operation(visit: Visit) -> None:
 
 def test_columns_are_chosen_in_the_address(visit: Visit) -> None:
     page = visit("/operations", "demo", columns="cycles,steps")
-    heads = page.locator("#operations-grid .ag-header-cell")
+    heads = page.locator(f"{OPERATIONS} th")
     expect(heads).to_have_text(["Operation", "Cycles", "Steps"])
     page.locator("#operations-columns-field .mantine-Pill-remove").first.click()
     expect(heads).to_have_text(["Operation", "Steps"])

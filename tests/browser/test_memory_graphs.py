@@ -74,10 +74,11 @@ def test_a_graph_takes_the_width(visit: Visit, graph: str, width: int) -> None:
 
 def test_the_life_of_a_variable_is_drawn_on_the_graph(visit: Visit) -> None:
     page = visit("/liveness")
-    cell = page.locator('#liveness-step .ag-center-cols-container [col-id="name"]').first
+    row = page.locator("#liveness-tab-step tbody tr").first
+    cell = row.locator("td").first
     expect(cell).to_have_text(re.compile("/"), timeout=30_000)
     name = cell.inner_text()
-    cell.click()
+    row.locator("td").last.locator("button").click()
     expect(page.locator("#liveness-figure .legend")).to_contain_text(f"Life of {name}")
     expect(page).to_have_url(re.compile("var="))
     expect(cell).to_have_text(name)

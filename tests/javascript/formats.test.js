@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const test = require('node:test');
 const {loadPage} = require('./page.js');
 
-const {dashAgGridFunctions: formats} = loadPage(['grids.js']);
+const {tilescopeFormats: formats} = loadPage(['formats.js']);
 
 test('bytes are written as the command line writes them', {skip: !process.env.BYTES_AS_TEXT}, () => {
   for (const [bytes, text] of JSON.parse(process.env.BYTES_AS_TEXT)) {

@@ -1,4 +1,4 @@
-// Operations: which tab a chosen row shows, and the columns menu.
+// Operations: which tab a chosen operation shows, and the columns menu.
 'use strict';
 const assert = require('node:assert/strict');
 const test = require('node:test');
@@ -11,20 +11,28 @@ function open(search) {
     tilescope: {changeView: (change, push) => changes.push([change, push])},
     dash_clientside: {no_update: 'none'},
   });
-  return {changes, logic: page.dash_clientside.operations};
+  const arrive = page.listeners.find(([name]) => name === 'tilescope:address')[1];
+  return {changes, arrive, logic: page.dash_clientside.operations};
 }
 
-test('a row keeps the tabs of an operation and leaves those of all', () => {
-  for (const [search, tab] of [['?tab=code', 'code'], ['?tab=plans', ''], ['', '']]) {
-    const {changes, logic} = open(search);
-    logic.pick([{key: 'conv#2'}]);
-    assert.deepEqual(plain(changes), [[{op: 'conv#2', tab}, true]]);
+test('a chosen operation keeps the tabs of an operation and leaves those of all', () => {
+  for (const [search, expected] of [
+    ['?op=conv&tab=code', []], ['?op=conv&tab=plans', [[{tab: ''}, false]]], ['?op=conv', []],
+    ['?tab=plans', []],
+  ]) {
+    const {changes, arrive} = open(search);
+    arrive();
+    assert.deepEqual(plain(changes), expected, search);
+    arrive();
+    assert.equal(changes.length, expected.length, 'the same operation leaves the tab alone');
   }
-  const {changes, logic} = open('');
-  logic.pick([{key: 'conv', layer: 'library'}]);
-  assert.equal(changes[0][0].layer, '');
-  logic.pick([]);
-  assert.equal(changes.length, 1);
+});
+
+test('the row of the selected operation is marked', () => {
+  const {logic} = open('');
+  assert.deepEqual(plain(logic.mark({op: 'conv#2'})), ['conv#2']);
+  assert.deepEqual(plain(logic.mark({op: ''})), []);
+  assert.deepEqual(plain(logic.mark(null)), []);
 });
 
 test('the menu shows the columns of the address', () => {

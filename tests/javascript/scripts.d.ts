@@ -11,7 +11,7 @@ interface DashClientside {
 
 interface Window {
   dash_clientside: DashClientside;
-  dashAgGridFunctions: Record<string, (value: any) => unknown>;
+  tilescopeFormats: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
   tilescope_markup: object;
   tilescopeAxis: AxisSpace;
@@ -27,8 +27,6 @@ interface FramePage {
   path: string;
   title: string;
   icon: string;
-  /** Scripts that its components need, by the names in `sources`. */
-  needs: string[];
 }
 
 interface FrameReport {
@@ -43,7 +41,6 @@ interface FrameData {
   pages: FramePage[];
   reports: FrameReport[];
   isApp: boolean;
-  sources?: Record<string, string[]>;
 }
 
 /** What the scripts of the frame share; those of the app are missing on the home page. */
@@ -51,6 +48,7 @@ interface TileScope {
   // frame.js
   frame: FrameData;
   newestReport(): string;
+  isKnown(report: string): boolean;
   // view.js
   changeView(changes: Record<string, string>, push: boolean): void;
   // router.js

@@ -40,7 +40,7 @@ test('labels of neighbouring ticks differ', () => {
 });
 
 test('ticks of bytes are round, start at 0, reach the top, and have labels of their own', () => {
-  const {dashAgGridFunctions: formats} = loadPage(['grids.js']);
+  const {tilescopeFormats: formats} = loadPage(['formats.js']);
   for (const highest of [1, 900, 1024, 5000, 638_976, 940_572_672, 1e12]) {
     const ticks = axis.byteTicks(highest, 5);
     assert.equal(ticks[0], 0);

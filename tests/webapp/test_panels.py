@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from tilescope.webapp.components.grids import grid_style
 from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.components.panels import notice_bar
@@ -31,16 +30,6 @@ def test_a_notice_of_one_line_has_no_particulars() -> None:
     bar = frozen(notice_bar("info", "All is well."))
     assert isinstance(bar, Markup)
     assert [part["t"] for part in bar.tree["c"][1]["c"]] == ["p"]
-
-
-def test_a_grid_is_as_high_as_its_rows_within_bounds() -> None:
-    def height(*names: str) -> int:
-        return int(grid_style([{"name": name} for name in names])["height"].removesuffix("px"))
-
-    assert height() == height("a") < height(*"abcdef") < height(*"abcdefgh")
-    assert height(*("x" * 100 for _ in range(5))) > height(*"abcde")
-    # The window bounds it further, in the style sheet.
-    assert height(*"a" * 60) == height(*"a" * 10_000) == 1200
 
 
 def test_a_histogram_has_both_axes() -> None:

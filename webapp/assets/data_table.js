@@ -12,7 +12,7 @@
 
   // The text of a cell. `change` holds a text of its own and is sorted by another column.
   function textOf(column, data, row) {
-    const format = window.dashAgGridFunctions;
+    const format = window.tilescopeFormats;
     const value = data[column.field][row];
     if (column.kind === 'life') return format.tilescopeLife({start: value, end: data[column.end][row]});
     if (isMissing(value)) return '–';
@@ -25,7 +25,7 @@
 
   function hintOf(column, data, row) {
     if (column.kind !== 'bytes') return undefined;
-    return String(window.dashAgGridFunctions.tilescopeExactBytes(data[column.field][row])) || undefined;
+    return String(window.tilescopeFormats.tilescopeExactBytes(data[column.field][row])) || undefined;
   }
 
   /** Fill `{field}` in a template with the values of a row; null where one is missing. */

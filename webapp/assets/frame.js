@@ -105,6 +105,7 @@
 
   window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {
     frame: data,
+    isKnown: (report) => data.reports.some((one) => one.id === report),
     newestReport: () => data.reports.length ? data.reports[0].id : '',
   });
 })();

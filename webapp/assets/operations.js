@@ -1,4 +1,4 @@
-// Operations: the columns menu and the selection of a row.
+// Operations: the columns menu and the selected operation.
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
@@ -7,15 +7,20 @@
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
   const listed = (text) => text && text !== 'none' ? text.split(',') : [];
 
+  // Choosing an operation shows it: a tab that is not about it gives way.
+  let last = '';
+  window.addEventListener('tilescope:address', () => {
+    if (location.pathname !== '/operations') return;
+    const query = new URLSearchParams(location.search);
+    const op = query.get('op') || '', tab = query.get('tab') || '';
+    const isNew = op !== '' && op !== last;
+    last = op;
+    if (isNew && tab && !OF_OPERATION.includes(tab)) window.tilescope.changeView({tab: ''}, false);
+  });
+
   clientside.operations = {
-    pick(rows) {
-      if (!rows || !rows.length || rows[0].key === undefined) return;
-      const tab = new URLSearchParams(location.search).get('tab') || '';
-      const changes = {op: rows[0].key, tab: OF_OPERATION.includes(tab) ? tab : ''};
-      // Plans belong to library calls, whichever layer is listed.
-      if (rows[0].layer) changes.layer = '';
-      window.tilescope.changeView(changes, true);
-    },
+    // The row of the selected operation.
+    mark: (view) => view && view.op ? [view.op] : [],
 
     // The menu shows the columns of the address, and writes them there.
     showColumns(view, shown) {

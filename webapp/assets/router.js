@@ -3,7 +3,7 @@
 (function () {
   'use strict';
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
-  const {pages, reports, sources} = window.tilescope.frame;
+  const {pages, reports} = window.tilescope.frame;
   const byId = (id) => document.getElementById(id);
   const KEPT = ['report', 'with', 'select'];
 
@@ -74,29 +74,10 @@
     if (known) window.tilescope.noteRecent(known, reports.find((one) => one.id === shown['report-candidate']));
   }
 
-  /** @type {Record<string, Promise<void>>} */
-  const loading = {};
-  function load(source) {
-    return loading[source] ||= new Promise((resolve, reject) => {
-      const script = document.createElement('script');
-      script.src = source;
-      script.onload = () => resolve();
-      script.onerror = () => reject(new Error('A script of this page could not be loaded.'));
-      document.head.append(script);
-    });
-  }
-
-  // Dash can only draw what the scripts of a page's components have defined.
-  async function mount(page) {
+  function mount(page) {
     if (!isStarted || asked.has(page.name)) return;
     asked.add(page.name);
-    try {
-      for (const need of page.needs) for (const source of sources[need]) await load(source);
-      clientside.set_props('mount-' + page.name, {data: true});
-    } catch (error) {
-      asked.delete(page.name);
-      byId('page-' + page.name).textContent = error.message + ' Reload the page.';
-    }
+    clientside.set_props('mount-' + page.name, {data: true});
   }
 
   // The address has changed: show its page, and tell the page.

@@ -52,7 +52,7 @@
     const key = [what, report, location.pathname, query.get('with')].join('\n');
     if (key === shown) return;
     shown = key;
-    if (!what || !report) {
+    if (!what || !window.tilescope.isKnown(report)) {
       bar.hidden = true;
       window.tilescope.setPlaces({});
       return;

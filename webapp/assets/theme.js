@@ -6,7 +6,6 @@
   const dark = stored === 'dark' ||
     (stored !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
   document.documentElement.setAttribute('data-mantine-color-scheme', dark ? 'dark' : 'light');
-  document.documentElement.dataset.agThemeMode = 'tilescope';
   try {
     if (localStorage.getItem('tilescope-menu') === 'narrow') {
       document.documentElement.classList.add('menu-narrow');

@@ -15,7 +15,16 @@ from dash.development.base_component import Component
 from tilescope.analyser.quantities import format_change_of
 from tilescope.webapp.components.links import Reports
 
-__all__ = ["DataTable", "change_columns", "column", "compared", "data_table", "template"]
+__all__ = [
+    "DataTable",
+    "Kind",
+    "by_field",
+    "change_columns",
+    "column",
+    "compared",
+    "data_table",
+    "template",
+]
 
 #: ``name`` wraps and takes the remaining width; ``place`` is a number of a tile, step or program.
 Kind: TypeAlias = Literal[
@@ -31,7 +40,7 @@ class DataTable(Component):
     _namespace = "tilescope_tables"
     _type = "DataTable"
     _prop_names: list[str] = [  # noqa: RUF012
-        "columns", "data", "label", "empty", "file", "mark", "selected",
+        "id", "columns", "data", "label", "empty", "file", "mark", "selected",
     ]  # fmt: skip
     _valid_wildcard_attributes: list[str] = []  # noqa: RUF012
     available_properties = _prop_names
@@ -118,6 +127,7 @@ def data_table(
     file: str,
     mark: str = "",
     selected: Sequence[int | str] = (),
+    table_id: str = "",
 ) -> DataTable:
     """Return a table.
 
@@ -135,8 +145,12 @@ def data_table(
         Name of the CSV file, without suffix.
     mark, selected
         Rows whose field ``mark`` is among ``selected`` are highlighted.
+    table_id
+        Id of the component, if callbacks change its columns, data or selection.
     """
+    identity = {"id": table_id} if table_id else {}
     return DataTable(
+        **identity,
         columns=[dict(one) for one in columns],
         data={name: list(values) for name, values in data.items()},
         label=label,
@@ -145,6 +159,14 @@ def data_table(
         mark=mark,
         selected=[str(one) for one in selected],
     )
+
+
+def by_field(
+    columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *more: str
+) -> dict[str, list[Any]]:
+    """Return the data of a table from rows: the fields of its columns, and others they refer to."""
+    fields = {name for one in columns for name in (one["field"], one.get("sort")) if name}
+    return {name: [row[name] for row in rows] for name in sorted(fields | set(more))}
 
 
 def _only_on(baseline: int | None, candidate: int | None) -> str:

@@ -3,7 +3,7 @@
 A page module exposes ``PATH`` (such as ``/memory``), ``TITLE``, ``ICON`` (the name of a file in
 ``assets/icons``, without ``.svg``), ``layout()`` and ``register(app, library)``. It may expose
 ``VIEW`` (its parameters in the URL) and ``PANELS`` (the parameters that single panels depend on,
-see :mod:`tilescope.webapp.view`), and ``NEEDS`` (scripts that it needs besides: ``grid``).
+see :mod:`tilescope.webapp.view`).
 
 A layout is mounted when the page is first visited, and kept: later visits only show it
 (:mod:`tilescope.webapp.slots`). A page's state is the data of its store ``view-<name>``, which

@@ -1,4 +1,4 @@
-"""Rows of the operation grids: one report, two reports, plans, and totals by kind."""
+"""Rows of the operation tables: one report, two reports, plans, and totals by kind."""
 
 from __future__ import annotations
 
@@ -12,14 +12,7 @@ from tilescope.analyser.operations import Layer, Operations, operations
 from tilescope.analyser.plan_text import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
-from tilescope.webapp.components.grids import (
-    bytes_column,
-    change_column,
-    name_column,
-    number_column,
-    only_on,
-    text_column,
-)
+from tilescope.webapp.components.data_table import Kind, change_columns, column, compared
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
 from tilescope.webapp.library import Library
@@ -84,31 +77,26 @@ def compared_rows(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return a metric of two reports' operations, largest change first, and its columns."""
     measure = MEASURES[metric]
+    changes = operation_changes(baseline, candidate, metric)
+    both = compared(
+        [change.baseline for change in changes],
+        [change.candidate for change in changes],
+        measure.unit,
+    )
     rows: list[dict[str, Any]] = [
         {
             "key": change.key,
             "name": change.name,
             "call": change.operation,
-            "baseline": change.baseline,
-            "candidate": change.candidate,
-            "delta": change.delta,
-            "diff": format_change_of(change.baseline, change.delta, measure.unit) + only_on(change),
+            **{name: values[place] for name, values in both.items()},
         }
-        for change in operation_changes(baseline, candidate, metric)
+        for place, change in enumerate(changes)
     ]
-    title, unit = measure.label, measure.unit
-    column = bytes_column if unit == "bytes" else number_column
-    return rows, [
-        name_column("name", "Operation"),
-        text_column("call", "Call", width=135),
-        column(
-            "baseline",
-            f"Baseline, {title.lower()}" if title != "FLOPs" else "Baseline, FLOPs",
-            width=150,
-        ),
-        column("candidate", "Candidate", width=120),
-        change_column("diff", "Diff", width=260),
-    ]
+    kind: Kind = "bytes" if measure.unit == "bytes" else "count"
+    columns = [column("call", "Call"), *change_columns(kind)]
+    title = measure.label if measure.label == "FLOPs" else measure.label.lower()
+    columns[1]["title"] = f"Baseline, {title}"
+    return rows, columns
 
 
 def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:

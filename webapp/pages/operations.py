@@ -16,15 +16,7 @@ from tilescope.analyser.quantities import format_percent
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect
 from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
-from tilescope.webapp.components.grids import (
-    bytes_column,
-    grid,
-    grid_style,
-    name_column,
-    number_column,
-    share_column,
-    text_column,
-)
+from tilescope.webapp.components.data_table import by_field, column, data_table
 from tilescope.webapp.components.links import reports_of, swapped
 from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.library import Library
@@ -47,12 +39,11 @@ from tilescope.webapp.pages.operation_rows import (
 from tilescope.webapp.pages.operation_tabs import FIGURE_TABS, tab_column, totals
 from tilescope.webapp.view import BadView, Parameter, view_store
 
-__all__ = ["ICON", "NEEDS", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/operations"
 TITLE = "Operations"
 ICON = "operations"
-NEEDS = ("grid",)
 VIEW = (
     Parameter("layer", "library", "operations-layer"),
     Parameter("find", "", "operations-find"),
@@ -70,31 +61,32 @@ PANELS = {
 
 _MAX_ROWS = 20_000
 _MISSING = "The operation is not in this report; select another."
+_NAME = column("name", "Operation", "name", changes={"op": "{key}"})
 _COLUMNS = (
-    name_column("name", "Operation"),
-    text_column("call", "Call", width=146),
-    number_column("cycles", "Cycles", width=90),
-    share_column("share", "% of total", width=94),
-    number_column("compute", "Compute cycles", width=126),
-    number_column("flops", "FLOPs", width=108),
-    share_column("busy", "Tiles busy", width=84),
-    bytes_column("always", "Always live", width=90),
-    bytes_column("temporary", "Temporary", width=90),
-    bytes_column("code", "Code", width=98),
-    number_column("steps", "Steps", width=72),
+    column("call", "Call"),
+    column("cycles", "Cycles", "count"),
+    column("share", "% of total", "share"),
+    column("compute", "Compute cycles", "count"),
+    column("flops", "FLOPs", "count"),
+    column("busy", "Tiles busy", "share"),
+    column("always", "Always live", "bytes"),
+    column("temporary", "Temporary", "bytes"),
+    column("code", "Code", "bytes"),
+    column("steps", "Steps", "count"),
 )
 #: Those that can be shown or hidden, with their titles.
-_CHOICE = [(column["field"], column["headerName"]) for column in _COLUMNS[1:]]
+_CHOICE = [(one["field"], one["title"]) for one in _COLUMNS]
 _PLAN_COLUMNS = (
-    name_column("name", "Operation"),
-    text_column("call", "Kind", width=110),
-    text_column("family", "Family", width=95),
-    text_column("split", "Split", width=195),
-    number_column("tiles", "Tiles", width=75),
-    share_column("balance", "Balance", width=80),
-    number_column("cycles", "Predicted", width=90),
-    bytes_column("temporary", "Temporary", width=90),
-    text_column("bound", "Bound", width=80),
+    # Plans belong to library calls, whichever layer is listed.
+    column("name", "Operation", "name", changes={"op": "{key}", "layer": ""}),
+    column("call", "Kind"),
+    column("family", "Family"),
+    column("split", "Split"),
+    column("tiles", "Tiles", "count"),
+    column("balance", "Balance", "share"),
+    column("cycles", "Predicted", "count"),
+    column("temporary", "Temporary", "bytes"),
+    column("bound", "Bound"),
 )
 
 
@@ -120,7 +112,15 @@ def layout() -> html.Div:
         "operations-error",
         html.Div(id="operations-headlines", className="headlines"),
         html.Div(id="operations-note", className="grid-note"),
-        grid("operations-grid", _COLUMNS, empty="No operation matches.", selects=True),
+        data_table(
+            [],
+            {},
+            label="Operations",
+            empty="No operation matches.",
+            file="operations",
+            mark="key",
+            table_id="operations-table",
+        ),
     )
     panels = tabs(
         "operations-tabs",
@@ -145,12 +145,7 @@ def layout() -> html.Div:
                 guarded(
                     "operation-plans-error",
                     html.Div(id="operation-plans-note", className="grid-note"),
-                    grid(
-                        "operation-plans",
-                        _PLAN_COLUMNS,
-                        empty="This report has no plans: no convolutions, products or reductions.",
-                        selects=True,
-                    ),
+                    html.Div(id="operation-plans"),
                 ),
             ),
         ],
@@ -177,13 +172,12 @@ def _columns_menu() -> html.Label:
 
 def _connect_controls(app: Dash) -> None:
     """Connect the selection of rows and the columns menu, entirely in the browser."""
-    for grid_id in ("operations-grid", "operation-plans"):
-        connect(
-            app,
-            "operations.pick",
-            Input(grid_id, "selectedRows"),
-            prevent_initial_call=True,
-        )
+    connect(
+        app,
+        "operations.mark",
+        Output("operations-table", "selected"),
+        Input(view_store("operations", "operation"), "data"),
+    )
     state = view_store("operations", "list")
     connect(
         app,
@@ -219,21 +213,24 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "operation-plans-error",
-        [
-            Output("operation-plans", "rowData"),
-            Output("operation-plans", "style"),
-            Output("operation-plans-note", "children"),
-        ],
+        [Output("operation-plans", "children"), Output("operation-plans-note", "children")],
         Input(view_store("operations", "plans"), "data"),
     )
     def show_plans(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "plans":
-            return no_update, no_update, no_update
+            return no_update, no_update
         with library.opened(view["report"]) as report:
             rows = plan_rows(plans(report))
-        found = matching(rows, view["find"])[:_MAX_ROWS]
+        found = matching(rows, view["find"])
+        table = data_table(
+            _PLAN_COLUMNS,
+            by_field(_PLAN_COLUMNS, found, "key"),
+            label="Plans",
+            empty="This report has no plans: no convolutions, products or reductions.",
+            file="plans",
+        )
         note = "Predicted cycles and temporary memory per tile; select a plan to see it explained."
-        return found, grid_style(found), ("Plans of the baseline. " if view["with"] else "") + note
+        return table, ("Plans of the baseline. " if view["with"] else "") + note
 
 
 def _register_listing(app: Dash, library: Library) -> None:
@@ -243,9 +240,8 @@ def _register_listing(app: Dash, library: Library) -> None:
         app,
         "operations-error",
         [
-            Output("operations-grid", "rowData"),
-            Output("operations-grid", "columnDefs"),
-            Output("operations-grid", "style"),
+            Output("operations-table", "columns"),
+            Output("operations-table", "data"),
             Output("operations-headlines", "children"),
             Output("operations-note", "children"),
             Output("operations-metric-field", "style"),
@@ -265,7 +261,9 @@ def _register_listing(app: Dash, library: Library) -> None:
             rows, columns = compared_rows(baseline, candidate, _metric(view))
         found = matching(rows, view["find"])
         note = _note(found, rows, baseline, _layer(view))
-        return found[:_MAX_ROWS], columns, grid_style(found), heads, note, *fields
+        columns = [_NAME, *columns]
+        data = by_field(columns, found[:_MAX_ROWS], "key")
+        return columns, data, heads, note, *fields
 
 
 def _register_operation(app: Dash, library: Library) -> None:
@@ -362,13 +360,13 @@ def _sides(library: Library, view: Mapping[str, str]) -> list[OperationDetails |
 
 
 def _chosen_columns(view: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the columns of the view: the name, and those that are chosen."""
+    """Return the columns that are chosen in the view."""
     known = {name for name, _ in _CHOICE}
     wanted = {name for name in view["columns"].split(",") if name and name != "none"}
     unknown = sorted(wanted - known)
     if unknown:
         raise BadView(f"Unknown column {unknown[0][:40]!r} in the address; choose in the menu.")
-    return [_COLUMNS[0], *(column for column in _COLUMNS[1:] if column["field"] in wanted)]
+    return [one for one in _COLUMNS if one["field"] in wanted]
 
 
 def _layer(view: Mapping[str, str]) -> Layer:

@@ -4,7 +4,7 @@
   'use strict';
   const space = window.tilescopeChart = window.tilescopeChart || /** @type {ChartSpace} */ ({});
   const axis = window.tilescopeAxis;
-  const bytes = (size) => /** @type {string} */ (window.dashAgGridFunctions.tilescopeBytes(size));
+  const bytes = (size) => /** @type {string} */ (window.tilescopeFormats.tilescopeBytes(size));
   const address = (at) => '0x' + Math.round(at).toString(16);
   const LABEL_WIDTH = 90;
   const LABEL_HEIGHT = 14;

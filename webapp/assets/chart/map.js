@@ -3,7 +3,7 @@
   'use strict';
   const space = window.tilescopeChart = window.tilescopeChart || /** @type {ChartSpace} */ ({});
   const axis = window.tilescopeAxis;
-  const bytes = (size) => /** @type {string} */ (window.dashAgGridFunctions.tilescopeBytes(size));
+  const bytes = (size) => /** @type {string} */ (window.tilescopeFormats.tilescopeBytes(size));
   const LEVELS = 9;
   const TITLE = 18;
   const GAP = 14;

@@ -4,7 +4,7 @@
   'use strict';
   const space = window.tilescopeChart = window.tilescopeChart || /** @type {ChartSpace} */ ({});
   const axis = window.tilescopeAxis;
-  const bytes = (size) => /** @type {string} */ (window.dashAgGridFunctions.tilescopeBytes(size));
+  const bytes = (size) => /** @type {string} */ (window.tilescopeFormats.tilescopeBytes(size));
   const exact = (size) => axis.count(size) + ' B';
   const GAP = 14;
   const RETRY_MS = 3000;

@@ -155,7 +155,8 @@
 
   const wanted = {};
   function show(page, kind, view) {
-    if (!view || !view.report) return;
+    // The page itself says that a report is unknown.
+    if (!view || !window.tilescope.isKnown(view.report)) return;
     wanted[page] = {kind, view};
     whenPresent(page + '-figure', (root) => {
       if (wanted[page].view !== view) return;

@@ -1,7 +1,7 @@
-// For grids: numbers formatted as the server formats them, and the colours of the scheme.
+// Numbers of tables and charts, formatted as the server formats them.
 (function () {
   'use strict';
-  const registry = window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+  const registry = window.tilescopeFormats = window.tilescopeFormats || {};
   const [STEP, UNITS] = document.documentElement.dataset?.units === 'si'
     ? [1000, ['B', 'kB', 'MB', 'GB', 'TB', 'PB']]
     : [1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']];
@@ -39,27 +39,4 @@
     isMissing(value) ? '–' : value === 0 ? '0' : (value > 0 ? '+' : '') + registry.tilescopeBytes(value);
   registry.tilescopeAddress = (value) => isMissing(value) ? '–' :
     '0x' + value.toString(16).padStart(5, '0') + '  ' + number.format(value);
-  // The browser moves the focus on, as between any other elements.
-  registry.tilescopeLeave = () => false;
-  registry.tilescopeGridTheme = (agGrid) => agGrid.themeQuartz.withParams({
-    accentColor: 'var(--accent)',
-    backgroundColor: 'var(--surface)',
-    foregroundColor: 'var(--ink)',
-    textColor: 'var(--ink)',
-    headerBackgroundColor: 'var(--surface)',
-    headerTextColor: 'var(--ink-soft)',
-    headerFontWeight: 600,
-    headerFontSize: 11,
-    borderColor: 'var(--line)',
-    rowHoverColor: 'var(--hover)',
-    selectedRowBackgroundColor: 'var(--accent-soft)',
-    oddRowBackgroundColor: 'var(--surface)',
-    tooltipBackgroundColor: 'var(--raised)',
-    tooltipTextColor: 'var(--ink)',
-    browserColorScheme: 'inherit',
-    fontSize: 12.5,
-    cellHorizontalPadding: 8,
-    wrapperBorderRadius: 4,
-    wrapperBorder: true,
-  });
 })();
