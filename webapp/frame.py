@@ -126,17 +126,10 @@ class Frame:
             styles=styles,
             scripts=scripts,
             pages=self._pages,
-            reports=[entry | {"choice": _choice(entry)} for entry in reports],
+            reports=reports,
             data={"pages": self._pages, "reports": reports, "isApp": is_app},
             units=bytes_style(),
         )
-
-
-def _choice(entry: Mapping[str, Any]) -> str:
-    """Return the label of a report in the menus."""
-    if entry["is_damaged"]:
-        return f"{entry['label']} (damaged file)"
-    return str(entry["label"]) + ("" if entry["is_complete"] else " (incomplete run)")
 
 
 def _asset_url(name: str) -> str:

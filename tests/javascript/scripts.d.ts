@@ -32,6 +32,8 @@ interface FramePage {
 interface FrameReport {
   id: string;
   label: string;
+  /** The label in menus, which says if the report is damaged or incomplete. */
+  choice: string;
   is_complete: boolean;
   is_damaged: boolean;
 }
@@ -49,6 +51,7 @@ interface TileScope {
   frame: FrameData;
   newestReport(): string;
   isKnown(report: string): boolean;
+  refreshReports(): Promise<void>;
   // view.js
   changeView(changes: Record<string, string>, push: boolean): void;
   // router.js

@@ -55,8 +55,14 @@ def _describe(entry: FoundReport) -> dict[str, Any]:
     return {
         "id": entry.report_id,
         "label": entry.label,
+        "choice": _choice(entry),
         "is_complete": entry.is_complete_guess,
         "is_damaged": entry.is_damaged_guess,
         "size_bytes": entry.size_bytes,
         "modified_s": entry.mtime,
     }
+
+
+def _choice(entry: FoundReport) -> str:
+    """Return the label of a report in the menus; that of an incomplete run says so itself."""
+    return f"{entry.label} (damaged file)" if entry.is_damaged_guess else entry.label

@@ -103,9 +103,19 @@
     }
   }).observe(document.documentElement, {childList: true, subtree: true});
 
+  // The list of the menus as it is now: a run that ended has another name.
+  async function refreshReports() {
+    const answer = await fetch('/api/reports');
+    if (!answer.ok) return;
+    const {reports} = await answer.json();
+    data.reports.splice(0, data.reports.length, ...reports);
+    window.dispatchEvent(new Event('tilescope:reports'));
+  }
+
   window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {
     frame: data,
     isKnown: (report) => data.reports.some((one) => one.id === report),
+    refreshReports,
     newestReport: () => data.reports.length ? data.reports[0].id : '',
   });
 })();

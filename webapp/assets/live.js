@@ -36,11 +36,12 @@
     let hasGrown = false;
     for (const name of ['report', 'with']) {
       const id = view[name];
-      if (!id || states.get(id) === false) continue;
+      if (!id || states.get(id) === false || !window.tilescope.isKnown(id)) continue;
       const answer = await fetch('/api/reports/' + encodeURIComponent(id) + '/state', {credentials: 'same-origin'});
       if (!answer.ok) { states.set(id, false); continue; }
       const {is_complete: isComplete, state, successor} = await answer.json();
       if (successor) {
+        await window.tilescope.refreshReports();
         window.tilescope.changeView({[name]: successor}, false);
         notice('');
         return true;

@@ -146,6 +146,14 @@
   for (const menu of menus) {
     menu.addEventListener('change', () => choose(baseline.value, candidate.value));
   }
+  window.addEventListener('tilescope:reports', () => {
+    for (const menu of menus) {
+      const chosen = menu.value;
+      const none = [...menu.options].filter((option) => option.value === '');
+      menu.replaceChildren(...none, ...reports.map((report) => new Option(report.choice, report.id)));
+      menu.value = chosen;
+    }
+  });
   byId('swap-button').addEventListener('click', () => {
     const query = new URLSearchParams(location.search);
     if (!query.get('with')) return;
