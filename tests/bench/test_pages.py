@@ -30,7 +30,7 @@ CONTENT = {
     "/memory": "#memory-figure canvas",
     "/liveness": "#liveness-figure canvas",
     "/programs": ".tree-row .tree-kind",
-    "/operations": ".data-table tbody tr",
+    "/operations": "#page-operations .data-table tbody tr",
     "/trace": "#trace-viewer canvas",
 }
 N_LOADS = 5
