@@ -35,6 +35,7 @@ def test_every_row_has_an_answer() -> None:
 def test_every_view_has_a_section() -> None:
     titles = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
     assert titles == [
+        "Shell",
         "Summary",
         "Insights",
         "Memory report",
