@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from tilescope.analyser import trace
 from tilescope.analyser.liveness import curve
 from tilescope.analyser.summary import summarise
 from tilescope.analyser.tile_memory import tile_memory
@@ -13,6 +14,9 @@ from tilescope.webapp.library import Library
 __all__ = ["warm_in_background"]
 
 _log = logging.getLogger(__name__)
+
+#: About the width of a trace; what is cached serves every width.
+_WIDTH_PX = 1_200
 
 
 def warm_in_background(library: Library) -> threading.Thread:
@@ -30,5 +34,8 @@ def _warm(library: Library) -> None:
                 summarise(report)
                 tile_memory(report, "category")
                 curve(report)
+                found = trace.extent(report)
+                if found.tracks:
+                    trace.window(report, found.start_cycle, found.end_cycle, _WIDTH_PX)
     except Exception:
         _log.debug("warm-up failed", exc_info=True)
