@@ -124,9 +124,11 @@ def row_kernel(n_lanes: int) -> Any:
     if _config.DISABLE_JIT:
         return _plain(n_lanes, is_each=False, has_halves=has_halves)
 
+    blocks = BLOCKS[n_lanes]  # a dictionary has no digest
+
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, n_lanes, has_halves=has_halves)
-        emitter.over_pixels(BLOCKS[n_lanes], emitter.block)
+        emitter.over_pixels(blocks, emitter.block)
 
     return _compiled(emit)
 
@@ -139,9 +141,11 @@ def each_kernel(n_lanes: int) -> Any:
     if _config.DISABLE_JIT:
         return _plain(n_lanes, is_each=True)
 
+    blocks = EACH_BLOCKS[n_lanes]  # a dictionary has no digest
+
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, n_lanes)
-        emitter.over_pixels(EACH_BLOCKS[n_lanes], emitter.each)
+        emitter.over_pixels(blocks, emitter.each)
 
     return _compiled(emit)
 
