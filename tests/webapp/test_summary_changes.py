@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from plotly.utils import PlotlyJSONEncoder
 from starlette.testclient import TestClient
+from tests.generated_report import generate_report
 from tests.webapp.test_callbacks import Browser
 
+from tilescope import analyser
 from tilescope.analyser.diff import compare, operation_changes
+from tilescope.analyser.execution import execution
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_rows import operations_of_view
+from tilescope.webapp.pages.summary_changes import headlines
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +101,35 @@ def test_equal_reports_have_no_tables(browser: Browser, ids: dict[str, str]) -> 
     answer = browser.ask("summary", **view)["summary-changes.children"]
     assert not list(_links(answer))
     assert "changed most" not in json.dumps(answer)
+
+
+def test_headlines_show_both_sides_and_the_change(
+    browser: Browser, ids: dict[str, str], library: Library
+) -> None:
+    view = {"report": ids["baseline"], "with": ids["candidate"]}
+    answer = browser.ask("summary", **view)["summary-changes.children"]
+    text = json.dumps(answer, ensure_ascii=False)
+    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
+        totals = [sum(execution(report).phase_cycles.values()) for report in (one, other)]
+    percent = 100 * (totals[1] - totals[0]) / totals[0]
+    assert f"{totals[0]:,} cycles → {totals[1]:,} cycles" in text
+    assert f"{totals[1] - totals[0]:+,} cycles ({percent:+.2f} %)" in text
+
+
+def test_headlines_of_equal_reports_say_so(browser: Browser, ids: dict[str, str]) -> None:
+    view = {"report": ids["baseline"], "with": ids["baseline"]}
+    text = json.dumps(browser.ask("summary", **view)["summary-changes.children"])
+    assert text.count(": unchanged") == 4
+    assert "\u2192" not in text
+
+
+def test_headlines_of_reports_with_other_numbers_of_runs_are_per_run(tmp_path: Path) -> None:
+    for name, n_runs in (("one", 1), ("four", 4)):
+        generate_report(tmp_path / name, n_tiles=8, n_steps=24, n_variables=5, n_runs=n_runs)
+    with analyser.open(tmp_path / "one") as one, analyser.open(tmp_path / "four") as four:
+        totals = [sum(execution(report).phase_cycles.values()) for report in (one, four)]
+        figures = headlines(compare(one, four), {"report": "a", "with": "b"})
+    text = json.dumps(figures[0].to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
+    assert "a run, of 1 and 4 runs" in text
+    for total in (totals[0], round(totals[1] / 4)):
+        assert f"{total:,} cycles" in text

@@ -25,7 +25,7 @@ from tilescope.webapp.components.panels import guarded, headline, notice_bar, pa
 from tilescope.webapp.components.tables import compare_rows, fact_table, plain_table
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_rows import LAYERS, operations_of_view
-from tilescope.webapp.pages.summary_changes import changes_tables
+from tilescope.webapp.pages.summary_changes import changes_tables, headlines
 from tilescope.webapp.view import Parameter, view_store
 
 __all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -88,7 +88,8 @@ def register(app: Dash, library: Library) -> None:
         sides = operations_of_view(library, view, "library")
         assert sides[1] is not None, "two reports were asked for"
         tables = changes_tables(difference, (sides[0], sides[1]), reports_of(view))
-        return (_explanation(difference, tables),)
+        figures = headlines(difference, reports_of(view))
+        return (_explanation(difference, figures, tables),)
 
     @answer(
         app,
@@ -194,11 +195,14 @@ def _two(baseline: Report, candidate: Report) -> list[Any]:
     ]
 
 
-def _explanation(difference: Difference, tables: Sequence[html.Div]) -> html.Section:
-    """Return the differences as sentences, and tables of what changed most."""
+def _explanation(
+    difference: Difference, figures: Sequence[html.A], tables: Sequence[html.Div]
+) -> html.Section:
+    """Return the headline figures, the differences as sentences, and what changed most."""
     sentences = [html.Li(sentence) for sentence in explain(difference)]
     return panel(
         "What changed, baseline to candidate",
+        html.Div(list(figures), className="headlines"),
         html.Ul(sentences, className="sentences"),
         html.Div(list(tables), className="operation-columns"),
         panel_id="panel-changes",

@@ -11,14 +11,61 @@ from tilescope.analyser.diff import Difference, operation_changes
 from tilescope.analyser.diff.steps import StepChange
 from tilescope.analyser.diff.variables import VariableChange
 from tilescope.analyser.operations import Operations
-from tilescope.analyser.quantities import format_bytes, format_change_of, format_count
+from tilescope.analyser.quantities import (
+    format_bytes,
+    format_change_of,
+    format_count,
+    format_value,
+)
 from tilescope.webapp.components.links import Reports, page_link, trace_link, variable_link
+from tilescope.webapp.components.panels import headline
 from tilescope.webapp.components.tables import plain_table
 
-__all__ = ["changes_tables"]
+__all__ = ["changes_tables", "headlines"]
 
 #: Rows of each table; the pages that they lead to list all.
 _MOST_ROWS = 8
+
+
+def headlines(difference: Difference, reports: Reports) -> list[html.A]:
+    """Return the headline figures of both reports, each a link to what explains it.
+
+    Cycles are those of a run where the reports have different numbers of runs.
+    """
+    found = []
+    for name, what, path in _HEADLINES:
+        metric = difference.metric(name)
+        before, after, caption = metric.baseline, metric.candidate, what
+        if before is None and after is None:
+            continue
+        if name == "cycles.total":
+            before, after, caption = _cycles(difference, before, after)
+        delta = None if before is None or after is None else after - before
+        texts = [format_value(value, metric.unit) for value in (before, after)]
+        change = "unchanged" if delta == 0 else format_change_of(before, delta, metric.unit)
+        figure = headline(" → ".join(dict.fromkeys(texts)), f"{caption}: {change}")
+        found.append(page_link(figure, path, reports))
+    return found
+
+
+def _cycles(
+    difference: Difference, before: float | None, after: float | None
+) -> tuple[float | None, float | None, str]:
+    """Return the cycles to compare, those of a run if the sides have other numbers, and which."""
+    runs = difference.baseline.n_runs, difference.candidate.n_runs
+    if before is None or after is None or runs[0] == runs[1]:
+        return before, after, "in all recorded runs"
+    caption = f"a run, of {runs[0]:,} and {runs[1]:,} runs"
+    return round(before / runs[0]), round(after / runs[1]), caption
+
+
+#: Metric, caption and the page that explains it.
+_HEADLINES = (
+    ("cycles.total", "", "/trace"),
+    ("parallel.efficiency", "parallel efficiency", "/insights"),
+    ("memory.max_tile", "on the fullest tile", "/memory"),
+    ("memory.total", "over all tiles", "/memory"),
+)
 
 
 def changes_tables(
