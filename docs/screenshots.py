@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -20,20 +21,48 @@ from playwright.sync_api import Page, sync_playwright
 _IMAGES = Path(__file__).parent / "images"
 _MODEL = "opennsfw"
 _WIDTH, _HEIGHT = 1440, 900
-#: Picture, path, parameters, what must be there, and whether two reports are compared.
+
+
+@dataclass(frozen=True)
+class _View:
+    """A picture: what is opened, what must be there, and what is clicked then."""
+
+    name: str
+    path: str
+    content: str
+    parameters: str = ""
+    is_comparison: bool = False
+    clicks: tuple[str, ...] = ()
+
+
 _VIEWS = (
-    ("home", "/", "", "tr[data-report]", False),
-    ("summary", "/summary", "", "#summary-body .facts td", False),
-    ("compare", "/summary", "", "#summary-changes .sentences", True),
-    ("insights", "/insights", "", "#insights-body .stacked-bar", False),
-    ("memory", "/memory", "", "#memory-figure canvas", False),
-    ("memory-compared", "/memory", "", "#memory-figure canvas", True),
-    ("liveness", "/liveness", "", "#liveness-figure canvas", False),
-    ("liveness-compared", "/liveness", "", "#liveness-figure canvas", True),
-    ("programs", "/programs", "find=convolve", ".tree-row .tree-kind", False),
-    ("operations", "/operations", "", ".data-table tbody tr", False),
-    ("trace", "/trace", "", "#trace-viewer canvas", False),
-    ("trace-compared", "/trace", "", "#trace-viewer canvas", True),
+    _View("home", "/", "tr[data-report]"),
+    _View("summary", "/summary", "#summary-body .facts td"),
+    _View("compare", "/summary", "#summary-changes .sentences", is_comparison=True),
+    _View("insights", "/insights", "#insights-body .stacked-bar"),
+    _View("memory", "/memory", "#memory-figure canvas"),
+    _View("memory-compared", "/memory", "#memory-figure canvas", is_comparison=True),
+    _View("memory-map", "/memory", "#memory-figure canvas", clicks=("text='Tile map'",)),
+    _View("memory-over-time", "/memory", "#memory-figure canvas", clicks=("text='Map over time'",)),
+    _View("liveness", "/liveness", "#liveness-figure canvas"),
+    _View("liveness-compared", "/liveness", "#liveness-figure canvas", is_comparison=True),
+    _View("programs", "/programs", ".tree-row .tree-kind", "find=convolve"),
+    _View("operations", "/operations", ".data-table tbody tr"),
+    _View(
+        "operation",
+        "/operations",
+        ".data-table tbody tr",
+        clicks=("#page-operations .data-table tbody tr >> nth=0", "text='Plans'"),
+    ),
+    _View("trace", "/trace", "#trace-viewer canvas"),
+    _View("trace-compared", "/trace", "#trace-viewer canvas", is_comparison=True),
+    _View(
+        "trace-difference",
+        "/trace",
+        "#trace-viewer canvas",
+        is_comparison=True,
+        clicks=("text='Difference'",),
+    ),
 )
 #: What is still fetched and drawn once the content stands, in milliseconds.
 _SETTLE_MS = 1_500
@@ -87,14 +116,17 @@ def _take(page: Page, origin: str) -> None:
     """Take the pictures of all views."""
     listed = page.request.get(f"{origin}/api/reports").json()["reports"]
     ids = {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in listed}
-    for name, path, parameters, content, is_comparison in _VIEWS:
-        query = f"report={ids['opennsfw']}" if path != "/" else ""
-        query += f"&with={ids['opennsfw-half']}" if is_comparison else ""
-        page.goto(f"{origin}{path}?{query}&{parameters}" if query else origin + path)
-        page.wait_for_selector(content, timeout=60_000)
+    for view in _VIEWS:
+        query = f"report={ids['opennsfw']}&{view.parameters}" if view.path != "/" else ""
+        query += f"&with={ids['opennsfw-half']}" if view.is_comparison else ""
+        page.goto(f"{origin}{view.path}?{query}" if query else origin + view.path)
+        page.wait_for_selector(view.content, timeout=60_000)
         page.wait_for_timeout(_SETTLE_MS)
-        page.screenshot(path=_IMAGES / f"{name}.png")
-        sys.stdout.write(f"images/{name}.png\n")
+        for place in view.clicks:
+            page.click(place)
+            page.wait_for_timeout(_SETTLE_MS)
+        page.screenshot(path=_IMAGES / f"{view.name}.png")
+        sys.stdout.write(f"images/{view.name}.png\n")
 
 
 if __name__ == "__main__":
