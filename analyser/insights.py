@@ -438,8 +438,9 @@ def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     harm = "" if not found.fit.fits else " They do no harm while every tile fits."
     return Tip(
         "Memory lost to gaps",
-        f"{format_bytes(gaps, style)} of tile {tile.tile_id:,} hold nothing: operands that must be"
-        " interleaved begin in another region of the memory, others are kept apart or aligned."
+        f"{format_bytes(gaps, style)} of tile {tile.tile_id:,} hold nothing at its worst step: what"
+        " lives later or earlier lies there, interleaved operands begin in another region, and"
+        " others are kept apart or aligned."
         f"{harm}",
         None,
         tile_id=tile.tile_id,

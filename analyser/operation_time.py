@@ -206,7 +206,11 @@ def operation_verdict(found: OperationTime) -> str:
     if worst.kind == "imbalance" and found.slowest_tiles:
         tile = found.slowest_tiles[0]
         why += f", tile {tile.tile_id:,} computes {tile.times_mean:,.1f} times the mean"
-    return f"{takes}, {times} its ideal of {ideal:,}: {why}."
+    verdict = f"{takes}, {times} its ideal of {ideal:,}: {why}."
+    if not found.total_cycles:
+        return verdict
+    share = format_percent(100 * (actual - ideal) / found.total_cycles)
+    return f"{verdict} At most {share} of the time can be gained here."
 
 
 def _steps(report: Report, operation: Operation) -> list[int]:
@@ -281,7 +285,7 @@ def _advice(
     actual = sum(part.actual_cycles for part in parts)
     ordered = sorted(parts, key=lambda part: -part.excess_cycles)
     found = [
-        advice_on(_ADVICE[part.kind], has_idle_tiles)
+        advice_on(_ADVICE[part.kind], has_idle_tiles=has_idle_tiles, is_planned=plan is not None)
         for part in ordered
         if part.kind in _ADVICE and part.excess_cycles >= max(1, _WORTH_SAYING * actual)
     ]

@@ -28,7 +28,7 @@ from tilescope.analyser.plans import plans, stage_of_step
 from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import BytesStyle, format_bytes
 from tilescope.analyser.shortfall import simultaneous_bytes
-from tilescope.analyser.tile_memory import categories, category_bytes, fullest_tile
+from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
 
@@ -37,14 +37,16 @@ if TYPE_CHECKING:
 
 __all__ = ["PRESETS", "Certainty", "Excess", "FitAdvice", "Remedy", "fit_advice", "fit_verdict"]
 
-#: ``exact``: the report decides the bytes held; ``same plans``: it does if the planner chooses as
-#: before; ``at most``: an upper bound.
-Certainty: TypeAlias = Literal["exact", "same plans", "at most"]
+#: ``exact``: the report decides the bytes held; ``estimate``: it would if operations kept their
+#: plans, but the compiler plans anew and may gain more or less; ``at most``: an upper bound.
+Certainty: TypeAlias = Literal["exact", "estimate", "at most"]
 #: Names of machines that need no file.
 PRESETS = ("gc2", "gc200", "bow", "c600")
 #: A preset's tiles: fewer were chosen by an option.
-_WHOLE_IPUS = (1_216, 1_472)
+_TILES_PER_IPU = {name: 1_216 if name == "gc2" else 1_472 for name in PRESETS}
 _INSTRUMENTATION = "instrumentationResults"
+#: Between an exchange and the variable that a message of it carries.
+_MESSAGE = "/message/"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Remedy:
 
     @property
     def is_enough(self) -> bool:
-        """Whether it alone makes every tile fit, or may, if it is an upper bound."""
+        """Whether it alone makes every tile fit, or may, if it is not exact."""
         return not self.after.n_tiles
 
 
@@ -97,9 +99,11 @@ class FitAdvice:
     Attributes
     ----------
     tile_id
-        The tile that lacks most; the fullest if all fit.
+        The tile that lacks most, of several the one that holds most; the fullest if all fit.
     before
         What tiles lack.
+    gap_bytes
+        What gaps take below the highest address of ``tile_id``; no option removes them.
     spare_bytes
         What the tile with the highest address has left; 0 if any lacks memory.
     simultaneous_bytes
@@ -112,18 +116,22 @@ class FitAdvice:
         Names of the least number of remedies that suffice; empty if none do, or all tiles fit.
     rest
         What lacks with all remedies applied.
+    command
+        Measures ``together``; empty where the program itself has to change, or nothing suffices.
     """
 
     tile_id: int
     n_tiles: int
     capacity_bytes: int
     before: Excess
+    gap_bytes: int
     spare_bytes: int
     simultaneous_bytes: int
     least_tiles: int
     remedies: tuple[Remedy, ...]
     together: tuple[str, ...]
     rest: Excess
+    command: str
 
     @property
     def fits(self) -> bool:
@@ -149,14 +157,6 @@ class _Kind:
 
 
 _KINDS = {
-    "gaps": _Kind(
-        "Remove gaps",
-        "Gaps come from operands that must be interleaved or lie in different memory elements: the"
-        " gain is what they take below the highest address. No option removes them; smaller"
-        " operands of the operation at the peak leave smaller ones.",
-        "at most",
-        None,
-    ),
     "spread": _Kind(
         "Spread always-live variables",
         "Weights and other variables that always live, divided evenly over all tiles of their IPU:"
@@ -166,8 +166,8 @@ _KINDS = {
     ),
     "half": _Kind(
         "Use half precision",
-        "Every float32 variable takes half of its bytes; message buffers are left as they are.",
-        "same plans",
+        "Every float32 variable takes half of its bytes, and so do the messages that carry one.",
+        "estimate",
         "--precision half",
     ),
     "instrumentation": _Kind(
@@ -190,6 +190,12 @@ _KINDS = {
         "at most",
         "",
     ),
+    "tiles": _Kind(
+        "Use all tiles",
+        "As if everything but code divided evenly over the tiles of a whole IPU.",
+        "estimate",
+        "",
+    ),
     "ipus": _Kind(
         "Use more IPUs",
         "As if always-live variables spread over twice as many IPUs.",
@@ -206,7 +212,7 @@ def _kinds(report: Report) -> dict[str, _Kind]:
     partials = _Kind(
         "Use half partial sums",
         "Variables that are still float32 in a model in half, mostly partial sums, take half of"
-        " their bytes; message buffers are left as they are.",
+        " their bytes, and so do the messages that carry one.",
         "at most",
         "--partials half",
     )
@@ -233,30 +239,32 @@ def fit_advice(report: Report) -> FitAdvice:
             " false, or its compilation did not end; run the model again with it"
         )
     machine, lacks = target(report), missing_bytes(report)
-    tile = int(lacks.argmax()) if lacks.any() else fullest_tile(report).tile_id
+    tile = int(largest_tiles(report, 1).tile_id[0])
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
     before, found = memory.excess(()), []
     for name, kind in _kinds(report).items():
         gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
         if gain > 0 or after.total_bytes < before.total_bytes:
-            command = _command(report, name, kind.flags)
+            command = _command(report, (name,))
             found.append(Remedy(name, kind.title, kind.text, kind.certainty, gain, after, command))
     found.sort(key=lambda remedy: (-remedy.gain_bytes, remedy.after.total_bytes))
     names = [remedy.name for remedy in found]
+    together = _least_set(memory, names) if lacks.any() else ()
+    rows = tile_rows(report)
     size = simultaneous_bytes(report)
     return FitAdvice(
         tile,
         machine.n_tiles,
         machine.capacity_bytes,
         before,
-        0
-        if lacks.any()
-        else machine.capacity_bytes - int(tile_rows(report)["including_gaps"].max()),
+        int(rows["including_gaps"][tile] - rows["excluding_gaps"][tile]),
+        0 if lacks.any() else machine.capacity_bytes - int(rows["including_gaps"].max()),
         size,
         -(-size // machine.capacity_bytes),
         tuple(found),
-        _least_set(memory, names) if lacks.any() else (),
+        together,
         memory.excess(names),
+        _command(report, together),
     )
 
 
@@ -272,34 +280,30 @@ def fit_verdict(found: FitAdvice, style: BytesStyle = "binary") -> str:
     lacks = "tile lacks" if before.n_tiles == 1 else "tiles lack"
     needs = (
         f"{before.n_tiles:,} of {found.n_tiles:,} {lacks} memory: {amount(before.worst_bytes)} on"
-        f" tile {found.tile_id:,}, the worst, {amount(before.total_bytes)} together. What lives at"
-        f" one step, {amount(found.simultaneous_bytes)}, needs at least {found.least_tiles:,} tiles"
+        f" tile {found.tile_id:,}, the worst, {amount(before.total_bytes)} together. Variables and"
+        f" constants that live at one step, {amount(found.simultaneous_bytes)}, need at least"
+        f" {found.least_tiles:,} tiles, without any code or message"
     )
-    needs += "." if found.least_tiles <= found.n_tiles else ", more than there are."
+    needs += "." if found.least_tiles <= found.n_tiles else ": more than there are."
     by_name = {remedy.name: remedy for remedy in found.remedies}
     if found.together:
         titles = " and ".join(f"'{by_name[name].title}'" for name in found.together)
         is_single = len(found.together) == 1
         makes = "may make" if not found.is_certain else "makes" if is_single else "make"
         return f"{needs} {titles} {'' if is_single else 'together '}{makes} it fit."
-    rest = f"{amount(found.rest.worst_bytes)} still lack on the worst tile"
-    return f"{needs} All remedies below together do not make it fit: {rest}."
+    rest = f"{amount(found.rest.worst_bytes)} would still lack on the worst tile"
+    gaps = f", where gaps take {amount(found.gap_bytes)}" if found.gap_bytes else ""
+    return f"{needs} All remedies below together do not suffice: {rest}{gaps}."
 
 
 def _least_set(memory: _Memory, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the fewest remedies that make every tile fit: exact ones, then the largest first.
-
-    Gaps are among them only if nothing else suffices: no option removes them.
-    """
-    for allowed in ([name for name in names if name != "gaps"], names):
-        for size in range(1, len(allowed) + 1):
-            enough = [
-                chosen
-                for chosen in combinations(allowed, size)
-                if not memory.excess(chosen).n_tiles
-            ]
-            if enough:
-                return min(enough, key=_n_bounds)
+    """Return the fewest remedies that make every tile fit: exact ones, then the largest first."""
+    for size in range(1, len(names) + 1):
+        enough = [
+            chosen for chosen in combinations(names, size) if not memory.excess(chosen).n_tiles
+        ]
+        if enough:
+            return min(enough, key=_n_bounds)
     return ()
 
 
@@ -327,13 +331,13 @@ class _Memory:
         self._by_category = {
             category.name: sizes[row] for row, category in enumerate(categories(report))
         }
-        fixed = sum(
-            values
-            for name, values in self._by_category.items()
-            if not MEMORY_CATEGORY[name].is_variable
-        )
+        #: What is not a variable, on every tile, bytes.
+        self._code = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        for name, values in self._by_category.items():
+            if not MEMORY_CATEGORY[name].is_variable:
+                self._code += values
         #: Always-live variables on every tile, bytes.
-        self._kept = np.maximum(self._rows["always_live"] - fixed, 0)
+        self._kept = np.maximum(self._rows["always_live"] - self._code, 0)
         self._parts = _Parts(report, tiles)
         self._peaks: dict[tuple[bool, bool], NDArray[np.int64]] = {}
 
@@ -364,12 +368,14 @@ class _Memory:
             even = -(-by_ipu.sum(axis=1) // self._machine.tiles_per_ipu)
             kept = np.repeat(even, self._machine.tiles_per_ipu)
         gain += self._kept - kept
-        if "gaps" in names:
-            gain += self._rows["including_gaps"] - self._rows["excluding_gaps"]
         if "instrumentation" in names and _INSTRUMENTATION in self._by_category:
             gain += self._by_category[_INSTRUMENTATION]
         if "exchange_code" in names:
             gain += self._shared_code()
+        if "tiles" in names and (whole := _whole_ipu(self._report)):
+            rest = self._rows["including_gaps"] - gain
+            divided = np.maximum(rest - self._code, 0)
+            gain += divided - -(-divided * self._machine.tiles_per_ipu // whole)
         return gain
 
     def _peak(self, half: bool, planned: bool) -> NDArray[np.int64]:
@@ -410,8 +416,7 @@ class _Parts:
         variables = variable_columns(report)
         index = variable_positions(report, columns["variable_id"])
         is_always = np.array(variables["is_always_live"], dtype=np.bool_)[index]
-        is_float = (np.array(variables["dtype"], dtype=object) == "float32")[index]
-        is_float &= (np.array(variables["category"], dtype=object) != "message")[index]
+        is_float = _is_float(report)[index]
         self.always_float_bytes = np.zeros(target(report).n_tiles, dtype=np.int64)
         chosen = is_always & is_float
         np.add.at(self.always_float_bytes, tile[chosen], columns["bytes"][chosen])
@@ -451,6 +456,42 @@ class _Parts:
 
 
 @cached
+def _is_float(report: Report) -> NDArray[np.bool_]:
+    """Return which variables hold float32, and which messages carry one: (n_variables,).
+
+    A message is named after the exchange and the variable that it carries; where variables of that
+    name have several types, it is left out.
+    """
+    variables = variable_columns(report)
+    names: list[str] = [str(name) for name in variables["name"]]
+    is_message = [category == "message" for category in variables["category"]]
+    types: dict[str, set[object]] = {}
+    for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True):
+        if not other:
+            types.setdefault(name, set()).add(dtype)
+
+    def carries_float(message: str) -> bool:
+        parts = message.split(_MESSAGE)
+        carried = (_MESSAGE.join(parts[first:]) for first in range(1, len(parts)))
+        return next((types[name] for name in carried if name in types), None) == {"float32"}
+
+    return np.array(
+        [
+            carries_float(name) if other else dtype == "float32"
+            for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+
+
+def _whole_ipu(report: Report) -> int:
+    """Return the tiles of a whole IPU where an option chose fewer; 0 otherwise."""
+    machine = target(report)
+    whole = _TILES_PER_IPU.get(machine.name, 0)
+    return whole if machine.tiles_per_ipu < whole else 0
+
+
+@cached
 def _planned_steps(report: Report) -> NDArray[np.bool_]:
     """Return which liveness steps belong to the plan of an operation: bool, (n_liveness_steps,)."""
     planned = np.zeros(len(steps(report)), dtype=np.bool_)
@@ -458,28 +499,30 @@ def _planned_steps(report: Report) -> NDArray[np.bool_]:
     return np.asarray(planned[liveness_step_ids(report)])
 
 
-def _command(report: Report, name: str, flags: str | None) -> str:
-    """Return the command that measures a remedy; empty where the program has to change."""
+def _command(report: Report, names: Sequence[str]) -> str:
+    """Return the command that measures some remedies; empty where the program has to change."""
     facts, machine = provenance(report), target(report)
-    if flags is None or "model_sha256" not in facts:
+    kinds = _kinds(report)
+    flags = [kinds[name].flags for name in names]
+    if not flags or None in flags or "model_sha256" not in facts:
         return ""
     words = ["tilescope", "run", f"{facts.get('model_name') or 'model'}.onnx"]
     is_preset = machine.name in PRESETS
     words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
-    n_ipus = machine.n_ipus * (2 if name == "ipus" else 1)
+    n_ipus = machine.n_ipus * (2 if "ipus" in names else 1)
     if n_ipus > 1:
         words += ["--ipus", str(n_ipus)]
-    if machine.tiles_per_ipu not in _WHOLE_IPUS:
+    if machine.tiles_per_ipu != _TILES_PER_IPU.get(machine.name) and "tiles" not in names:
         words += ["--tiles", str(machine.tiles_per_ipu)]
-    if "precision" in facts:
+    if "precision" in facts and "--precision half" not in flags:
         words += ["--precision", facts["precision"]]
     for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):
         is_reported = option.startswith("autoReport.") or option == "debug.instrument"
-        is_replaced = name == "proportion" and option.endswith(".availableMemoryProportion")
+        is_replaced = "proportion" in names and option.endswith(".availableMemoryProportion")
         if origin == "command line" and not is_reported and not is_replaced:
             words += ["--option", f"{option}={value}"]
-    if name == "proportion":
+    if "proportion" in names:
         least = min(plan.available_memory_proportion for plan in plans(report))
         words += ["--available-memory-proportion", f"{least / 2:g}"]
-    words += flags.split()
-    return shlex.join([*words, "--report", name.replace("_", "-")])
+    words += " ".join(filter(None, flags)).split()
+    return shlex.join([*words, "--report", "-".join(names).replace("_", "-")])

@@ -219,7 +219,7 @@ def least_exchange_cycles(report: Report, step_ids: Iterable[int]) -> int:
     return _least_exchange_cycles(report, _time(report, None), inside)
 
 
-def advice_on(kind: InsightKind, has_idle_tiles: bool = False) -> str:
+def advice_on(kind: InsightKind, *, has_idle_tiles: bool = False, is_planned: bool = False) -> str:
     """Return what to try against imbalance, exchanges or syncs.
 
     Parameters
@@ -228,11 +228,13 @@ def advice_on(kind: InsightKind, has_idle_tiles: bool = False) -> str:
         ``imbalance``, ``exchange_bound`` or ``sync_bound``.
     has_idle_tiles
         Whether more than half of the tiles have no work.
+    is_planned
+        Whether the planner decided how the operation is split.
     """
     if kind == "exchange_bound":
         return (
-            "Move less: keep producer and consumer on the same tiles, use a smaller type, or"
-            " spread the data that the busiest tile receives; 'tilescope exchange' names it."
+            "Move less: keep producer and consumer on the same tiles, use a smaller type if there"
+            " is one, or spread the data that the busiest tile receives."
         )
     if kind == "sync_bound":
         return (
@@ -240,9 +242,10 @@ def advice_on(kind: InsightKind, has_idle_tiles: bool = False) -> str:
             " one compute set, so that they share an exchange."
         )
     if has_idle_tiles:
+        plan = "plan it with a larger availableMemoryProportion, " if is_planned else ""
         return (
-            "Use more of the tiles: plan it with a larger availableMemoryProportion, map its"
-            " operands to more tiles, or run it beside another operation in one compute set."
+            f"Use more of the tiles: {plan}map its operands to more tiles, or run it beside another"
+            " operation in one compute set."
         )
     return "Even out the work: map operands so that tiles get equal parts."
 
@@ -306,6 +309,7 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
     lost = busiest - mean
     by_step = np.zeros(len(time.phase))
     np.add.at(by_step, step_id, lost)
+    planned = {plan.name for plan in plans(report)}
     answer = []
     gains = np.bincount(time.subject_number, weights=by_step).astype(np.int64)
     for number in np.flatnonzero(gains >= time.least).tolist():
@@ -325,7 +329,11 @@ def _imbalances(report: Report, time: _Time, run_id: int | None) -> list[TimeIns
                 f"{n_busy:,} of {n_tiles:,} tiles compute in {_name(report, worst)}; the busiest"
                 f" takes {int(column['max_tile_cycles'][row]):,} cycles, the mean over all tiles"
                 f" is {of_mean_tile:,.0f}.",
-                advice_on("imbalance", n_busy < n_tiles // 2),
+                advice_on(
+                    "imbalance",
+                    has_idle_tiles=n_busy < n_tiles // 2,
+                    is_planned=subject in planned,
+                ),
                 tuple(of_subject.tolist()),
                 (int(ipu_id[row]),) if target(report).n_ipus > 1 else (),
             )

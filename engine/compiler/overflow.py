@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilescope.engine.compiler.executable import Executable
-from tilescope.reports.figures import bytes_past, fits
+from tilescope.reports.figures import bytes_past, fits, missing_bytes
 
 __all__ = ["describe_overflow"]
 
@@ -63,17 +63,25 @@ def _step_at(executable: Executable, peak: int) -> str:
 
 
 def describe_overflow(executable: Executable) -> str:
-    """Return one screen with the fullest tiles, their worst step and largest variables."""
+    """Return one screen with the tiles that lack most, their worst step and largest variables."""
     memory, machine = executable.memory, executable.machine
     tiles = executable.overfull_tiles
-    order = tiles[np.argsort(-memory.including_gaps[tiles], kind="stable")][:_N_TILES]
+    lacks = missing_bytes(
+        memory.including_gaps[tiles],
+        memory.code_end[tiles],
+        machine.allocatable_bytes,
+        machine.non_interleaved_bytes,
+    )
+    order = tiles[np.lexsort((-memory.excluding_gaps[tiles], -lacks))][:_N_TILES]
     past = bytes_past(memory.including_gaps[tiles], machine.allocatable_bytes)
     needs = (
         f"need more than their {machine.allocatable_bytes:,} bytes"
         if past.any()
         else f"need more than the {machine.non_interleaved_bytes:,} bytes that hold code"
     )
-    lines = [f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. The fullest:"]
+    lines = [
+        f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. Those that lack most:"
+    ]
     parts = memory.parts
     for tile in order:
         peak = int(memory.live.peak_step[tile])

@@ -369,7 +369,7 @@ def test_what_makes_it_fit(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("fit", reports_directory / "too_large")
     assert done.out.startswith("5 of 8 tiles lack memory: 38 B on tile 0, the worst, 82 B together")
     lines = [line.split() for line in done.out.splitlines()]
-    half = ["Use", "half", "precision", "28", "B", "same", "plans", "1", "10", "B", "10", "B"]
+    half = ["Use", "half", "precision", "28", "B", "estimate", "1", "10", "B", "10", "B"]
     assert half in lines
     found = tilescope("fit", reports_directory / "too_large", "--json").json()
     assert found["fits"] is False

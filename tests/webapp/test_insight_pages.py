@@ -82,7 +82,7 @@ def test_remedies_that_suffice_are_marked(report_of) -> None:
     card = fit_card(fit_advice(report), shortfall(report), {"report": "a"})
     page = as_html(card)
     assert card.open is True  # type: ignore[attr-defined]
-    assert page.count("part of what suffices") == 2
+    assert page.count("one of 2 that may suffice together") == 2
     assert "5 of 8 tiles lack memory" in page
     assert "what would have to go" in page
     folded = fit_card(fit_advice(report_of(Shape())), None, {"report": "a"}, "baseline")

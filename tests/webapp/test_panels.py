@@ -8,7 +8,7 @@ from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.markup import Markup, frozen
 from tilescope.webapp.components.panels import notice_bar
 
-_MESSAGE = """Out of memory: 2 of 64 tiles do not fit. The fullest:
+_MESSAGE = """Out of memory: 2 of 64 tiles do not fit. Those that lack most:
   tile 1: 815,360 bytes
       174,304 bytes  weights
 Use more tiles."""

@@ -34,8 +34,8 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Show what makes a program fit: bytes over per tile, remedies, and what they gain.
 
-        A gain is exact where the report decides it; 'same plans' if the planner chooses as before;
-        'at most' is an upper bound. Commands measure a remedy.
+        A gain is exact where the report decides it; an 'estimate' is computed with the plans of the
+        report, while the compiler plans anew; 'at most' is an upper bound. Commands measure it.
         """
         from tilescope.analyser.remedy import fit_advice, fit_verdict
 
@@ -45,6 +45,8 @@ def register(app: typer.Typer) -> None:
                 print_json(report_json(report) | _as_json(found))
             else:
                 print_line(fit_verdict(found, units.style))
+                if found.command and len(found.together) > 1:
+                    print_line(f"  {found.command}", is_whole=True)
                 _print(found, units)
 
 
@@ -67,7 +69,7 @@ def _print(found: FitAdvice, units: Units) -> None:
         return
     print_line()
     of_tile = f"Gain on tile {found.tile_id:,}"
-    numbers = ("Tiles over", "Worst", "Together")
+    numbers = ("Tiles over then", "Worst lacks", "All lack")
     print_table(
         [
             Column("Remedy"),

@@ -21,7 +21,7 @@ _N_ITEMS = 8
 #: How a gain is known, for people who look at its mark.
 _KNOWN = {
     "exact": "The report decides the bytes.",
-    "same plans": "The report decides the bytes if the planner chooses as before.",
+    "estimate": "As the plans are now: the compiler plans anew and may gain more or less.",
     "at most": "An upper bound: the report does not decide what remains.",
 }
 
@@ -31,7 +31,10 @@ def fit_card(
 ) -> html.Details:
     """Return the card of one report: open if it does not fit, folded if it does."""
     title = ("Make it fit" if not found.fits else "Use less memory") + (f": {side}" if side else "")
-    body: list[Any] = [html.P(fit_verdict(found)), _remedies(found, reports)]
+    body: list[Any] = [html.P(fit_verdict(found))]
+    if found.command and len(found.together) > 1:
+        body.append(_copied(found.command))
+    body.append(_remedies(found, reports))
     if lacking is not None:
         body.append(_lacking(lacking.tiles, reports))
     note = (
@@ -52,10 +55,10 @@ def _remedies(found: FitAdvice, reports: Reports) -> Any:
         return html.P("No remedy that this page knows gains anything.")
     heads: list[Any] = ["Remedy", "Gain", "Known"]
     if not found.fits:
-        heads += ["Tiles over", "Worst tile lacks", "Together"]
+        heads += ["Tiles over then", "Worst tile lacks", "All tiles lack"]
     rows = [
         (
-            _remedy(remedy, is_chosen=remedy.name in found.together),
+            _remedy(remedy, _mark(found, remedy)),
             html.Span(format_bytes(remedy.gain_bytes), title=f"{remedy.gain_bytes:,} B"),
             html.Span(remedy.certainty, title=_KNOWN[remedy.certainty], className="no-break"),
             *(_after(remedy) if not found.fits else ()),
@@ -69,27 +72,33 @@ def _remedies(found: FitAdvice, reports: Reports) -> Any:
     return html.Div([caption, table])
 
 
-def _remedy(remedy: Remedy, *, is_chosen: bool) -> html.Div:
+def _mark(found: FitAdvice, remedy: Remedy) -> str:
+    """Return what is said of a remedy of the least set that suffices; empty for others."""
+    if remedy.name not in found.together:
+        return ""
+    may = "" if found.is_certain else "may "
+    if len(found.together) == 1:
+        return f"{may}suffice" if may else "suffices"
+    return f"one of {len(found.together)} that {may}suffice together"
+
+
+def _remedy(remedy: Remedy, mark: str) -> html.Div:
     """Return what to do, whether it is part of the least set that suffices, and the command."""
-    marks = []
-    if is_chosen:
-        marks.append(html.Span("part of what suffices", className="remedy-mark"))
+    marks = [html.Span(mark, className="remedy-mark")] if mark else []
     parts: list[Any] = [
         html.Div([html.B(remedy.title), " ", *marks]),
         html.Div(remedy.text, className="soft-text"),
     ]
     if remedy.command:
-        button = html.Button("Copy", className="copy-button")
-        parts.append(
-            html.Div(
-                [
-                    html.Code(remedy.command),
-                    marked(button, data_copy=remedy.command, aria_label="Copy the command"),
-                ],
-                className="command",
-            )
-        )
+        parts.append(_copied(remedy.command))
     return html.Div(parts)
+
+
+def _copied(command: str) -> html.Div:
+    """Return a command with a button that copies it."""
+    button = html.Button("Copy", className="copy-button")
+    copies = marked(button, data_copy=command, aria_label="Copy the command")
+    return html.Div([html.Code(command), copies], className="command")
 
 
 def _after(remedy: Remedy) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from tilescope.analyser.diff import (
     tile_changes,
     variable_pairs,
 )
+from tilescope.analyser.figures import missing_bytes
 from tilescope.analyser.lowered_variables import tile_variables
 from tilescope.analyser.placement import (
     CodeletPlacement,
@@ -363,9 +364,12 @@ def _ranking(report: Report, view: dict[str, str]) -> Any:
     ranking = largest_tiles(report, _N_FULLEST)
     capacity = ranking.capacity_bytes
     sizes = [int(size) for size in ranking.excluding_gaps_bytes]
+    lacks = missing_bytes(report)[ranking.tile_id]
+    lacking = [column("lacks", "Lacks", "bytes")] if lacks.any() else []
     columns = [
         column("tile", "Tile", "place", changes={"tiles": "{tile}"}),
         column("ipu", "IPU", "place"),
+        *lacking,
         column("including", "Highest address", "bytes"),
         column("excluding", "Excluding gaps", "bytes"),
         column("share", "% of capacity", "share"),
@@ -373,13 +377,19 @@ def _ranking(report: Report, view: dict[str, str]) -> Any:
     data: dict[str, list[Any]] = {
         "tile": [int(tile) for tile in ranking.tile_id],
         "ipu": [int(ipu) for ipu in ranking.ipu_id],
+        "lacks": lacks.tolist(),
         "including": [int(size) for size in ranking.including_gaps_bytes],
         "excluding": sizes,
         "share": [size / capacity if capacity else None for size in sizes],
     }
+    order = (
+        "those that lack most first, then those that hold most without gaps"
+        if lacking
+        else "those that hold most without gaps first"
+    )
     return html.Div(
         [
-            html.Div(f"The {_N_FULLEST} fullest tiles, excluding gaps.", className="grid-note"),
+            html.Div(f"{len(sizes):,} tiles, {order}.", className="grid-note"),
             data_table(
                 columns, data, label="Fullest tiles", empty="This report has no memory of tiles.",
                 file="fullest-tiles", mark="tile", selected=_marks(view),

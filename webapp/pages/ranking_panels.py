@@ -46,7 +46,7 @@ def ranking_card(found: Sequence[RankedInsight], reports: Reports) -> html.Div:
         )
         for one in found[:_N_SHOWN]
     ]
-    heads = ("", "What to change first", "Gain at most", "Share")
+    heads = ("", "What to change first", "Gain", "Share")
     return _card(rows, heads, (2, 3), len(found))
 
 
@@ -72,7 +72,7 @@ def compared_ranking(found: Sequence[Pair[RankedInsight]], reports: Reports) -> 
                 change,
             )
         )
-    heads = ("", "What to change first", "Baseline, at most", "Candidate, at most", "Difference")
+    heads = ("", "What to change first", "Baseline, gain", "Candidate, gain", "Difference")
     return _card(rows, heads, (2, 3, 4), len(found))
 
 
@@ -84,8 +84,9 @@ def _card(
     if not rows:
         return html.Div([title, empty_state("Nothing stands out in memory or time.")])
     note = (
-        "Gains are upper bounds and overlap. Memory counts by the capacity of the fullest tile,"
-        " time by the cycles of the runs."
+        "Gains overlap. Those of time are upper bounds; those of memory are computed with the"
+        " plans and messages of this report, which the compiler may choose anew. Shares are of the"
+        " fullest tile's capacity and of the cycles of the runs."
     )
     if n_found > len(rows):
         note += f" {n_found - len(rows):,} more: 'tilescope insights REPORT --top {n_found}'."
