@@ -75,6 +75,8 @@ class ChartSeries:
     highest_bytes
         Of the stack over the whole axis.
     capacity_bytes
+    beside_bytes
+        What lives beside the series and is not drawn: the series may reach the capacity less this.
     n_items
         Tiles or steps in the range, shown or not.
     matches
@@ -87,6 +89,7 @@ class ChartSeries:
     total_bytes: NDArray[np.int64]
     highest_bytes: int
     capacity_bytes: int
+    beside_bytes: int
     n_items: int
     matches: Matches | None = None
 
@@ -143,6 +146,7 @@ def tile_series(
         memory.total_bytes[picked],
         int(height.max(initial=0)),
         memory.capacity_bytes,
+        0,
         max(0, min(shown.end, len(item)) - max(shown.start, 0)),
     )
 
@@ -191,6 +195,7 @@ def step_series(
         values[step] + base,
         base + int(values.max(initial=0)),
         live.capacity_bytes,
+        live.always_live_bytes - base,
         high - low,
         matches,
     )

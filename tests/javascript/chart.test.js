@@ -15,7 +15,7 @@ function side(place, stack, members = {}) {
   const none = {height: [], place: [], item: []};
   return {
     name: 'Baseline', colour: '#000', n_shown: place.length, n_items: place.length, n_found: null,
-    highest_bytes: Math.max(...stack), capacity_bytes: 1000, place, item: place, total: stack, stack,
+    highest_bytes: Math.max(...stack), capacity_bytes: 1000, beside_bytes: 0, place, item: place, total: stack, stack,
     series: [{label: 'Total', colour: '#123456', values: stack}], matches: none, ...members,
   };
 }
@@ -97,9 +97,12 @@ test('an answer is drawn until a finer one that covers the range arrives', () =>
 
 test('the scale takes all sides and shows a capacity that is near or asked for', () => {
   const data = {sides: [side([0], [100]), side([0], [300])]};
-  assert.deepEqual(plain(plot().scale(data)), {capacity: 0, top: 315});
-  assert.deepEqual(plain(plot({view: {max: '1'}}).scale(data)), {capacity: 1000, top: 1050});
-  assert.equal(plot().scale({sides: [side([0], [500])]}).capacity, 1000);
+  assert.deepEqual(plain(plot().scale(data)), {limit: null, top: 315});
+  assert.deepEqual(plain(plot({view: {max: '1'}}).scale(data)), {limit: 1000, top: 1050});
+  assert.equal(plot().scale({sides: [side([0], [500])]}).limit, 1000);
+  // What lives beside the series takes its part: 200 are left, and none when it takes all.
+  assert.deepEqual(plain(plot().scale({sides: [side([0], [150], {beside_bytes: 800})]})), {limit: 200, top: 210});
+  assert.equal(plot().scale({sides: [side([0], [150], {beside_bytes: 1200})]}).limit, 0);
 });
 
 test('a tooltip has all series of both reports at a place', () => {

@@ -159,7 +159,6 @@ interface ChartColours extends AxisColours {
   page: string;
   accent: string;
   shade: string;
-  capacity: string;
   match: string;
   border: string;
   gap: string;
@@ -176,6 +175,7 @@ interface ChartSide {
   n_items: number;
   highest_bytes: number;
   capacity_bytes: number;
+  beside_bytes: number;
   series: {label: string; colour: string; values: Float64Array}[];
   total: Float64Array;
   /** Sum of all series. */

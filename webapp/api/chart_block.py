@@ -83,6 +83,7 @@ def _describe(side: ChartSeries, place: int, own: Mapping[str, Any]) -> dict[str
         "n_items": side.n_items,
         "highest_bytes": side.highest_bytes,
         "capacity_bytes": side.capacity_bytes,
+        "beside_bytes": side.beside_bytes,
         "series": [
             {"label": label, "colour": series_colour(label, number)}
             for number, label in enumerate(side.series)

@@ -152,12 +152,12 @@ def _headline(live: Curve, side: str, view: dict[str, str]) -> html.Div:
     step = int(live.not_always_live_bytes.argmax())
     size = int(live.not_always_live_bytes[step])
     with_always = view["always"] == "1"
-    total = size + (live.always_live_bytes if with_always else 0)
-    capacity = live.capacity_bytes
-    share = format_percent(100 * total / capacity) if capacity else "–"
-    what = "live" if with_always else "live but not always"
+    always, capacity = live.always_live_bytes, live.capacity_bytes
+    total = size + (always if with_always else 0)
+    share = format_percent(100 * (size + always) / capacity) if capacity else "–"
+    what = "live" if with_always else "not always live,"
     caption = (
-        f"{what} at the peak, step {step:,}: {share} of {format_bytes(capacity)};"
-        f" always live {format_bytes(live.always_live_bytes)}"
+        f"{what} at the peak, step {step:,}; with {format_bytes(always)} always live it is {share}"
+        f" of {format_bytes(capacity)}"
     )
     return headline(format_bytes(total), caption, exact=f"{total:,} B", side=side)

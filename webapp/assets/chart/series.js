@@ -11,6 +11,14 @@
   const MOST_BORDERS = 40;
   const MOST_DASHED = 500;
 
+  // What the line of the capacity means: beside what always lives, only the rest can be used.
+  function limitText({capacity_bytes: capacity, beside_bytes: beside}) {
+    if (!beside) return 'capacity ' + bytes(capacity);
+    const left = capacity - beside;
+    return left < 0 ? 'what always lives exceeds the capacity by ' + bytes(-left)
+      : 'left beside what always lives: ' + bytes(left);
+  }
+
   // `path` of the view and `query` are what is asked; `pick` and `pickRange` select.
   space.SeriesPlot = class SeriesPlot extends space.Frame {
     constructor(root, options) {
@@ -112,9 +120,10 @@
     // The highest value of the axes: all plots have the same, at any zoom.
     scale(data) {
       const highest = Math.max(1, ...data.sides.map((side) => side.highest_bytes));
-      const {capacity_bytes: capacity} = data.sides[0];
-      const isNear = this.view.max === '1' || 2 * highest >= capacity;
-      return {capacity: isNear ? capacity : 0, top: Math.max(highest, isNear ? capacity : 0) * 1.05};
+      const {capacity_bytes: capacity, beside_bytes: beside} = data.sides[0];
+      const limit = Math.max(0, capacity - beside);
+      const isNear = this.view.max === '1' || 2 * highest >= limit;
+      return {limit: isNear ? limit : null, top: Math.max(highest, isNear ? limit : 0) * 1.05};
     }
 
     // The plots below each other: which sides they draw, and where.
@@ -150,7 +159,7 @@
         }
         for (const side of pane.sides) this.paintMatches(context, pane, side, scale, colours);
         this.paintBorders(context, pane, data, colours);
-        this.paintCapacity(context, pane, scale, colours);
+        this.paintCapacity(context, pane, scale, limitText(data.sides[0]), colours);
         this.paintLives(context, pane, colours);
         for (const [first, last] of this.selectedPlaces()) {
           this.paintBand(context, pane, first, last, colours.ink, 'edge');
@@ -309,9 +318,9 @@
       }
     }
 
-    paintCapacity(context, pane, {capacity, top}, colours) {
-      if (!capacity) return;
-      const y = Math.round(pane.y + pane.height * (1 - capacity / top)) + 0.5;
+    paintCapacity(context, pane, {limit, top}, text, colours) {
+      if (limit === null) return;
+      const y = Math.round(pane.y + pane.height * (1 - limit / top)) - 0.5;
       context.strokeStyle = colours.capacity;
       context.lineWidth = 1.4;
       context.setLineDash([6, 4]);
@@ -320,16 +329,16 @@
       context.lineTo(pane.x + pane.width, y);
       context.stroke();
       context.setLineDash([]);
-      const text = this.options.capacity + bytes(capacity);
       const width = context.measureText(text).width;
       const x = pane.x + pane.width - width - 4;
       context.globalAlpha = 0.75;
       context.fillStyle = colours.surface;
-      context.fillRect(x - 3, y + 2, width + 6, 14);
+      const below = y + 16 < pane.y + pane.height ? y + 3 : y - 15;
+      context.fillRect(x - 3, below - 1, width + 6, 14);
       context.globalAlpha = 1;
       context.fillStyle = colours.capacity;
       context.textBaseline = 'top';
-      context.fillText(text, x, y + 3);
+      context.fillText(text, x, below);
     }
 
     // The life of the selected variable, as a bar at the bottom of its side.

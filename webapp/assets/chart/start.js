@@ -33,7 +33,7 @@
   const clean = (query) => Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''));
 
   const tiles = {
-    noun: 'tile', label: 'Memory by tile', fileName: 'tile-memory', capacity: 'capacity ',
+    noun: 'tile', label: 'Memory by tile', fileName: 'tile-memory',
     path: (view) => 'memory/' + encodeURIComponent(view.report),
     query: (view) => clean({
       with: view.with, breakdown: view.breakdown, gaps: view.gaps === '1' ? 'true' : '',
@@ -89,7 +89,7 @@
   };
 
   const steps = {
-    noun: 'step', label: 'Live memory by step', fileName: 'liveness', capacity: 'capacity ',
+    noun: 'step', label: 'Live memory by step', fileName: 'liveness',
     path: (view) => 'liveness/' + encodeURIComponent(view.report),
     query: (view) => clean({
       with: view.with, always: view.always === '1' ? 'true' : '', steps: view.steps, var: view.var,
