@@ -183,8 +183,8 @@ def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
     size, total = int(memory.total_bytes.max(initial=0)), int(memory.total_bytes.sum())
     n_tiles = memory.n_tiles_used
     if not total:
-        hint = "no matching variable; enter a name above or select a variable below"
-        return headline("–", label or hint, side=side)
+        hint = "choose a variable: enter a name above, or click one in the tab Variables below"
+        return headline("–", f"no variable is called {label}" if label else hint, side=side)
     most = memory.fullest_tile
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
     caption = f"on the tile with the most ({most}), {format_bytes(total)} on {tiles}: {label}"

@@ -306,14 +306,15 @@ def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> 
 
 
 def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
-    """Return the parts of variables on a tile by address."""
+    """Return the parts of variables on a tile, the largest first."""
     parts, labels = tile_variables(report, tile), _labels(report)
     wanted = text.strip().lower()
     places = [place for place, name in enumerate(parts.name) if wanted in name.lower()]
+    places.sort(key=lambda place: -int(parts.bytes[place]))
     columns = [
-        column("offset", "Address", "address"),
-        column("bytes", "Size", "bytes"),
         _name_column(),
+        column("bytes", "Size", "bytes"),
+        column("offset", "Address", "address"),
         column("dtype", "Type"),
         column("category", "Category"),
         column("region", "Region"),
@@ -339,8 +340,8 @@ def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
         file=f"variables-of-tile-{tile}",
     )
     note = (
-        f"{len(places):,} of {len(parts):,} parts. Those that live at different steps may share"
-        " addresses."
+        f"{len(places):,} of {len(parts):,} parts, the largest first. Those that live at different"
+        " steps may share addresses."
     )
     return html.Div([html.Div(note, className="grid-note"), table])
 

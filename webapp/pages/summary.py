@@ -167,6 +167,15 @@ def _costliest(report: Report, reports: Reports) -> list[html.Section]:
         )
         for key, operation in list(listed.by_key.items())[:_MOST_OPERATIONS]
     ]  # fmt: skip
+    outside = listed.total_cycles - listed.cycles
+    if outside > 0:
+        rows.append(
+            (
+                page_link("In no operation, such as copies of the host", "/trace", reports),
+                f"{outside:,}",
+                format_percent(100 * outside / listed.total_cycles),
+            )
+        )
     table = plain_table(("Operation", "Cycles", "% of total"), rows, numbers=(1, 2))
     more = page_link("All operations", "/operations", reports)
     return [panel("Most cycles", table, html.P(more), panel_id="panel-costliest")]
@@ -213,6 +222,11 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
     """Return the headline figures, each a link to what explains it."""
     values = {name: METRICS[name].compute(report) for name in _HEADLINES}
     parts: list[Any] = []
+    over = values["memory.tiles_over_capacity"]
+    if isinstance(over, int) and over:
+        what = "tiles do not fit" if over > 1 else "tile does not fit"
+        figure = headline(f"{over:,} {what}", "see what makes it fit")
+        parts.append(page_link(figure, "/insights", reports))
     cycles, efficiency = values["cycles.total"], values["parallel.efficiency"]
     if isinstance(cycles, int):
         figure = headline(format_cycles(cycles), "in all recorded runs")
@@ -238,7 +252,13 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
 #: The most requested first, ordered so that the columns are of similar height.
 _ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
 _MOST_OPERATIONS = 6
-_HEADLINES = ("cycles.total", "parallel.efficiency", "memory.max_tile", "memory.total")
+_HEADLINES = (
+    "memory.tiles_over_capacity",
+    "cycles.total",
+    "parallel.efficiency",
+    "memory.max_tile",
+    "memory.total",
+)
 
 
 def _notices(summary: Summary, prefix: str) -> list[html.Div]:
