@@ -20,6 +20,7 @@ from tilescope.analyser.quantities import (
 from tilescope.webapp.components.links import Reports, page_link, trace_link, variable_link
 from tilescope.webapp.components.panels import headline
 from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.pages.operation_rows import LAYERS
 
 __all__ = ["changes_tables", "headlines"]
 
@@ -73,7 +74,7 @@ def changes_tables(
 ) -> list[html.Div]:
     """Return tables of the operations, steps and variables that changed most."""
     columns = [
-        _block("Operations", "cycles", _operation_rows(sides, reports))
+        _block(LAYERS[sides[0].layer], "cycles", _operation_rows(sides, reports))
         + _block("Variables", "bytes", _variable_rows(difference, reports)),
         _block("Steps", "cycles", _step_rows(difference, reports)),
     ]

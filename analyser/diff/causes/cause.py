@@ -12,6 +12,7 @@ __all__ = ["OTHERS", "Cause", "CauseKind", "impact_words", "sentence_of", "short
 CauseKind: TypeAlias = Literal[
     "machine",
     "batch",
+    "precision",
     "version",
     "option",
     "removed",

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from tilescope.analyser.call_tree import Call
     from tilescope.analyser.diff.causes.evidence import Evidence
 
-__all__ = ["batch_causes", "identity_causes", "machine_causes", "option_causes", "run_causes"]
+__all__ = [
+    "batch_causes",
+    "identity_causes",
+    "machine_causes",
+    "option_causes",
+    "precision_causes",
+    "run_causes",
+    "typed_otherwise",
+]
 
 _MACHINE_WORDS = {
     "name": "machine",
@@ -23,6 +31,8 @@ _MACHINE_WORDS = {
 _CALLS_OF_OPTIONS = {"convolutionOptions.": "poplin.convolution", "matmulOptions.": "poplin.matMul"}
 #: Share of the shapes that a new batch must explain.
 _MOST_SHAPES = 0.8
+#: Share of the values of a type that a new precision must explain.
+_MOST_TYPES = 0.8
 
 
 def _total(evidence: Evidence) -> tuple[int, int]:
@@ -77,6 +87,32 @@ def batch_causes(evidence: Evidence) -> list[Cause]:
         return []
     text = f"Batch size changed: {before_size:,} → {after_size:,}."
     return [Cause("batch", "batch size", *_total(evidence), text)]
+
+
+def precision_causes(evidence: Evidence) -> list[Cause]:
+    """Return a new type of almost all values of another type, such as float16 for float32."""
+    found = typed_otherwise(evidence)
+    if found is None:
+        return []
+    text = f"Precision changed: {found[0]} → {found[1]}."
+    return [Cause("precision", "precision", *_total(evidence), text)]
+
+
+def typed_otherwise(evidence: Evidence) -> tuple[str, str] | None:
+    """Return the type that almost all values of another type have in the candidate, and it."""
+    trees = evidence.calls.baseline, evidence.calls.candidate
+    counted: dict[tuple[str, str], int] = {}
+    for one, other in evidence.calls.roots:
+        calls = trees[0].call(one), trees[1].call(other)
+        sides = [[operand[1] for operand in (*call.inputs, *call.outputs)] for call in calls]
+        for pair in zip(*sides, strict=False):
+            counted[pair] = counted.get(pair, 0) + 1
+    changed = {pair: n for pair, n in counted.items() if pair[0] != pair[1]}
+    if not changed:
+        return None
+    pair = max(changed, key=lambda one: (changed[one], one))
+    n_before = sum(n for (before, _), n in counted.items() if before == pair[0])
+    return pair if changed[pair] >= _MOST_TYPES * n_before else None
 
 
 def _activations(call: Call) -> list[list[Any]]:

@@ -10,6 +10,7 @@ from tilescope.analyser.diff.causes.circumstances import (
     identity_causes,
     machine_causes,
     option_causes,
+    precision_causes,
     run_causes,
 )
 from tilescope.analyser.diff.causes.mapping import mapping_causes, size_causes, users_of_changed
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["find_causes"]
 
 #: Kinds that come before all others, and those that say only what has no cost.
-_FIRST = frozenset({"machine", "batch", "version"})
+_FIRST = frozenset({"machine", "batch", "precision", "version"})
 _LAST = frozenset({"weights", "names", "model"})
 
 
@@ -39,7 +40,11 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
         sentence = f"The {side} holds no steps; programs are not compared."
         missing = Cause("steps", side, 0, 0, sentence)
         return (missing, *machine_causes(evidence), *option_causes(evidence))
-    whole = [*machine_causes(evidence), *batch_causes(evidence)]
+    whole = [
+        *machine_causes(evidence),
+        *batch_causes(evidence),
+        *precision_causes(evidence),
+    ]
     parts = _part_causes(evidence, is_all_explained=bool(whole))
     options = option_causes(evidence)
     is_alone = not whole and not parts and not options
@@ -72,7 +77,7 @@ def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
     evidence
         What the reports hold.
     is_all_explained
-        Whether the machine or the batch changed, so that plans, mappings and costs follow from it.
+        Whether the machine, the batch or the precision changed: plans, mappings and costs follow.
     """
     causes = new_and_gone(evidence)
     known: dict[Group, Cause] = argument_causes(evidence)

@@ -17,6 +17,7 @@ from tilescope.analyser.diff.causes.cause import (
     sentence_of,
     short,
 )
+from tilescope.analyser.diff.causes.circumstances import typed_otherwise
 from tilescope.analyser.execution import execution, steps
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import format_change
@@ -69,6 +70,7 @@ def new_and_gone(evidence: Evidence) -> list[Cause]:
 def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
     """Return the operations whose arguments or weights' shapes changed."""
     found = {}
+    types = typed_otherwise(evidence)
     for group in evidence.groups:
         one, other = group.calls
         if one is None or other is None:
@@ -77,7 +79,7 @@ def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
         if trees[0].contexts[one].detail == trees[1].contexts[other].detail:
             continue
         calls = trees[0].call(one), trees[1].call(other)
-        words = _argument_words(*calls)
+        words = _argument_words(*calls, types)
         if words:
             text = f"{short(group.name)} ({calls[0].operation[1]}) changed: {_listed(words)}"
             impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
@@ -86,8 +88,11 @@ def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
     return found
 
 
-def _argument_words(before: Call, after: Call) -> list[str]:
-    """Return what changed in a call by itself: arguments, and shapes of constant operands."""
+def _argument_words(before: Call, after: Call, types: tuple[str, str] | None) -> list[str]:
+    """Return what changed in a call by itself: arguments, and shapes of constant operands.
+
+    ``types`` is a change of type that the precision of the whole program explains.
+    """
     words = []
     of_both = before.arguments, after.arguments
     for name in dict.fromkeys(chain(*of_both)):
@@ -102,10 +107,13 @@ def _argument_words(before: Call, after: Call) -> list[str]:
             words.append(f"{_WORDS.get(name, name)} {_value(ones[0])} → {_value(ones[1])}")
     if not any("kernel" in word for word in words):
         for one, other in zip(before.inputs, after.inputs, strict=False):
-            if one[-1] and other[-1] and one[1:3] != other[1:3]:
-                types = [f"{operand[1]} " if one[1] != other[1] else "" for operand in (one, other)]
-                shapes = [_value(operand[2]) for operand in (one, other)]
-                words.append(f"weights {types[0]}{shapes[0]} → {types[1]}{shapes[1]}")
+            is_typed = one[1] != other[1] and (one[1], other[1]) != types
+            if one[-1] and other[-1] and (is_typed or one[2] != other[2]):
+                sides = [
+                    f"{operand[1]} {_value(operand[2])}" if is_typed else _value(operand[2])
+                    for operand in (one, other)
+                ]
+                words.append(f"weights {sides[0]} → {sides[1]}")
     return words
 
 

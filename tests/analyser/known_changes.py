@@ -1,6 +1,6 @@
-"""Twelve changes of a program, each as two reports that the engine wrote: a baseline and one more.
+"""Known changes of a program, each as two reports that the engine wrote: a baseline and one more.
 
-The first ten change a small model, or how it is compiled; the last two a program of the graph API.
+All but two change a small model, or how it is compiled; the last two a program of the graph API.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilescope import engine
 from tilescope.engine.graph import blocks
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Copy, Execute, Sequence, StreamCopyIn, StreamCopyOut
-from tilescope.engine.session.model_run import run_model
+from tilescope.engine.session.model_run import Setup, run_model
 
 __all__ = ["CHANGES", "Change", "ModelChange"]
 
@@ -57,6 +57,7 @@ class ModelChange:
     machine: str = "gc200"
     n_tiles: int = 64
     share: float | None = None
+    precision: str = "float"
 
     def __call__(self, directory: Path) -> Path:
         """Compile and run the model; return the path of its report."""
@@ -72,7 +73,7 @@ class ModelChange:
             },
         )
         machine = engine.load_machine(self.machine, tiles_per_ipu=self.n_tiles)
-        found = run_model(path, machine, options).report
+        found = run_model(path, machine, options, setup=Setup(precision=self.precision)).report
         assert found is not None
         return found
 
@@ -224,6 +225,12 @@ CHANGES: tuple[Change, ...] = (
         replace(MODEL, batch=4),
         "memory.max_tile",
         "Batch size changed: 1 → 4.",
+    ),
+    _model(
+        "Precision float → half",
+        replace(MODEL, precision="half"),
+        "memory.max_tile",
+        "Precision changed: float32 → float16.",
     ),
     _model(
         "Machine gc200 → bow",

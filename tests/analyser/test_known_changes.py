@@ -1,4 +1,4 @@
-"""Twelve changes of real programs: the first sentence names the cause, and a gate notices.
+"""Known changes of real programs: the first sentence names the cause, and a gate notices.
 
 ``docs/explanation/diff.md`` holds the same as a table; ``pytest --update-golden`` rewrites it.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.analyser.twelve_changes import CHANGES, Change
+from tests.analyser.known_changes import CHANGES, Change
 
 from tilescope import analyser
 from tilescope.analyser.diff import Difference, compare, explain
@@ -33,7 +33,7 @@ class Found:
 @pytest.fixture(scope="session")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Change], Found]:
     """Return a function that writes and compares the reports of a change, once."""
-    directory = tmp_path_factory.mktemp("twelve")
+    directory = tmp_path_factory.mktemp("known")
     written: dict[object, Path] = {}
     kept: dict[str, Found] = {}
 
