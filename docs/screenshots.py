@@ -33,6 +33,7 @@ class _View:
     parameters: str = ""
     is_comparison: bool = False
     clicks: tuple[str, ...] = ()
+    height: int = _HEIGHT
 
 
 _VIEWS = (
@@ -52,7 +53,8 @@ _VIEWS = (
         "operation",
         "/operations",
         ".data-table tbody tr",
-        clicks=("#page-operations .data-table tbody tr >> nth=0", "text='Plans'"),
+        clicks=("#page-operations .data-table tbody :is(a, button) >> nth=0",),
+        height=1300,
     ),
     _View("trace", "/trace", "#trace-viewer canvas"),
     _View("trace-compared", "/trace", "#trace-viewer canvas", is_comparison=True),
@@ -120,6 +122,7 @@ def _take(page: Page, origin: str) -> None:
         query = f"report={ids['opennsfw']}&{view.parameters}" if view.path != "/" else ""
         query += f"&with={ids['opennsfw-half']}" if view.is_comparison else ""
         page.goto(f"{origin}{view.path}?{query}" if query else origin + view.path)
+        page.set_viewport_size({"width": _WIDTH, "height": view.height})
         page.wait_for_selector(view.content, timeout=60_000)
         page.wait_for_timeout(_SETTLE_MS)
         for place in view.clicks:
