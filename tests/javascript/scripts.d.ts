@@ -691,4 +691,5 @@ interface GraphSpace {
   pathsOf(text: string): string[];
   textOf(paths: string[]): string;
   show(root: HTMLElement, view: Record<string, string>): Promise<void>;
+  pointOf(root: HTMLElement, number: number): TracePoint;
 }

@@ -140,7 +140,7 @@
     // The group that was opened or closed stays where it was on the screen.
     holdAnchor() {
       const {key, at} = this.anchor;
-      const number = this.graph.boxes.findIndex((box) => box.key === key || box.key.startsWith(key));
+      const number = this.graph.boxes.findIndex((box) => box.key === key || box.around.includes(key));
       if (number < 0) { this.fit(); return; }
       this.cursor = number;
       const box = this.graph.boxes[number];
@@ -582,4 +582,7 @@
     if (!views.has(root)) views.set(root, new GraphView(root));
     return views.get(root).show(view);
   };
+
+  /** Where the middle of a box lies on the drawing, in pixels. */
+  space.pointOf = (root, number) => views.get(root).pointOf(number);
 })();
