@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable import Executable, Node, Step
-from tilescope.engine.graph import ComputeSet, Regions, Variable, View
+from tilescope.engine.graph import OUTLINE_COPY, ComputeSet, Regions, Variable, View
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.reports import ReportWriter
 
@@ -181,6 +181,8 @@ class _Walk:
         if step.kind == "WriteUndef":
             for variable in step.overwrites:
                 self._state.pop(variable, None)
+        elif step.compute_set is not None and step.debug.operation == OUTLINE_COPY:
+            self._hand_on(step.compute_set)
         elif step.compute_set is not None:
             if step.compute_set not in self._accesses:
                 self._accesses[step.compute_set] = _accesses_of(step.compute_set)
@@ -195,6 +197,23 @@ class _Walk:
             access(step.step_id, _accesses_of_view(step.access.tensor))
         elif step.serves is None and step.reads:
             self._decision = step.step_id
+
+    def _hand_on(self, compute_set: ComputeSet) -> None:
+        """Copy whole variables for outlined operations: what is moved keeps its writers."""
+        before = dict(self._state)
+        for batch in compute_set.batches:
+            of, to = (
+                next(
+                    batch.fields[field.name].variable.variable_id
+                    for field in batch.codelet.fields
+                    if field.is_written == is_target
+                )
+                for is_target in (False, True)
+            )
+            if of in before:
+                self._state[to] = before[of]
+            else:
+                self._state.pop(to, None)
 
     def _read(self, step_id: int, reads: Iterable[_Access]) -> None:
         for access in reads:

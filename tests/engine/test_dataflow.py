@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.test_outlining import convolved
 
 from tilescope import engine
 from tilescope.engine import compile_model, compile_programs, load_machine
+from tilescope.engine.compiler import Executable
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.graph import DebugContext, Graph, Tensor, blocks
+from tilescope.engine.ir import IrBuilder, Model
+from tilescope.engine.operators import OPERATORS
 from tilescope.engine.program import (
     Call,
     Copy,
@@ -28,6 +34,7 @@ from tilescope.engine.program import (
 )
 from tilescope.engine.program import Sequence as ProgramSequence
 from tilescope.engine.recorder.dataflow import dataflow
+from tilescope.engine.session import outline as outlining
 
 Flow = tuple[str, str, str, int]
 
@@ -224,6 +231,20 @@ def test_flows_between_the_nodes_of_a_model_are_its_edges(tmp_path: Path) -> Non
     path.write_bytes(made.SerializeToString())
     machine = load_machine("gc200", tiles_per_ipu=16)
     executable = compile_model(load_onnx(path), machine).executable
+    edges = node_edges(executable)
+    made_by = {output: item.name for item in nodes for output in item.output}
+    expected = {
+        (made_by[operand], item.name)
+        for item in nodes
+        for operand in item.input
+        if operand in made_by
+    }
+    assert {(one, other) for one, other in edges if one} == expected
+    assert {other for one, other in edges if not one} == {"conv"}, "the model's input"
+
+
+def node_edges(executable: Executable) -> set[tuple[str, str]]:
+    """Return the flows between different nodes of a model; a step in none has the name ''."""
     found = dataflow(executable)
 
     def node(step_id: int) -> str:
@@ -234,13 +255,35 @@ def test_flows_between_the_nodes_of_a_model_are_its_edges(tmp_path: Path) -> Non
 
     pairs = zip(found["source_step_id"].tolist(), found["target_step_id"].tolist(), strict=True)
     edges = {(node(source), node(target)) for source, target in pairs}
-    made_by = {output: item.name for item in nodes for output in item.output}
-    expected = {
-        (made_by[operand], item.name)
-        for item in nodes
-        for operand in item.input
-        if operand in made_by
-    }
-    between = {(one, other) for one, other in edges if one != other and one and other}
-    assert between == expected
-    assert {other for one, other in edges if not one and other} == {"conv"}, "the model's input"
+    return {(one, other) for one, other in edges if one != other and other}
+
+
+def bottlenecks(n_blocks: int) -> Model:
+    """Return blocks of a convolution of 3 × 3, a relu and a convolution of 1 × 1."""
+    random = np.random.default_rng(1)
+    builder = IrBuilder("bottlenecks")
+    x = builder.input("x", (1, 16, 12, 12), "float32")
+    for i in range(n_blocks):
+        for name, size in (("wide", 3), ("narrow", 1)):
+            weights = random.standard_normal((16, 16, size, size)).astype(np.float32)
+            x = convolved(builder, x, weights, f"block{i}/{name}")
+            if name == "wide":
+                x = builder.emit(
+                    OPERATORS["unary"], [x], name=f"block{i}/relu", source="Relu", function="relu"
+                )
+    return builder.finish([("y", x)])
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_copies_of_outlined_operations_hand_on_what_they_move(
+    n_blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights of a whole block are copied under the name of its first node: no edge of its own."""
+    monkeypatch.setattr(outlining, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(outlining, "_MOST_CYCLES", np.inf)
+    machine = load_machine("c600", tiles_per_ipu=24)
+    executable = compile_model(bottlenecks(n_blocks), machine).executable
+    copies = [step for step in executable.steps if step.debug.operation == "outline.copy"]
+    assert bool(copies) == (n_blocks > 1)
+    nodes = [f"block{i}/{name}" for i in range(n_blocks) for name in ("wide", "relu", "narrow")]
+    assert node_edges(executable) == set(pairwise(["", *nodes]))

@@ -353,9 +353,13 @@
       if (around.length) this.toggle(around[around.length - 1].key, number);
     }
 
+    counted(n) {
+      return this.graph.layer === 'step' ? axis.plural(n, 'step', 'steps') : axis.plural(n, 'operation', 'operations');
+    }
+
     describe(box) {
       const parts = [(box.place ? box.place + ' / ' : '') + box.label];
-      if (box.is_group) parts.push(axis.plural(box.n_operations, 'operation', 'operations') + ', closed');
+      if (box.is_group) parts.push(this.counted(box.n_operations) + ', closed');
       else parts.push(box.operation);
       for (const [name, {label, text}] of Object.entries(space.METRICS)) {
         const {before, after, delta} = space.figures(box, name);
@@ -375,7 +379,7 @@
       tooltip.textContent = '';
       axis.make('div', 'chart-tooltip-title', tooltip).textContent = (box.place ? box.place + ' / ' : '') + box.label;
       axis.make('div', '', tooltip).textContent = box.is_group
-        ? axis.plural(box.n_operations, 'operation', 'operations') + ' · double-click or Enter opens' : box.operation;
+        ? this.counted(box.n_operations) + ' · double-click or Enter opens' : box.operation;
       const table = axis.make('table', '', tooltip);
       for (const [name, {label, text}] of Object.entries(space.METRICS)) {
         const {before, after, delta} = space.figures(box, name);
@@ -445,7 +449,7 @@
       boxes.forEach((box, number) => {
         const {before, after, delta} = space.figures(box, metric);
         const figure = this.view.with ? signed(delta, text) : text(before) + noun;
-        const kind = box.is_group ? axis.plural(box.n_operations, 'operation', 'operations') : box.operation;
+        const kind = box.is_group ? this.counted(box.n_operations) : box.operation.split('.').pop();
         const isCursor = number === this.cursor && document.activeElement === this.box;
         space.paintBox(context, box, {
           fill: fill(box), colours, second: figure + ' · ' + kind,
@@ -488,13 +492,12 @@
       this.paintTrail();
       this.paintLegend();
       const shown = graph.boxes.reduce((sum, box) => sum + box.n_operations, 0);
-      const parts = [axis.plural(graph.boxes.length, 'box', 'boxes') + ' of '
-        + axis.plural(shown, 'operation', 'operations'),
+      const parts = [axis.plural(graph.boxes.length, 'box', 'boxes') + ' of ' + this.counted(shown),
       'lines lead from what computes to what reads, as thick as the bytes read'];
       if (graph.edges.some((edge) => edge.is_backward)) parts.push('dashed ones lead to the next round or run');
       if (graph.n_left_out) {
-        parts.push(axis.plural(graph.n_left_out, 'step', 'steps') + ' without computed values, such as exchanges, with '
-          + axis.plural(graph.left_out_cycles, 'cycle', 'cycles') + ' left out');
+        parts.push(axis.plural(graph.n_left_out, 'more step', 'more steps') + ', such as exchanges, are not linked and left out: '
+          + axis.plural(graph.left_out_cycles, 'cycle', 'cycles'));
       }
       if (graph.is_full) parts.push('some groups stay closed: at most 400 boxes are shown');
       if (this.view.with && !graph.is_recorded.every(Boolean)) {
@@ -556,7 +559,9 @@
       const table = document.createElement('table');
       table.className = 'facts';
       const head = axis.make('tr', '', axis.make('thead', '', table));
-      for (const column of columns) axis.make('th', '', head).textContent = column;
+      columns.forEach((column, place) => {
+        axis.make('th', typeof rows[0][place] === 'number' ? 'number' : '', head).textContent = column;
+      });
       const body = axis.make('tbody', '', table);
       rows.forEach((values, number) => {
         const row = axis.make('tr', '', body);
