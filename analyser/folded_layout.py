@@ -15,6 +15,8 @@ __all__ = ["Fold", "FoldedLayout", "fold"]
 _SCREEN_BOXES, _SCREEN_ROWS = 5.6, 8.0
 #: Space between columns, and between lines in it, in box widths.
 _GUTTER, _LANE = 0.7, 0.05
+#: Lines beside each other in it; further ones share their places.
+_N_LANES = 9
 _MOST_COLUMNS = 16
 #: What folding must gain in scale.
 _LEAST_GAIN = 1.2
@@ -68,7 +70,7 @@ def fold(layout: Layout) -> FoldedLayout:
     tops = _tops(layout)
     column = [bisect_right(tops, row) - 1 for row in range(layout.n_rows)]
     places = [*zip(layout.x, layout.row, strict=True), *_places(layout)]
-    shift = _shifts(places, column, len(tops))
+    shift, left = _columns(places, column, len(tops))
 
     def moved(point: Point) -> Point:
         own = column[point[1]]
@@ -82,11 +84,12 @@ def fold(layout: Layout) -> FoldedLayout:
         rows = [layout.row[edge[0]], *(point[1] for point in route), layout.row[edge[1]]]
         own = []
         for after, (upper, lower) in enumerate(pairwise(rows)):
-            left = column[upper]
-            if column[lower] != left:
-                at = shift[left + 1] - _GUTTER / 2 + _LANE * (lanes[left] % 9 - 4)
-                own.append(Fold(after, round(at, 3), ends[left] - tops[left], lanes[left] % 9))
-                lanes[left] += 1
+            number = column[upper]
+            if column[lower] != number:
+                lane = lanes[number] % _N_LANES
+                at = left[number + 1] - _GUTTER / 2 + _LANE * (lane - _N_LANES // 2)
+                own.append(Fold(after, round(at, 3), ends[number] - tops[number], lane))
+                lanes[number] += 1
         if own:
             folds[edge] = tuple(own)
     return FoldedLayout(
@@ -140,14 +143,17 @@ def _cuts(crossing: Sequence[int], n_rows: int, n_columns: int) -> list[int]:
     return tops
 
 
-def _shifts(places: Sequence[Point], column: Sequence[int], n_columns: int) -> list[float]:
-    """Return how far every column moves to the right."""
+def _columns(
+    places: Sequence[Point], column: Sequence[int], n_columns: int
+) -> tuple[list[float], list[float]]:
+    """Return how far every column moves to the right, and where it begins then."""
     least, most = [float("inf")] * n_columns, [0.0] * n_columns
     for x, row in places:
         own = column[row]
         least[own], most[own] = min(least[own], x - 0.5), max(most[own], x + 0.5)
-    shifts, at = [], 0.0
-    for left, right in zip(least, most, strict=True):
-        shifts.append(at - left)
-        at += right - left + _GUTTER
-    return shifts
+    shifts, lefts, at = [], [], 0.0
+    for first, last in zip(least, most, strict=True):
+        shifts.append(at - first)
+        lefts.append(at)
+        at += last - first + _GUTTER
+    return shifts, lefts

@@ -111,7 +111,9 @@ class GraphEdge:
     baseline_bytes, candidate_bytes
         Bytes of one execution; None where a report has no such flow.
     is_backward
-        Whether it leads to an earlier part of the program, from one round or run to the next.
+        Whether all that flows leads to earlier operations, from one round or run to the next. A
+        line whose source is below its target without that links parts of groups, or operations that
+        two reports run in another order.
     route, folds
         Places where its line crosses rows between the boxes, x and row; and where it leads from one
         column of rows to the next.
@@ -242,6 +244,7 @@ class _Group:
     label: str
     members: list[_Group | int] = field(default_factory=list)
     items: list[int] = field(default_factory=list)
+    inner: dict[str, _Group] = field(default_factory=dict)
 
 
 #: A group, or the number of an item.
@@ -271,8 +274,8 @@ def operation_graph(
     items, tree = sides[0].arranged(sides)
     visible, opened, is_full = tree.visible(frozenset(toggled), depth)
     box_of = {item: number for number, (member, _) in enumerate(visible) for item in _items(member)}
-    sums = [_summed(side.flows, items, number, box_of) for number, side in enumerate(sides)]
-    edges = sorted(set().union(*sums))
+    sums = [_summed(side, items, number, box_of) for number, side in enumerate(sides)]
+    edges = sorted(set().union(*(one.n_bytes for one in sums)))
     layout = fold(lay_out(len(visible), edges))
     boxes = tuple(
         _box(items, tree, member, around, layout, number)
@@ -352,20 +355,19 @@ class _Tree:
     def __init__(self, items: Sequence[_Item]) -> None:
         self.labels: dict[int, str] = {}
         self.root = _Group("", "")
-        names = [item.name.strip("/").split("/", _MOST_LEVELS) for item in items]
-        known: dict[tuple[str, ...], _Group] = {(): self.root}
-        for number, name in enumerate(names):
+        for number, item in enumerate(items):
+            *around, own = item.name.strip("/").split("/", _MOST_LEVELS)
             group = self.root
             group.items.append(number)
-            for level in range(1, len(name)):
-                path = tuple(name[:level])
-                if path not in known:
-                    known[path] = _Group("/".join(path) + "/", path[-1])
-                    group.members.append(known[path])
-                group = known[path]
-                group.items.append(number)
+            for name in around:
+                inner = group.inner.get(name)
+                if inner is None:
+                    inner = group.inner[name] = _Group(f"{group.key}{name}/", name)
+                    group.members.append(inner)
+                inner.items.append(number)
+                group = inner
             group.members.append(number)
-            self.labels[number] = name[-1] + items[number].key[len(items[number].name) :]
+            self.labels[number] = own + item.key[len(item.name) :]
         self._simplify(self.root)
 
     def _simplify(self, group: _Group) -> None:
@@ -450,21 +452,32 @@ def _items(member: _Member) -> Iterator[int]:
     return iter(member.items) if isinstance(member, _Group) else iter((member,))
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """Bytes between boxes in one report, and pairs with a flow to a later part of its program."""
+
+    n_bytes: Mapping[tuple[int, int], int]
+    forward: Collection[tuple[int, int]]
+
+
 def _summed(
-    flows: Dataflow, items: Sequence[_Item], side: int, box_of: Mapping[int, int]
-) -> dict[tuple[int, int], int]:
-    """Return the bytes between boxes in one report."""
+    side: GraphSide, items: Sequence[_Item], number: int, box_of: Mapping[int, int]
+) -> _Sums:
+    """Return the sums of the flows of a report between boxes."""
     box: dict[int, int] = {}
-    for number, item in enumerate(items):
-        own = item.sides[side]
+    for place, item in enumerate(items):
+        own = item.sides[number]
         if own is not None:
-            box[own.number] = box_of[number]
+            box[own.number] = box_of[place]
     found: dict[tuple[int, int], int] = {}
-    for (one, other), size in flows.n_bytes.items():
+    forward = set()
+    for (one, other), size in side.flows.n_bytes.items():
         edge = box.get(one, -1), box.get(other, -1)
         if edge[0] != edge[1] and min(edge) >= 0:
             found[edge] = found.get(edge, 0) + size
-    return found
+            if side.first_step[one] < side.first_step[other]:
+                forward.add(edge)
+    return _Sums(found, forward)
 
 
 def _memory(operation: Operation) -> int:
@@ -511,16 +524,14 @@ def _figures(found: Sequence[Operation]) -> Figures | None:
     )
 
 
-def _edge(
-    edge: tuple[int, int], sums: Sequence[Mapping[tuple[int, int], int]], layout: FoldedLayout
-) -> GraphEdge:
+def _edge(edge: tuple[int, int], sums: Sequence[_Sums], layout: FoldedLayout) -> GraphEdge:
     source, target = edge
     return GraphEdge(
         source,
         target,
-        sums[0].get(edge),
-        sums[1].get(edge) if len(sums) > 1 else None,
-        source > target,
+        sums[0].n_bytes.get(edge),
+        sums[1].n_bytes.get(edge) if len(sums) > 1 else None,
+        not any(edge in one.forward for one in sums),
         layout.routes.get(edge, ()),
         layout.folds.get(edge, ()),
     )

@@ -86,6 +86,19 @@ def test_a_long_chain_becomes_columns_joined_by_folds() -> None:
         assert found.x[one] + 0.5 < only.x < found.x[other] - 0.5
 
 
+def test_folds_lie_between_columns_of_any_width() -> None:
+    # A chain with a fan at its start, which stands in the middle below it.
+    edges = [(0, i) for i in range(1, 6)] + [(i, i + 1) for i in range(3, 50) if i != 5]
+    found = fold(lay_out(51, edges))
+    assert found.folds
+    places = [*zip(found.x, found.row, strict=True)]
+    for (one, other), own in found.folds.items():
+        for fold_ in own:
+            left = [x for x, _ in places if x <= found.x[one] + 0.1]
+            right = [x for x, _ in places if x >= found.x[other] - 0.1]
+            assert max(left) + 0.5 <= fold_.x <= min(right) - 0.5
+
+
 def test_columns_are_cut_where_few_lines_cross() -> None:
     # A chain with a second line beside it, except above box 11: four columns of about ten.
     edges = [(i, i + 1) for i in range(39)] + [(i, i + 2) for i in range(38) if i not in (9, 10)]

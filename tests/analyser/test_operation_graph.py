@@ -133,6 +133,16 @@ def test_order_is_that_of_the_steps_and_lines_back_are_marked() -> None:
     assert [box.row for box in graph.boxes] == [0, 1]
 
 
+def test_lines_between_interleaved_groups_are_not_backward() -> None:
+    side = _side(("a/one", "b/two", "a/three", "b/four"), {(0, 1): 4, (1, 2): 8})
+    graph = operation_graph([side], depth=1)
+    assert [box.label for box in graph.boxes] == ["a", "b"]
+    assert [(edge.source, edge.target, edge.is_backward) for edge in graph.edges] == [
+        (0, 1, False),
+        (1, 0, False),
+    ]
+
+
 def test_a_large_group_is_cut_into_stretches_of_the_program() -> None:
     names = [f"op{i}/call" for i in range(100)]
     side = _side(names, {(i, i + 1): 4 for i in range(99)})

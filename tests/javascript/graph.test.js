@@ -76,6 +76,8 @@ test('a line is drawn down through its places, around columns, and back at the s
   assert.equal(over.filter((name) => name === 'arcTo').length, 4);
   const turns = calls.filter(([name]) => name === 'arcTo').map(([, x]) => Math.round(x));
   assert.equal(turns[1], Math.round(space.at(1.35, 0).x), 'between the columns');
-  assert.ok(draw({source: 1, target: 0, is_backward: true}).includes('setLineDash'));
-  assert.ok(!draw({source: 0, target: 1}).includes('setLineDash'));
+  const dashes = (edge) => draw(edge) && calls.filter(([name]) => name === 'setLineDash').map(([, one]) => [...one]);
+  assert.deepEqual(dashes({source: 1, target: 0, is_backward: true}), [[5, 4], []]);
+  assert.deepEqual(dashes({source: 1, target: 0}), [[], []], 'upwards, but not in time');
+  assert.deepEqual(dashes({source: 0, target: 1}), []);
 });

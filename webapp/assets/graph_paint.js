@@ -131,11 +131,11 @@
     context.strokeStyle = colour;
     context.lineWidth = width;
     context.beginPath();
-    if (edge.is_backward) {
+    if (edge.source > edge.target) {
       // At the right of both boxes, since above and below lead the others.
       const [start, end] = [{x: from.x + WIDTH / 2, y: from.y}, {x: to.x + WIDTH / 2, y: to.y}];
       const out = Math.max(start.x, end.x) + 22 + Math.min(60, Math.abs(start.y - end.y) / 12);
-      context.setLineDash([5, 4]);
+      context.setLineDash(edge.is_backward ? [5, 4] : []);
       context.moveTo(start.x, start.y);
       context.bezierCurveTo(out, start.y, out, end.y, end.x, end.y);
       context.stroke();
