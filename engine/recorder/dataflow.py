@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,16 +70,21 @@ class _Elements:
 
 @dataclass(frozen=True, eq=False)
 class _Access:
-    """Elements of one variable that a step reads or writes; None for all of them."""
+    """Elements of one variable that a step reads, or writes; vertices never write one twice."""
 
     variable: Variable
-    elements: _Elements | None
+    regions: Sequence[Regions]
+    where: str
+    is_write: bool
 
-    @classmethod
-    def of(cls, variable: Variable, regions: Sequence[Regions], where: str) -> _Access:
-        """Return the access to regions of a variable."""
-        found = _Elements.of(regions, where)
-        return cls(variable, None if found.n_elements == variable.n_elements else found)
+    @cached_property
+    def elements(self) -> _Elements | None:
+        """The elements; None for all of the variable."""
+        n_elements = self.variable.n_elements
+        if self.is_write and sum(int(own.n_elements.sum()) for own in self.regions) == n_elements:
+            return None
+        found = _Elements.of(self.regions, self.where)
+        return None if found.n_elements == n_elements else found
 
 
 @dataclass(frozen=True)
@@ -300,7 +306,10 @@ def _accesses_of(compute_set: ComputeSet) -> _Accesses:
                 if is_done:
                     found.setdefault(regions.variable, []).append(regions)
     sides = (
-        tuple(_Access.of(variable, own, compute_set.name) for variable, own in found.items())
+        tuple(
+            _Access(variable, own, compute_set.name, found is writes)
+            for variable, own in found.items()
+        )
         for found in (reads, writes)
     )
     return _Accesses(*sides)
@@ -314,7 +323,7 @@ def _accesses_of_view(view: View) -> tuple[_Access, ...]:
         sizes, strides = (np.array([column], np.int64) for column in zip(*atoms, strict=True))
         regions = Regions(piece.variable, np.array([piece.offset], np.int64), sizes, strides)
         found.setdefault(piece.variable, []).append(regions)
-    return tuple(_Access.of(variable, own, view.name) for variable, own in found.items())
+    return tuple(_Access(variable, own, view.name, False) for variable, own in found.items())
 
 
 def dataflow(executable: Executable) -> Mapping[str, NDArray[np.int64]]:
