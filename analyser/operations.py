@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
+    "LAYERS",
     "KindTotal",
     "Layer",
     "Operation",
     "OperationStep",
     "Operations",
     "inside",
+    "listed_layer",
+    "numbers_of_steps",
     "operation_names",
     "operation_steps",
     "operations",
@@ -43,6 +47,8 @@ __all__ = [
 
 #: What is listed: the model's nodes, the library calls that they became, or their steps.
 Layer: TypeAlias = Literal["library", "onnx", "step"]
+#: The layers, those of an author first.
+LAYERS: tuple[Layer, ...] = ("library", "onnx", "step")
 
 
 @dataclass(frozen=True)
@@ -313,6 +319,33 @@ def operation_names(report: Report) -> tuple[str, ...]:
         every[context].name if context >= 0 else name
         for context, name in zip(of_step.tolist(), steps(report).name, strict=True)
     )
+
+
+def numbers_of_steps(report: Report, layer: Layer) -> NDArray[np.int64]:
+    """Return the number of the operation that every step belongs to, -1 for none.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_steps,)
+        What `Operation.number` is.
+    """
+    if layer == "step":
+        return np.arange(len(steps(report)))
+    return _programs(report, _owners(report, layer))[0]
+
+
+def listed_layer(asked: Layer, has_any: Callable[[Layer], bool]) -> Layer:
+    """Return a layer, or the first that has operations if it has none.
+
+    Parameters
+    ----------
+    asked
+        The layer.
+    has_any
+        Whether a layer has operations.
+    """
+    layers = (asked, *(layer for layer in LAYERS if layer != asked))
+    return next((layer for layer in layers if has_any(layer)), asked)
 
 
 def inside(report: Report, context_id: int) -> frozenset[int]:

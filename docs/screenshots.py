@@ -56,6 +56,12 @@ _VIEWS = (
         clicks=("#page-operations .data-table tbody :is(a, button) >> nth=0",),
         height=1300,
     ),
+    _View(
+        "operations-graph",
+        "/operations",
+        "#operations-graph[data-drawn] .legend .swatch",
+        "layer=onnx&as=graph&levels=99",
+    ),
     _View("trace", "/trace", "#trace-viewer canvas"),
     _View("trace-compared", "/trace", "#trace-viewer canvas", is_comparison=True),
     _View(

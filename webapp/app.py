@@ -77,8 +77,8 @@ def create_app(
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # Loaded by the frame.
-        assets_ignore=r"^theme\.js$",
+        # Loaded by the frame, and by the page Operations when its graph is opened.
+        assets_ignore=r"^(theme|graph_\w+)\.js$",
         serve_locally=True,
         # A page is mounted when it is visited.
         suppress_callback_exceptions=True,

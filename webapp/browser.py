@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dash import ClientsideFunction, Dash
 from dash.development.base_component import Component
 
-__all__ = ["Store", "connect", "marked"]
+__all__ = ["Store", "asset_url", "connect", "marked"]
 
 _Component = TypeVar("_Component", bound=Component)
+
+_ASSETS = Path(__file__).parent / "assets"
+
+
+def asset_url(name: str) -> str:
+    """Return the address of a file of ``assets``, which changes with the file."""
+    return f"/assets/{name}?m={(_ASSETS / name).stat().st_mtime}"
 
 
 def connect(app: Dash, function: str, *dependencies: Any, **options: Any) -> None:

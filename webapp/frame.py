@@ -7,7 +7,6 @@ too; the other pages are mounted by Dash on their first visit (:mod:`tilescope.w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,12 +15,12 @@ from markupsafe import Markup, escape
 
 from tilescope.analyser.quantities import bytes_style
 from tilescope.webapp.api.reports import listing
+from tilescope.webapp.browser import asset_url
 from tilescope.webapp.documentation import Document, Finding
 from tilescope.webapp.library import Library
 
 __all__ = ["Frame"]
 
-_ASSETS = Path(__file__).parent / "assets"
 #: Scripts and styles of the frame; the home page loads no others.
 _SCRIPTS = ("stamps.js", "frame.js", "palette.js", "home.js")
 _STYLES = ("app.css", "frame.css")
@@ -56,7 +55,7 @@ class Frame:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.globals |= {"asset": _asset_url, "icon": _icon, "button": _button}
+        self._templates.globals |= {"asset": asset_url, "icon": _icon, "button": _button}
 
     def home(self, **values: Any) -> str:
         """Return the home page; ``values`` are those of its template."""
@@ -88,10 +87,10 @@ class Frame:
     def _plain(self, title: str, here: str, content: Markup) -> str:
         """Return a page that needs no Dash."""
         styles = Markup("\n").join(
-            Markup('<link rel="stylesheet" href="{}">').format(_asset_url(name)) for name in _STYLES
+            Markup('<link rel="stylesheet" href="{}">').format(asset_url(name)) for name in _STYLES
         )
         scripts = Markup("\n").join(
-            Markup('<script src="{}" defer></script>').format(_asset_url(name)) for name in _SCRIPTS
+            Markup('<script src="{}" defer></script>').format(asset_url(name)) for name in _SCRIPTS
         )
         return self._render(content, here, f"{title} – TileScope", styles, scripts)
 
@@ -130,11 +129,6 @@ class Frame:
             data={"pages": self._pages, "reports": reports, "isApp": is_app},
             units=bytes_style(),
         )
-
-
-def _asset_url(name: str) -> str:
-    """Return the address of a file of ``assets``, which changes with the file."""
-    return f"/assets/{name}?m={(_ASSETS / name).stat().st_mtime}"
 
 
 def _icon(name: str) -> Markup:

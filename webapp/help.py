@@ -59,6 +59,7 @@ _KEYS = (
     ("Shift-drag in a chart", "Mark a range: f zooms to it, Enter selects its tiles"),
     ("Arrow keys", "Navigate the program tree; left collapses, right expands"),
     ("W A S D, arrows", "Zoom and pan the execution trace and charts"),
+    ("Enter, Backspace", "Open and close a group of the graph of operations"),
     ("f", "Fit the selection of the execution trace"),
 )
 
@@ -104,9 +105,12 @@ _ABOUT = {
         "explanation/architecture.md",
     ),
     "/operations": (
-        "The cost of every library call, node of the model, or step.",
-        "Select one to see how it was split over tiles, and predicted beside compiled cycles.",
-        "Cycles are those on the critical path of the recorded runs.",
+        "The cost of every library call, node of the model, or step, as a table or a graph.",
+        "Select one to see how it was split over tiles, and predicted beside compiled cycles. The"
+        " graph groups operations by their names: double-click or Enter opens a group. A line leads"
+        " from the operation that computed a value to one that reads it.",
+        "Cycles are those on the critical path of the recorded runs. Lines are those of the"
+        " compiled program; what no step computed, such as a constant, has none.",
         "how-to/explain-a-plan.md",
     ),
     "/trace": (

@@ -1,7 +1,7 @@
 """Graphs, variables, tensors as views, tile mappings, compute sets, batches of vertices."""
 
 from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
-from tilescope.engine.graph.debug import ROOT, DebugContext
+from tilescope.engine.graph.debug import OUTLINE_COPY, ROOT, DebugContext
 from tilescope.engine.graph.graph import Graph
 from tilescope.engine.graph.image import GraphCopy, GraphImage
 from tilescope.engine.graph.interval_list import interval_lists
@@ -35,6 +35,7 @@ __all__ = [
     "INT8",
     "INT16",
     "INT32",
+    "OUTLINE_COPY",
     "ROOT",
     "UINT8",
     "UINT16",

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from tilescope.engine.graph.caller import calling_line
 from tilescope.engine.graph.digest import digest_of
 
-__all__ = ["ROOT", "DebugContext"]
+__all__ = ["OUTLINE_COPY", "ROOT", "DebugContext"]
+
+#: Operation of the copies from and to the variables that outlined operations share.
+OUTLINE_COPY = "outline.copy"
 
 
 @dataclass(frozen=True, eq=False)

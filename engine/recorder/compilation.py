@@ -12,6 +12,7 @@ from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
+from tilescope.engine.recorder.dataflow import write_dataflow
 from tilescope.engine.recorder.graph import write_compute_sets, write_variables
 from tilescope.engine.recorder.plans import StageTable, write_plans
 from tilescope.engine.recorder.programs import write_programs
@@ -55,6 +56,7 @@ def write_compilation(
     contexts.flush()
     patterns = _write_steps(writer, executable, stages)
     if options.writes_graph_profile:
+        write_dataflow(writer, executable)
         _write_memory(writer, executable)
         _write_parts(writer, executable)
     _write_notices(writer, executable)

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchanges import Exchanges
-from tilescope.engine.graph import ComputeSet, Graph, Tensor, Variable, VertexBatch
+from tilescope.engine.graph import (
+    OUTLINE_COPY,
+    ComputeSet,
+    Graph,
+    Tensor,
+    Variable,
+    VertexBatch,
+)
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import copy_together
 from tilescope.engine.library.walk import joint_walk
@@ -282,7 +289,7 @@ class _Outliner:
     def _copies(self, leaf: Leaf, pairs: Pairs, name: str) -> Program:
         """Return a program at the place of a leaf that copies whole variables at once."""
         builder = Builder(self.graph, ProgramSequence(), leaf.program.debug)
-        inside = builder.inside(name, "outline.copy", flops=0)
+        inside = builder.inside(name, OUTLINE_COPY, flops=0)
         copy_together(inside, [(_whole(of), _whole(to)) for of, to in pairs], "copy")
         return inside.sequence
 

@@ -8,7 +8,14 @@ import numpy as np
 
 from tilescope.reports.check.patterns import pattern_facts
 from tilescope.reports.report import Report
-from tilescope.reports.schema import compute_set_vertex, debug_context, program, step, variable
+from tilescope.reports.schema import (
+    DATAFLOW_COLUMNS,
+    compute_set_vertex,
+    debug_context,
+    program,
+    step,
+    variable,
+)
 
 __all__ = ["PROGRAM_CHECKS"]
 
@@ -92,10 +99,24 @@ def _accesses(report: Report) -> Iterator[str]:
             yield f"Program {number} is not a leaf and has variables."
 
 
+def _dataflow(report: Report) -> Iterator[str]:
+    target, which, source, n_bytes = (
+        report.array(f"dataflow.{name}").read().astype(np.int64) for name in DATAFLOW_COLUMNS
+    )
+    order = np.lexsort((source, which, target))
+    rows = np.stack((target, which, source), axis=1)
+    is_same = (np.diff(rows[order], axis=0) == 0).all(axis=1)
+    if is_same.any() or (np.diff(order) < 0).any():
+        yield "The flows between steps are not sorted, or repeat."
+    if (n_bytes <= 0).any():
+        yield "A flow between steps has no bytes."
+
+
 PROGRAM_CHECKS: tuple[Callable[[Report], Iterator[str]], ...] = (
     _program,
     _contexts,
     _vertices,
     _code,
     _accesses,
+    _dataflow,
 )

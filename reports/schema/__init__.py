@@ -1,6 +1,12 @@
 """The tables and packed arrays of a report: the contract between writers and readers."""
 
-from tilescope.reports.schema.arrays import ARRAYS, COST_COLUMNS, LIVENESS_COLUMNS, ArraySpec
+from tilescope.reports.schema.arrays import (
+    ARRAYS,
+    COST_COLUMNS,
+    DATAFLOW_COLUMNS,
+    LIVENESS_COLUMNS,
+    ArraySpec,
+)
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 from tilescope.reports.schema.tables import (
     TABLES,
@@ -33,6 +39,7 @@ __all__ = [
     "APPLICATION_ID",
     "ARRAYS",
     "COST_COLUMNS",
+    "DATAFLOW_COLUMNS",
     "LIVENESS_COLUMNS",
     "REPORT_NAME",
     "SCHEMA_VERSION",

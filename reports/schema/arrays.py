@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
 
-__all__ = ["ARRAYS", "COST_COLUMNS", "LIVENESS_COLUMNS", "ArraySpec"]
+__all__ = ["ARRAYS", "COST_COLUMNS", "DATAFLOW_COLUMNS", "LIVENESS_COLUMNS", "ArraySpec"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,13 @@ def _per_tile(name: str, columns: str, unit: str, comment: str) -> ArraySpec:
 
 def _columns(group: str, rows: tuple[tuple[str, str, str, str], ...]) -> tuple[ArraySpec, ...]:
     """Return plain columns of equal length: name, dtype, unit and meaning of each."""
-    refers_to = {"step_id": "step", "program_id": "program"}
+    refers_to = {
+        "step_id": "step",
+        "source_step_id": "step",
+        "target_step_id": "step",
+        "program_id": "program",
+        "variable_id": "variable",
+    }
     return tuple(
         ArraySpec(f"{group}.{name}", dtype, "one", unit, comment, refers_to=refers_to.get(name))
         for name, dtype, unit, comment in rows
@@ -84,9 +90,17 @@ _COST = (
     ("flops", "<i8", "", "Useful floating-point operations"),
     ("pattern_id", "<i4", "", "Row of cycles.pattern with the cycles of every tile of the IPU"),
 )
-#: Names of the columns of the groups ``liveness`` and ``cost``.
+#: Data flow between steps; a row per step, variable and step that last wrote some of it.
+_DATAFLOW = (
+    ("target_step_id", "<i4", "", "Step that reads; sorted by it, then variable, then source"),
+    ("variable_id", "<i4", "", "The variable, never a message buffer"),
+    ("source_step_id", "<i4", "", "Step that may be the last to have written what is read"),
+    ("bytes", "<i8", "bytes", "Most that one execution reads of what the source wrote"),
+)
+#: Names of the columns of the groups ``liveness``, ``cost`` and ``dataflow``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
+DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
 
 ARRAYS: dict[str, ArraySpec] = {
     spec.name: spec
@@ -158,6 +172,7 @@ ARRAYS: dict[str, ArraySpec] = {
         ),
         *_columns("liveness", _LIVENESS),
         *_columns("cost", _COST),
+        *_columns("dataflow", _DATAFLOW),
         ArraySpec(
             "lifetime.variable_id",
             "<i4",

@@ -38,6 +38,11 @@ _VIEWS: dict[str, tuple[str, dict[str, str], str]] = {
     },
     "programs": ("/programs", {"node": "1"}, ".tree-row .tree-kind"),
     "operations": ("/operations", {}, "#operations-headlines .headline-value"),
+    "operations-graph": (
+        "/operations",
+        {"as": "graph", "layer": "onnx"},
+        "#operations-graph[data-drawn] .legend .swatch",
+    ),
     "trace": ("/trace", {}, "#trace-panel table, .trace-note"),
     "home": ("/", {}, "main table"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from tests.generated_report.program import ProgramPlan
@@ -33,6 +34,9 @@ _ALWAYS_LIVE_BYTES = 150_000
 _SLOT_BYTES = 250_000
 _ACTIVATION, _MESSAGE, _WEIGHT, _CONSTANT = range(4)
 _KIND_NAMES = ("variable", "message", "variable", "constant")
+#: Operations of a layer by what they read besides the operation before them; "" is what enters it.
+_READS = {"attention/softmax": ("attention/bias",), "residual": ("",)}
+_FLOW_BYTES = 65_536
 
 
 @dataclass
@@ -76,6 +80,7 @@ def write_memory(
     variables, slot_start = _choose(plan, n_tiles, n_variables, distinct_patterns, random)
     parts = _place(variables, np.sum(list(code.values()), axis=0), slot_start)
     _write_variables(writer, plan, variables, parts)
+    _write_flows(writer, plan, variables)
     _write_parts(writer, variables, parts, n_tiles)
     peak = _write_liveness(writer, plan, variables, parts, n_tiles)
     _write_categories(writer, variables, parts, code, peak)
@@ -209,6 +214,40 @@ def _write_variables(
     order = np.lexsort((np.arange(n), leaves))
     writer.append("program_variable.program_id", leaves[order])
     writer.append("program_variable.variable_id", order)
+
+
+def _write_flows(writer: ReportWriter, plan: ProgramPlan, variables: _Variables) -> None:
+    """Write which step reads what another computed, in and between operations."""
+    computes = ("OnTileExecute", "StreamCopyMid")
+    last: dict[str, int] = {}
+    rows: list[tuple[int, int, int]] = []
+    before, entering = "", ""
+    for number, operation in enumerate(plan.operations):
+        ids = range(operation.first_step, operation.first_step + len(operation.steps))
+        own = [step for step in ids if plan.kinds[step] in computes]
+        if not own:
+            continue
+        last[operation.name] = own[-1]
+        entering = before if _opens_layer(plan, number) else entering
+        short = operation.name.removeprefix(f"{operation.layer}/")
+        more = (f"{operation.layer}/{read}" if read else entering for read in _READS.get(short, ()))
+        sources = {last[name] for name in (before, *more) if name in last}
+        flows = {(step, own[0]) for step in sources} | set(pairwise(own))
+        rows += [(target, number, source) for source, target in flows]
+        before = operation.name
+    found = np.array(sorted(rows), np.int64).reshape(-1, 3)
+    passing = np.flatnonzero(variables.kind == _ACTIVATION)
+    named = passing if len(passing) else np.arange(len(variables.kind))
+    place = np.searchsorted(variables.operation[named], found[:, 1])
+    writer.append_columns(
+        "dataflow",
+        {
+            "target_step_id": found[:, 0],
+            "variable_id": named[np.minimum(place, len(named) - 1)],
+            "source_step_id": found[:, 2],
+            "bytes": np.full(len(found), _FLOW_BYTES),
+        },
+    )
 
 
 def _opens_layer(plan: ProgramPlan, index: int) -> int:

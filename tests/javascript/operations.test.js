@@ -28,6 +28,39 @@ test('a chosen operation keeps the tabs of an operation and leaves those of all'
   }
 });
 
+test('the scripts of the graph are loaded once it is opened', async () => {
+  const changes = [];
+  const added = [];
+  const root = {dataset: {scripts: '/one.js?m=1 /two.js?m=2'}};
+  const page = loadPage(['operations.js'], {
+    tilescope: {changeView: () => {}, isKnown: (report) => report === 'known'},
+    dash_clientside: {no_update: 'none'},
+    document: {
+      addEventListener: () => {},
+      getElementById: (id) => id === 'operations-graph' ? root : null,
+      createElement: () => {
+        const script = {addEventListener: (name, act) => { if (name === 'load') script.done = act; }};
+        return script;
+      },
+      head: {append: (script) => { added.push(script); }},
+      documentElement: {},
+    },
+  });
+  const {showAs} = page.dash_clientside.operations;
+  assert.deepEqual(plain(showAs({as: 'table', report: 'known'})), [{}, {}, {display: 'none'}, {display: 'none'}]);
+  assert.deepEqual(plain(showAs({as: 'graph', report: 'unknown'})), [{display: 'none'}, {display: 'none'}, {}, {}]);
+  await null;
+  assert.equal(added.length, 0);
+  const view = {as: 'graph', report: 'known'};
+  showAs(view);
+  showAs({...view, find: 'x'});
+  assert.deepEqual(added.map((script) => [script.src, script.async]), [['/one.js?m=1', false], ['/two.js?m=2', false]]);
+  page.tilescopeGraph = {show: (shownRoot, shown) => changes.push([shownRoot === root, plain(shown)])};
+  for (const script of added) script.done();
+  await new Promise((done) => setTimeout(done, 0));
+  assert.deepEqual(changes, [[true, {...view, find: 'x'}]], 'the latest view alone is drawn');
+});
+
 test('the row of the selected operation is marked', () => {
   const {logic} = open('');
   assert.deepEqual(plain(logic.mark({op: 'conv#2'})), ['conv#2']);

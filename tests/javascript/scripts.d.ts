@@ -16,6 +16,8 @@ interface Window {
   tilescope_markup: object;
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;
+  /** Missing until the graph of operations is opened. */
+  tilescopeGraph?: GraphSpace;
   tilescope_tables: object;
   tilescopeTrace: TraceSpace;
   /** Dash brings it; the scripts use a few functions. */
@@ -289,7 +291,11 @@ interface ChartSpace {
   layMap(
     size: {n_ipus: number; n_rows: number; n_columns: number}, width: number, height: number,
   ): {across: number; down: number; cell: number; height: number};
+  /** Levels of the colour scale of a map. */
+  LEVELS: number;
   levelOf(value: number, highest: number): number;
+  /** A colour between two, all as #rrggbb. */
+  mixed(from: string, to: string, part: number): string;
   readColours(element: Element): ChartColours;
   ask(path: string, query?: Record<string, any>): Promise<Response>;
   header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};
@@ -624,4 +630,66 @@ interface TraceSpace {
   prepare(
     canvas: HTMLCanvasElement, width: number, height: number, ratio: number,
   ): CanvasRenderingContext2D;
+}
+
+/** What operations cost in one report. */
+interface GraphFigures {
+  cycles: number;
+  code_bytes: number;
+  memory_bytes: number;
+}
+
+interface GraphBox {
+  key: string;
+  label: string;
+  place: string;
+  around: string[];
+  is_group: boolean;
+  operation: string;
+  n_operations: number;
+  baseline: GraphFigures | null;
+  candidate: GraphFigures | null;
+  /** Centre in box widths, and row. */
+  x: number;
+  row: number;
+}
+
+interface GraphEdge {
+  source: number;
+  target: number;
+  baseline_bytes: number | null;
+  candidate_bytes: number | null;
+  is_backward: boolean;
+  route: [number, number][];
+  /** By point of the route: place between the columns, last row of the first one, lane. */
+  folds: [number, number, number, number][];
+}
+
+interface GraphMetric {
+  label: string;
+  /** Unit behind the text of a value. */
+  noun: string;
+  of(side: GraphFigures): number;
+  text(value: number): string;
+}
+
+/** What the scripts of the graph of operations share. */
+interface GraphSpace {
+  METRICS: Record<string, GraphMetric>;
+  figures(box: GraphBox, metric: string): {before: number | null; after: number | null; delta: number; most: number};
+  inkOn(colour: string): string;
+  shadeOf(delta: number, most: number): number;
+  graphColours(element: Element): any;
+  fitted(text: string, width: number, measure: (text: string) => number): string;
+  fittedLabel(text: string, width: number, measure: (text: string) => number): string;
+  at(x: number, row: number): TracePoint;
+  size(graph: {width: number; n_rows: number}): {width: number; height: number};
+  boxAt(boxes: GraphBox[], at: TracePoint): number;
+  nextBox(boxes: GraphBox[], from: number, direction: number[]): number;
+  paintEdge(context: CanvasRenderingContext2D, boxes: GraphBox[], edge: GraphEdge, colour: string, width: number): void;
+  paintBox(context: CanvasRenderingContext2D, box: GraphBox, look: any, scale: number): void;
+  pathsOf(text: string): string[];
+  textOf(paths: string[]): string;
+  show(root: HTMLElement, view: Record<string, string>): Promise<void>;
+  pointOf(root: HTMLElement, number: number): TracePoint;
 }

@@ -131,6 +131,25 @@ def _variables_of_a_sequence(writer):
     writer.append("program_variable.variable_id", np.array([0]))
 
 
+def _flow(writer, *rows):
+    _root(writer, 0)
+    row = {"program_id": 0, "kind": "OnTileExecute", "name": "", "is_data_dependent": False}
+    writer.add(step, [row])
+    row = {"name": "", "dtype": "float32", "shape": "[]", "n_elements": 1, "bytes": 4}
+    row |= {"category": "variable", "is_always_live": False, "n_tiles": 1, "max_tile_bytes": 4}
+    writer.add(variable, [row])
+    names = ("target_step_id", "variable_id", "source_step_id", "bytes")
+    writer.append_columns("dataflow", dict(zip(names, zip(*rows, strict=True), strict=True)))
+
+
+def _flow_of_nothing(writer):
+    _flow(writer, (0, 0, 0, 0))
+
+
+def _repeated_flow(writer):
+    _flow(writer, (0, 0, 0, 4), (0, 0, 0, 4))
+
+
 def _half_a_line(writer):
     row = {"layer": "library", "name": "x", "operation": "", "detail": "{}", "file_name": "a.py"}
     writer.add(debug_context, [row])
@@ -142,6 +161,8 @@ def _half_a_line(writer):
         (_code_without_pattern, "differs from its pattern"),
         (_vertices_elsewhere, "n_vertices of compute_set_vertex 0 differs"),
         (_variables_of_a_sequence, "not a leaf"),
+        (_flow_of_nothing, "A flow between steps has no bytes"),
+        (_repeated_flow, "flows between steps are not sorted, or repeat"),
         (_half_a_line, "half a place"),
         (_lost_reference, "a missing"),
         (_wrong_children, "declares 2 children and has 0"),

@@ -11,7 +11,17 @@ from types import ModuleType
 
 __all__ = ["modules"]
 
-_NAMES = ("find", "live", "liveness", "memory", "programs", "selection", "trace", "trace_pair")
+_NAMES = (
+    "find",
+    "live",
+    "liveness",
+    "memory",
+    "operations",
+    "programs",
+    "selection",
+    "trace",
+    "trace_pair",
+)
 
 
 def modules() -> list[ModuleType]:

@@ -18,7 +18,41 @@
     if (isNew && tab && !OF_OPERATION.includes(tab)) window.tilescope.changeView({tab: ''}, false);
   });
 
+  // The scripts of the graph are loaded when it is opened.
+  let loading = null;
+  function load(root) {
+    loading = loading || Promise.all(root.dataset.scripts.split(' ').map((address) => new Promise((done, fail) => {
+      const script = document.createElement('script');
+      script.src = address;
+      script.async = false;
+      script.addEventListener('load', done);
+      script.addEventListener('error', fail);
+      document.head.append(script);
+    }))).catch(() => { loading = null; });
+    return loading;
+  }
+
+  let latest = null;
+  async function showGraph(view) {
+    latest = view;
+    const root = document.getElementById('operations-graph');
+    if (!root || !window.tilescope.isKnown(view.report)) return;
+    await load(root);
+    if (latest !== view) return;
+    if (window.tilescopeGraph) window.tilescopeGraph.show(root, {...view});
+    else root.textContent = 'The graph could not be loaded; reload the page.';
+  }
+
   clientside.operations = {
+    // The table with its controls, or the graph with its own: styles of both.
+    showAs(view) {
+      const isGraph = Boolean(view) && view.as === 'graph';
+      if (isGraph) showGraph(view);
+      else latest = null;
+      const [table, graph] = isGraph ? [{display: 'none'}, {}] : [{}, {display: 'none'}];
+      return [table, table, graph, graph];
+    },
+
     // The row of the selected operation.
     mark: (view) => view && view.op ? [view.op] : [],
 

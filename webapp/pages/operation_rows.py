@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
-from tilescope.analyser.operations import Layer, Operations, operations
+from tilescope.analyser.operations import Layer, Operations, listed_layer, operations
 from tilescope.analyser.plan_text import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
@@ -43,11 +43,10 @@ def operations_of_view(
     def listed(layer: Layer) -> tuple[Operations, Operations | None]:
         return library.ask(view, lambda report: operations(report, layer))
 
-    for layer in (asked, *(other for other in LAYERS if other != asked)):
-        baseline, candidate = listed(layer)
-        if baseline.operations or (candidate is not None and candidate.operations):
-            return baseline, candidate
-    return listed(asked)
+    def has_any(layer: Layer) -> bool:
+        return any(side is not None and side.operations for side in listed(layer))
+
+    return listed(listed_layer(asked, has_any))
 
 
 def operation_rows(listed: Operations) -> list[dict[str, Any]]:

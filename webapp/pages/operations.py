@@ -14,7 +14,7 @@ from tilescope.analyser.operations import Layer, Operation, Operations, operatio
 from tilescope.analyser.plans import plans
 from tilescope.analyser.quantities import format_percent
 from tilescope.webapp.answer import answer
-from tilescope.webapp.browser import connect
+from tilescope.webapp.browser import asset_url, connect, marked
 from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
 from tilescope.webapp.components.data_table import by_field, column, data_table
 from tilescope.webapp.components.links import reports_of, swapped
@@ -46,6 +46,11 @@ TITLE = "Operations"
 ICON = "operations"
 VIEW = (
     Parameter("layer", "library", "operations-layer"),
+    Parameter("as", "table", "operations-as"),
+    Parameter("colour", "cycles", "operations-colour"),
+    Parameter("levels", "0", "operations-levels"),
+    Parameter("open"),
+    Parameter("at"),
     Parameter("find", "", "operations-find"),
     Parameter("metric", "cycles", "operations-metric"),
     Parameter("columns", "call,cycles,share,flops,busy,always,temporary,code"),
@@ -54,6 +59,7 @@ VIEW = (
 )
 PANELS = {
     "list": ("layer", "find", "metric", "columns"),
+    "graph": ("layer", "find", "as", "colour", "levels", "open", "at", "op"),
     "operation": ("layer", "tab", "op"),
     "kinds": ("layer", "tab"),
     "plans": ("find", "tab"),
@@ -74,6 +80,10 @@ _COLUMNS = (
     column("code", "Code", "bytes"),
     column("steps", "Steps", "count"),
 )
+#: Scripts of the graph, in the order in which they are loaded when it is opened.
+_GRAPH_SCRIPTS = ("graph_paint.js", "graph_view.js")
+_COLOURS = {"cycles": "Cycles", "code": "Code", "memory": "Memory"}
+_LEVELS = {"0": "Automatic", "1": "1", "2": "2", "3": "3", "99": "All"}
 #: Those that can be shown or hidden, with their titles.
 _CHOICE = [(one["field"], one["title"]) for one in _COLUMNS]
 _PLAN_COLUMNS = (
@@ -96,30 +106,53 @@ def layout() -> html.Div:
         [
             choice("operations-layer", "Show", list(LAYERS.items())),
             text_box("operations-find", "Filter operations", "name or call", is_search=True),
+            choice("operations-as", "As", [("table", "Table"), ("graph", "Graph")]),
             html.Div(
-                dropdown(
-                    "operations-metric",
-                    "Compare",
-                    [(name, measure.label) for name, measure in MEASURES.items()],
-                ),
-                id="operations-metric-field",
+                [
+                    html.Div(
+                        dropdown(
+                            "operations-metric",
+                            "Compare",
+                            [(name, measure.label) for name, measure in MEASURES.items()],
+                        ),
+                        id="operations-metric-field",
+                    ),
+                    html.Div(_columns_menu(), id="operations-columns-field"),
+                ],
+                id="operations-table-fields",
             ),
-            html.Div(_columns_menu(), id="operations-columns-field"),
+            html.Div(
+                [
+                    choice("operations-colour", "Colour by", list(_COLOURS.items())),
+                    choice("operations-levels", "Open levels", list(_LEVELS.items())),
+                ],
+                id="operations-graph-fields",
+                className="toolbar-group",
+            ),
         ],
         className="toolbar",
     )
     listing = guarded(
         "operations-error",
         html.Div(id="operations-headlines", className="headlines"),
-        html.Div(id="operations-note", className="grid-note"),
-        data_table(
-            [],
-            {},
-            label="Operations",
-            empty="No operation matches.",
-            file="operations",
-            mark="key",
-            table_id="operations-table",
+        html.Div(
+            [
+                html.Div(id="operations-note", className="grid-note"),
+                data_table(
+                    [],
+                    {},
+                    label="Operations",
+                    empty="No operation matches.",
+                    file="operations",
+                    mark="key",
+                    table_id="operations-table",
+                ),
+            ],
+            id="operations-list",
+        ),
+        marked(
+            html.Div(id="operations-graph"),
+            data_scripts=" ".join(asset_url(name) for name in _GRAPH_SCRIPTS),
         ),
     )
     panels = tabs(
@@ -177,6 +210,13 @@ def _connect_controls(app: Dash) -> None:
         "operations.mark",
         Output("operations-table", "selected"),
         Input(view_store("operations", "operation"), "data"),
+    )
+    shown = ("list", "table-fields", "graph", "graph-fields")
+    connect(
+        app,
+        "operations.showAs",
+        *(Output(f"operations-{part}", "style") for part in shown),
+        Input(view_store("operations", "graph"), "data"),
     )
     state = view_store("operations", "list")
     connect(

@@ -36,10 +36,13 @@
     return {...best, height: best.down * (TITLE + GAP + rows * best.cell)};
   };
 
+  space.LEVELS = LEVELS;
+
   // The level of a value from 1 to `LEVELS`; 0 is nothing.
   space.levelOf = (value, highest) => value > 0 ? Math.max(1, Math.ceil(value / highest * LEVELS)) : 0;
 
-  const mixed = (from, to, part) => '#' + [1, 3, 5].map((at) => {
+  /** A colour between two, both as #rrggbb. */
+  space.mixed = (from, to, part) => '#' + [1, 3, 5].map((at) => {
     const [low, high] = [from, to].map((colour) => parseInt(colour.slice(at, at + 2), 16));
     return Math.round(low + (high - low) * part).toString(16).padStart(2, '0');
   }).join('');
@@ -197,7 +200,7 @@
     colourOf(level) {
       const {colours} = this;
       if (!level) return colours.line;
-      return mixed(colours.scaleLow, colours.scaleHigh, (level - 1) / (LEVELS - 1));
+      return space.mixed(colours.scaleLow, colours.scaleHigh, (level - 1) / (LEVELS - 1));
     }
 
     paintLegend() {
