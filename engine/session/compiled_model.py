@@ -47,7 +47,7 @@ class CompiledModel:
     Parameters
     ----------
     model
-        The operator graph.
+        The inputs and outputs of the operator graph; see `Model.interface`.
     executable
         The compiled program.
     """
@@ -206,7 +206,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         weights_digest=weights_digest,
         notices=(*model.notices, *narrowed_types(model)),
     )
-    return CompiledModel(model, executable)
+    return CompiledModel(model.interface, executable)
 
 
 def _with_less(
