@@ -43,6 +43,8 @@ class Exchange:
         Elements.
     n_bytes : ndarray of int64, shape (n_fragments,)
         Size on the device.
+    addresses
+        The variables of the elements, and where they lie.
     """
 
     sender: NDArray[np.int64]
@@ -51,6 +53,11 @@ class Exchange:
     length: NDArray[np.int64]
     n_bytes: NDArray[np.int64]
     addresses: Addresses
+
+    @cached_property
+    def variable(self) -> NDArray[np.int64]:
+        """Number of each fragment's variable: ndarray of int64, shape (n_fragments,)."""
+        return self.addresses.variable_of(self.start)
 
     @property
     def is_empty(self) -> bool:
