@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.intervals import runs
+from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import (
     join_runs,
     order_by_tile,
@@ -128,3 +129,11 @@ def test_runs_are_ordered_by_tile_and_start_and_equal_ones_stay_in_order(
     assert order_by_tile(tile, start).tolist() == expected.tolist()
     ordered = order_by_tile(tile[expected], start[expected])
     assert ordered.tolist() == list(range(n))
+
+
+@given(st.lists(st.integers(-3, 3)), st.sampled_from([np.int32, np.int64]))
+def test_distinct_values_are_those_of_numpy(values: list[int], kind: type[np.integer]) -> None:
+    array = np.array(values, kind)
+    found = distinct(array)
+    assert (found.dtype, found.tolist()) == (kind, np.unique(array).tolist())
+    assert distinct(array[None, ::-1]).tolist() == found.tolist()
