@@ -144,9 +144,10 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
 
 
 def _kinds(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number pairs of indices: equal pairs have equal numbers, less than the number of pairs."""
+    """Return a number for every pair of indices, the same for equal pairs: less than n_pairs."""
     pair = one * (int(other.max(initial=0)) + 1) + other
-    return np.unique(pair, return_inverse=True)[1]
+    _, kinds = np.unique(pair, return_inverse=True)
+    return np.asarray(kinds, np.int64)
 
 
 def edges_of(size: int, n_parts: int, grain: int = 1) -> Counts:
