@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["available_bytes", "uncollected", "within_available"]
+__all__ = ["available_bytes", "give_back", "uncollected", "within_available"]
 
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
@@ -54,6 +55,16 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def give_back() -> None:
+    """Give the memory of objects that are gone back to the system: between stages of a large run.
+
+    The C library keeps the memory of arrays for the next ones, after a compilation a third of all.
+    A C library without `malloc_trim` decides by itself.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _data_bytes() -> int:

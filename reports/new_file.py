@@ -17,8 +17,9 @@ def new_file(path: Path) -> apsw.Connection:
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     )
     connection.set_busy_timeout(2_000)
-    # Page sizes of 2 to 16 KiB change the size of large reports by less than 4 %.
-    for pragma in ("page_size=4096", "synchronous=NORMAL", "mmap_size=0"):
+    # Every table and every chunk ends in a page that is not full: with pages of 4 KiB, reports of
+    # 1.5 MB are 7 % larger. Those of large reports change by less than 4 %.
+    for pragma in ("page_size=2048", "synchronous=NORMAL", "mmap_size=0"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     return connection
 

@@ -68,6 +68,8 @@ class Addresses:
 
     def variable_of(self, element: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of each element's variable: ndarray of int64."""
+        if self.base.size == 2:  # one variable
+            return np.zeros(element.size, np.int64)
         return np.searchsorted(self.base, element, side="right") - 1
 
     def places_of(self, tile: NDArray[np.int64], element: NDArray[np.int64]) -> NDArray[np.int64]:

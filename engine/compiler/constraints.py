@@ -13,6 +13,7 @@ from tilescope.engine.compiler.executable import Step
 from tilescope.engine.compiler.kernels.placement import Asked, element_of, nothing_asked
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, VertexBatch
+from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.machine import Machine
 
 __all__ = ["Constraints", "PartIndex", "constraints_of"]
@@ -78,7 +79,7 @@ class Constraints:
         both = np.concatenate([self.pair, self.pair[:, ::-1]])
         # Of equal pairs the first counts: hard ones are sorted before soft ones.
         key = (both[:, 0] * n_parts + both[:, 1]) * 2 + np.tile(soft[self.pair_batch], 2)
-        key = np.unique(key)
+        key = distinct(key)
         key = key[np.append(True, key[1:] // 2 != key[:-1] // 2)] if key.size else key
         first = np.searchsorted(key // 2 // n_parts, np.arange(n_parts + 1))
         return Asked(region, first, key // 2 % n_parts, (key % 2).astype(np.bool_))
@@ -105,10 +106,10 @@ class Constraints:
         number = np.concatenate([self.wide_batch[fails_wide], self.pair_batch[fails_pair]])
         where = np.concatenate([tile[self.wide[fails_wide]], tile[a[fails_pair]]])
         found: dict[tuple[int, int], Ids] = {}
-        for i in np.unique(number).tolist():
+        for i in distinct(number).tolist():
             step_id, place, is_soft = self.batch[i]
             if is_soft:
-                found[step_id, place] = np.unique(where[number == i])
+                found[step_id, place] = distinct(where[number == i])
         return found
 
 

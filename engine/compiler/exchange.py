@@ -43,6 +43,8 @@ class Exchange:
         Elements.
     n_bytes : ndarray of int64, shape (n_fragments,)
         Size on the device.
+    addresses
+        The variables of the elements, and where they lie.
     """
 
     sender: NDArray[np.int64]
@@ -51,6 +53,11 @@ class Exchange:
     length: NDArray[np.int64]
     n_bytes: NDArray[np.int64]
     addresses: Addresses
+
+    @cached_property
+    def variable(self) -> NDArray[np.int64]:
+        """Number of each fragment's variable: ndarray of int64, shape (n_fragments,)."""
+        return self.addresses.variable_of(self.start)
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +103,8 @@ class Exchange:
         """
         n_ipus = machine.n_ipus
         fragments = self.fragments(machine.n_tiles)
-        way = self._one_by_one(machine, schedule)
+        received, sent = self.received(machine.n_tiles), self.sent(machine.n_tiles)
+        way = _one_by_one(received, sent, machine, schedule)
         cycles = way.cycles(fragments, machine)
         paired_bytes = np.zeros(machine.n_tiles, np.int64)
         if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
@@ -116,8 +124,8 @@ class Exchange:
         phase = {
             "cycles": cycles[1].reshape(n_ipus, -1).max(axis=1),
             "tile_cycles": cycles[0],
-            "sent_bytes": self.sent(machine.n_tiles),
-            "received_bytes": self.received(machine.n_tiles),
+            "sent_bytes": sent,
+            "received_bytes": received,
             "paired_bytes": paired_bytes,
             "fragments": fragments,
         }
@@ -125,15 +133,6 @@ class Exchange:
         if links is None:
             return StepCost.of(machine, "internal", **phase)
         return StepCost.of(machine, "external", **{**phase, **links})
-
-    def _one_by_one(self, machine: Machine, schedule: Schedule) -> PhaseTimes:
-        """Return the way to send every fragment to single tiles."""
-        n_tiles, rate = machine.n_tiles, machine.exchange_bytes_per_cycle
-        receiving = np.ceil(self.received(n_tiles) / rate).astype(np.int64)
-        sending = np.ceil(self.sent(n_tiles) / rate).astype(np.int64)
-        if not machine.exchange_is_scheduled:
-            return PhaseTimes(receiving, sending, receiving, sending)
-        return PhaseTimes(receiving, sending, schedule.received_at, schedule.sent_at)
 
     def _in_pairs(self, machine: Machine) -> PhaseTimes | None:
         """Return the way in which pairs receive together what both tiles need.
@@ -143,13 +142,15 @@ class Exchange:
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
         order, sender, receiver = self.in_order
-        is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
+        is_near = np.ones(sender.size, np.bool_)
+        if machine.n_ipus > 1:
+            is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
         piece, start, length, is_shared = split_by_pair(
             receiver, sender, self.start[order], self.length[order], partner, is_near
         )
         if not is_shared.any():
             return None
-        n_bytes = length * (self.n_bytes[order] // self.length[order])[piece]
+        n_bytes = self.addresses.bytes_of(start, length)
         sender, receiver = sender[piece], receiver[piece]
         # Both tiles of a pair receive single words that they share, each by itself.
         pair = is_shared & (n_bytes >= 2 * _WORD_BYTES)
@@ -253,6 +254,18 @@ class Exchange:
             "link_out_bytes": np.bincount(pair // n_ipus, n_bytes, n_ipus).astype(np.int64),
             "link_in_bytes": np.bincount(pair % n_ipus, n_bytes, n_ipus).astype(np.int64),
         }
+
+
+def _one_by_one(
+    received: NDArray[np.int64], sent: NDArray[np.int64], machine: Machine, schedule: Schedule
+) -> PhaseTimes:
+    """Return the way to send every fragment to single tiles, from the bytes of every tile."""
+    rate = machine.exchange_bytes_per_cycle
+    receiving = np.ceil(received / rate).astype(np.int64)
+    sending = np.ceil(sent / rate).astype(np.int64)
+    if not machine.exchange_is_scheduled:
+        return PhaseTimes(receiving, sending, receiving, sending)
+    return PhaseTimes(receiving, sending, schedule.received_at, schedule.sent_at)
 
 
 def accessed(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.intervals.runs import order_by_tile
+
 if TYPE_CHECKING:
     from tilescope.engine.compiler.exchange import Exchange
     from tilescope.engine.compiler.sends import Schedule
@@ -70,7 +72,7 @@ def _sent_runs(exchange: Exchange) -> tuple[Ids, Ids]:
     tile, start, length = exchange.sent_runs
     n_bytes = exchange.addresses.bytes_of(start, length)
     place = exchange.addresses.places_of(tile, start)
-    order = np.lexsort((place, tile))
+    order = order_by_tile(tile, place)
     tile, place, length, n_bytes = (c[order] for c in (tile, place, length, n_bytes))
     is_new = np.ones(tile.size, dtype=np.bool_)
     is_new[1:] = (tile[1:] != tile[:-1]) | (place[1:] != place[:-1] + length[:-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -16,7 +17,10 @@ from tilescope.engine.graph import ComputeSet, Variable
 from tilescope.engine.graph.array_digests import ArrayDigests
 from tilescope.engine.machine import Machine
 
-__all__ = ["Around", "Exchanges"]
+__all__ = ["STRUCTURE_BYTES", "Around", "Exchanges"]
+
+#: Length of the digest of a structure.
+STRUCTURE_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class Exchanges:
     ----------
     digests
         Of the arrays of vertices and variables, by which exchanges are compared.
+    known
+        Exchanges by structure, on variables that are numbered in their order; None where nothing
+        moves.
+    n_costed
+        Exchanges that were not known before.
 
     Notes
     -----
@@ -50,8 +59,12 @@ class Exchanges:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.digests = ArrayDigests()
-        #: By structure, on variables that are numbered in their order.
-        self._found: dict[bytes, Transfer | None] = {}
+        self.known: dict[bytes, Transfer | None] = {}
+        self.n_costed = 0
+
+    def know(self, known: Mapping[bytes, Transfer | None]) -> None:
+        """Take in exchanges that were costed by the same engine for the same machine."""
+        self.known.update(known)
 
     def around(self, compute_set: ComputeSet) -> Around:
         """Return the exchanges around a compute set."""
@@ -63,10 +76,11 @@ class Exchanges:
         on = {r.variable for _, _, r in accessed([compute_set], is_input=is_input)}
         variables = sorted(on, key=lambda variable: variable.variable_id)
         structure = self._structure(compute_set, variables, is_input)
-        if structure not in self._found:
+        if structure not in self.known:
             exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
-            self._found[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
-        transfer = self._found[structure]
+            self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
+            self.n_costed += 1
+        transfer = self.known[structure]
         ids = np.array([variable.variable_id for variable in variables], np.int64)
         return None if transfer is None else transfer.on(ids)
 
@@ -74,7 +88,7 @@ class Exchanges:
         self, compute_set: ComputeSet, variables: list[Variable], is_input: bool
     ) -> bytes:
         """Return a digest of all that decides what moves and how long it takes."""
-        digest = blake2b(b"in" if is_input else b"out", digest_size=16)
+        digest = blake2b(b"in" if is_input else b"out", digest_size=STRUCTURE_BYTES)
         numbers = {variable: number for number, variable in enumerate(variables)}
         for _, tile, r in accessed([compute_set], is_input=is_input):
             arrays: tuple[NDArray[Any] | None, ...] = tile, r.start, r.size, r.stride, r.first

@@ -14,6 +14,7 @@ from tilescope.engine.compiler.kernels.placement import Lifetimes
 from tilescope.engine.compiler.liveness import LiveRanges
 from tilescope.engine.compiler.tile_memory import Lives
 from tilescope.engine.graph import GraphImage, Variable
+from tilescope.engine.intervals.distinct import distinct
 
 __all__ = ["PlacedParts", "parts_of"]
 
@@ -47,13 +48,13 @@ class PlacedParts:
     @property
     def start(self) -> Ids:
         """First step of every part: ndarray of int64, shape (n_parts,)."""
-        owners = np.unique(self.variable)
+        owners = distinct(self.variable)
         first = [self.lives[i][0][0] if i in self.lives else 0 for i in owners.tolist()]
         return np.array(first, np.int64)[np.searchsorted(owners, self.variable)]
 
     def lifetimes(self, variable: Ids) -> Lifetimes:
         """Return the lives of parts with the given owners; always-live parts span all steps."""
-        owners = np.unique(variable)
+        owners = distinct(variable)
         lives = [self.lives.get(i, ((0, self.n_steps),)) for i in owners.tolist()]
         first = np.cumsum([0, *(len(own) for own in lives)])
         steps = np.array([*chain.from_iterable(lives)], np.int64).reshape(-1, 2)
@@ -90,7 +91,7 @@ def parts_of(
         # buffers for the exchange after it, with a sync in between.
         last = step.step_id + (3 if step.kind == "OnTileExecute" else 2)
         life = (step.step_id, min(last, len(steps)))
-        variables = np.unique(messages.variable_id).tolist()
+        variables = distinct(messages.variable_id).tolist()
         if id(messages) not in known:
             first = len(graph.variables) + len(names)
             known[id(messages)] = [*range(first, first + len(variables))]

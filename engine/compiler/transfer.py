@@ -49,7 +49,7 @@ class Transfer:
         """
         if exchange.is_empty:
             return None
-        variables = np.unique(exchange.addresses.variable_of(exchange.start))
+        variables = np.flatnonzero(np.bincount(exchange.variable))
         schedule = exchange.schedule(machine)
         return cls(
             exchange.cost(machine, schedule),
@@ -81,9 +81,8 @@ def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:
     tile : ndarray of int64, shape (n_fragments,)
         Tile that uses each fragment: its receiver, or its sender when vertices produced it.
     """
-    variable = exchange.addresses.variable_of(exchange.start)
     n_variables = exchange.addresses.item_bytes.size
-    key = tile * n_variables + variable
+    key = tile * n_variables + exchange.variable
     n_bytes = exchange.n_bytes
     if (key[1:] < key[:-1]).any():
         order = np.argsort(key, kind="stable")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from numpy.typing import NDArray
-
 from tilescope.engine.graph.caller import calling_line
-from tilescope.engine.graph.digest import digest_of
 
 __all__ = ["OUTLINE_COPY", "ROOT", "DebugContext"]
 
@@ -56,7 +53,7 @@ class DebugContext:
         operation: str = "",
         detail: Mapping[str, Any] | None = None,
         *,
-        weights: Sequence[NDArray[Any]] = (),
+        weights_digest: str | None = None,
         flops: int | None = None,
     ) -> DebugContext:
         """Return a context nested in this one.
@@ -65,10 +62,8 @@ class DebugContext:
         ----------
         name
             Its own name, inside this one's.
-        layer, operation, detail, flops
+        layer, operation, detail, weights_digest, flops
             As for `DebugContext`.
-        weights
-            Constant operands.
         """
         return DebugContext(
             self.join(name),
@@ -76,7 +71,7 @@ class DebugContext:
             operation,
             detail or {},
             self,
-            digest_of(weights) if weights else None,
+            weights_digest,
             flops,
             None if layer == "onnx" or self.is_in_model else calling_line(),
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["digest_of"]
+__all__ = ["digest_of", "joint_digest"]
 
 _DIGEST_BYTES = 16
 
@@ -24,3 +24,13 @@ def digest_of(parts: Iterable[str | NDArray[Any]]) -> str:
             found.update(f"array {part.dtype.str} {part.shape}".encode())
             found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return found.hexdigest()
+
+
+def joint_digest(digests: Sequence[str]) -> str | None:
+    """Return the digest of several arrays from their own ones; None without any.
+
+    That of one array is its own, so that no array is read twice.
+    """
+    if len(digests) > 1:
+        return digest_of(digests)
+    return digests[0] if digests else None

@@ -156,4 +156,4 @@ def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
                 f"The values of {name!r} range from {low} to {high}, but {dtype} holds {least} to"
                 f" {most}"
             )
-    return np.ascontiguousarray(array.astype(dtype.host))
+    return array.astype(dtype.host, order="C")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.value import Value
@@ -27,14 +27,14 @@ def model_digests(model: Model) -> tuple[str, str]:
     operations = [walk.operation(operation) for operation in model.operations]
     outputs = [walk.value(value) for _, value in model.outputs]
     structure = json.dumps([inputs, operations, outputs], sort_keys=True, default=_as_text)
-    return digest_of([structure]), digest_of(walk.weights)
+    return digest_of([structure]), joint_digest(walk.weights) or digest_of([])
 
 
 class _Structure:
     """Describes operations with their values numbered in order of first use."""
 
     def __init__(self) -> None:
-        self.weights: list[np.ndarray[Any, Any]] = []
+        self.weights: list[str] = []
         self._numbers: dict[Value, int] = {}
 
     def value(self, value: Value | None) -> Any:
@@ -44,9 +44,8 @@ class _Structure:
         number = self._numbers[value] = len(self._numbers)
         described = [number, value.dtype, list(value.shape)]
         if value.known is not None:
-            content = np.asarray(value.known)
-            self.weights.append(content)
-            return [*described, digest_of([content]) if value.dtype == "int64" else "weights"]
+            self.weights.append(value.digest)
+            return [*described, value.digest if value.dtype == "int64" else "weights"]
         return described
 
     def operation(self, operation: Operation) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -66,6 +66,11 @@ class Model:
     data: Mapping[str, NDArray[Any]] | None = None
     counts: Mapping[str, Count] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+
+    @property
+    def interface(self) -> Model:
+        """What a run takes and returns, without operations, so that no weights stay in memory."""
+        return replace(self, operations=())
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:

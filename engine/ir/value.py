@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilescope.engine.graph.digest import digest_of
 
 __all__ = ["MOST_DIMS", "Constant", "Parameter", "Value"]
 
@@ -36,6 +39,11 @@ class Value:
         That of a value without elements is known.
         """
         return None if prod(self.shape) else np.empty(self.shape, self.dtype)
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of the content that `known` returns, computed once; "" without any."""
+        return "" if self.known is None else digest_of([np.asarray(self.known)])
 
     @property
     def is_computed(self) -> bool:

@@ -24,6 +24,7 @@ from tilescope.engine.graph import (
     View,
 )
 from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.digest import digest_of
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.memo import PlanMemo
@@ -117,8 +118,10 @@ class Builder:
         weights
             An operand, which is digested if it is an ndarray of constants.
         """
-        constants = (weights,) if isinstance(weights, np.ndarray) else ()
-        debug = self.debug.child(name, "library", operation, detail, weights=constants, flops=flops)
+        digest = digest_of([weights]) if isinstance(weights, np.ndarray) else None
+        debug = self.debug.child(
+            name, "library", operation, detail, weights_digest=digest, flops=flops
+        )
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         return replace(self, sequence=sequence, debug=debug)

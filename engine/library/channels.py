@@ -173,6 +173,8 @@ def weight_values(
 ) -> NDArray[Any]:
     """Return weights as [block, out group, in group, ky, kx, in, out], padded with zeros.
 
+    It is a view of the weights where that is possible.
+
     Parameters
     ----------
     weights : ndarray, shape (groups, out channels, in channels, kernel rows, kernel columns)
@@ -184,15 +186,14 @@ def weight_values(
     inside, n_in, n_out = grouping.inside, grouping.own_inputs, grouping.own_outputs
     sizes = (blocks * inside, out_groups * n_out, in_groups * n_in)
     missing = [(0, size - have) for size, have in zip(sizes, weights.shape[:3], strict=True)]
-    whole = np.pad(weights, [*missing, (0, 0), (0, 0)])
+    whole = np.pad(weights, [*missing, (0, 0), (0, 0)]) if np.any(missing) else weights
     split = whole.reshape(
         blocks, inside, out_groups, n_out, in_groups, n_in, *weights.shape[3:]
     ).transpose(0, 2, 4, 6, 7, 5, 1, 3)
     if grouping.combined > 1:
         is_own = np.eye(inside, dtype=bool)[:, None, :, None]
         split = np.where(is_own, np.expand_dims(split, 5), np.zeros((), weights.dtype))
-    laid = np.ascontiguousarray(split)
-    return laid.reshape(*split.shape[:5], grouping.inputs, grouping.groups * grouping.outputs)
+    return split.reshape(*split.shape[:5], grouping.inputs, grouping.groups * grouping.outputs)
 
 
 def arranged_weights(

@@ -17,6 +17,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks
 from tilescope.engine.graph.elements import check_each_once
 from tilescope.engine.graph.mapping import tile_mapping_of
+from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces
 
 __all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
@@ -65,7 +66,7 @@ def cut_rows(variable: Variable, row: int, n_rows: int) -> Pieces:
     # A partial row at the start or end of a piece becomes a separate piece.
     unaligned = starts[starts % row != 0]
     edges += [unaligned // row * row, np.minimum(-(-unaligned // row) * row, total)]
-    cuts = np.unique(np.concatenate(edges))
+    cuts = distinct(np.concatenate(edges))
     cuts = cuts[cuts < total]
     lengths = np.diff(np.append(cuts, total))
     is_whole = lengths >= row

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
-from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import Operation, Parameter, Value
 from tilescope.engine.library.builder import Builder
@@ -84,9 +84,13 @@ class Lowering:
             if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
                 node = operation.origin or operation
-                weights = [np.asarray(v.known) for v in node.operands if v.known is not None]
+                weights = [value.digest for value in node.operands if value.known is not None]
                 debug = outside.child(
-                    operation.name, "onnx", operation.source, _detail(node), weights=weights
+                    operation.name,
+                    "onnx",
+                    operation.source,
+                    _detail(node),
+                    weights_digest=joint_digest(weights),
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
             if operation.operator.lower is None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler import Executable
-from tilescope.engine.compiler.cache import PlanFolder
+from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
 from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
@@ -47,7 +47,7 @@ class CompiledModel:
     Parameters
     ----------
     model
-        The operator graph.
+        The inputs and outputs of the operator graph; see `Model.interface`.
     executable
         The compiled program.
     """
@@ -177,7 +177,9 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         check_capacity(model, machine, excess)
     graph_digest, weights_digest = model_digests(stated)
     cache_directory = cache_directory or resolve().cache_directory
-    exchanges = Exchanges(machine)
+    exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
+    key = graph_digest, available_memory, partials, outlines, sorted(without)
+    costed.take(key, exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
@@ -197,6 +199,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
+    costed.keep(key, exchanges)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
@@ -206,7 +209,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         weights_digest=weights_digest,
         notices=(*model.notices, *narrowed_types(model)),
     )
-    return CompiledModel(model, executable)
+    return CompiledModel(model.interface, executable)
 
 
 def _with_less(

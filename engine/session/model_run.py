@@ -20,6 +20,7 @@ from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.census import take_census
 from tilescope.engine.frontend.onnx.read import model_digest
 from tilescope.engine.frontend.onnx.skeleton import stored_bytes
+from tilescope.engine.host_memory import give_back
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine
@@ -266,6 +267,8 @@ def run_model(
         facts["synthetic_data"] = setup.synthetic
     if model.assumed_ones:
         facts["assumed_batch_of_one"] = json.dumps(list(model.assumed_ones))
+    del model  # with its weights: the executable has them as its vertices read them
+    give_back()
     outputs: dict[str, NDArray[Any]] = {}
     with Engine(compiled.executable, options, provenance=facts) as engine:
         engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))

@@ -135,11 +135,19 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     # Evenly spaced chunks of one length form a rectangle, and such rectangles form a block.
     first, rows, row_stride = group_pieces(tile.astype(np.int32), lengths, begin[None])
     tile, begin, lengths = tile[first], begin[first], lengths[first]
-    alike = np.unique(np.stack([rows, lengths, row_stride[:, 0]]), axis=1, return_inverse=True)[1]
-    first, planes, stride = group_pieces(tile.astype(np.int32), alike.reshape(-1), begin[None])
+    row_kind = _kinds(lengths, row_stride[:, 0])
+    kind = _kinds(rows, row_kind)
+    first, planes, stride = group_pieces(tile.astype(np.int32), kind, begin[None])
     size = np.stack([planes, rows[first], lengths[first]], axis=1)
     strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
     return Pieces(map_start, map_tile, tile[first], begin[first], size, strides)
+
+
+def _kinds(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for every pair of indices, the same for equal pairs: less than n_pairs."""
+    pair = one * (int(other.max(initial=0)) + 1) + other
+    _, kinds = np.unique(pair, return_inverse=True)
+    return np.asarray(kinds, np.int64)
 
 
 def edges_of(size: int, n_parts: int, grain: int = 1) -> Counts:

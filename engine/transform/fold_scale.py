@@ -91,8 +91,10 @@ class _Chain:
     def is_worthwhile(self) -> bool:
         """Whether there is a factor, and no scaled weight or offset exceeds its type."""
         dtype = self.convolution.results[0].dtype
-        weights = np.asarray(self.convolution.operand(1).known, np.float64)
-        largest = np.abs(weights).max(axis=(1, 2, 3), initial=0) * np.abs(self.factor)
+        weights = np.asarray(self.convolution.operand(1).known)
+        highest, lowest = (end(axis=(1, 2, 3), initial=0) for end in (weights.max, weights.min))
+        most_of_channel = np.maximum(highest.astype(np.float64), -lowest.astype(np.float64))
+        largest = most_of_channel * np.abs(self.factor)
         most = max(largest.max(initial=0), np.abs(self.offset).max(initial=0))
         return self.has_factor and bool(most <= np.finfo(dtype).max)
 
@@ -161,5 +163,7 @@ def _by_channel(value: Value, n_channels: int) -> NDArray[np.float64] | None:
 def _scaled(weights: Value, factor: NDArray[np.float64]) -> Value:
     """Return the weights times a factor per output channel, rounded once."""
     assert isinstance(weights, Constant | Parameter)
-    scaled = weights.array.astype(np.float64) * factor[:, None, None, None]
-    return replace(weights, array=scaled.astype(weights.array.dtype))
+    scaled = np.empty_like(weights.array)
+    by_channel = factor[:, None, None, None]
+    np.multiply(weights.array, by_channel, out=scaled, dtype=np.float64, casting="unsafe")
+    return replace(weights, array=scaled)

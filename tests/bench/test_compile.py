@@ -1,4 +1,4 @@
-"""Compilation of whole models and of chains, in processor time with warm kernels.
+"""Compilation of whole models and of chains, in processor time with warm kernels, and memory.
 
 Prints figures and never fails on time.
 """
@@ -6,6 +6,7 @@ Prints figures and never fails on time.
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
 from pathlib import Path
 from time import process_time
@@ -15,6 +16,7 @@ import onnx
 import pytest
 
 from tilescope.engine import compile_model, load_machine, load_onnx
+from tilescope.engine.compiler.cache import plans
 from tilescope.engine.ir import IrBuilder, Model, Value
 from tilescope.engine.operators import OPERATORS
 
@@ -52,9 +54,32 @@ def _chain(n: int, kinds: tuple[str, ...]) -> Model:
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50", "light_densenet121"])
 def test_models(name: str) -> None:
     model = load_onnx(LIGHT / f"{name}.onnx")
-    _compile_s(model, 1)  # loads the kernels
+    _compile_s(model, 1)  # loads the kernels, and keeps plans
+    for path in plans.memo_folder().glob("*.exchanges"):
+        path.unlink()
+    first, _ = _compile_s(model, 1)
     seconds, n_steps = _compile_s(model, 3)
-    sys.stdout.write(f"\n{name}: compiled in {seconds:.2f} s, {n_steps:,} steps\n")
+    sys.stdout.write(
+        f"\n{name}: compiled in {seconds:.2f} s, {first:.2f} s before its exchanges were kept,"
+        f" {n_steps:,} steps\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50", "light_densenet121"])
+def test_memory_of_a_run(name: str, tmp_path: Path) -> None:
+    """The largest resident memory of ``tilescope run``, and the size of its report."""
+    # The system's figure of a child includes its parent's memory: Linux has one of the process.
+    code = (
+        "import re; from pathlib import Path; from tilescope.main import main;"
+        f" main(['run', {str(LIGHT / name)!r} + '.onnx', '--report', {str(tmp_path)!r}]);"
+        " print(*re.findall(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text()))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    peak_bytes = int(said.stdout.split()[-1]) * 1024
+    report_bytes = (tmp_path / "profile.pop").stat().st_size
+    sys.stdout.write(
+        f"\n{name}: {peak_bytes / 1e6:,.0f} MB at most, report of {report_bytes / 1e6:.2f} MB\n"
+    )
 
 
 @pytest.mark.parametrize("kinds", [("Add", "Relu"), ("MatMul", "Add", "Relu")])

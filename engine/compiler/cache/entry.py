@@ -7,19 +7,16 @@ supplies anyway; so are the answers of the cycle laws.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.column import Column
+from tilescope.engine.compiler.cache.transfers import Arrays, arrays_of, split, transfers_of
 from tilescope.engine.compiler.container import NotAnEntry
 from tilescope.engine.compiler.exchanges import Around
-from tilescope.engine.compiler.messages import Messages
-from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
 from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Lives, Memory
 from tilescope.engine.compiler.transfer import Transfer
 from tilescope.engine.graph import GraphImage
@@ -27,9 +24,6 @@ from tilescope.engine.machine import Machine
 
 __all__ = ["Compiled"]
 
-Arrays = Mapping[str, NDArray[Any]]
-
-_MESSAGES = tuple(field.name for field in dataclasses.fields(Messages))
 _TOTALS = (
     "including_gaps",
     "excluding_gaps",
@@ -106,78 +100,21 @@ def _from_around(around: Mapping[int, Around]) -> tuple[dict[str, Any], dict[str
         for side, transfer in enumerate((both.before, both.after))
         if transfer is not None
     ]
-    transfers = [transfer for _, _, transfer in rows]
-    arrays: dict[str, NDArray[Any]] = {
-        "compute_sets": np.array(sorted(around), np.int64),
-        "transfers": np.array([row[:2] for row in rows], np.int64).reshape(-1, 2),
-        "variables": np.array([v for t in transfers for v in t.variables], np.int64),
-        "n_variables": np.array([len(t.variables) for t in transfers], np.int64),
-    }
-    by_tile = [[getattr(t.cost, name) for name in TILE_COLUMNS] for t in transfers]
-    by_ipu = [[getattr(t.cost, name) for name in IPU_COLUMNS] for t in transfers]
-    arrays |= _from_columns("tile_costs", list(chain.from_iterable(by_tile)))
-    arrays |= _from_columns("ipu_costs", list(chain.from_iterable(by_ipu)))
-    arrays |= _from_columns("code_bytes", [t.code_bytes for t in transfers])
-    arrays["n_messages"] = np.array([t.messages.tile.size for t in transfers], np.int64)
-    for name in _MESSAGES:
-        columns = [getattr(t.messages, name) for t in transfers]
-        arrays[f"messages.{name}"] = np.concatenate([np.zeros(0, np.int64), *columns])
-    return {"sync_zones": [t.cost.sync_zone for t in transfers]}, arrays
-
-
-def _from_columns(name: str, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:
-    """Flatten columns: concatenated ids and values, and the number of ids per column."""
-    return {
-        f"{name}.n": np.array([column.ids.size for column in columns], np.int64),
-        f"{name}.ids": np.concatenate([np.zeros(0, np.int64), *(c.ids for c in columns)]),
-        f"{name}.values": np.concatenate([np.zeros(0, np.int64), *(c.values for c in columns)]),
-    }
-
-
-def _to_columns(name: str, size: int, arrays: Arrays) -> list[Column]:
-    """Rebuild the columns that `_from_columns` flattened.
-
-    Raises
-    ------
-    NotAnEntry
-        When an id is out of range for the machine.
-    """
-    counts = arrays[f"{name}.n"]
-    ids, values = arrays[f"{name}.ids"], arrays[f"{name}.values"]
-    if ids.size and not 0 <= ids.min() <= ids.max() < size:
-        raise NotAnEntry("it has a different number of tiles")
-    pairs = zip(_split(ids, counts), _split(values, counts), strict=True)
-    return [Column.at(size, of, value) if of.size else Column.zeros(size) for of, value in pairs]
+    facts, arrays = arrays_of([transfer for _, _, transfer in rows])
+    arrays["compute_sets"] = np.array(sorted(around), np.int64)
+    arrays["transfers"] = np.array([row[:2] for row in rows], np.int64).reshape(-1, 2)
+    return facts, arrays
 
 
 def _to_around(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> dict[int, Around]:
     sides: dict[int, list[Transfer | None]] = {
         key: [None, None] for key in arrays["compute_sets"].tolist()
     }
-    by_transfer = _split(arrays["variables"], arrays["n_variables"])
-    messages = [_split(arrays[f"messages.{name}"], arrays["n_messages"]) for name in _MESSAGES]
-    by_tile = _to_columns("tile_costs", machine.n_tiles, arrays)
-    by_ipu = _to_columns("ipu_costs", machine.n_ipus, arrays)
-    n_tile, n_ipu = len(TILE_COLUMNS), len(IPU_COLUMNS)
-    code_bytes = _to_columns("code_bytes", machine.n_tiles, arrays)
-    for i, (compute_set_id, side) in enumerate(arrays["transfers"].tolist()):
-        columns = {
-            **dict(zip(TILE_COLUMNS, by_tile[i * n_tile : (i + 1) * n_tile], strict=True)),
-            **dict(zip(IPU_COLUMNS, by_ipu[i * n_ipu : (i + 1) * n_ipu], strict=True)),
-        }
-        cost = StepCost(**columns, sync_zone=facts["sync_zones"][i])
-        sides[compute_set_id][side] = Transfer(
-            cost,
-            tuple(by_transfer[i].tolist()),
-            Messages(*(column[i] for column in messages)),
-            code_bytes[i],
-        )
+    places = arrays["transfers"].tolist()
+    for place, transfer in zip(places, transfers_of(facts, arrays, machine), strict=True):
+        compute_set_id, side = place
+        sides[compute_set_id][side] = transfer
     return {key: Around(*both) for key, both in sides.items()}
-
-
-def _split(values: NDArray[Any], counts: NDArray[np.int64]) -> list[NDArray[Any]]:
-    """Return values split into consecutive parts of the given sizes."""
-    return np.split(values, np.cumsum(counts)[:-1]) if counts.size else []
 
 
 def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
@@ -198,7 +135,7 @@ def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
             (step_id, place): tiles
             for (step_id, place), tiles in zip(
                 arrays["slow_batches"].tolist(),
-                _split(arrays["slow_tiles"], arrays["n_slow_tiles"]),
+                split(arrays["slow_tiles"], arrays["n_slow_tiles"]),
                 strict=True,
             )
         },

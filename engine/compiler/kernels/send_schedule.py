@@ -28,29 +28,24 @@ def _soonest(waiting, first, last, now, receives_until):  # type: ignore[no-unty
 
 
 @jit
-def _busy_until(send, place, now, sends, until, waiting):  # type: ignore[no-untyped-def]
-    """Return when a busy tile of a send is free, or `now` where none is busy.
-
-    `waiting` remembers a busy receiver of each send, to look at it first.
-    """
-    lane, first, receiver = sends
-    sends_until, receives_until = until
-    if lane[send] >= 0 and sends_until[lane[send]] > now:
-        return sends_until[lane[send]]
-    for k in range(first[send], first[send + 1]):
-        if receives_until[receiver[k]] > now:
-            waiting[place] = receiver[k]
-            return receives_until[receiver[k]]
-    return now
+def _busy_tile(tiles, first, last, now, receives_until):  # type: ignore[no-untyped-def]
+    """Return the first of a send's receivers that is busy, or -1."""
+    for k in range(np.uintp(first), np.uintp(last)):
+        if receives_until[np.uintp(tiles[k])] > now:
+            return tiles[k]
+    return -1
 
 
 @jit
 def _first_free(low, high, now, order, sends, until, waiting):  # type: ignore[no-untyped-def]
     """Return the place of the first of a tile's sends that can begin, or -1 and when to look again.
 
-    Places of sends that have begun wait for a tile that is never free.
+    `waiting` remembers a busy receiver of each send, to look at it first. Places of sends that have
+    begun wait for a tile that is never free.
     """
-    receives_until = until[1]
+    # Unpacked once: numba counts references each time a tuple is passed on.
+    lane, first, receiver = sends
+    sends_until, receives_until = until
     soonest = _NEVER
     for begin in range(low, high, _AT_ONCE):
         end = min(begin + _AT_ONCE, high)
@@ -60,10 +55,14 @@ def _first_free(low, high, now, order, sends, until, waiting):  # type: ignore[n
             continue
         for place in range(begin, end):
             busy_until = receives_until[waiting[place]]
+            send = order[place]
+            if busy_until <= now and lane[send] >= 0:
+                busy_until = sends_until[lane[send]]
             if busy_until <= now:
-                busy_until = _busy_until(order[place], place, now, sends, until, waiting)
-            if busy_until <= now:
-                return place, now
+                tile = _busy_tile(receiver, first[send], first[send + 1], now, receives_until)
+                if tile < 0:
+                    return place, now
+                waiting[place], busy_until = tile, receives_until[tile]
             soonest = min(soonest, busy_until)
     return -1, soonest
 

@@ -22,12 +22,14 @@ from numpy.typing import NDArray
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.engine.compiler.cache import plans, store
+from tilescope.engine.compiler import exchanges
+from tilescope.engine.compiler.cache import exchange_folder, plans, store
 from tilescope.engine.compiler.container import decode, encode
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.exchange import Exchange, exchange_of
+from tilescope.engine.compiler.executable import CompileRecord, Executable
 from tilescope.engine.compiler.versions import engine_versions
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import ROOT, Graph, Tensor, blocks
+from tilescope.engine.graph import ROOT, ComputeSet, Graph, Tensor, blocks
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.elementwise import binary
@@ -577,6 +579,80 @@ def test_a_folder_of_kernels_that_is_not_writable_is_no_reason_to_warn(
     assert (len(planned), warnings_of()) == (3, [])
 
 
+@pytest.fixture
+def costed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the compute sets whose exchanges are costed from now on."""
+    names: list[str] = []
+
+    def counted(compute_sets: list[ComputeSet], *args: Any, **kwargs: Any) -> Exchange:
+        names.extend(compute_set.name for compute_set in compute_sets)
+        return exchange_of(compute_sets, *args, **kwargs)
+
+    monkeypatch.setattr(exchanges, "exchange_of", counted)
+    return names
+
+
+@pytest.mark.parametrize("directory", [None, "cache"])
+def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
+    tmp_path: Path,
+    warnings_of: Callable[[], list[str]],
+    costed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    directory: str | None,
+) -> None:
+    folder = tmp_path / (directory or "beside kernels")
+    monkeypatch.setattr(plans, "memo_folder", lambda: folder)
+    cache = directory and folder
+
+    def recompiled(n_tiles: int = 32, **options: Any) -> Executable:
+        for path in folder.glob("*.executable"):
+            path.unlink()
+        costed.clear()
+        machine = engine.load_machine("gc200", tiles_per_ipu=n_tiles)
+        made = engine.compile_model(network(), machine, cache_directory=cache, **options).executable
+        # Times and the state of the cache are all that differs.
+        return replace(made, record=CompileRecord("off", 0, 0))
+
+    cold = recompiled()
+    assert costed
+    warm = recompiled()
+    assert (costed, warm.to_bytes()) == ([], cold.to_bytes())
+    (path,) = folder.glob("*.exchanges")
+    with path.open("rb") as file:
+        facts, arrays = decode(file, path.stat().st_size)
+    assert warnings_of() == []
+    for damaged in (b"", encode(facts, {**arrays, "moves": arrays["moves"][1:]})):
+        path.write_bytes(damaged)
+        assert recompiled().to_bytes() == cold.to_bytes()
+        assert costed
+        (said,) = warnings_of()
+        assert "cached exchanges" in said
+        assert "is replaced" in said
+    recompiled(n_tiles=16)
+    assert costed, "another machine has exchanges of its own"
+    recompiled(outlines=False)
+    assert len(list(folder.glob("*.exchanges"))) == 3
+
+
+def test_exchanges_of_the_same_key_are_taken_by_their_structure(
+    tmp_path: Path, costed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were a key to stand for two programs, none of them would be compiled differently."""
+    machine = engine.load_machine("gc200", tiles_per_ipu=32)
+    whole = engine.compile_model(network(), machine, cache_directory=tmp_path / "whole")
+    first = network()
+    begin = first.operations[:1]
+    first = replace(first, operations=begin, outputs=(("y", begin[0].results[0]),))
+    monkeypatch.setattr(exchange_folder, "describe", lambda _: b"one key for all")
+    for model in (first, network()):
+        costed.clear()
+        made = engine.compile_model(model, machine, cache_directory=tmp_path / "mixed")
+        assert costed
+    record = CompileRecord("off", 0, 0)
+    one, other = (replace(found.executable, record=record) for found in (made, whole))
+    assert one.to_bytes() == other.to_bytes()
+
+
 def test_two_threads_with_directories_of_their_own_do_not_meet(
     tmp_path: Path, planned: list[str]
 ) -> None:
@@ -590,7 +666,8 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
 
     alone = compiled("alone")
     expected = files("alone")
-    assert sorted(Path(name).suffix for name in expected) == [".executable", *[".plan"] * 3]
+    suffixes = [".exchanges", ".executable", *[".plan"] * 3]
+    assert sorted(Path(name).suffix for name in expected) == suffixes
     # A directory with other plans only affects the compilation that uses it.
     shutil.copytree(tmp_path / "alone", tmp_path / "odd")
     for path in (tmp_path / "odd").glob("*.plan"):

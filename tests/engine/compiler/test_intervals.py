@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.intervals import runs
-from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
+from tilescope.engine.intervals.distinct import distinct
+from tilescope.engine.intervals.runs import (
+    join_runs,
+    order_by_tile,
+    split_by_owner,
+    union_runs,
+)
 
 Region = tuple[int, int, list[tuple[int, int]]]
 
@@ -110,3 +116,25 @@ def test_more_fragments_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPa
     one = np.zeros(1, np.int64)
     with pytest.raises(RunFailed, match="A phase touch at least 10,000,000 separate runs"):
         split_by_owner(one, one, one + n, owners, owners % 7, "A phase")
+
+
+@pytest.mark.parametrize("largest", [5, 1 << 20, 1 << 45, 1 << 58, 1 << 62])
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_runs_are_ordered_by_tile_and_start_and_equal_ones_stay_in_order(
+    largest: int, n: int
+) -> None:
+    random = np.random.default_rng(n)
+    tile, start = random.integers(0, 6, n), random.integers(0, 7, n) * (largest // 7)
+    expected = np.lexsort((start, tile))
+    assert order_by_tile(tile, start).tolist() == expected.tolist()
+    ordered = order_by_tile(tile[expected], start[expected])
+    assert ordered.tolist() == list(range(n))
+
+
+@given(st.lists(st.integers(-3, 3)), st.sampled_from([np.int32, np.int64]))
+def test_distinct_values_are_those_of_numpy(values: list[int], kind: type[np.integer]) -> None:
+    array = np.array(values, kind)
+    found = distinct(array)
+    assert found.dtype == np.dtype(kind)
+    assert found.tolist() == np.unique(array).tolist()
+    assert distinct(array[None, ::-1]).tolist() == found.tolist()
