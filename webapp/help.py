@@ -60,6 +60,8 @@ _KEYS = (
     ("Arrow keys", "Navigate the program tree; left collapses, right expands"),
     ("W A S D, arrows", "Zoom and pan the execution trace and charts"),
     ("f", "Fit the selection of the execution trace"),
+    ("n, Shift-N", "Next and previous match of the search in the execution trace"),
+    ("p", "Pin the row of the selected slice of the execution trace"),
 )
 
 #: By path: what a page shows, how to read it, how far to trust it, and the page that says more.

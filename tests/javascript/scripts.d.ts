@@ -361,6 +361,8 @@ interface TraceLanes {
 
 /** Lanes with the range and resolution that they were asked for. */
 interface TraceData extends TraceLanes, TraceRange {
+  /** Tiles with rows of their own. */
+  tiles: number[];
   perPixel: number;
   how: string;
   /** Set once the report has grown since. */
@@ -385,6 +387,11 @@ interface TraceGroup {
   how: string;
   top: number;
   height: number;
+  name: string;
+  /** Stays at the top while others scroll. */
+  isPinned: boolean;
+  /** Of a tile's row. */
+  tile?: number;
 }
 
 interface TraceTrack {
@@ -450,6 +457,8 @@ interface TraceState {
   at: string;
   mark: TraceRange | null;
   tiles: number[];
+  /** Keys of the pinned rows. */
+  pins: string[];
 }
 
 /** What the files of the viewer's parts add to it. */
@@ -470,14 +479,16 @@ interface TraceViewerParts extends AxisMotion {
   search(text: string): void;
   updateMatches(): void;
   countMatches(): Promise<void>;
+  visibleOnly(side?: number): {ipus: string; hide: string} | null;
+  writeMatch(): void;
   findNext(direction: 'next' | 'previous'): Promise<void>;
+  findFrom(direction: 'next' | 'previous'): Promise<void>;
   // motion.js
   readonly width: number;
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
   arrange(): void;
-  paintGutter(): void;
   visibleGroups(around: boolean): TraceGroup[];
   laneAt(y: number): {group: TraceGroup; level: number; lane: TraceLane; data: TraceData} | null;
   // scene.js
@@ -491,8 +502,16 @@ interface TraceViewerParts extends AxisMotion {
   say(text: string, isError?: boolean): void;
   // kinds.js
   paintLegend(): void;
-  // tiles.js
-  paintTileNames(): void;
+  // pins.js
+  readonly pinnedBottom: number;
+  screenTop(row: TraceGroup): number;
+  togglePin(key: string): void;
+  pinSelected(): void;
+  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceLane} | null;
+  reveal(slice: {ipu_id: number; track: number; level: number; side?: number}): void;
+  paintGutter(): void;
+  paintPin(row: TraceGroup, gutter: HTMLElement, top: number): void;
+  paintGroupName(row: TraceGroup, gutter: HTMLElement, top: number): void;
   // refresh.js
   refresh(view: Record<string, string>): Promise<void>;
 }
@@ -507,7 +526,9 @@ interface TraceViewer extends TraceViewerParts {
   message: HTMLElement;
   note: HTMLElement;
   legend: HTMLElement;
+  sticky: HTMLElement;
   gutter?: HTMLElement;
+  pinnedGutter?: HTMLElement;
   gutterKey?: string;
   overview: TraceOverview;
   colours: TraceColours | null;
@@ -537,6 +558,12 @@ interface TraceViewer extends TraceViewerParts {
   matches: Uint8Array[] | null;
   selected: TraceSlice | null;
   found?: string;
+  /** The match that was last gone to: what was looked for, where it was found, its number of how many. */
+  match: {find: string; shown: string; at: string; number: number; n: number} | null;
+  /** How many matches there are; unknown until the server says so. */
+  total: number | undefined;
+  /** The requests for matches, one after the other. */
+  steps?: Promise<void>;
   last?: TracePoint | null;
   asked: number;
   inFlight: boolean;
@@ -590,7 +617,11 @@ interface TraceSpace {
   differenceIn(root: HTMLElement): {show(view: Record<string, string>): Promise<void>};
   fitted(context: CanvasRenderingContext2D, text: string, room: number): string;
   hiddenKinds(text: string, kinds: TraceKind[]): number;
+  kindNames(bits: number, kinds: TraceKind[]): string[];
   tilesOf(text: string): number[];
+  tileKey(group: string, tile: number): string;
+  pinsOf(text: string): string[];
+  pinnedFirst(rows: TraceGroup[], pins: string[], most: number): TraceGroup[];
   tileOf(level: number): number;
   viewOf(view: Record<string, string>): string;
   picture(viewer: TraceViewer): HTMLCanvasElement;
