@@ -89,7 +89,8 @@ _ABOUT = {
     "/memory": (
         "The contents of every tile, by category, region, liveness or variable.",
         "Click a tile, Shift-click for more; the tables below describe the selected tiles. The"
-        " line is the capacity of a tile.",
+        " line is the capacity of a tile. Of two reports, the tile map shows candidate minus"
+        " baseline, and the map over time both of them.",
         "Bytes and addresses are those of the allocator of the simulated machine.",
         "how-to/serve-reports.md#see-whether-the-program-fits",
     ),

@@ -225,6 +225,15 @@ interface ChartLives extends ChartBlocks {
   capacity_bytes: number;
   non_interleaved_bytes: number;
   unplaced_bytes: number;
+  /** Of the tile, of two reports on either side. */
+  highest_bytes: number;
+  /** Of two reports, the places of the steps of this side and of the other one. */
+  own: Int32Array;
+  other: Int32Array;
+  n_places: number;
+  /** First step of every block and the one after its last, where `start` and `end` are places. */
+  first: Int32Array;
+  last: Int32Array;
   names: string[];
   categories: {label: string; colour: string}[];
   name: Int32Array;
@@ -241,6 +250,8 @@ interface ChartMap {
   n_rows: number;
   n_columns: number;
   highest_bytes: number;
+  /** Whether the values are the candidate's minus the baseline's. */
+  is_change: boolean;
   values: Float64Array;
   row: Int32Array;
   column: Int32Array;
@@ -289,9 +300,12 @@ interface ChartSpace {
   layMap(
     size: {n_ipus: number; n_rows: number; n_columns: number}, width: number, height: number,
   ): {across: number; down: number; cell: number; height: number};
-  levelOf(value: number, highest: number): number;
+  levelOf(value: number, highest: number, levels?: number): number;
+  signedBytes(size: number): string;
+  stepText(lives: {own: Int32Array; other: Int32Array; side: number}, place: number): string;
   readColours(element: Element): ChartColours;
   ask(path: string, query?: Record<string, any>): Promise<Response>;
+  answer(plot: any, read: () => Promise<object>): Promise<void>;
   header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};
   unpackChart(buffer: ArrayBuffer): ChartData;
   lowerBound(sorted: ArrayLike<number>, value: number): number;
