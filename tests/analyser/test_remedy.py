@@ -221,7 +221,7 @@ def test_the_worst_tile_is_that_of_the_rankings(tmp_path: Path) -> None:
 def test_a_smaller_batch_shrinks_what_comes_and_goes(
     variation, monkeypatch: pytest.MonkeyPatch, batch: str, gain: int | None
 ) -> None:
-    # On tile 0, at most two variables of 16 bytes live besides the weights: of a batch of 3, one
+    # On tile 0, at most two variables of 16 bytes are live beside the weights: of a batch of 3, one
     # sample of each takes 6 bytes at most. Code and state take 192 bytes.
     facts = {"model_sha256": "0", "model_name": "net", "batch": batch}
     monkeypatch.setattr(module, "provenance", lambda _: facts)
