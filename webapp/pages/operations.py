@@ -163,9 +163,11 @@ def _columns_menu() -> html.Label:
         data=[{"value": name, "label": title} for name, title in _CHOICE],
         value=[],
         size="xs",
-        w="190px",
+        w="min(100%, 560px)",
         hidePickedOptions=False,
+        maxDropdownHeight=420,
         className="columns-menu",
+        classNames={"options": "columns-options"},
     )
     return field("Columns", menu)
 
