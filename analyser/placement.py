@@ -177,7 +177,7 @@ def codelet_placements(
 ) -> tuple[CodeletPlacement, ...]:
     """Return the codelets with vertices on some tiles, the most bytes first.
 
-    Tiles and text are as of `compute_set_placements`.
+    Tiles are as of `compute_set_placements`; the text is part of a codelet's name.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def exchange_placements(
 ) -> tuple[ExchangePlacement, ...]:
     """Return the exchanges with code or traffic on some tiles, the most code first.
 
-    Tiles and text are as of `compute_set_placements`.
+    Tiles are as of `compute_set_placements`; the text is part of an exchange's name or kind.
 
     Raises
     ------

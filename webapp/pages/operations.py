@@ -163,11 +163,10 @@ def _columns_menu() -> html.Label:
         data=[{"value": name, "label": title} for name, title in _CHOICE],
         value=[],
         size="xs",
-        w="min(100%, 560px)",
+        w="100%",
         hidePickedOptions=False,
         maxDropdownHeight=420,
         className="columns-menu",
-        classNames={"options": "columns-options"},
     )
     return field("Columns", menu)
 
