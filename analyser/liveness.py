@@ -32,6 +32,7 @@ __all__ = [
     "liveness_step_ids",
     "named_lifetimes",
     "not_always_live_bytes",
+    "parsed_shape",
     "peak_step",
     "step_facts",
     "step_program",
@@ -397,13 +398,13 @@ def _live_variables(
         return tuple(cast("str", variables[name][row]) for row in picked)
 
     ids = np.array([cast("int", variables["variable_id"][row]) for row in picked], np.int64)
-    shapes = tuple(_shape(text) for text in texts("shape"))
+    shapes = tuple(parsed_shape(text) for text in texts("shape"))
     return LiveVariables(
         ids, texts("name"), texts("category"), held, shapes, texts("dtype"), starts, ends
     )
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def parsed_shape(text: str) -> tuple[int, ...]:
     """Return a shape from its JSON; one that is not a list of numbers is empty."""
     try:
         return tuple(int(size) for size in json.loads(text))

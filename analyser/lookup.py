@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operations
 from tilescope.analyser.programs import all_programs
@@ -13,7 +15,7 @@ from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.variable_list import list_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tilescope.reports import Report
 
@@ -30,6 +32,35 @@ class Match:
     what: str
 
 
+class _Things:
+    """Things of a kind, the largest first, which one pass over their joined texts finds."""
+
+    def __init__(self, found: Iterable[tuple[str, Match]]) -> None:
+        rows = [(text.lower().replace("\n", " "), match) for text, match in found]
+        self._texts = [text for text, _ in rows]
+        self._matches = [match for _, match in rows]
+        self._joined = "\n".join(self._texts)
+        self._starts = [0, *accumulate(len(text) + 1 for text in self._texts)]
+
+    def having(self, words: Sequence[str]) -> Iterator[Match]:
+        """Yield those whose text holds all words."""
+        rarest = max(words, key=len)
+        at = self._joined.find(rarest)
+        while at >= 0:
+            row = bisect_right(self._starts, at) - 1
+            if all(word in self._texts[row] for word in words):
+                yield self._matches[row]
+            at = self._joined.find(rarest, self._starts[row + 1])
+
+
+@dataclass(frozen=True)
+class _Index:
+    """All things of a report."""
+
+    kinds: tuple[_Things, ...]
+    step_by_number: dict[int, Match]
+
+
 def look_up(report: Report, text: str, limit: int = 8) -> tuple[Match, ...]:
     """Return what all words of a text name, at most ``limit`` of a kind, the largest first.
 
@@ -38,21 +69,15 @@ def look_up(report: Report, text: str, limit: int = 8) -> tuple[Match, ...]:
     words = text.lower().split()
     if not words:
         return ()
+    index = _index(report)
     kinds = (
-        _numbered(report, text.strip()),
-        _operations(report, words),
-        _variables(report, words),
-        _steps(report, words),
+        _numbered(report, index, text.strip()),
+        *(things.having(words) for things in index.kinds),
     )
     return tuple(match for matches in kinds for match in islice(matches, limit))
 
 
-def _has_all(words: Sequence[str], text: str) -> bool:
-    lowered = text.lower()
-    return all(word in lowered for word in words)
-
-
-def _numbered(report: Report, text: str) -> Iterator[Match]:
+def _numbered(report: Report, index: _Index, text: str) -> Iterator[Match]:
     """Yield the tile and the step of a number, such as ``12``, ``tile 12`` or ``step 1,234``."""
     kind, _, digits = text.lower().rpartition(" ")
     digits = digits.replace(",", "")
@@ -63,32 +88,30 @@ def _numbered(report: Report, text: str) -> Iterator[Match]:
     if kind != "step" and number < machine.n_tiles:
         ipu = f"IPU {number // machine.tiles_per_ipu}"
         yield Match("Tile", f"Tile {number:,}", ipu, f"tile:{number}")
-    if kind != "tile":
-        for node in all_programs(report).values():
-            if node.step_id == number:
-                yield Match("Step", f"Step {number:,}", node.label, f"step:{number}")
+    if kind != "tile" and number in index.step_by_number:
+        yield index.step_by_number[number]
 
 
-def _operations(report: Report, words: Sequence[str]) -> Iterator[Match]:
-    seen = set()
+@cached
+def _index(report: Report) -> _Index:
+    """Return the index of a report, built once while it is open."""
+    operation: dict[str, tuple[str, Match]] = {}
     for layer in ("onnx", "library"):
-        for key, found in operations(report, layer).by_key.items():
-            if key not in seen and _has_all(words, f"{found.name} {found.operation}"):
-                seen.add(key)
-                detail = f"{found.operation}, {found.cycles:,} cycles"
-                yield Match("Operation", found.name, detail, f"operation:{key}")
-
-
-def _variables(report: Report, words: Sequence[str]) -> Iterator[Match]:
-    seen = set()
+        for key, one in operations(report, layer).by_key.items():
+            detail = f"{one.operation}, {one.cycles:,} cycles"
+            match = Match("Operation", one.name, detail, f"operation:{key}")
+            operation.setdefault(key, (f"{one.name} {one.operation}", match))
+    variable: dict[str, tuple[str, Match]] = {}
     for row in list_variables(report).rows:
-        if row.name not in seen and _has_all(words, row.name):
-            seen.add(row.name)
-            yield Match("Variable", row.name, format_bytes(row.bytes), f"variable:{row.name}")
-
-
-def _steps(report: Report, words: Sequence[str]) -> Iterator[Match]:
+        match = Match("Variable", row.name, format_bytes(row.bytes), f"variable:{row.name}")
+        variable.setdefault(row.name, (row.name, match))
+    step: list[tuple[str, Match]] = []
+    by_number: dict[int, Match] = {}
     for node in all_programs(report).values():
-        if node.step_id is not None and _has_all(words, node.label):
-            detail = f"step {node.step_id:,}"
-            yield Match("Step", node.label, detail, f"step:{node.step_id}")
+        if node.step_id is None:
+            continue
+        number, what = f"{node.step_id:,}", f"step:{node.step_id}"
+        step.append((node.label, Match("Step", node.label, f"step {number}", what)))
+        by_number.setdefault(node.step_id, Match("Step", f"Step {number}", node.label, what))
+    kinds = (_Things(operation.values()), _Things(variable.values()), _Things(step))
+    return _Index(kinds, by_number)

@@ -177,14 +177,7 @@ def codelet_placements(
 ) -> tuple[CodeletPlacement, ...]:
     """Return the codelets with vertices on some tiles, the most bytes first.
 
-    Parameters
-    ----------
-    report
-        The report.
-    tiles
-        Empty for all tiles.
-    text
-        Part of the name of a codelet, whatever its case.
+    Tiles are as of `compute_set_placements`; the text is part of a codelet's name.
 
     Raises
     ------
@@ -221,14 +214,7 @@ def exchange_placements(
 ) -> tuple[ExchangePlacement, ...]:
     """Return the exchanges with code or traffic on some tiles, the most code first.
 
-    Parameters
-    ----------
-    report
-        The report.
-    tiles
-        Empty for all tiles.
-    text
-        Part of the name or kind of an exchange, whatever its case.
+    Tiles are as of `compute_set_placements`; the text is part of an exchange's name or kind.
 
     Raises
     ------

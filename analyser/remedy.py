@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps
 from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
-from tilescope.analyser.liveness import liveness_step_ids
+from tilescope.analyser.liveness import liveness_step_ids, parsed_shape
 from tilescope.analyser.lowered_variables import (
     first_parts,
     lowered_parts,
@@ -47,6 +48,8 @@ _TILES_PER_IPU = {name: 1_216 if name == "gc2" else 1_472 for name in PRESETS}
 _INSTRUMENTATION = "instrumentationResults"
 #: Between an exchange and the variable that a message of it carries.
 _MESSAGE = "/message/"
+#: Steps that exchange variables with the host.
+_STREAMS = ("stream_begin", "stream_copy", "stream_end")
 
 
 @dataclass(frozen=True)
@@ -202,13 +205,55 @@ _KINDS = {
         "at most",
         "",
     ),
+    "batch": _Kind(
+        "Use half the batch",
+        "As if all but always-live variables shrank with the batch, code and the state of vertices"
+        " too, and work were spread over tiles as before.",
+        "at most",
+        "",
+    ),
+    "recompute": _Kind(
+        "Recompute what waits",
+        "As if all that a step computes and others use later lived only at the steps that use it;"
+        " what the host sends or receives stays. The engine does not recompute by itself: build"
+        " the operations again where their results are used.",
+        "at most",
+        None,
+    ),
 }
+#: Remedies that change what lives at a step.
+_OF_STEPS = frozenset({"half", "proportion", "batch", "recompute"})
+
+
+def _batch(report: Report) -> int:
+    """Return the batch that a run chose; 1 where it chose none or the report does not say."""
+    text = provenance(report).get("batch", "")
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) else 1
+
+
+def _less_batch(report: Report, n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what sizes in proportion to the batch are with half of it, rounded up."""
+    batch = _batch(report)
+    return -(-n_bytes * (batch // 2) // batch)
 
 
 def _kinds(report: Report) -> dict[str, _Kind]:
-    """Return the remedies; of a model that is in half already, what is left of float32."""
+    """Return the remedies that a report knows the ingredients of.
+
+    Of a model that is in half already, there is what is left of float32.
+    """
+    kinds = dict(_KINDS)
+    batch = _batch(report)
+    if batch < 2:
+        del kinds["batch"]
+    else:
+        n_bytes = _batched_bytes(report, batch)
+        title = f"Use a batch of {batch // 2:,} in place of {batch:,}"
+        text = f"{kinds['batch'].text} Variables with the batch in their shape have"
+        text += f" {format_bytes(n_bytes // batch)} a sample, added up over the whole program."
+        kinds["batch"] = replace(kinds["batch"], title=title, text=text)
     if provenance(report).get("precision") != "half":
-        return _KINDS
+        return kinds
     partials = _Kind(
         "Use half partial sums",
         "Variables that are still float32 in a model in half, mostly partial sums, take half of"
@@ -216,7 +261,20 @@ def _kinds(report: Report) -> dict[str, _Kind]:
         "at most",
         "--partials half",
     )
-    return _KINDS | {"half": partials}
+    return kinds | {"half": partials}
+
+
+def _batched_bytes(report: Report, batch: int) -> int:
+    """Return the bytes of the variables that come and go and have the batch in their shape.
+
+    Lowering may join the batch with other dimensions: a multiple of it counts.
+    """
+    columns = report.rows(schema.variable, "shape", "bytes", "is_always_live")
+    return sum(
+        n_bytes
+        for shape, n_bytes, is_always_live in columns
+        if not is_always_live and any(size and size % batch == 0 for size in parsed_shape(shape))
+    )
 
 
 @cached
@@ -241,8 +299,10 @@ def fit_advice(report: Report) -> FitAdvice:
     machine, lacks = target(report), missing_bytes(report)
     tile = int(largest_tiles(report, 1).tile_id[0])
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
-    before, found = memory.excess(()), []
-    for name, kind in _kinds(report).items():
+    before, found, kinds = memory.excess(()), [], _kinds(report)
+    if not len(_uses(report)[0]):  # the report does not say what a step uses
+        del kinds["recompute"]
+    for name, kind in kinds.items():
         gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
         if gain > 0 or after.total_bytes < before.total_bytes:
             command = _command(report, (name,))
@@ -339,12 +399,14 @@ class _Memory:
         #: Always-live variables on every tile, bytes.
         self._kept = np.maximum(self._rows["always_live"] - self._code, 0)
         self._parts = _Parts(report, tiles)
-        self._peaks: dict[tuple[bool, bool], NDArray[np.int64]] = {}
+        self._peaks: dict[frozenset[str], NDArray[np.int64]] = {}
 
     def excess(self, names: Iterable[str]) -> Excess:
         """Return what tiles lack with some remedies applied."""
         names = tuple(names)
         code = self._shared_code() if "exchange_code" in names else 0
+        if "batch" in names:
+            code += self._code - _less_batch(self._report, self._code)
         lacks = figures.missing_bytes(
             self._rows["including_gaps"] - self.gain(names),
             self._rows["code_end"] - code,
@@ -356,11 +418,12 @@ class _Memory:
     def gain(self, names: Iterable[str]) -> NDArray[np.int64]:
         """Return by how much the highest address of every tile falls, int64, shape (n_tiles,)."""
         names = frozenset(names)
-        half, planned = "half" in names, "proportion" in names
         gain = np.zeros(self._machine.n_tiles, dtype=np.int64)
-        if half or planned:
-            gain[self._tiles] += self._peak(False, False) - self._peak(half, planned)
-        kept = self._kept - (self._parts.always_float_bytes // 2 if half else 0)
+        if names & _OF_STEPS:
+            gain[self._tiles] += self._peak(frozenset()) - self._peak(names & _OF_STEPS)
+        if "batch" in names:
+            gain += self._code - _less_batch(self._report, self._code)
+        kept = self._kept - (self._parts.always_float_bytes // 2 if "half" in names else 0)
         if "ipus" in names and self._spans_ipus():
             kept = kept - kept // 2
         if "spread" in names:
@@ -378,11 +441,11 @@ class _Memory:
             gain += divided - -(-divided * self._machine.tiles_per_ipu // whole)
         return gain
 
-    def _peak(self, half: bool, planned: bool) -> NDArray[np.int64]:
+    def _peak(self, names: frozenset[str]) -> NDArray[np.int64]:
         """Return the most that lives but not always on the tiles, at one step."""
-        if (half, planned) not in self._peaks:
-            self._peaks[half, planned] = self._parts.peak(half, planned)
-        return self._peaks[half, planned]
+        if names not in self._peaks:
+            self._peaks[names] = self._parts.peak(names)
+        return self._peaks[names]
 
     def _spans_ipus(self) -> bool:
         """Return whether always-live variables lie on several IPUs."""
@@ -422,37 +485,89 @@ class _Parts:
         np.add.at(self.always_float_bytes, tile[chosen], columns["bytes"][chosen])
         comes_and_goes = ~is_always & np.isin(tile, tiles)
         self._place = np.searchsorted(tiles, tile[comes_and_goes])
+        self._variable = columns["variable_id"][comes_and_goes]
         self._bytes = columns["bytes"][comes_and_goes]
         self._is_float = is_float[comes_and_goes]
         self._start = columns["start_step"][comes_and_goes]
         self._end = columns["end_step"][comes_and_goes]
 
-    def peak(self, half: bool, planned: bool) -> NDArray[np.int64]:
+    def peak(self, names: frozenset[str]) -> NDArray[np.int64]:
         """Return the most that lives at one step on every tile, int64, shape (n_chosen,), bytes.
 
         Parameters
         ----------
-        half
-            Count float32 at half its size.
-        planned
-            Leave out the steps of planned operations.
+        names
+            Remedies: ``half`` counts float32 at half its size, ``proportion`` leaves out the steps
+            of planned operations, ``batch`` counts everything at the size of half the batch, and
+            ``recompute`` counts variables only at the steps that use them.
         """
-        size = self._bytes - np.where(self._is_float & half, self._bytes // 2, 0)
-        place = np.concatenate([self._place, self._place])
-        step = np.concatenate([self._start, self._end])
+        size = self._bytes - np.where(self._is_float & ("half" in names), self._bytes // 2, 0)
+        if "batch" in names:
+            size = _less_batch(self._report, size)
+        place, start, end = self._place, self._start, self._end
+        if "recompute" in names:
+            part, start, end = self._used
+            place, size = place[part], size[part]
+        place = np.concatenate([place, place])
+        step = np.concatenate([start, end])
         change = np.concatenate([size, -size])
         order = np.lexsort((step, place))
         place, step, live = place[order], step[order], np.cumsum(change[order])
         # Between two events of a tile nothing changes; what lies between tiles is no time.
         is_time = np.zeros(len(step), dtype=np.bool_)
         is_time[:-1] = (place[1:] == place[:-1]) & (step[1:] > step[:-1])
-        if planned:
+        if "proportion" in names:
             counted = np.append(0, np.cumsum(~_planned_steps(self._report)))
             before = counted[np.clip(step, 0, len(counted) - 1)]
             is_time[:-1] &= before[1:] > before[:-1]
         answer = np.zeros(self._n, dtype=np.int64)
         np.maximum.at(answer, place[is_time], live[is_time])
         return answer
+
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Part, first step and end of every stretch in which a part cannot be computed anew.
+
+        Three ndarrays of int64, shape (n,): the steps that use a part, and all steps of a part of
+        a variable that a stream fills or reads.
+        """
+        variable, step, streamed = _uses(self._report)
+        n_steps = len(liveness_step_ids(self._report))
+        keys = variable * n_steps + step
+        own = self._variable.astype(np.int64) * n_steps
+        low, high = (np.searchsorted(keys, own + bound) for bound in (self._start, self._end))
+        is_kept = np.isin(self._variable, streamed)
+        count = np.where(is_kept, 0, high - low)
+        part = np.repeat(np.arange(len(count)), count)
+        first = np.cumsum(count) - count
+        used = step[np.arange(len(part)) - np.repeat(first, count) + low[part]]
+        kept = np.flatnonzero(is_kept)
+        return (
+            np.concatenate([part, kept]),
+            np.concatenate([used, self._start[kept]]),
+            np.concatenate([used + 1, self._end[kept]]),
+        )
+
+
+@cached
+def _uses(report: Report) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return variable and liveness step of every use, sorted, and the variables of streams.
+
+    Three ndarrays of int64; the first two of shape (n_uses,).
+    """
+    program = report.array("program_variable.program_id").read().astype(np.int64)
+    variable = report.array("program_variable.variable_id").read().astype(np.int64)
+    leaves = report.array("liveness.program_id").read().astype(np.int64)
+    kinds = report.rows(schema.program, "program_id", "kind")
+    streams = [number for number, kind in kinds if PROGRAM_KINDS[kind].slice in _STREAMS]
+    # The uses of a step are those of its program, which are consecutive.
+    low, high = (np.searchsorted(program, leaves, side) for side in ("left", "right"))
+    count = high - low
+    step = np.repeat(np.arange(len(leaves)), count)
+    first = np.cumsum(count) - count
+    found = variable[np.arange(len(step)) - np.repeat(first, count) + low[step]]
+    order = np.lexsort((step, found))
+    return found[order], step[order], np.unique(variable[np.isin(program, streams)])
 
 
 @cached
@@ -514,6 +629,9 @@ def _command(report: Report, names: Sequence[str]) -> str:
         words += ["--ipus", str(n_ipus)]
     if machine.tiles_per_ipu != _TILES_PER_IPU.get(machine.name) and "tiles" not in names:
         words += ["--tiles", str(machine.tiles_per_ipu)]
+    if "batch" in facts:
+        batch = _batch(report) // 2 if "batch" in names else facts["batch"]
+        words += ["--batch", str(batch)]
     if "precision" in facts and "--precision half" not in flags:
         words += ["--precision", facts["precision"]]
     for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BREAKDOWN_VARIABLES",
+    "VARIABLE",
     "MappedMemory",
     "NamedVariables",
     "map_choices",
@@ -37,6 +38,8 @@ __all__ = [
 
 #: Besides the breakdowns of all memory: some variables only.
 BREAKDOWN_VARIABLES = "variables"
+#: What a map shows of variables begins with this; their name follows.
+VARIABLE = "variable:"
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,8 @@ def mapped_memory(report: Report, what: str) -> MappedMemory:
     if what == "gaps":
         including = tile_memory(report, "none", include_gaps=True).total_bytes
         return MappedMemory("Gaps", including - held)
-    if what.startswith("variable:"):
-        memory = variable_tiles(report, named_variables(report, what.removeprefix("variable:")))
+    if what.startswith(VARIABLE):
+        memory = variable_tiles(report, named_variables(report, what.removeprefix(VARIABLE)))
         (title,) = memory.series
         return MappedMemory(title, memory.total_bytes)
     names = [category.name for category in categories(report)]

@@ -61,6 +61,8 @@ _KEYS = (
     ("W A S D, arrows", "Zoom and pan the execution trace and charts"),
     ("Enter, Backspace", "Open and close a group of the graph of operations"),
     ("f", "Fit the selection of the execution trace"),
+    ("n, Shift-N", "Next and previous match of the search in the execution trace"),
+    ("p", "Pin the row of the selected slice of the execution trace"),
 )
 
 #: By path: what a page shows, how to read it, how far to trust it, and the page that says more.
@@ -88,7 +90,8 @@ _ABOUT = {
     "/memory": (
         "The contents of every tile, by category, region, liveness or variable.",
         "Click a tile, Shift-click for more; the tables below describe the selected tiles. The"
-        " line is the capacity of a tile.",
+        " line is the capacity of a tile. Of two reports, the tile map shows candidate minus"
+        " baseline, and the map over time both of them.",
         "Bytes and addresses are those of the allocator of the simulated machine.",
         "how-to/serve-reports.md#see-whether-the-program-fits",
     ),

@@ -13,6 +13,7 @@ from tilescope.analyser.diff.liveness import (
     always_live_pairs,
     live_column_pairs,
 )
+from tilescope.analyser.diff.mapped_memory import mapped_change
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.diff.operations import (
     MEASURES,
@@ -91,6 +92,7 @@ __all__ = [
     "kind_changes",
     "ledger_changes",
     "live_column_pairs",
+    "mapped_change",
     "memory_row_pairs",
     "metric_changes",
     "operation_changes",

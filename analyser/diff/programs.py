@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from weakref import WeakKeyDictionary
 
-from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.diff.align import align
-from tilescope.analyser.diff.calls import align_calls
-from tilescope.analyser.diff.steps import align_steps
+from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.programs import (
     ProgramNode,
     all_programs,
@@ -72,10 +69,6 @@ class _Trees:
     changed: tuple[set[int], set[int]]
 
 
-#: By baseline and candidate, kept as long as both reports are.
-_kept: WeakKeyDictionary[Report, WeakKeyDictionary[Report, _Trees]] = WeakKeyDictionary()
-
-
 def paired_roots(baseline: Report, candidate: Report) -> tuple[ProgramPair, ...]:
     """Return the control programs and functions of two reports; the baseline's order first."""
     return _pairs(baseline, candidate, roots(baseline), roots(candidate))
@@ -112,19 +105,32 @@ def search_pairs(
 ) -> tuple[tuple[str, ...], int]:
     """Return keys of the first programs whose label contains a text, and how many there are.
 
-    Programs of the baseline, then steps that the candidate alone has.
+    Programs of the baseline, then those that the candidate alone has, inner ones and steps.
     """
     here, there = (
         search(report, text, len(all_programs(report))) for report in (baseline, candidate)
     )
-    paired = set(_trees(baseline, candidate).partners.values())
+    added = _added(baseline, candidate)
     keys = [str(match.node.program_id) for match in here.matches]
     keys += [
-        f"c{match.node.program_id}"
-        for match in there.matches
-        if match.node.step_id is not None and match.node.program_id not in paired
+        f"c{match.node.program_id}" for match in there.matches if match.node.program_id in added
     ]
     return tuple(keys[:limit]), len(keys)
+
+
+@cached_for_two
+def _added(baseline: Report, candidate: Report) -> frozenset[int]:
+    """Return the programs that stand in the tree of both reports as the candidate's alone."""
+    found = set(all_programs(candidate))
+    waiting = list(paired_roots(baseline, candidate))
+    while waiting:
+        pair = waiting.pop()
+        if pair.baseline is None or pair.candidate is None:
+            continue
+        found.discard(pair.candidate.program_id)
+        ends = pair.baseline.program_id, pair.candidate.program_id
+        waiting += paired_children(baseline, candidate, *ends)
+    return frozenset(found)
 
 
 def pair_path(
@@ -166,20 +172,10 @@ def pair_path(
     return tuple(path)
 
 
+@cached_for_two
 def _trees(baseline: Report, candidate: Report) -> _Trees:
-    """Return what is known of two trees."""
-    kept = _kept.setdefault(baseline, WeakKeyDictionary())
-    found = kept.get(candidate)
-    if found is None:
-        found = kept[candidate] = _align(baseline, candidate)
-    return found
-
-
-def _align(baseline: Report, candidate: Report) -> _Trees:
     """Return the partners of leaves, and all programs with a change in them."""
-    aligned = align_steps(
-        baseline, candidate, align_calls(call_tree(baseline), call_tree(candidate))
-    )
+    aligned = aligned_steps(baseline, candidate)
     programs = [_program_of_step(report) for report in (baseline, candidate)]
     partners = {
         programs[0][one]: programs[1][other]

@@ -14,9 +14,10 @@ from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
 from tilescope.analyser.trace.index import trace_of
+from tilescope.analyser.trace.matches import match_at, match_near
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tilescope.analyser.trace.index import Trace
     from tilescope.reports import Report
@@ -86,6 +87,15 @@ class TraceAxis:
         if at + 1 < len(known):
             found = min(found, int(known[at + 1]))
         return found
+
+    def first_cycle(self, side: int, place: int) -> int:
+        """Return the first cycle of a side whose place is not before a place."""
+        cycle = self.cycle(side, place)
+        while self.place(side, cycle) < place:
+            cycle += 1
+        while self.place(side, cycle - 1) >= place:
+            cycle -= 1
+        return cycle
 
 
 @cached_for_two
@@ -184,14 +194,13 @@ class TracePair:
         axis = self.axis
         low, high = axis.cycle(side, start), axis.cycle(side, end)
         known = set(trace_of(self.report(side)).ipus)
-        shown = None if ipus is None else [ipu for ipu in ipus if ipu in known]
         tiles_per_ipu = target(self.report(side)).tiles_per_ipu
         found = trace.window(
             self.report(side),
             low,
             max(high, low + 1),
             width_px,
-            shown,
+            self._known(side, ipus),
             view,
             collapsed=collapsed,
             tiles=[tile for tile in tiles if tile // tiles_per_ipu in known],
@@ -210,6 +219,45 @@ class TracePair:
         cycle = self.axis.cycle(side, place)
         return trace.slice_at(self.report(side), ipu_id, track, level, cycle, view)
 
+    def match(
+        self,
+        text: str,
+        *,
+        number: int | None = None,
+        place: int = 0,
+        direction: str = "next",
+        ipus: Sequence[int] | None = None,
+        hidden: Collection[str] = (),
+    ) -> tuple[int, trace.NumberedMatch]:
+        """Return one of the executions of both sides that a text is found in, and its side.
+
+        They are ordered by place, the baseline first; the execution is in cycles of its side. See
+        `trace.match`.
+
+        Raises
+        ------
+        BadQuestion
+            As `trace.match`.
+        """
+        found = _PairMatches(
+            self.axis,
+            [
+                trace.Matches(self.report(side), text, self._known(side, ipus), hidden)
+                for side in range(2)
+            ],
+        )
+        wanted = match_near(found, place, direction) if number is None else number
+        if not wanted and number is None:
+            return 0, trace.NumberedMatch(None, 0, 0)
+        start, nth = match_at(found, wanted)
+        side, one = found.at(start)[nth]
+        return side, trace.NumberedMatch(one, wanted, found.n)
+
+    def _known(self, side: int, ipus: Sequence[int] | None) -> list[int] | None:
+        """Return those of some IPUs that a side has a trace of; None for all."""
+        known = set(trace_of(self.report(side)).ipus)
+        return None if ipus is None else [ipu for ipu in ipus if ipu in known]
+
     def summary(
         self,
         side: int,
@@ -223,9 +271,7 @@ class TracePair:
         low, high = self.cycles(side, start, end)
         if high <= low:
             return None
-        known = set(trace_of(self.report(side)).ipus)
-        shown = None if ipus is None else [ipu for ipu in ipus if ipu in known]
-        return trace.range_summary(self.report(side), low, high, shown, top=top)
+        return trace.range_summary(self.report(side), low, high, self._known(side, ipus), top=top)
 
     def contributors(
         self,
@@ -262,6 +308,43 @@ class TracePair:
             if pair[side] == step_id:
                 return pair[1 - side]
         return None
+
+
+@dataclass(frozen=True)
+class _PairMatches:
+    """Executions of both sides that a text is found in, by place on their axis."""
+
+    axis: TraceAxis
+    sides: list[trace.Matches]
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return sum(side.n for side in self.sides)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """First and last place at which one may begin."""
+        return self.axis.start, self.axis.end
+
+    def before(self, cycle: int) -> int:
+        """Return how many begin before a place."""
+        return sum(
+            found.before(self.axis.first_cycle(side, cycle))
+            for side, found in enumerate(self.sides)
+            if found.n
+        )
+
+    def at(self, place: int) -> list[tuple[int, trace.Occurrence]]:
+        """Return those that begin at a place, the baseline's first, with their sides."""
+        return [
+            (side, one)
+            for side, found in enumerate(self.sides)
+            if found.n
+            for one in found.between(
+                self.axis.first_cycle(side, place), self.axis.first_cycle(side, place + 1)
+            )
+        ]
 
 
 @dataclass(frozen=True)

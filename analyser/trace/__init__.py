@@ -10,16 +10,17 @@ from tilescope.analyser.trace.details import (
 )
 from tilescope.analyser.trace.find import (
     Match,
-    Occurrence,
+    NumberedMatch,
     Search,
     Slice,
     first_execution,
-    occurrence,
+    match,
     search,
     slice_at,
 )
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
+from tilescope.analyser.trace.matches import Matches, Occurrence
 from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
@@ -52,7 +53,9 @@ __all__ = [
     "IpuSummary",
     "Lane",
     "Match",
+    "Matches",
     "Names",
+    "NumberedMatch",
     "Occurrence",
     "RangeSummary",
     "RunExtent",
@@ -68,8 +71,8 @@ __all__ = [
     "executions",
     "extent",
     "first_execution",
+    "match",
     "names",
-    "occurrence",
     "range_summary",
     "search",
     "slice_at",

@@ -10,21 +10,28 @@ import numpy as np
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import GROUP, KINDS
-from tilescope.analyser.trace.timeline import Timeline
+from tilescope.analyser.trace.matches import (
+    Matches,
+    Occurrence,
+    following,
+    match_at,
+    match_near,
+    matching_steps,
+)
 from tilescope.analyser.trace.view import checked_ipus, lane_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tilescope.reports import Report
 
 __all__ = [
     "Match",
-    "Occurrence",
+    "NumberedMatch",
     "Search",
     "Slice",
     "first_execution",
-    "occurrence",
+    "match",
     "search",
     "slice_at",
 ]
@@ -58,18 +65,6 @@ class Match:
     name: str
     count: int
     cycles: int
-
-
-@dataclass(frozen=True)
-class Occurrence:
-    """One execution of a step; half-open range in cycles."""
-
-    ipu_id: int
-    track: int
-    step_id: int
-    name: str
-    start_cycle: int
-    end_cycle: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,14 @@ def slice_at(
     )
 
 
-def search(report: Report, text: str, limit: int = 50, ipus: Sequence[int] | None = None) -> Search:
+def search(
+    report: Report,
+    text: str,
+    limit: int = 50,
+    ipus: Sequence[int] | None = None,
+    *,
+    hidden: Collection[str] = (),
+) -> Search:
     """Return where a text occurs in the names of steps, whatever the case.
 
     Parameters
@@ -160,14 +162,16 @@ def search(report: Report, text: str, limit: int = 50, ipus: Sequence[int] | Non
         How many names (most cycles first) and occurrences (earliest first) to list.
     ipus
         IPUs to look at, all by default.
+    hidden
+        Names of kinds to leave out.
 
     Raises
     ------
     BadQuestion
-        For an empty text or an unknown IPU.
+        For an empty text, an unknown IPU or kind.
     """
     trace = trace_of(report)
-    is_match = _matching(trace, text)
+    is_match = matching_steps(trace, text, hidden)
     shown = checked_ipus(trace, ipus)
     n_steps = len(is_match)
     count, cycles = np.zeros(n_steps, np.int64), np.zeros(n_steps)
@@ -184,7 +188,7 @@ def search(report: Report, text: str, limit: int = 50, ipus: Sequence[int] | Non
                 count += np.bincount(step, minlength=n_steps) * times
                 spent = line.end[entries] - line.start[entries]
                 cycles += np.bincount(step, spent, minlength=n_steps) * times
-            first += _following(trace, ipu_id, track, line, is_match, trace.start_cycle, limit)
+            first += following(trace, ipu_id, track, line, is_match, trace.start_cycle, limit)
     first.sort(key=lambda found: (found.start_cycle, found.ipu_id, found.track))
     names: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero(is_match & (count > 0)).tolist():
@@ -196,14 +200,26 @@ def search(report: Report, text: str, limit: int = 50, ipus: Sequence[int] | Non
     return Search(text, len(matches), int(count[is_match].sum()), matches[:limit], first[:limit])
 
 
-def occurrence(
+@dataclass(frozen=True)
+class NumberedMatch:
+    """An execution that a text is found in, its number from 1, and how many there are."""
+
+    occurrence: Occurrence | None
+    number: int
+    n_matches: int
+
+
+def match(
     report: Report,
     text: str,
-    cycle: int,
+    *,
+    number: int | None = None,
+    cycle: int = 0,
     direction: str = "next",
     ipus: Sequence[int] | None = None,
-) -> Occurrence | None:
-    """Return the next execution that begins after a cycle, or the previous one before it.
+    hidden: Collection[str] = (),
+) -> NumberedMatch:
+    """Return one of the executions that a text is found in, in order of start, IPU and track.
 
     Parameters
     ----------
@@ -211,35 +227,33 @@ def occurrence(
         The report.
     text
         Part of a step's name, whatever the case.
+    number
+        Which one, from 1; by default the one that the next two parameters name.
     cycle
         Where to begin; an execution that starts right there is not returned.
     direction
-        ``next`` or ``previous``.
+        ``next`` or ``previous``; after the last one comes the first, and the other way round.
     ipus
         IPUs to look at, all by default.
+    hidden
+        Names of kinds to leave out.
+
+    Returns
+    -------
+    NumberedMatch
+        The execution, None where there is none at all.
 
     Raises
     ------
     BadQuestion
-        For an empty text, an unknown IPU or direction.
+        For an empty text, an unknown IPU, kind, direction or number.
     """
-    if direction not in {"next", "previous"}:
-        raise BadQuestion(f"unknown direction '{direction}'; use next or previous")
-    trace = trace_of(report)
-    is_match = _matching(trace, text)
-    shown = checked_ipus(trace, ipus)
-    found: list[Occurrence] = []
-    for ipu_id, track in trace.keys:
-        if ipu_id in shown:
-            line = trace.group(ipu_id, track).timeline
-            if direction == "next":
-                found += _following(trace, ipu_id, track, line, is_match, cycle + 1, 1)
-            else:
-                found += _preceding(trace, ipu_id, track, line, is_match, cycle)
-    if not found:
-        return None
-    nearest = min if direction == "next" else max
-    return nearest(found, key=lambda one: one.start_cycle)
+    found = Matches(report, text, ipus, hidden)
+    wanted = match_near(found, cycle, direction) if number is None else number
+    if not wanted and number is None:
+        return NumberedMatch(None, 0, 0)
+    start, place = match_at(found, wanted)
+    return NumberedMatch(found.between(start, start + 1)[place], wanted, found.n)
 
 
 def first_execution(report: Report, step_id: int) -> Occurrence | None:
@@ -258,87 +272,8 @@ def first_execution(report: Report, step_id: int) -> Occurrence | None:
     found: list[Occurrence] = []
     for ipu_id, track in trace.keys:
         line = trace.group(ipu_id, track).timeline
-        found += _following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
+        found += following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
     return min(found, key=lambda one: one.start_cycle, default=None)
-
-
-def _matching(trace: Trace, text: str) -> np.ndarray:
-    """Return which steps have a name that holds the text, bool."""
-    wanted = text.strip().casefold()
-    if not wanted:
-        raise BadQuestion("the text to search for is empty; give part of a step's name")
-    return np.fromiter(
-        (wanted in name.casefold() for name in trace.steps.name), bool, len(trace.steps.name)
-    )
-
-
-def _following(
-    trace: Trace,
-    ipu_id: int,
-    track: int,
-    line: Timeline,
-    is_match: np.ndarray,
-    cycle: int,
-    limit: int,
-) -> list[Occurrence]:
-    """Return the first executions that begin at or after a cycle on one track."""
-    found: list[Occurrence] = []
-    for piece in line.pieces:
-        if piece.end_cycle <= cycle or len(found) >= limit:
-            continue
-        starts = line.start[piece.first_entry : piece.stop_entry]
-        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
-        period = piece.period_cycles
-        iteration = 0
-        if period:
-            iteration = max(0, (cycle - piece.start_cycle) // period)
-        while len(hits) and iteration < piece.n_iterations and len(found) < limit:
-            shift = iteration * period
-            low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
-            found += [
-                _occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift)
-                for hit in hits[low : low + limit - len(found)].tolist()
-            ]
-            iteration += 1
-    return found
-
-
-def _preceding(
-    trace: Trace, ipu_id: int, track: int, line: Timeline, is_match: np.ndarray, cycle: int
-) -> list[Occurrence]:
-    """Return the last execution that begins before a cycle on one track, if any."""
-    for piece in reversed(line.pieces):
-        if piece.start_cycle >= cycle:
-            continue
-        starts = line.start[piece.first_entry : piece.stop_entry]
-        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
-        period = piece.period_cycles
-        iteration = 0
-        if period:
-            iteration = min(piece.n_iterations - 1, (cycle - 1 - piece.start_cycle) // period)
-        while len(hits) and iteration >= 0:
-            shift = iteration * period
-            low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
-            if low:
-                entry = piece.first_entry + int(hits[low - 1])
-                return [_occurrence(trace, ipu_id, track, line, entry, shift)]
-            iteration -= 1
-    return []
-
-
-def _occurrence(
-    trace: Trace, ipu_id: int, track: int, line: Timeline, entry: int, shift: int
-) -> Occurrence:
-    """Return one execution of an entry, moved by some cycles."""
-    row = int(line.step[entry])
-    return Occurrence(
-        ipu_id,
-        track,
-        int(row),
-        trace.steps.name[row],
-        int(line.start[entry]) + shift,
-        int(line.end[entry]) + shift,
-    )
 
 
 def _run_at(trace: Trace, ipu_id: int, track: int, cycle: int) -> tuple[str, int, int, int] | None:

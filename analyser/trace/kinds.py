@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilescope.analyser.errors import BadQuestion
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, SLICE_KINDS, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-__all__ = ["GROUP", "IDLE_LABEL", "KINDS", "RUN", "SliceKind", "classify"]
+__all__ = ["GROUP", "IDLE_LABEL", "KINDS", "RUN", "SliceKind", "classify", "kind_numbers"]
 
 #: All kinds in order of their number.
 KINDS: tuple[SliceKind, ...] = tuple(SLICE_KINDS.values())
@@ -44,3 +45,18 @@ def classify(programs: Sequence[str], external_sync_steps: Collection[int]) -> n
         if numbers[step_id] == SLICE_KINDS["sync"].number:
             numbers[step_id] = SLICE_KINDS["external_sync"].number
     return numbers
+
+
+def kind_numbers(names: Collection[str]) -> list[int]:
+    """Return the numbers of kinds of steps.
+
+    Raises
+    ------
+    BadQuestion
+        For a name that is not one.
+    """
+    known = {kind.name: kind.number for kind in KINDS if kind.number < GROUP}
+    for name in names:
+        if name not in known:
+            raise BadQuestion(f"unknown kind '{name[:40]}'; use {', '.join(known)}")
+    return [known[name] for name in names]

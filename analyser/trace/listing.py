@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.kinds import KINDS
+from tilescope.analyser.trace.kinds import KINDS, kind_numbers
 from tilescope.analyser.trace.timeline import Piece, Timeline
 from tilescope.analyser.trace.view import checked_ipus, checked_range
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,6 +51,7 @@ def executions(
     end: int | None = None,
     ipus: Sequence[int] | None = None,
     *,
+    hidden: Collection[str] = (),
     limit: int = 100,
 ) -> ExecutionList:
     """Return the executions that touch a range, the earliest first.
@@ -63,17 +64,20 @@ def executions(
         Half-open range in cycles; the whole trace by default.
     ipus
         IPUs to look at, all by default.
+    hidden
+        Names of kinds to leave out.
     limit
         Most rows to list.
 
     Raises
     ------
     BadQuestion
-        For an empty range or an unknown IPU.
+        For an empty range, an unknown IPU or kind.
     """
     trace = trace_of(report)
     low, high = checked_range(trace, start, end)
     shown = checked_ipus(trace, ipus)
+    is_shown = ~np.isin(trace.step_kinds, kind_numbers(hidden))
     total = 0
     rows: list[tuple[int, int, int, int, int]] = []
     for ipu_id, track in trace.keys:
@@ -85,13 +89,14 @@ def executions(
             if piece.end_cycle <= low or piece.start_cycle >= high:
                 continue
             for first, stop, shift in _stretches(line, piece, low, high):
-                total += stop - first
-                taken = slice(first, min(stop, first + left))
-                left -= max(0, taken.stop - first)
+                found = first + np.flatnonzero(is_shown[line.step[first:stop]])
+                total += len(found)
+                taken = found[:left]
+                left -= len(taken)
                 rows += zip(
                     (line.start[taken] + shift).tolist(),
-                    [ipu_id] * (taken.stop - first),
-                    [track] * (taken.stop - first),
+                    [ipu_id] * len(taken),
+                    [track] * len(taken),
                     (line.end[taken] + shift).tolist(),
                     line.step[taken].tolist(),
                     strict=True,

@@ -263,6 +263,8 @@ def run_model(
     }
     if setup.precision != PRECISIONS[0]:
         facts["precision"] = setup.precision
+    if setup.batch is not None:
+        facts["batch"] = str(setup.batch)
     if setup.synthetic:
         facts["synthetic_data"] = setup.synthetic
     if model.assumed_ones:

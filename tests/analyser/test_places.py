@@ -98,6 +98,18 @@ def test_all_words_must_be_in_a_name_and_kinds_are_capped(report: Report) -> Non
     assert all(kinds.count(kind) <= 2 for kind in set(kinds))
 
 
+@pytest.mark.parametrize("text", ["DoExchange", "a", "e layer", "exchange 1", "conv layer"])
+def test_steps_are_found_in_their_order(report: Report, text: str) -> None:
+    words = text.lower().split()
+    expected = [
+        f"step:{node.step_id}"
+        for node in all_programs(report).values()
+        if node.step_id is not None and all(word in node.label.lower() for word in words)
+    ]
+    found = [match.what for match in look_up(report, text, 10**6) if match.kind == "Step"]
+    assert found == expected
+
+
 def test_the_busiest_tile_of_a_step_is_one_that_computes(report: Report) -> None:
     tiles = [busiest_tile(report, step_id) for step_id in range(60)]
     assert None in tiles

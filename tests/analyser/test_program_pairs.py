@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tests.analyser.small_report import Shape
+from tests.generated_report import generate_report
 
+from tilescope import analyser
 from tilescope.analyser.associated import associated_programs
 from tilescope.analyser.diff import pair_path, paired_children, paired_roots, search_pairs
 from tilescope.analyser.errors import BadQuestion
@@ -61,6 +63,26 @@ def test_a_path_leads_to_a_program_of_either_side(small, variation):
 def test_a_search_lists_the_steps_of_both(small):
     keys, n_matches = search_pairs(small, small, "ontile", 1)
     assert (len(keys), n_matches) == (1, 2)
+
+
+def test_a_search_lists_what_the_candidate_alone_has_inner_programs_too(tmp_path):
+    paths = [
+        generate_report(tmp_path / str(seed), n_tiles=16, n_steps=60 + 20 * seed, seed=seed)
+        for seed in (1, 2)
+    ]
+    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
+        alone = {
+            pair.candidate.program_id: pair.candidate
+            for pair in _all_pairs(one, other)
+            if pair.baseline is None
+        }
+        inner = {number for number, node in alone.items() if node.step_id is None}
+        assert inner
+        keys, n_matches = search_pairs(one, other, "(", 10**6)
+        assert {int(key[1:]) for key in keys if key[0] == "c"} == set(alone)
+        assert n_matches == len(all_programs(one)) + len(alone)
+        label = alone[min(inner)].label
+        assert f"c{min(inner)}" in search_pairs(one, other, label, 10**6)[0]
 
 
 def test_the_code_of_all_roots_is_all_code(small):

@@ -22,7 +22,7 @@ from tilescope.analyser.remedy import (
 )
 from tilescope.analyser.tile_memory import largest_tiles
 from tilescope.engine.machine import load_machine
-from tilescope.reports import Report
+from tilescope.reports import Report, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 
@@ -213,3 +213,66 @@ def test_the_worst_tile_is_that_of_the_rankings(tmp_path: Path) -> None:
     path = generate_report(tmp_path / "some", n_tiles=64, n_steps=60, n_variables=40, seed=3)
     with analyser.open(path) as report:
         assert fit_advice(report).tile_id == largest_tiles(report, 1).tile_id[0]
+
+
+@pytest.mark.parametrize(
+    ("batch", "gain"), [("4", 16 + 96), ("3", 2 * 10 + 128), ("1", None), ("x", None)]
+)
+def test_a_smaller_batch_shrinks_what_comes_and_goes(
+    variation, monkeypatch: pytest.MonkeyPatch, batch: str, gain: int | None
+) -> None:
+    # On tile 0, at most two variables of 16 bytes are live beside the weights: of a batch of 3, one
+    # sample of each takes 6 bytes at most. Code and state take 192 bytes.
+    facts = {"model_sha256": "0", "model_name": "net", "batch": batch}
+    monkeypatch.setattr(module, "provenance", lambda _: facts)
+    found = {one.name: one for one in fit_advice(variation(Shape(bytes_per_tile=250))).remedies}
+    if gain is None:
+        assert "batch" not in found
+        return
+    smaller = found["batch"]
+    assert (smaller.gain_bytes, smaller.certainty) == (gain, "at most")
+    assert smaller.title == f"Use a batch of {int(batch) // 2} in place of {batch}"
+    assert f" --batch {int(batch) // 2} --report batch" in smaller.command
+    assert f" --batch {batch} " in found["half"].command
+
+
+def test_recomputation_leaves_what_steps_use(variation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gain(streamed: list[int]) -> int | None:
+        # 'in' is used at steps 0 and 1, 'act' at 3 and 6, the message at 2.
+        uses = ([0, 0, 2, 2, 3], [0, 1, 3, 6, 2], streamed)
+        monkeypatch.setattr(module, "_uses", lambda _: tuple(map(np.array, uses)))
+        report = variation(Shape(bytes_per_tile=250))
+        return gains(fit_advice(report)).get("recompute")
+
+    # Of two variables of 16 bytes that live at steps 2 and 3, one is used.
+    assert gain([]) == 16
+    # What the host sends lives from step 0 to 3, beside 'act'.
+    assert not gain([0])
+    assert gain([2]) == 16
+
+
+def test_a_report_that_lacks_uses_is_not_recomputed(variation) -> None:
+    assert "recompute" not in gains(fit_advice(variation(Shape(bytes_per_tile=250))))
+
+
+def test_the_steps_that_use_a_variable(tmp_path: Path) -> None:
+    path = generate_report(tmp_path / "one", n_tiles=16, n_steps=60, n_variables=30, seed=5)
+    with analyser.open(path) as report:
+        variable, step, streamed = module._uses(report)
+        programs = report.array("program_variable.program_id").read().tolist()
+        variables = report.array("program_variable.variable_id").read().tolist()
+        leaves = report.array("liveness.program_id").read().tolist()
+        kinds = dict(report.rows(schema.program, "program_id", "kind"))
+    expected = sorted(
+        (one, at)
+        for at, leaf in enumerate(leaves)
+        for program, one in zip(programs, variables, strict=True)
+        if program == leaf
+    )
+    assert list(zip(variable.tolist(), step.tolist(), strict=True)) == expected != []
+    of_streams = {
+        one
+        for program, one in zip(programs, variables, strict=True)
+        if kinds[program].startswith("StreamCopy")
+    }
+    assert set(streamed.tolist()) == of_streams

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.analyser.small_report import Shape
 
+from tilescope.analyser.diff import mapped_change
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.lowered_variables import variable_memory
-from tilescope.analyser.variables import named_variables
+from tilescope.analyser.variables import mapped_memory, named_variables
 from tilescope.reports import Report
 
 
@@ -36,3 +38,17 @@ def test_else_all_that_contain_the_text_are_added_up(small: Report) -> None:
 def test_an_unknown_name_is_reported(small: Report, text: str) -> None:
     with pytest.raises(BadQuestion, match="this report has 4 variables"):
         named_variables(small, text)
+
+
+def test_a_map_of_two_reports_is_candidate_minus_baseline(small: Report, variation) -> None:
+    planted = variation(Shape(planted_bytes=24))
+    for what in ("variable:weights", "total"):
+        assert mapped_change(small, planted, what).tile_bytes.tolist() == [24, *[0] * 7]
+        assert mapped_change(planted, small, what).tile_bytes.tolist() == [-24, *[0] * 7]
+    with_bias = variation(Shape(has_bias=True))
+    bias = mapped_memory(with_bias, "variable:bias").tile_bytes
+    assert bias.any()
+    assert mapped_change(small, with_bias, "variable:bias").tile_bytes.tolist() == bias.tolist()
+    assert mapped_change(with_bias, small, "variable:bias").tile_bytes.tolist() == (-bias).tolist()
+    with pytest.raises(BadQuestion, match="this report has 4 variables"):
+        mapped_change(small, planted, "variable:nowhere")

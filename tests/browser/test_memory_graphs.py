@@ -62,6 +62,41 @@ def test_a_variable_is_selected_on_the_map_over_time(visit: Visit) -> None:
     expect(page).to_have_url(re.compile(r"[?&]var=\S+"))
 
 
+def test_a_tile_map_of_two_reports_shows_the_difference(visit: Visit) -> None:
+    page = visit("/memory", graph="map", with_="changed")
+    note = page.locator("#memory-figure .chart-note:visible")
+    expect(note).to_contain_text("Memory held, candidate minus baseline")
+    legend = page.locator("#memory-figure .legend:visible")
+    expect(legend).to_contain_text("less")
+    expect(legend).to_contain_text("no change")
+    page.locator(".chart-box:visible").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".chart-box:visible")).to_have_attribute(
+        "aria-valuetext", re.compile(r"Memory held [+−±]")
+    )
+    page.locator("#memory-shows").get_by_text("Candidate").click()
+    expect(page).to_have_url(re.compile(r"[?&]shows=candidate"))
+    expect(note).to_contain_text("Memory held of the candidate")
+
+
+def test_memory_over_time_of_two_reports_moves_together(visit: Visit) -> None:
+    page = visit("/memory", graph="lives", tiles="7", with_="changed")
+    plots = page.locator("#memory-figure .chart:visible")
+    expect(plots).to_have_count(2)
+    expect(plots.nth(0).locator(".chart-side")).to_have_text("Baseline")
+    expect(plots.nth(1).locator(".chart-side")).to_have_text("Candidate")
+    expect(plots.nth(1)).to_have_attribute("data-drawn", re.compile(r"\d+"))
+    expect(plots.nth(0)).to_have_attribute("data-drawn", re.compile(r"\d+"))
+    plots.nth(1).get_by_role("button", name="Zoom in (W)").click()
+    expect(page).to_have_url(re.compile(r"[?&]x="))
+    box = plots.nth(0).locator(".chart-box")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    expect(box).to_have_attribute(
+        "aria-valuetext", re.compile(r"^Place [\d,]+ \(baseline (step|has)[^,]*, candidate ")
+    )
+
+
 @pytest.mark.parametrize("graph", ["tiles", "map", "lives"])
 @pytest.mark.parametrize("width", [1024, 2560])
 def test_a_graph_takes_the_width(visit: Visit, graph: str, width: int) -> None:

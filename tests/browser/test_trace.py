@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 from tests.generated_report import generate_report
 
 if TYPE_CHECKING:
@@ -227,6 +228,61 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
     assert starts[2] == starts[0]
     page.locator("#trace-find").fill("no such step")
     page.locator(".trace-note", has_text="No step name contains").wait_for()
+
+
+def test_matches_are_numbered_and_reached_outside_of_the_window(page: Page) -> None:
+    show(page, "&find=softmax&range=100:9000&ipus=1")
+    box = page.locator("#trace-match")
+    found = page.request.get(
+        urlsplit(page.url)
+        ._replace(
+            path=f"/api/trace/{query(page)['report']}/search", query="text=softmax&limit=1&ipus=1"
+        )
+        .geturl()
+    ).json()
+    n = f"{found['n_occurrences']:,}"
+    expect(box).to_have_text(f"{n} matches")
+    page.locator("#trace-next").click()
+    expect(box).to_have_text(re.compile(rf"Match \d+ of {n}"))
+    first = int(box.inner_text().split()[1].replace(",", ""))
+    for _ in range(first):
+        page.keyboard.press("Shift+N")
+    expect(box).to_have_text(f"Match {n} of {n}")
+    poll(page, f"{VIEWER}.selected?.name.includes('softmax') && {VIEWER}.goal === null")
+    low, high = seen(page)
+    one = page.evaluate(f"{VIEWER}.selected")
+    assert low <= one["start_cycle"] < one["end_cycle"] <= high
+    assert low > 9000
+    assert one["ipu_id"] == 1
+    page.locator("#trace-next").click()
+    expect(box).to_have_text(f"Match 1 of {n}")
+
+
+def test_pinned_rows_stay_at_the_top_and_in_the_address(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 340})
+    show(page, "&tiles=3,40")
+    tops = f"{VIEWER}.groups.map((row) => [row.key, Math.round({VIEWER}.screenTop(row))])"
+    page.get_by_role("button", name="Pin Tile 40").click()
+    assert wait_for(page, "pins") == "1.0.t40"
+    page.evaluate("document.querySelector('.trace-scroller').scrollTop = 0")
+    before = dict(page.evaluate(tops))
+    page.evaluate("document.querySelector('.trace-scroller').scrollTop = 30")
+    poll(page, f"{VIEWER}.scroller.scrollTop", 30)
+    after = dict(page.evaluate(tops))
+    assert after.pop("1.0.t40") == before.pop("1.0.t40")
+    assert after == {key: top - 30 for key, top in before.items()}
+    # By keyboard; focus stays on the pin although its row moves.
+    button = page.get_by_role("button", name="Pin Tile 3", exact=True)
+    button.focus()
+    page.keyboard.press("Enter")
+    poll(page, "new URLSearchParams(location.search).get('pins')", "1.0.t40,0.0.t3")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Pin Tile 3"
+    page.reload()
+    poll(page, f"{VIEWER}?.groups.filter((row) => row.isPinned).length", 2)
+    pinned = page.get_by_role("button", name="Pin Tile 3", exact=True)
+    expect(pinned).to_have_attribute("aria-pressed", "true")
+    pinned.click()
+    poll(page, "new URLSearchParams(location.search).get('pins')", "1.0.t40")
 
 
 def test_enter_in_the_search_box_steps_through_the_matches(page: Page) -> None:

@@ -163,10 +163,11 @@ test('a mark is whole places of the axis', () => {
 test('controls are shown where they have something to do', () => {
   const {memory_fields: fields, liveness_fields: ofSteps} = clientside.charts;
   const hidden = (view) => plain(fields(view)).map((style) => style.display === 'none');
-  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'category', with: ''}), [false, true, false, true, true]);
-  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'variables', with: 'b'}), [false, false, false, false, true]);
-  assert.deepEqual(hidden({graph: 'map', of: 'named', with: 'b'}), [true, false, true, true, false]);
-  assert.deepEqual(hidden({graph: 'lives', with: ''}), [true, true, true, true, true]);
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'category', with: ''}), [false, true, false, true, true, true]);
+  assert.deepEqual(hidden({graph: 'tiles', breakdown: 'variables', with: 'b'}), [false, false, false, false, true, true]);
+  assert.deepEqual(hidden({graph: 'map', of: 'named', with: 'b'}), [true, false, true, true, false, false]);
+  assert.deepEqual(hidden({graph: 'lives', with: ''}), [true, true, true, true, true, true]);
+  assert.deepEqual(hidden({graph: 'map', with: ''}), [true, true, true, true, false, true]);
   assert.deepEqual(plain([ofSteps({with: ''}), ofSteps({with: 'b'})]), [{display: 'none'}, {}]);
 });
 
@@ -192,7 +193,7 @@ test('a gap reaches from the block below to the one above', () => {
 test('addresses zoom at the pointer inside the tile', () => {
   const made = Object.create(space.LivesPlot.prototype);
   Object.assign(made, {
-    data: {heights: {top: [400]}, capacity_bytes: 10_000}, view: {}, hover() {}, draw() {}, changed() {},
+    data: {highest_bytes: 400, capacity_bytes: 10_000}, view: {}, hover() {}, draw() {}, changed() {},
   });
   made.setAddresses('');
   assert.deepEqual([made.low, made.high, made.addressText()], [0, 416, '']);
@@ -215,4 +216,31 @@ test('tiles of a map are as large as the room allows', () => {
 
 test('the scale of a map has a level for nothing and one for the highest value', () => {
   assert.deepEqual([0, 1, 50, 99, 100].map((value) => space.levelOf(value, 100)), [0, 1, 5, 9, 9]);
+});
+
+test('the scale of a change has as many levels down as up, and none for no change', () => {
+  const levels = [-100, -76, -75, -1, 0, 1, 25, 26, 100].map((value) => space.levelOf(value, 100, 4));
+  assert.deepEqual(levels, [-4, -4, -3, -1, 0, 1, 1, 2, 4]);
+  assert.equal(space.levelOf(0, 0, 4), 0);
+  assert.deepEqual([5, -2048, 0].map(space.signedBytes), ['+5 B', '−2.0 KiB', '±0 B']);
+});
+
+test('steps of two reports stand where both have them', () => {
+  // Two blocks and one height of a side with three steps, of which the other side lacks the second.
+  const header = {
+    n_blocks: 2, n_heights: 1, n_own_places: 3, n_other_places: 3, names: ['a', 'b'], n_steps: 3, categories: [],
+  };
+  const text = JSON.stringify(header).padEnd(8 * Math.ceil((JSON.stringify(header).length + 4) / 8) - 4);
+  const numbers = [0, 1, 1, 3, 0, 1, 0, 0, 0, 0, 2, 3, 1, 2, 3];
+  const buffer = new ArrayBuffer(4 + text.length + 8 * 5 + 4 * numbers.length);
+  new DataView(buffer).setUint32(0, text.length, true);
+  new Uint8Array(buffer, 4, text.length).set(new TextEncoder().encode(text));
+  new Int32Array(buffer, 4 + text.length + 8 * 5).set(numbers);
+  const lives = space.unpackLives(buffer);
+  assert.equal(lives.n_places, 4);
+  assert.deepEqual([...lives.start], [0, 2]);
+  assert.deepEqual([...lives.end], [2, 4]);
+  assert.deepEqual([[...lives.first], [...lives.last]], [[0, 1], [1, 3]]);
+  assert.equal(space.stepText({...lives, side: 0}, 3), 'Place 3 (baseline step 2, candidate step 2)');
+  assert.equal(space.stepText({...lives, side: 1}, 1), 'Place 1 (candidate has none, baseline step 0)');
 });

@@ -227,6 +227,15 @@ interface ChartLives extends ChartBlocks {
   capacity_bytes: number;
   non_interleaved_bytes: number;
   unplaced_bytes: number;
+  /** Of the tile, of two reports on either side. */
+  highest_bytes: number;
+  /** Of two reports, the places of the steps of this side and of the other one. */
+  own: Int32Array;
+  other: Int32Array;
+  n_places: number;
+  /** First step of every block and the one after its last, where `start` and `end` are places. */
+  first: Int32Array;
+  last: Int32Array;
   names: string[];
   categories: {label: string; colour: string}[];
   name: Int32Array;
@@ -243,6 +252,8 @@ interface ChartMap {
   n_rows: number;
   n_columns: number;
   highest_bytes: number;
+  /** Whether the values are the candidate's minus the baseline's. */
+  is_change: boolean;
   values: Float64Array;
   row: Int32Array;
   column: Int32Array;
@@ -293,11 +304,14 @@ interface ChartSpace {
   ): {across: number; down: number; cell: number; height: number};
   /** Levels of the colour scale of a map. */
   LEVELS: number;
-  levelOf(value: number, highest: number): number;
   /** A colour between two, all as #rrggbb. */
   mixed(from: string, to: string, part: number): string;
+  levelOf(value: number, highest: number, levels?: number): number;
+  signedBytes(size: number): string;
+  stepText(lives: {own: Int32Array; other: Int32Array; side: number}, place: number): string;
   readColours(element: Element): ChartColours;
   ask(path: string, query?: Record<string, any>): Promise<Response>;
+  answer(plot: any, read: () => Promise<object>): Promise<void>;
   header(buffer: ArrayBuffer): {header: any; take(kind: any, n: number): any};
   unpackChart(buffer: ArrayBuffer): ChartData;
   lowerBound(sorted: ArrayLike<number>, value: number): number;
@@ -367,6 +381,8 @@ interface TraceLanes {
 
 /** Lanes with the range and resolution that they were asked for. */
 interface TraceData extends TraceLanes, TraceRange {
+  /** Tiles with rows of their own. */
+  tiles: number[];
   perPixel: number;
   how: string;
   /** Set once the report has grown since. */
@@ -391,6 +407,11 @@ interface TraceGroup {
   how: string;
   top: number;
   height: number;
+  name: string;
+  /** Stays at the top while others scroll. */
+  isPinned: boolean;
+  /** Of a tile's row. */
+  tile?: number;
 }
 
 interface TraceTrack {
@@ -456,6 +477,8 @@ interface TraceState {
   at: string;
   mark: TraceRange | null;
   tiles: number[];
+  /** Keys of the pinned rows. */
+  pins: string[];
 }
 
 /** What the files of the viewer's parts add to it. */
@@ -476,14 +499,16 @@ interface TraceViewerParts extends AxisMotion {
   search(text: string): void;
   updateMatches(): void;
   countMatches(): Promise<void>;
+  visibleOnly(side?: number): {ipus: string; hide: string} | null;
+  writeMatch(): void;
   findNext(direction: 'next' | 'previous'): Promise<void>;
+  findFrom(direction: 'next' | 'previous'): Promise<void>;
   // motion.js
   readonly width: number;
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
   arrange(): void;
-  paintGutter(): void;
   visibleGroups(around: boolean): TraceGroup[];
   laneAt(y: number): {group: TraceGroup; level: number; lane: TraceLane; data: TraceData} | null;
   // scene.js
@@ -497,8 +522,16 @@ interface TraceViewerParts extends AxisMotion {
   say(text: string, isError?: boolean): void;
   // kinds.js
   paintLegend(): void;
-  // tiles.js
-  paintTileNames(): void;
+  // pins.js
+  readonly pinnedBottom: number;
+  screenTop(row: TraceGroup): number;
+  togglePin(key: string): void;
+  pinSelected(): void;
+  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceLane} | null;
+  reveal(slice: {ipu_id: number; track: number; level: number; side?: number}): void;
+  paintGutter(): void;
+  paintPin(row: TraceGroup, gutter: HTMLElement, top: number): void;
+  paintGroupName(row: TraceGroup, gutter: HTMLElement, top: number): void;
   // refresh.js
   refresh(view: Record<string, string>): Promise<void>;
 }
@@ -513,7 +546,9 @@ interface TraceViewer extends TraceViewerParts {
   message: HTMLElement;
   note: HTMLElement;
   legend: HTMLElement;
+  sticky: HTMLElement;
   gutter?: HTMLElement;
+  pinnedGutter?: HTMLElement;
   gutterKey?: string;
   overview: TraceOverview;
   colours: TraceColours | null;
@@ -543,6 +578,12 @@ interface TraceViewer extends TraceViewerParts {
   matches: Uint8Array[] | null;
   selected: TraceSlice | null;
   found?: string;
+  /** The match that was last gone to: what was looked for, where it was found, its number of how many. */
+  match: {find: string; shown: string; at: string; number: number; n: number} | null;
+  /** How many matches there are; unknown until the server says so. */
+  total: number | undefined;
+  /** The requests for matches, one after the other. */
+  steps?: Promise<void>;
   last?: TracePoint | null;
   asked: number;
   inFlight: boolean;
@@ -596,7 +637,11 @@ interface TraceSpace {
   differenceIn(root: HTMLElement): {show(view: Record<string, string>): Promise<void>};
   fitted(context: CanvasRenderingContext2D, text: string, room: number): string;
   hiddenKinds(text: string, kinds: TraceKind[]): number;
+  kindNames(bits: number, kinds: TraceKind[]): string[];
   tilesOf(text: string): number[];
+  tileKey(group: string, tile: number): string;
+  pinsOf(text: string): string[];
+  pinnedFirst(rows: TraceGroup[], pins: string[], most: number): TraceGroup[];
   tileOf(level: number): number;
   viewOf(view: Record<string, string>): string;
   picture(viewer: TraceViewer): HTMLCanvasElement;

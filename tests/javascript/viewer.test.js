@@ -5,7 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const space = loadPage([
-  'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js', 'trace/tiles.js',
+  'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js', 'trace/pins.js', 'trace/tiles.js',
 ]).tilescopeTrace;
 
 /** Return a viewer of the cycles 0 to 1,000 with the methods of all parts, which draws nothing. */
@@ -13,7 +13,7 @@ function viewer(members = {}) {
   const made = {};
   for (const part of space.parts) Object.defineProperties(made, Object.getOwnPropertyDescriptors(part));
   return Object.assign(made, {
-    extent: {start: 0, end: 1000}, range: {start: 0, end: 1000}, scroller: {clientWidth: 574},
+    extent: {start: 0, end: 1000}, range: {start: 0, end: 1000}, scroller: {clientWidth: 592, scrollTop: 0},
     goal: null, state: {mark: null}, data: new Map(), whole: new Map(),
     draw() {}, hover() {}, changed() {}, request() {},
     moveTo(start, end) { this.range = this.bounded(start, end); },
@@ -100,4 +100,30 @@ test('a lane is as tall as what it says', () => {
   assert.equal(laneHeight(lane([[90, group, -1], [10, compute, 1]]), 10), LANE);
   const mixed = {...lane([[100, group, -1]]), mix: [0], share: [51, 0, 0, 0, 0, 0, 0, 0, 0, 204]};
   assert.equal(laneHeight(mixed, 10), LANE);
+});
+
+test('pinned rows come first as long as they leave room, in the order of pinning', () => {
+  const row = (key, height = 100) => ({key, height, isPinned: false});
+  const rows = [row('0.0'), row('0.0.t3', 19), row('0.1'), row('1.0')];
+  const order = (pins, most) => plain(
+    space.pinnedFirst(rows, pins, most).map((one) => one.key + (one.isPinned ? '!' : '')),
+  );
+  assert.deepEqual(order([], 500), ['0.0', '0.0.t3', '0.1', '1.0']);
+  assert.deepEqual(order(['1.0', '0.0.t3', '9.9'], 500), ['1.0!', '0.0.t3!', '0.0', '0.1']);
+  assert.deepEqual(order(['1.0', '0.1', '0.0.t3'], 250), ['1.0!', '0.0.t3!', '0.0', '0.1']);
+  assert.deepEqual(plain(space.pinsOf('0.0,x,1.2.1.t45,0.0,1.0.2,3')), ['0.0', '1.2.1.t45']);
+});
+
+test('the pointer finds pinned rows where they stand, the others where they were scrolled to', () => {
+  const lanes = [{level: 0, top: 0, height: 19}];
+  const data = {lanes, start: 0, end: 1000, how: 'flat', height: 19};
+  const group = (key, top, isPinned) => ({key, top, isPinned, how: 'flat', height: 19});
+  const seen = viewer({
+    scroller: {scrollTop: 50}, data: new Map([['a', data], ['b', data], ['c', data]]),
+    groups: [group('a', 28, true), group('b', 57, false), group('c', 110, false)],
+  });
+  assert.equal(seen.pinnedBottom, 52);
+  assert.deepEqual([30, 53, 61].map((y) => seen.laneAt(y)?.group.key), ['a', undefined, 'c']);
+  seen.scroller.scrollTop = 0;
+  assert.deepEqual([30, 53, 61].map((y) => seen.laneAt(y)?.group.key), ['a', undefined, 'b']);
 });

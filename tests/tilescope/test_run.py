@@ -210,6 +210,13 @@ def test_bad_options_are_one_sentence(
     assert not Path("profile.pop").exists()
 
 
+def test_a_chosen_batch_is_in_the_report(tilescope: Run, model: Path) -> None:
+    tilescope("run", model, "--tiles", 8, "--batch", 4, "--report", "r")
+    facts = dict(tilescope("summary", "r", "--json").json()["provenance"])
+    assert facts["batch"] == "4"
+    assert "Use a batch of 2 in place of 4" in tilescope("fit", "r").out
+
+
 def test_a_batch_of_one_that_is_assumed_is_said(tilescope: Run, model: Path) -> None:
     outcome = tilescope("run", model, "--tiles", 8, "--report", "r")
     assert "Input x: its dynamic first dimension was set to 1" in outcome.out

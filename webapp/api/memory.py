@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from numpy.typing import NDArray
 
 from tilescope.analyser.charts import shown_together, tile_series
+from tilescope.analyser.diff import align_liveness, mapped_change
 from tilescope.analyser.floor_plan import floor_plan, tile_order
 from tilescope.analyser.machine import target
 from tilescope.analyser.tile_map import TileMap, tile_map
@@ -23,6 +25,8 @@ from tilescope.webapp.library import Library
 __all__ = ["routes"]
 
 _Text = Annotated[str, Query(max_length=400)]
+_With = Annotated[str, Query(alias="with", max_length=40)]
+_NOTHING = np.zeros(0, np.int64)
 
 
 def routes(library: Library) -> APIRouter:
@@ -33,7 +37,7 @@ def routes(library: Library) -> APIRouter:
     def show_window(
         report_id: str,
         shown: AskedRange,
-        candidate: Annotated[str, Query(alias="with", max_length=40)] = "",
+        candidate: _With = "",
         breakdown: Annotated[str, Query(max_length=40)] = "category",
         gaps: bool = False,
         order: Annotated[str, Query(max_length=20)] = "software",
@@ -70,31 +74,63 @@ def routes(library: Library) -> APIRouter:
         return Response(tiles.astype("<i4").tobytes(), media_type="application/octet-stream")
 
     @router.get("/lives")
-    def show_lives(report_id: str, tile: int | None = None) -> Response:
-        """Return the memory of a tile over time; of the fullest tile by default."""
-        with library.opened(report_id) as report:
-            number = fullest_tile(report).tile_id if tile is None else tile
-            block = _pack_lives(report, tile_map(report, number))
+    def show_lives(
+        report_id: str,
+        tile: int | None = None,
+        candidate: _With = "",
+        side: Annotated[int, Query(ge=0, le=1)] = 0,
+    ) -> Response:
+        """Return the memory of a tile over time; of the baseline's fullest tile by default."""
+        with library.opened(report_id) as one:
+            number = fullest_tile(one).tile_id if tile is None else tile
+            if not candidate:
+                block = _pack_lives(one, tile_map(one, number))
+            else:
+                with library.opened(candidate) as other:
+                    sides = [tile_map(report, number) for report in (one, other)]
+                    highest = max(int(found.heights[1].max(initial=0)) for found in sides)
+                    places = align_liveness(one, other).places
+                    shown = (one, other)[side]
+                    block = _pack_lives(shown, sides[side], _Axis(places, side, highest))
         return Response(block, media_type="application/octet-stream")
 
     @router.get("/map")
-    def show_map(report_id: str, of: _Text = "total") -> Response:
-        """Return how much of something every tile holds, and where the tiles lie."""
-        with library.opened(report_id) as report:
-            block = _pack_map(report, mapped_memory(report, of))
+    def show_map(report_id: str, of: _Text = "total", candidate: _With = "") -> Response:
+        """Return how much of something every tile holds, or holds more, and where the tiles lie."""
+        with library.opened(report_id) as one:
+            if not candidate:
+                block = _pack_map(one, mapped_memory(one, of), is_change=False)
+            else:
+                with library.opened(candidate) as other:
+                    block = _pack_map(one, mapped_change(one, other, of), is_change=True)
         return Response(block, media_type="application/octet-stream")
 
     return router
 
 
-def _pack_lives(report: Report, found: TileMap) -> bytes:
+@dataclass(frozen=True)
+class _Axis:
+    """Steps of two reports on one axis: places of both sides' steps, and the side that is shown.
+
+    ``highest_bytes`` is the highest address in use on either side.
+    """
+
+    places: tuple[NDArray[np.int64], NDArray[np.int64]]
+    side: int
+    highest_bytes: int
+
+
+def _pack_lives(report: Report, found: TileMap, axis: _Axis | None = None) -> bytes:
     """Return the blocks of a tile.
 
     The columns are address and size of every block (float64, bytes) and the highest address in use
     of every height (float64); then first step, the step after the last, number in ``names`` and
-    number in ``categories`` of every block, and the first step of every height (all int32).
+    number in ``categories`` of every block, and the first step of every height (all int32). Of two
+    reports, the places of all own steps on the common axis follow, and those of the other side's
+    (int32).
     """
     steps, top = found.heights
+    own, other = axis.places[:: -1 if axis.side else 1] if axis else (_NOTHING, _NOTHING)
     names = {name: number for number, name in enumerate(dict.fromkeys(found.name))}
     kinds = {name: number for number, name in enumerate(dict.fromkeys(found.category))}
     labels = {category.name: category.label for category in categories(report)}
@@ -103,6 +139,9 @@ def _pack_lives(report: Report, found: TileMap) -> bytes:
         "n_steps": found.n_steps,
         "n_blocks": len(found),
         "n_heights": len(steps),
+        "n_own_places": len(own),
+        "n_other_places": len(other),
+        "highest_bytes": axis.highest_bytes if axis else int(top.max(initial=0)),
         "capacity_bytes": found.capacity_bytes,
         "non_interleaved_bytes": found.non_interleaved_bytes,
         "unplaced_bytes": found.unplaced_bytes,
@@ -120,12 +159,12 @@ def _pack_lives(report: Report, found: TileMap) -> bytes:
         found.end_step.astype("<i4"),
         np.array([names[name] for name in found.name], dtype="<i4"),
         np.array([kinds[name] for name in found.category], dtype="<i4"),
-        steps.astype("<i4"),
+        *(column.astype("<i4") for column in (steps, own, other)),
     ]
     return pack_block(header, [column.tobytes() for column in columns])
 
 
-def _pack_map(report: Report, found: MappedMemory) -> bytes:
+def _pack_map(report: Report, found: MappedMemory, *, is_change: bool) -> bytes:
     """Return the bytes of every tile (float64), then row and column of an IPU's tiles (int32)."""
     plan, machine = floor_plan(report), target(report)
     header = {
@@ -134,7 +173,8 @@ def _pack_map(report: Report, found: MappedMemory) -> bytes:
         "tiles_per_ipu": machine.tiles_per_ipu,
         "n_rows": plan.n_rows,
         "n_columns": plan.n_columns,
-        "highest_bytes": int(found.tile_bytes.max(initial=0)),
+        "is_change": is_change,
+        "highest_bytes": int(np.abs(found.tile_bytes).max(initial=0)),
         "capacity_bytes": machine.capacity_bytes,
     }
     columns = [

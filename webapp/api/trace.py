@@ -20,15 +20,20 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 
 from tilescope.analyser import trace
-from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine import target
+from tilescope.webapp.api.trace_question import (
+    MatchQuestion,
+    SliceQuestion,
+    WindowQuestion,
+    numbers_of,
+    words_of,
+)
 from tilescope.webapp.library import Library
 
-__all__ = ["numbers_of", "pack_window", "routes"]
+__all__ = ["pack_window", "routes"]
 
 _MAX_COUNT = 2**31 - 1
 _MOST_ROWS = 1_000_000
-_Cycle = Annotated[int, Query(ge=-(2**53), le=2**53)]
 _MaybeCycle = Annotated[int | None, Query(ge=-(2**53), le=2**53)]
 _Text = Annotated[str, Query(max_length=200)]
 
@@ -56,29 +61,10 @@ def routes(library: Library) -> APIRouter:
         return Response(json.dumps(answer), media_type="application/json")
 
     @router.get("/window")
-    def show_window(
-        report_id: str,
-        start: _Cycle,
-        end: _Cycle,
-        width: Annotated[int, Query(ge=1, le=20_000)],
-        ipus: _Text = "",
-        collapsed: _Text = "",
-        tiles: _Text = "",
-        view: Annotated[str, Query(max_length=10)] = "flame",
-    ) -> Response:
+    def show_window(report_id: str, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with library.opened(report_id) as report:
-            shown = numbers_of(ipus) if ipus else None
-            found = trace.window(
-                report,
-                start,
-                end,
-                width,
-                shown,
-                view,
-                collapsed=numbers_of(collapsed),
-                tiles=numbers_of(tiles),
-            )
+            found = trace.window(report, *question.place, **question.lanes)
         return Response(pack_window(found), media_type="application/octet-stream")
 
     @router.get("/summary")
@@ -91,21 +77,14 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the figures of a range."""
         with library.opened(report_id) as report:
-            shown = numbers_of(ipus) if ipus else None
-            return {"ok": True, **asdict(trace.range_summary(report, start, end, shown, top=top))}
+            found = trace.range_summary(report, start, end, numbers_of(ipus), top=top)
+        return {"ok": True, **asdict(found)}
 
     @router.get("/slice")
-    def find_slice(
-        report_id: str,
-        ipu: int,
-        track: int,
-        level: int,
-        cycle: _Cycle,
-        view: Annotated[str, Query(max_length=10)] = "flame",
-    ) -> dict[str, Any]:
+    def find_slice(report_id: str, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice of a lane at a cycle, or null."""
         with library.opened(report_id) as report:
-            found = trace.slice_at(report, ipu, track, level, cycle, view)
+            found = trace.slice_at(report, *question.place)
         return {"ok": True, "slice": None if found is None else asdict(found)}
 
     @router.get("/search")
@@ -114,34 +93,34 @@ def routes(library: Library) -> APIRouter:
         text: _Text,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
         ipus: _Text = "",
+        hide: _Text = "",
     ) -> dict[str, Any]:
         """Return the steps whose name contains a text."""
         with library.opened(report_id) as report:
-            shown = numbers_of(ipus) if ipus else None
-            return {"ok": True, **asdict(trace.search(report, text, limit, shown))}
+            found = trace.search(report, text, limit, numbers_of(ipus), hidden=words_of(hide))
+        return {"ok": True, **asdict(found)}
 
-    @router.get("/occurrence")
-    def find_next(
-        report_id: str,
-        text: _Text,
-        cycle: _Cycle,
-        direction: Annotated[str, Query(max_length=10)] = "next",
-        ipus: _Text = "",
-    ) -> dict[str, Any]:
-        """Return the nearest execution after or before a cycle, or null."""
+    @router.get("/match")
+    def find_match(report_id: str, question: MatchQuestion) -> dict[str, Any]:
+        """Return an execution that a text is found in, its number, and how many there are."""
         with library.opened(report_id) as report:
-            shown = numbers_of(ipus) if ipus else None
-            found = trace.occurrence(report, text, cycle, direction, shown)
-        return {"ok": True, "occurrence": None if found is None else asdict(found)}
+            found = trace.match(report, question.text, cycle=question.cycle, **question.options)
+        return {"ok": True, **asdict(found)}
 
     @router.get("/executions.csv")
     def list_executions(
-        report_id: str, start: _MaybeCycle = None, end: _MaybeCycle = None, ipus: _Text = ""
+        report_id: str,
+        start: _MaybeCycle = None,
+        end: _MaybeCycle = None,
+        ipus: _Text = "",
+        hide: _Text = "",
     ) -> Response:
         """Return the executions of a range as CSV, the first million of them."""
         with library.opened(report_id) as report:
-            shown = numbers_of(ipus) if ipus else None
-            found = trace.executions(report, start, end, shown, limit=_MOST_ROWS)
+            hidden = words_of(hide)
+            found = trace.executions(
+                report, start, end, numbers_of(ipus), hidden=hidden, limit=_MOST_ROWS
+            )
         name = 'attachment; filename="executions.csv"'
         return Response(
             _as_csv(found.rows), media_type="text/csv", headers={"Content-Disposition": name}
@@ -217,17 +196,3 @@ def pack_window(found: trace.Window) -> bytes:
             bars.share[bars.count > 1].tobytes(),
         )
     )
-
-
-def numbers_of(text: str) -> list[int]:
-    """Return the numbers of a list such as ``0,1,5``.
-
-    Raises
-    ------
-    BadQuestion
-        When it is not one.
-    """
-    try:
-        return [int(part) for part in text.split(",") if part]
-    except ValueError:
-        raise BadQuestion(f"'{text[:40]}' is not a list of numbers; write 0,1,5") from None

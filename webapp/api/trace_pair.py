@@ -18,13 +18,12 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair, difference_flame
 from tilescope.analyser.machine import target
-from tilescope.webapp.api.trace import numbers_of, pack_window
+from tilescope.webapp.api.trace import pack_window
+from tilescope.webapp.api.trace_question import MatchQuestion, SliceQuestion, WindowQuestion
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
 
-_Place = Annotated[int, Query(ge=-(2**53), le=2**53)]
-_Text = Annotated[str, Query(max_length=200)]
 _Name = Annotated[str, Query(max_length=2_000)]
 
 
@@ -87,58 +86,34 @@ def routes(library: Library) -> APIRouter:
         return {**answer, "n_paired": n_paired}
 
     @router.get("/{align}/{side}/window")
-    def show_window(
-        one: _OneSide,
-        start: _Place,
-        end: _Place,
-        width: Annotated[int, Query(ge=1, le=20_000)],
-        ipus: _Text = "",
-        collapsed: _Text = "",
-        tiles: _Text = "",
-        view: Annotated[str, Query(max_length=10)] = "flame",
-    ) -> Response:
+    def show_window(one: _OneSide, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with opened(one) as pair:
-            shown = numbers_of(ipus) if ipus else None
-            found = pair.window(
-                one.side,
-                start,
-                end,
-                width,
-                shown,
-                view,
-                collapsed=numbers_of(collapsed),
-                tiles=numbers_of(tiles),
-            )
+            found = pair.window(one.side, *question.place, **question.lanes)
         return Response(pack_window(found), media_type="application/octet-stream")
 
     @router.get("/{align}/{side}/slice")
-    def show_slice(
-        one: _OneSide,
-        ipu: int,
-        track: int,
-        level: int,
-        cycle: _Place,
-        view: Annotated[str, Query(max_length=10)] = "flame",
-    ) -> dict[str, Any]:
+    def show_slice(one: _OneSide, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice at a place of a lane, or null."""
         with opened(one) as pair:
-            found = pair.slice_at(one.side, ipu, track, level, cycle, view)
+            found = pair.slice_at(one.side, *question.place)
             return {"ok": True, "slice": None if found is None else _placed(pair, one.side, found)}
 
-    @router.get("/{align}/{side}/occurrence")
-    def find_next(
-        one: _OneSide,
-        text: _Text,
-        cycle: _Place,
-        direction: Annotated[str, Query(max_length=10)] = "next",
+    @router.get("/{align}/match")
+    def find_match(
+        report_id: str, candidate_id: str, align: str, question: MatchQuestion
     ) -> dict[str, Any]:
-        """Return the nearest execution after or before a place, or null."""
-        with opened(one) as pair:
-            own = pair.axis.cycle(one.side, cycle)
-            found = trace.occurrence(pair.report(one.side), text, own, direction)
-            shown = None if found is None else _placed(pair, one.side, found)
-        return {"ok": True, "occurrence": shown}
+        """Return an execution of either side that a text is found in, its number and side."""
+        with opened(_Side(report_id, candidate_id, align, 0)) as pair:
+            side, found = pair.match(question.text, place=question.cycle, **question.options)
+            one = found.occurrence
+            shown = None if one is None else {**_placed(pair, side, one), "side": side}
+        return {
+            "ok": True,
+            "occurrence": shown,
+            "number": found.number,
+            "n_matches": found.n_matches,
+        }
 
     @router.get("/{align}/{side}/step/{step_id}/first")
     def find_first(one: _OneSide, step_id: int) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Figures of a report for notebooks and standalone files, drawn by Plotly.
 
 The pages draw on canvases of their own; these figures are for readers without a server. They take
-the same answers of the analyser and the same colours.
+the same answers of the analyser and the same colours. Every figure takes a report, which is the
+baseline where a candidate to compare with follows.
 """
 
 from __future__ import annotations
@@ -47,10 +48,6 @@ def memory_by_tile(
 
     Parameters
     ----------
-    report : Report
-        The report, or the baseline.
-    candidate : Report or None
-        The report to compare with.
     breakdown : Breakdown
         What is stacked: category, region, liveness or none.
 
@@ -91,10 +88,6 @@ def liveness(
 
     Parameters
     ----------
-    report : Report
-        The report, or the baseline.
-    candidate : Report or None
-        The report to compare with.
     source : Source
         ``"all"``, ``("ipu", 0)`` or ``("tile", 7)``.
 
@@ -146,10 +139,6 @@ def operations_pareto(
 
     Parameters
     ----------
-    report : Report
-        The report, or the baseline.
-    candidate : Report or None
-        A report whose cycles of the same operations stand beside.
     most : int
         Operations that are drawn.
     """

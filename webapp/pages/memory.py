@@ -40,6 +40,7 @@ VIEW = (
     Parameter("order", "software", "memory-order"),
     Parameter("sides", "merged", "memory-sides"),
     Parameter("of", "total", "memory-of"),
+    Parameter("shows", "difference", "memory-shows"),
     Parameter("x"),
     Parameter("y"),
     Parameter("mark"),
@@ -48,8 +49,10 @@ VIEW = (
 PANELS = {"head": ("breakdown", "gaps", "var", "tiles", "x"), **TAB_PANEL}
 
 _GRAPH_LABELS = {"tiles": "By tile", "map": "Tile map", "lives": "Map over time"}
+#: What a map of two reports shows.
+_SHOWS = [("difference", "Difference"), ("baseline", "Baseline"), ("candidate", "Candidate")]
 #: Groups of controls, which the browser shows where they have something to do.
-_FIELDS = ("breakdown", "var", "tiles", "sides", "of")
+_FIELDS = ("breakdown", "var", "tiles", "sides", "of", "shows")
 _BREAKDOWN_LABELS = {
     "category": "Category",
     "region": "Region",
@@ -76,6 +79,7 @@ def layout() -> html.Div:
                 dropdown("memory-of", "Colour by", [("total", "Memory held")], width="210px"),
                 id="memory-of-field",
             ),
+            html.Div(choice("memory-shows", "Reports", _SHOWS), id="memory-shows-field"),
             text_box("memory-tiles", "Select tile(s)", "0, 5, 100-103", width="150px"),
             html.Div(
                 [

@@ -196,8 +196,9 @@ def _columns_menu() -> html.Label:
         data=[{"value": name, "label": title} for name, title in _CHOICE],
         value=[],
         size="xs",
-        w="190px",
+        w="100%",
         hidePickedOptions=False,
+        maxDropdownHeight=420,
         className="columns-menu",
     )
     return field("Columns", menu)

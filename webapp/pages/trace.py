@@ -49,10 +49,12 @@ VIEW = (
     Parameter("node"),
     Parameter("merge", "", "trace-merge", "checked"),
     Parameter("hide"),
+    Parameter("pins"),
 )
 #: What the figures of the range depend on, and the details of the selection.
 PANELS = {
     "range": ("tab", "align", "ipus", "range", "mark"),
+    "table": ("tab", "align", "ipus", "range", "mark", "hide"),
     "details": ("tab", "align", "view", "merge", "closed", "at"),
 }
 
@@ -76,6 +78,7 @@ def layout() -> html.Div:
         marked(html.Button(text, id=name, className="trace-tool", title=hint), aria_label=hint)
         for name, text, hint in _BUTTONS
     ]
+    found = html.Span(id="trace-match", className="trace-found", role="status")
     toolbar = html.Div(
         [
             choice("trace-view", "View", _VIEWS),
@@ -86,7 +89,7 @@ def layout() -> html.Div:
             text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
             text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
             text_box("trace-find", "Find steps", "part of a name", is_search=True),
-            html.Div(buttons[:2], className="trace-tools"),
+            html.Div([*buttons[:2], found], className="trace-tools"),
             html.Div(className="toolbar-space"),
             html.Div(buttons[2:], className="trace-tools"),
         ],
@@ -157,7 +160,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "trace-table-error",
         [Output("trace-table", "children")],
-        Input(view_store("trace", "range"), "data"),
+        Input(view_store("trace", "table"), "data"),
     )
     def show_table(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "table":
@@ -273,26 +276,32 @@ def _slice_panel(
 def _table(library: Library, view: dict[str, str]) -> html.Div:
     """Return the first executions of the range, of every report."""
     start, end = _cycles(view["mark"] or view["range"])
+    hidden = [kind.name for kind in trace.KINDS if kind.name in view["hide"].split(",")]
     if not view["with"]:
         with library.opened(view["report"]) as report:
             tracks = trace.extent(report).tracks
             if not tracks:
                 return _nothing()
             ipus = _ipus(view, tracks)
-            found = trace.executions(report, start, end, ipus, limit=_LISTED)
-        return execution_table([found], [view["report"]], reports_of(view))
+            found = trace.executions(report, start, end, ipus, hidden=hidden, limit=_LISTED)
+        return execution_table(
+            [found], [view["report"]], reports_of(view), ipus=[ipus], hidden=hidden
+        )
     with _pair(library, view) as pair:
         sides = [trace.extent(pair.report(side)) for side in range(2)]
         ipus = _ipus(view, [track for side in sides for track in side.tracks])
-        lists = []
+        lists, shown = [], []
         for side in range(2):
             low, high = pair.cycles(side, start, end)
             here = None if ipus is None else [i for i in ipus if i in _known(sides[side])]
+            shown.append(here)
             if high <= low:
                 lists.append(trace.ExecutionList(low, low, 0, []))
                 continue
-            lists.append(trace.executions(pair.report(side), low, high, here, limit=_LISTED))
-    return execution_table(lists, [view["report"], view["with"]], reports_of(view))
+            report = pair.report(side)
+            lists.append(trace.executions(report, low, high, here, hidden=hidden, limit=_LISTED))
+    ids = [view["report"], view["with"]]
+    return execution_table(lists, ids, reports_of(view), ipus=shown, hidden=hidden)
 
 
 def _known(extent: trace.Extent) -> set[int]:

@@ -112,7 +112,12 @@ def change_table(rows: Sequence[ContributorChange], n_rows: int, reports: Report
 
 
 def execution_table(
-    lists: Sequence[trace.ExecutionList], report_ids: Sequence[str], reports: Reports
+    lists: Sequence[trace.ExecutionList],
+    report_ids: Sequence[str],
+    reports: Reports,
+    *,
+    ipus: Sequence[Sequence[int] | None],
+    hidden: Sequence[str],
 ) -> html.Div:
     """Return the first executions of a range, with a link to all of them as CSV.
 
@@ -124,6 +129,10 @@ def execution_table(
         Their ids.
     reports
         The reports of the page, for links.
+    ipus
+        For every report, the IPUs that are listed; None for all.
+    hidden
+        Names of the kinds that are left out.
     """
     parts: list[Any] = []
     for side, (found, report_id) in enumerate(zip(lists, report_ids, strict=True)):
@@ -134,7 +143,14 @@ def execution_table(
         if len(lists) > 1:
             note = f"{_SIDES[side]}: {note}, in its own cycles"
         address = f"/api/trace/{report_id}/executions.csv"
-        query = urlencode({"start": found.start_cycle, "end": found.end_cycle})
+        shown_only: dict[str, str] = {}
+        if (mine := ipus[side]) is not None:
+            shown_only["ipus"] = ",".join(map(str, mine))
+            note += f", of {'IPU' if len(mine) == 1 else 'IPUs'} {shown_only['ipus'] or 'none'}"
+        if hidden:
+            shown_only["hide"] = ",".join(hidden)
+            note += f", without {', '.join(_KINDS[name].label for name in hidden)}"
+        query = urlencode({"start": found.start_cycle, "end": found.end_cycle, **shown_only})
         save = html.A(
             "Save as CSV",
             href=f"{address}?{query}",

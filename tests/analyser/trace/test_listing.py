@@ -37,6 +37,16 @@ def test_tracks_of_two_ipus_are_merged_by_time(make: Make) -> None:
     assert trace.executions(report, ipus=[1]).n_executions == 6
 
 
+@pytest.mark.parametrize("count", [3, 6_000])
+def test_hidden_kinds_are_left_out(make: Make, count: int) -> None:
+    entries = [*sequence(5), *loop(300, count, (0, 1, 3))]
+    report = make([(0, 0, 0, entries)])
+    expected = [one for one in executions(entries) if one[2] != 1]
+    found = trace.executions(report, hidden=["exchange"], limit=5)
+    assert found.n_executions == len(expected)
+    assert [(row.start_cycle, row.end_cycle, row.step_id) for row in found.rows] == expected[:5]
+
+
 def test_phases_of_a_name_are_merged_on_request(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0))])
     found = trace.window(report, 0, 99, 99, view="calls")

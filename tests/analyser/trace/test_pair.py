@@ -10,6 +10,7 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope import analyser
+from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair, trace_axis
 from tilescope.analyser.errors import BadQuestion
 from tilescope.reports import Report
@@ -106,6 +107,31 @@ def test_a_slice_at_a_place_is_in_cycles_of_its_side(reports: tuple[Report, Repo
     found = pair.slice_at(1, 0, 0, 0, 100, "flat")
     assert found is not None
     assert (found.name, found.start_cycle, found.end_cycle) == ("net/sum", 1063, 1093)
+
+
+@pytest.mark.parametrize("how", ["step", "cycle", "time"])
+def test_matches_of_both_sides_are_numbered_by_place(make: Make, how: str) -> None:
+    one = make([(0, 0, 0, [*sequence(10), *loop(300, 3000, (0, 1))])])
+    other = make([(0, 0, 0, [*sequence(1000, (0, 1)), *loop(1400, 3000, (1, 0))])], clock_hz=2.66e9)
+    pair = TracePair(one, other, how)
+    every = sorted(
+        (pair.axis.place(side, row.start_cycle), side, row.start_cycle)
+        for side, report in enumerate((one, other))
+        for row in trace.executions(report, limit=1 << 30).rows
+        if "convolve" in row.name
+    )
+    for number in (1, 2, 3, 4, 5, 6, 4000, len(every) - 1, len(every)):
+        side, found = pair.match("convolve", number=number)
+        assert found.occurrence is not None
+        assert found.n_matches == len(every)
+        start = found.occurrence.start_cycle
+        assert (pair.axis.place(side, start), side, start) == every[number - 1]
+    place, side, start = every[3]
+    after = sum(row[0] <= place for row in every) + 1
+    assert pair.match("convolve", place=place)[1].number == after
+    assert pair.match("convolve", place=pair.axis.end)[1].number == 1
+    assert pair.match("convolve", number=1, ipus=[0, 7])[1].n_matches == len(every)
+    assert pair.match("nothing")[1].occurrence is None
 
 
 def test_occurrences_of_loops_and_runs_are_paired_in_order(make: Make) -> None:

@@ -14,7 +14,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.engine.program import Copy, Sequence, StreamCopyOut
 from tilescope.reports import Report
 
-from .conftest import loop, sequence
+from .conftest import executions, loop, sequence
 
 Make = Callable[..., Report]
 
@@ -151,23 +151,63 @@ def test_search_counts_all_and_lists_the_first(make: Make) -> None:
         trace.search(report, " ")
 
 
-def test_next_and_previous_walk_over_runs_and_loops(make: Make) -> None:
+@pytest.mark.parametrize("count", [3, 6_000])
+def test_matches_are_numbered_in_order_of_time(make: Make, count: int) -> None:
+    empty_step = (3, 99, 99, 0, 1)  # takes no cycle and begins where the next one begins
+    entries = [*sequence(0), empty_step, *loop(99, count, (0, 3, 1)), *loop(10**6, 2, (4, 0))]
+    report = make([(0, 0, 0, entries), (0, 1, 0, sequence(0))], 2)
+    wanted = {0, 1, 3}
+    every = sorted(
+        (start, ipu, step)
+        for ipu, rows in enumerate((entries, sequence(0)))
+        for start, _, step in executions(rows)
+        if step in wanted
+    )
+    n = len(every)
+    for number in {1, 2, 3, 7, 8, 9, n // 2, n - 2, n - 1, n}:
+        found = trace.match(report, "/", number=number, hidden=["sync"])
+        assert found.n_matches == n
+        assert found.number == number
+        assert found.occurrence is not None
+        one = found.occurrence
+        assert (one.start_cycle, one.ipu_id) == every[number - 1][:2]
+    ties = [trace.match(report, "/", number=k, hidden=["sync"]).occurrence for k in range(1, 12)]
+    assert sorted((o.start_cycle, o.ipu_id, o.step_id) for o in ties if o) == every[:11]
+
+
+def test_the_nearest_match_goes_round_at_the_ends(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (1, 0, 0, loop(200, 3000, (0, 1)))])
-    starts = []
-    at = -1
-    for _ in range(4):
-        one = trace.occurrence(report, "convolve", at)
-        assert one is not None
-        at = one.start_cycle
-        starts.append(at)
-    assert starts == [0, 40, 200, 240]
-    last = trace.occurrence(report, "convolve", 10**9, "previous")
-    assert last is not None
-    assert last.start_cycle == 200 + 2999 * 50 + 40
-    before = trace.occurrence(report, "convolve", 200, "previous")
-    assert before is not None
-    assert before.start_cycle == 40
-    assert trace.occurrence(report, "fc", 10**9) is None
+    last = 200 + 2999 * 50 + 40
+
+    def near(cycle: int, direction: str) -> tuple[int, int]:
+        found = trace.match(report, "convolve", cycle=cycle, direction=direction)
+        assert found.n_matches == 6002
+        assert found.occurrence is not None
+        return found.occurrence.start_cycle, found.number
+
+    assert [near(at, "next") for at in (-1, 0, 40, 199)] == [(0, 1), (40, 2), (200, 3), (200, 3)]
+    assert near(200, "previous") == (40, 2)
+    assert near(10**9, "previous") == (last, 6002)
+    assert near(last, "next") == (0, 1)
+    assert near(0, "previous") == (last, 6002)
+    nothing = trace.match(report, "nothing")
+    assert (nothing.occurrence, nothing.number, nothing.n_matches) == (None, 0, 0)
+
+
+def test_matches_of_an_ipu_and_of_shown_kinds_only(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(0)), (0, 1, 0, sequence(3))], 2)
+    found = trace.match(report, "convolve", number=1, ipus=[1], hidden=["compute"])
+    assert found.n_matches == 1
+    assert found.occurrence is not None
+    assert (found.occurrence.ipu_id, found.occurrence.step_id) == (1, 1)
+    assert trace.search(report, "convolve", hidden=["exchange"]).n_occurrences == 2
+    for question, words in (
+        ({"number": 5}, "match 5 does not exist; there are 4"),
+        ({"hidden": ["noise"]}, "unknown kind 'noise'"),
+        ({"direction": "up"}, "unknown direction"),
+    ):
+        with pytest.raises(BadQuestion, match=words):
+            trace.match(report, "convolve", **question)
 
 
 def test_the_first_execution_of_a_step_is_in_any_run(make: Make) -> None:

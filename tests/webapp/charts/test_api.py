@@ -157,6 +157,51 @@ def test_a_map_has_the_bytes_and_the_places_of_all_tiles(
     assert places.tolist() == [*plan.row[:16].tolist(), *plan.column[:16].tolist()]
 
 
+def test_the_lives_of_two_reports_share_an_axis_of_matched_steps(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    with (
+        library.opened(ids["baseline"]) as one,
+        library.opened(ids["candidate"]) as other,
+    ):
+        places = align_liveness(one, other).places
+        maps = [tile_map(report, 3) for report in (one, other)]
+    highest = max(int(found.heights[1].max()) for found in maps)
+    url = f"/api/memory/{ids['baseline']}/lives"
+    for side, found in enumerate(maps):
+        query = {"tile": 3, "with": ids["candidate"], "side": side}
+        content = client.get(url, params=query).content
+        (length,) = struct.unpack_from("<I", content)
+        header = json.loads(content[4 : 4 + length])
+        assert (header["n_blocks"], header["highest_bytes"]) == (len(found), highest)
+        own, others = header["n_own_places"], header["n_other_places"]
+        numbers = np.frombuffer(content, "<i4", -1, 4 + length)[-own - others :]
+        assert numbers[:own].tolist() == places[side].tolist()
+        assert numbers[own:].tolist() == places[1 - side].tolist()
+
+
+def test_a_map_of_two_reports_has_their_difference(
+    client: TestClient, ids: dict[str, str], library: Library
+) -> None:
+    url = f"/api/memory/{ids['baseline']}/map"
+    query = {"of": "total", "with": ids["candidate"]}
+    content = client.get(url, params=query).content
+    (length,) = struct.unpack_from("<I", content)
+    header = json.loads(content[4 : 4 + length])
+    values = np.frombuffer(content, "<f8", 64, 4 + length)
+    with (
+        library.opened(ids["baseline"]) as one,
+        library.opened(ids["candidate"]) as other,
+    ):
+        expected = tile_memory(other).total_bytes - tile_memory(one).total_bytes
+    assert header["is_change"]
+    assert header["highest_bytes"] == np.abs(expected).max() > 0
+    assert values.tolist() == expected.tolist()
+    answer = client.get(url, params={"of": "total", "with": ids["pair"]})
+    assert answer.status_code == 422
+    assert "the machines differ (1 x 64 tiles and 2 x 16 tiles)" in answer.json()["message"]
+
+
 def test_steps_arrive_with_matches_and_lifetimes(
     client: TestClient, ids: dict[str, str], library: Library
 ) -> None:

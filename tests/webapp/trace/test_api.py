@@ -95,10 +95,12 @@ def test_summary_search_occurrence_slice_and_step_fit_together(
     top = summary["contributors"][0]
     found = client.get(f"{base}/search", params={"text": top["name"]}).json()
     assert found["names"][0]["name"] == top["name"]
-    first = client.get(f"{base}/occurrence", params={"text": top["name"], "cycle": -1}).json()[
-        "occurrence"
-    ]
+    near = client.get(f"{base}/match", params={"text": top["name"], "cycle": -1}).json()
+    assert (near["number"], near["n_matches"]) == (1, found["n_occurrences"])
+    first = near["occurrence"]
     assert first == found["occurrences"][0]
+    last = client.get(f"{base}/match", params={"text": top["name"], "number": near["n_matches"]})
+    assert last.json()["number"] == near["n_matches"]
     level = first["name"].count("/")
     one = client.get(
         f"{base}/slice",
@@ -114,6 +116,21 @@ def test_summary_search_occurrence_slice_and_step_fit_together(
     assert sum(cost["histogram"]["n_tiles"]) == cost["n_active_tiles"]
 
 
+def test_executions_as_csv_honour_ipus_and_hidden_kinds(client: TestClient, base: str) -> None:
+    def rows(**question: str) -> list[list[str]]:
+        lines = client.get(f"{base}/executions.csv", params=question).text.splitlines()
+        assert lines[0].startswith("ipu,track,step,kind,")
+        return [line.split(",") for line in lines[1:]]
+
+    every = rows()
+    assert {row[0] for row in every} == {"0", "1"}
+    assert {"compute", "exchange"} <= {row[3] for row in every}
+    wanted = [row for row in every if row[0] == "1" and row[3] not in {"exchange", "sync"}]
+    assert rows(ipus="1", hide="exchange,sync") == wanted
+    answer = client.get(f"{base}/executions.csv", params={"ipus": "7"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_question")
+
+
 @pytest.mark.parametrize(
     ("question", "status", "code"),
     [
@@ -125,7 +142,8 @@ def test_summary_search_occurrence_slice_and_step_fit_together(
         ("window?start=0&end=99999999999999999999999&width=10", 422, "bad_request"),
         ("slice?ipu=0&track=7&level=0&cycle=1", 422, "bad_question"),
         ("search?text=%20", 422, "bad_question"),
-        ("occurrence?text=a&cycle=0&direction=up", 422, "bad_question"),
+        ("match?text=a&cycle=0&direction=up", 422, "bad_question"),
+        ("match?text=a&number=999999999", 422, "bad_question"),
         ("step/999999", 422, "bad_question"),
         ("step/-1", 422, "bad_question"),
         ("summary?start=9&end=3", 422, "bad_question"),

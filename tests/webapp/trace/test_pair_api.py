@@ -44,9 +44,16 @@ def test_slices_have_places_and_own_cycles(client: TestClient, base: str) -> Non
     assert found["step_id"] == 100
     assert found["start_cycle"] == first["start_cycle"]
     assert found["own_start_cycle"] == first["own_start_cycle"]
-    next_one = {"text": first["name"], "cycle": first["start_cycle"], "direction": "previous"}
-    before = client.get(f"{base}/step/1/occurrence", params=next_one).json()["occurrence"]
-    assert before is None or before["start_cycle"] < first["start_cycle"]
+    here = {"text": first["name"], "cycle": first["start_cycle"] - 1}
+    near = client.get(f"{base}/step/match", params=here).json()
+    assert near["occurrence"]["start_cycle"] == first["start_cycle"]
+    sides = set()
+    for number in (near["number"], near["number"] + 1):
+        query = {"text": first["name"], "number": number}
+        answer = client.get(f"{base}/step/match", params=query).json()
+        assert (answer["number"], answer["n_matches"]) == (number, near["n_matches"])
+        sides.add(answer["occurrence"]["side"])
+    assert sides == {0, 1}
 
 
 def test_the_flame_is_the_analysers(

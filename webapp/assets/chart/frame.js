@@ -23,6 +23,8 @@
       surface: value('surface'), page: value('page'), accent: value('accent'), shade: value('chart-shade'),
       capacity: value('capacity'), match: value('chart-match'), gap: value('chart-gap'),
       scaleLow: value('chart-low'), scaleHigh: value('chart-high'), border: value('chart-border'),
+      less: [1, 2, 3, 4].map((level) => value('flame-less-' + level)),
+      more: [1, 2, 3, 4].map((level) => value('flame-more-' + level)),
       font: '11px ' + (style.getPropertyValue('--font').trim() || 'sans-serif'),
     };
   };

@@ -8,7 +8,7 @@
   const address = (at) => '0x' + Math.round(at).toString(16);
   const LABEL_WIDTH = 90;
   const LABEL_HEIGHT = 14;
-  const RETRY_MS = 3000;
+  const SIDES = ['Baseline', 'Candidate'];
 
   space.unpackLives = (buffer) => {
     const {header, take} = space.header(buffer);
@@ -16,7 +16,24 @@
     const [offset, size, top] = [take(Float64Array, n), take(Float64Array, n), take(Float64Array, m)];
     const [start, end, name, category] = [1, 2, 3, 4].map(() => take(Int32Array, n));
     const step = take(Int32Array, m);
-    return {...header, offset, size, start, end, name, category, heights: {step, top}};
+    const [own, other] = [take(Int32Array, header.n_own_places), take(Int32Array, header.n_other_places)];
+    const found = {...header, offset, size, name, category, first: start, last: end, own, other};
+    if (!own.length) return {...found, n_places: header.n_steps, start, end, heights: {step, top}};
+    // Of two reports, steps stand where both sides have them; what lives, lives up to the next own step.
+    const n_places = 1 + Math.max(own[own.length - 1], other.length ? other[other.length - 1] : 0);
+    const placed = (steps) => steps.map((one) => one < own.length ? own[one] : n_places);
+    return {...found, n_places, start: placed(start), end: placed(end), heights: {step: placed(step), top}};
+  };
+
+  // The steps of both sides at a place, as text.
+  space.stepText = ({own, other, side}, place) => {
+    if (!own.length) return 'Step ' + axis.count(place);
+    const names = side ? ['candidate', 'baseline'] : ['baseline', 'candidate'];
+    const texts = [own, other].map((places, which) => {
+      const at = space.indexOf(places, place);
+      return names[which] + (at < 0 ? ' has none' : ' step ' + axis.count(at));
+    });
+    return 'Place ' + axis.count(place) + ' (' + texts.join(', ') + ')';
   };
 
   // The block that lives at a step and holds an address; -1 if there is none.
@@ -49,6 +66,8 @@
       this.low = 0;
       this.high = 0;
       this.row = -1;
+      this.title = axis.make('span', 'chart-side chart-side-' + options.side);
+      this.tools.prepend(this.title);
       this.box.addEventListener('wheel', (event) => {
         const box = this.canvas.getBoundingClientRect();
         const isGutter = event.clientX - box.left < space.LEFT;
@@ -61,42 +80,32 @@
       }, {passive: false, capture: true});
     }
 
-    viewChanged() {
-      const [tile] = space.ranges(this.view.tiles);
-      const path = 'memory/' + encodeURIComponent(this.view.report) + '/lives';
-      const asked = path + (tile ? '?tile=' + tile[0] : '');
+    viewChanged(before) {
+      const {view, options: {side}} = this;
+      const [tile] = space.ranges(view.tiles);
+      this.path = 'memory/' + encodeURIComponent(view.report) + '/lives';
+      this.query = {...(tile ? {tile: tile[0]} : {}), ...(view.with ? {with: view.with, side} : {})};
+      this.title.textContent = view.with ? SIDES[side] : '';
+      this.noun = view.with ? 'place' : 'step';
+      const asked = JSON.stringify([this.path, this.query]);
+      if (this.data && (view.y || '') !== (before.y || '')) this.setAddresses(view.y || '');
       if (asked === this.asked) return;
       this.asked = asked;
-      this.path = path;
-      this.query = tile ? {tile: tile[0]} : {};
       this.failed = '';
       this.cursor = null;
       if (!this.extent) this.say('Reading the report …');
     }
 
-    async request() {
-      if (this.inFlight || this.failed || !this.view.report || !this.isShown()) return;
-      if (this.data && this.data.asked === this.asked) return;
-      const {asked} = this;
-      this.inFlight = true;
-      try {
+    request() {
+      return space.answer(this, async () => {
         const answer = await space.ask(this.path, this.query);
-        const data = space.unpackLives(await answer.arrayBuffer());
-        if (asked === this.asked) this.take({...data, asked});
-      } catch (error) {
-        if (asked !== this.asked) return;
-        this.failed = error.message;
-        this.say(error.message, true);
-        setTimeout(() => { this.failed = ''; this.request(); }, RETRY_MS);
-      } finally {
-        this.inFlight = false;
-        if (!this.failed) this.request();
-      }
+        return {...space.unpackLives(await answer.arrayBuffer()), side: this.options.side};
+      });
     }
 
     take(data) {
       this.data = data;
-      this.setExtent(data.n_steps);
+      this.setExtent(data.n_places);
       this.setAddresses(this.view.y || '');
       this.strip.forget();
       this.say('');
@@ -107,8 +116,7 @@
     // The highest address that can be shown.
     get top() {
       const {data} = this;
-      let highest = 1;
-      for (const end of data.heights.top) highest = Math.max(highest, end);
+      const highest = Math.max(1, data.highest_bytes);
       const isNear = this.view.max === '1' || 2 * highest >= data.capacity_bytes;
       return 1.04 * Math.max(highest, isNear ? data.capacity_bytes : 0);
     }
@@ -299,8 +307,8 @@
       const most = this.top;
       context.fillStyle = colours.accent;
       for (let i = 0; i < step.length; i += 1) {
-        const x0 = step[i] / data.n_steps * width;
-        const x1 = (i + 1 < step.length ? step[i + 1] : data.n_steps) / data.n_steps * width;
+        const x0 = step[i] / data.n_places * width;
+        const x1 = (i + 1 < step.length ? step[i + 1] : data.n_places) / data.n_places * width;
         const tall = (height - 3) * top[i] / most;
         context.fillRect(x0, height - 1 - tall, Math.max(0.5, x1 - x0), tall);
       }
@@ -316,7 +324,7 @@
       }
       const matches = this.matches();
       if (matches) parts.push(axis.count(matches.filter(Boolean).length) + ' variables match');
-      if (this.view.with) parts.push('baseline only');
+      if (this.view.with) parts.push('steps that both reports have stand one above the other');
       parts.push('wheel over the addresses zooms them');
       const text = parts.join(' · ');
       if (this.note.textContent !== text) this.note.textContent = text;
@@ -324,7 +332,7 @@
 
     lifeOf(block) {
       const {data} = this;
-      const [start, end] = [data.start[block], data.end[block]];
+      const [start, end] = [data.first[block], data.last[block]];
       if (start === 0 && end === data.n_steps) return 'always live';
       return 'steps ' + axis.count(start) + ' to ' + axis.count(end - 1);
     }
@@ -352,7 +360,7 @@
       if (!at || !data || at.x > this.width || this.goal) { this.hideTooltip(); return; }
       const {y, height} = this.area;
       if (at.y < y || at.y > y + height) { this.hideTooltip(); return; }
-      const step = Math.max(0, Math.min(data.n_steps - 1, Math.round(this.positionAt(at.x))));
+      const step = Math.max(0, Math.min(data.n_places - 1, Math.round(this.positionAt(at.x))));
       const place = this.low + (this.high - this.low) * (1 - (at.y - y) / height);
       const block = space.blockAt(data, step, place);
       if (block >= 0) {
@@ -363,7 +371,7 @@
       const end = gap.to === Infinity ? data.capacity_bytes : gap.to;
       if (end <= gap.from) { this.hideTooltip(); return; }
       const title = (gap.to === Infinity ? 'Free to the capacity: ' : 'Gap: ') + bytes(end - gap.from)
-        + ' at ' + address(gap.from) + ', step ' + axis.count(step);
+        + ' at ' + address(gap.from) + ', ' + space.stepText(data, step).toLowerCase();
       this.showTooltip(title, this.rowsOfGap(gap), at);
     }
 
@@ -379,7 +387,7 @@
 
     choose(block) {
       const {data} = this;
-      const isVariable = block >= 0 && !(data.start[block] === 0 && data.category[block] === 0
+      const isVariable = block >= 0 && !(data.first[block] === 0 && data.category[block] === 0
         && data.names[data.name[block]] === data.categories[0].label);
       this.options.pick(isVariable ? data.names[data.name[block]] : '');
     }
@@ -412,14 +420,15 @@
       if (!live.includes(this.row)) this.row = live.length ? live[0] : -1;
       this.box.setAttribute('aria-valuenow', String(step));
       const {data, row} = this;
+      const where = space.stepText(data, step);
       if (row < 0) {
-        this.box.setAttribute('aria-valuetext', 'Step ' + axis.count(step) + ': nothing lives');
+        this.box.setAttribute('aria-valuetext', where + ': nothing lives');
         this.hideTooltip();
         return;
       }
       const name = data.names[data.name[row]];
       const rows = this.rowsOf(row);
-      this.box.setAttribute('aria-valuetext', 'Step ' + axis.count(step) + ', '
+      this.box.setAttribute('aria-valuetext', where + ', '
         + axis.plural(live.length, 'block', 'blocks') + ': ' + name + ', '
         + rows.map(([, label, ...values]) => label + ' ' + values.join(' ')).join('; '));
       this.showTooltip(name, rows, {x: this.pixelOf(step), y: 20});
@@ -451,7 +460,7 @@
         columns: ['name', 'category', 'offset (bytes)', 'size (bytes)', 'first step', 'end step'],
         rows: Array.from(data.offset, (offset, i) => [
           data.names[data.name[i]], data.categories[data.category[i]].label, offset, data.size[i],
-          data.start[i], data.end[i],
+          data.first[i], data.last[i],
         ]),
       };
     }

@@ -5,11 +5,11 @@
   const axis = window.tilescopeAxis;
   const bytes = (size) => /** @type {string} */ (window.tilescopeFormats.tilescopeBytes(size));
   const LEVELS = 9;
+  const CHANGES = 4;
   const TITLE = 18;
   const GAP = 14;
   const SMALLEST = 4;
   const LARGEST = 24;
-  const RETRY_MS = 3000;
 
   space.unpackMap = (buffer) => {
     const {header, take} = space.header(buffer);
@@ -38,8 +38,11 @@
 
   space.LEVELS = LEVELS;
 
-  // The level of a value from 1 to `LEVELS`; 0 is nothing.
-  space.levelOf = (value, highest) => value > 0 ? Math.max(1, Math.ceil(value / highest * LEVELS)) : 0;
+  // The level of a value from 1 to `levels`, negative for less than nothing; 0 is nothing.
+  space.levelOf = (value, highest, levels = LEVELS) =>
+    Math.sign(value) * Math.min(levels, Math.ceil(Math.abs(value) / highest * levels - 1e-9)) || 0;
+
+  space.signedBytes = (size) => (size > 0 ? '+' : size < 0 ? '−' : '±') + bytes(Math.abs(size));
 
   /** A colour between two, both as #rrggbb. */
   space.mixed = (from, to, part) => '#' + [1, 3, 5].map((at) => {
@@ -103,34 +106,24 @@
 
     show(view) {
       this.view = view;
-      this.path = 'memory/' + encodeURIComponent(view.report) + '/map';
       this.of = view.of === 'named' ? 'variable:' + (view.var || '') : view.of || 'total';
-      const asked = JSON.stringify([this.path, this.of]);
+      const isOne = !view.with || view.shows === 'baseline' || view.shows === 'candidate';
+      const report = view.with && view.shows === 'candidate' ? view.with : view.report;
+      this.path = 'memory/' + encodeURIComponent(report) + '/map';
+      this.query = isOne ? {of: this.of} : {of: this.of, with: view.with};
+      const asked = JSON.stringify([this.path, this.query]);
       if (asked !== this.asked) this.failed = '';
       this.asked = asked;
       this.draw();
       this.request();
     }
 
-    async request() {
-      if (this.inFlight || this.failed || !this.view.report || !this.isShown()) return;
-      if (this.data && this.data.asked === this.asked) return;
-      const {asked} = this;
-      this.inFlight = true;
-      try {
+    request() {
+      return space.answer(this, async () => {
         if (this.of === 'variable:') throw new Error('Enter a name of variables above.');
-        const answer = await space.ask(this.path, {of: this.of});
-        const data = space.unpackMap(await answer.arrayBuffer());
-        if (asked === this.asked) this.take({...data, asked});
-      } catch (error) {
-        if (asked !== this.asked) return;
-        this.failed = error.message;
-        this.say(error.message, true);
-        setTimeout(() => { this.failed = ''; this.request(); }, RETRY_MS);
-      } finally {
-        this.inFlight = false;
-        if (!this.failed) this.request();
-      }
+        const answer = await space.ask(this.path, this.query);
+        return space.unpackMap(await answer.arrayBuffer());
+      });
     }
 
     say(text, isError) {
@@ -186,7 +179,7 @@
         for (let i = 0; i < data.tiles_per_ipu; i += 1) {
           const tile = ipu * data.tiles_per_ipu + i;
           const [left, top] = [x + data.column[i] * cell, y + data.row[i] * cell];
-          context.fillStyle = this.colourOf(space.levelOf(data.values[tile], data.highest_bytes));
+          context.fillStyle = this.colourOf(space.levelOf(data.values[tile], data.highest_bytes, this.levels));
           context.fillRect(left, top, room, room);
           if (tile === this.cursor || selected.length && isSelected(tile)) {
             context.strokeStyle = tile === this.cursor ? colours.ink : colours.match;
@@ -197,18 +190,28 @@
       }
     }
 
+    // Shades of one direction.
+    get levels() {
+      return this.data.is_change ? CHANGES : LEVELS;
+    }
+
     colourOf(level) {
-      const {colours} = this;
+      const {colours, levels} = this;
       if (!level) return colours.line;
-      return space.mixed(colours.scaleLow, colours.scaleHigh, (level - 1) / (LEVELS - 1));
+      if (this.data.is_change) return colours[level < 0 ? 'less' : 'more'][Math.abs(level) - 1];
+      return space.mixed(colours.scaleLow, colours.scaleHigh, (level - 1) / (levels - 1));
     }
 
     paintLegend() {
-      const {data} = this;
-      const step = data.highest_bytes / LEVELS;
-      this.entries = [{label: 'nothing', colour: this.colourOf(0)}];
-      for (let level = 1; level <= LEVELS && data.highest_bytes; level += 1) {
-        this.entries.push({label: 'up to ' + bytes(Math.floor(level * step)), colour: this.colourOf(level)});
+      const {data, levels} = this;
+      const step = data.highest_bytes / levels;
+      const upTo = (level) => bytes(Math.floor(level * step));
+      this.entries = [{label: data.is_change ? 'no change' : 'nothing', colour: this.colourOf(0)}];
+      for (let level = 1; level <= levels && data.highest_bytes; level += 1) {
+        const label = data.is_change ? 'up to ' + upTo(level) + ' more' : 'up to ' + upTo(level);
+        this.entries.push({label, colour: this.colourOf(level)});
+        if (!data.is_change) continue;
+        this.entries.unshift({label: 'up to ' + upTo(level) + ' less', colour: this.colourOf(-level)});
       }
       this.legend.textContent = '';
       for (const {label, colour} of this.entries) {
@@ -216,9 +219,20 @@
         axis.make('span', 'swatch', item).style.background = colour;
         item.append(label);
       }
-      const text = data.title + ' by tile, as the tiles lie; rows and columns of the floor plan'
-        + (this.view.with ? ' · baseline only' : '');
+      const side = !this.view.with ? '' : data.is_change ? ', candidate minus baseline'
+        : ' of the ' + (this.view.shows === 'candidate' ? 'candidate' : 'baseline');
+      const total = data.values.reduce((sum, value) => sum + value, 0);
+      const text = data.title + side + ' by tile, as the tiles lie; rows and columns of the floor plan'
+        + (data.is_change ? ' · all tiles: ' + space.signedBytes(total) : '');
       if (this.note.textContent !== text) this.note.textContent = text;
+    }
+
+    // What a tile holds, or by how much it changed.
+    valueOf(tile) {
+      const value = this.data.values[tile];
+      if (!this.data.is_change) return bytes(value) + ' (' + axis.count(value) + ' B)';
+      return space.signedBytes(value) + (value ? ' (' + axis.count(Math.abs(value)) + ' B '
+        + (value > 0 ? 'more' : 'less') + ')' : '');
     }
 
     // The tile under the pointer, null if there is none.
@@ -254,8 +268,7 @@
       const root = this.root.getBoundingClientRect();
       tooltip.textContent = '';
       axis.make('div', 'chart-tooltip-title', tooltip).textContent = this.textOf(tile);
-      axis.make('div', '', tooltip).textContent = data.title + ': ' + bytes(data.values[tile])
-        + ' (' + axis.count(data.values[tile]) + ' B)';
+      axis.make('div', '', tooltip).textContent = data.title + ': ' + this.valueOf(tile);
       tooltip.style.display = 'block';
       const x = event.clientX - root.left + 14;
       const isRight = x + tooltip.offsetWidth < root.width;
@@ -297,7 +310,7 @@
       const {cursor} = this;
       this.box.setAttribute('aria-valuenow', String(cursor));
       this.box.setAttribute('aria-valuetext',
-        this.textOf(cursor) + ': ' + data.title + ' ' + bytes(data.values[cursor]));
+        this.textOf(cursor) + ': ' + data.title + ' ' + this.valueOf(cursor));
       const place = this.placeOf(cursor);
       const [left, top] = this.originOf(place.ipu);
       const box = this.canvas.getBoundingClientRect();
@@ -311,7 +324,7 @@
     table() {
       const {data} = this;
       return {
-        columns: ['tile', 'IPU', 'row', 'column', data.title + ' (bytes)'],
+        columns: ['tile', 'IPU', 'row', 'column', data.title + (data.is_change ? ', change (bytes)' : ' (bytes)')],
         rows: Array.from(data.values, (value, tile) => {
           const {ipu, row, column} = this.placeOf(tile);
           return [tile, ipu, row, column, value];

@@ -2,6 +2,7 @@
 (function () {
   'use strict';
   const space = window.tilescopeChart = window.tilescopeChart || /** @type {ChartSpace} */ ({});
+  const RETRY_MS = 3000;
 
   space.ask = async (path, query) => {
     const text = new URLSearchParams(query || {}).toString();
@@ -10,6 +11,27 @@
     let message = 'The server did not answer (' + response.status + '); reload the page.';
     try { message = (await response.json()).message || message; } catch (error) { /* not JSON */ }
     throw new Error(message);
+  };
+
+  // Gives a plot of one question at a time the answer to what its view asks (`asked`), which `read`
+  // fetches; after an error, the plot asks again.
+  space.answer = async (plot, read) => {
+    if (plot.inFlight || plot.failed || !plot.view.report || !plot.isShown()) return;
+    if (plot.data && plot.data.asked === plot.asked) return;
+    const {asked} = plot;
+    plot.inFlight = true;
+    try {
+      const data = await read();
+      if (asked === plot.asked) plot.take({...data, asked});
+    } catch (error) {
+      if (asked !== plot.asked) return;
+      plot.failed = error.message;
+      plot.say(error.message, true);
+      setTimeout(() => { plot.failed = ''; plot.request(); }, RETRY_MS);
+    } finally {
+      plot.inFlight = false;
+      if (!plot.failed) plot.request();
+    }
   };
 
   space.header = (buffer) => {

@@ -133,14 +133,18 @@
     },
   };
 
-  // The plots of a page by kind; one is visible.
+  const lives = (root, side) => new space.LivesPlot(root, {
+    side, noun: 'step', label: 'Memory of a tile over time' + (side ? ', candidate' : ''),
+    fileName: 'memory-map' + (side ? '-candidate' : ''),
+    pick: (name) => window.tilescope.changeView({var: name}, Boolean(name)),
+  });
+
+  // The plots of a page by kind; those of one graph are visible.
   const plots = {};
   const KINDS = {
     'memory-tiles': (root) => new space.SeriesPlot(root, tiles),
-    'memory-lives': (root) => new space.LivesPlot(root, {
-      noun: 'step', label: 'Memory of a tile over time', fileName: 'memory-map',
-      pick: (name) => window.tilescope.changeView({var: name}, Boolean(name)),
-    }),
+    'memory-lives': (root) => lives(root, 0),
+    'memory-lives-candidate': (root) => lives(root, 1),
     'memory-map': (root) => new space.MapPlot(root, tiles),
     'liveness-steps': (root) => new space.SeriesPlot(root, steps),
   };
@@ -160,16 +164,20 @@
     wanted[page] = {kind, view};
     whenPresent(page + '-figure', (root) => {
       if (wanted[page].view !== view) return;
-      const key = page + '-' + kind;
-      if (!plots[key] || !root.contains(plots[key].root)) {
-        const own = axis.make('div', 'chart', root);
-        plots[key] = KINDS[key](own);
+      // Memory over time of two reports: one plot above the other, which follow the same address.
+      const keys = [page + '-' + kind, ...(kind === 'lives' && view.with ? [page + '-lives-candidate'] : [])];
+      for (const key of keys) {
+        if (plots[key] && root.contains(plots[key].root)) continue;
+        plots[key] = KINDS[key](axis.make('div', 'chart', root));
       }
+      const shown = keys.map((key) => plots[key]);
       for (const child of root.children) {
-        /** @type {HTMLElement} */ (child).hidden = child !== plots[key].root;
+        /** @type {HTMLElement} */ (child).hidden = !shown.some((plot) => plot.root === child);
       }
-      plots[key].page = page;
-      plots[key].show({...view});
+      for (const plot of shown) {
+        plot.page = page;
+        plot.show({...view});
+      }
     });
   }
 
@@ -185,7 +193,7 @@
       const named = isTiles ? view && view.breakdown === 'variables' : graph === 'map' && view.of === 'named';
       return [
         isShown(isTiles), isShown(named), isShown(isTiles), isShown(isTiles && view && view.with),
-        isShown(graph === 'map'),
+        isShown(graph === 'map'), isShown(graph === 'map' && view && view.with),
       ];
     },
     liveness_fields: (view) => view && view.with ? {} : HIDDEN,
@@ -193,7 +201,8 @@
 
   document.addEventListener('keydown', (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
-    const plot = Object.values(plots).find((one) => one.isShown());
+    const shown = Object.values(plots).filter((one) => one.isShown());
+    const plot = shown.find((one) => one.box === target) || shown[0];
     if (!plot || !plot.extent || event.ctrlKey || event.altKey || event.metaKey) return;
     const isInside = target === plot.box;
     if (!isInside && axis.isTyping(target)) return;

@@ -78,16 +78,24 @@
       for (const group of answer.groups.values()) {
         const how = collapsed.includes(group.ipu) ? 'flat' : view;
         const perPixel = (end - start) / pixels;
-        let top = 0;
-        for (const lane of group.lanes) {
-          lane.top = top;
-          lane.height = space.laneHeight(lane, perPixel);
-          top += lane.height;
-        }
         const key = space.groupKey(group.ipu, group.track, side);
-        const data = {...group, key, start, end, perPixel, how, height: top};
-        this.data.set(key, data);
-        if (isWhole) this.whole.set(key, data);
+        const tiles = group.lanes.filter((lane) => space.tileOf(lane.level) >= 0);
+        const row = (name, lanes) => {
+          let top = 0;
+          for (const lane of lanes) {
+            lane.top = top;
+            lane.height = space.laneHeight(lane, perPixel);
+            top += lane.height;
+          }
+          const data = {
+            ...group, key: name, lanes, tiles: tiles.map((lane) => space.tileOf(lane.level)),
+            start, end, perPixel, how, height: top,
+          };
+          this.data.set(name, data);
+          if (isWhole) this.whole.set(name, data);
+        };
+        row(key, group.lanes.filter((lane) => space.tileOf(lane.level) < 0));
+        for (const lane of tiles) row(space.tileKey(key, space.tileOf(lane.level)), [lane]);
       }
     },
 

@@ -56,24 +56,49 @@
       this.draw();
     },
 
+    // What keeps a search to the visible rows and kinds, of one side or of all; null where none is left.
+    visibleOnly(side) {
+      const {ipus} = this.state;
+      const tracks = this.tracks.filter((track) => side === undefined || track.side === side);
+      const known = [...new Set(tracks.map((track) => track.ipu_id))];
+      const shown = known.filter((ipu) => !ipus || ipus.has(ipu));
+      if (!shown.length) return null;
+      const hide = space.kindNames(this.hidden, this.kinds).join(',');
+      return {ipus: ipus ? shown.join(',') : '', hide};
+    },
+
     async countMatches() {
       const {source, state} = this;
       const find = state.find.trim();
       this.found = '';
+      this.total = undefined;
       if (!find || !source || !this.extent) { this.writeNote(); return; }
       try {
-        const answers = await Promise.all(
-          this.sources.map((one) => one.json('search', {text: find, limit: 1})),
-        );
+        const answers = await Promise.all(this.sources.map(async (one, side) => {
+          const shown = this.visibleOnly(side);
+          return shown ? one.json('search', {text: find, limit: 1, ...shown}) : {n_occurrences: 0};
+        }));
         if (source !== this.source || find !== state.find.trim()) return;
         const counts = answers.map(({n_occurrences: n, n_names: names}) => n
           ? space.plural(n, 'execution', 'executions') + ' of ' + space.plural(names, 'name', 'names') : 'none');
-        this.found = !answers.some((answer) => answer.n_occurrences)
+        this.total = answers.reduce((sum, answer) => sum + answer.n_occurrences, 0);
+        this.found = !this.total
           ? 'No step name contains “' + find + '”'
           : (counts.length > 1 ? counts.map((text, side) => space.SIDES[side] + ': ' + text).join(', ') : counts[0])
             + ' match; N and Shift-N step through them';
       } catch (error) { this.found = error.message; }
       this.writeNote();
+    },
+
+    // Beside the search: which match is selected, or how many there are.
+    writeMatch() {
+      const box = document.getElementById('trace-match');
+      if (!box) return;
+      const {match, state, total} = this;
+      const isHere = match && match.find === state.find.trim() && match.at === state.at;
+      const text = isHere ? 'Match ' + space.count(match.number) + ' of ' + space.count(match.n)
+        : total === undefined ? '' : total ? space.plural(total, 'match', 'matches') : 'No match';
+      if (box.textContent !== text) box.textContent = text;
     },
 
     // Selects the first execution of the wanted step and shows it with its neighbours.
@@ -103,25 +128,34 @@
       this.loadSelected();
     },
 
-    async findNext(direction) {
-      const {source, state} = this;
-      if (!state.find.trim() || !source) return;
+    // Selects the next or previous match; of several requests, every one begins where the last one ended.
+    findNext(direction) {
+      const step = () => this.findFrom(direction).catch((error) => { this.found = error.message; this.writeNote(); });
+      this.steps = (this.steps || Promise.resolve()).then(step);
+      return this.steps;
+    },
+
+    async findFrom(direction) {
+      const {source, state, match, selected} = this;
+      const find = state.find.trim();
+      const shown = source && this.visibleOnly();
+      if (!find || !shown) return;
       const {start, end} = this.target();
-      const cycle = this.selected ? this.selected.start_cycle
-        : Math.round(direction === 'next' ? start - 1 : end);
-      const answers = await Promise.all(this.sources.map(
-        (each) => each.json('occurrence', {text: state.find, cycle, direction}),
-      ));
-      const order = direction === 'next' ? 1 : -1;
-      const [one] = answers.map(({occurrence}, side) => occurrence && {...occurrence, side})
-        .filter(Boolean).sort((a, b) => order * (a.start_cycle - b.start_cycle));
+      const isNext = direction === 'next';
+      const isHere = match && match.find === find && match.at === state.at && match.shown === shown.ipus + shown.hide;
+      const from = isHere ? {number: (match.number - 1 + (isNext ? 1 : -1) + match.n) % match.n + 1}
+        : {direction, cycle: selected ? selected.start_cycle : Math.round(isNext ? start - 1 : end)};
+      const {occurrence: one, number, n_matches: n} = await source.json('match', {text: find, ...shown, ...from});
       if (!one || source !== this.source) return;
       this.select(one);
+      this.match = {find, shown: shown.ipus + shown.hide, at: state.at, number, n};
       if (one.start_cycle < start || one.end_cycle > end) {
         const span = Math.max(end - start, (one.end_cycle - one.start_cycle) * 1.2);
         const middle = (one.start_cycle + one.end_cycle) / 2;
         this.moveTo(middle - span / 2, middle + span / 2, true);
       }
+      this.reveal({...one, level: Number(state.at.split('.')[2])});
+      this.writeNote();
       this.changed();
     },
   });

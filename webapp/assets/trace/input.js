@@ -32,6 +32,7 @@
       Escape: () => viewer.clear(),
       n: () => viewer.findNext('next'),
       N: () => viewer.findNext('previous'),
+      p: () => viewer.pinSelected(),
     };
     document.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;

@@ -11,6 +11,8 @@
       .reduce((bits, kind) => bits | 1 << kind.number, 0);
   };
 
+  space.kindNames = (bits, kinds) => kinds.filter((kind) => bits & 1 << kind.number).map((kind) => kind.name);
+
   // What the server calls the lanes of a view.
   space.viewOf = ({view, merge}) => view === 'flat' ? 'flat' : merge === '1' ? 'calls' : 'flame';
 
@@ -32,10 +34,7 @@
         item.setAttribute('aria-pressed', String(isShown));
         item.title = (isShown ? 'Hide ' : 'Show ') + kind.label;
         item.addEventListener('click', () => {
-          const names = this.kinds.filter((one) => {
-            const isHidden = (this.hidden & 1 << one.number) !== 0;
-            return one.number < GROUP && isHidden !== (one === kind);
-          }).map((one) => one.name);
+          const names = space.kindNames(this.hidden ^ 1 << kind.number, this.kinds);
           window.tilescope.changeView({hide: names.join(',')}, false);
         });
       }

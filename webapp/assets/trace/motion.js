@@ -2,7 +2,7 @@
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
-  const GUTTER = 74;
+  const GUTTER = 92;
 
   (space.parts = space.parts || []).push(window.tilescopeAxis.motion, {
     focusSelection() {
@@ -36,9 +36,8 @@
     arrange() {
       if (!this.extent) return;
       const {ipus, closed, view} = this.state;
-      let top = space.RULER + 4;
       const before = new Map(this.groups.map((group) => [group.key, group.height]));
-      this.groups = [];
+      const rows = [];
       for (const {ipu_id: ipu, track, side} of this.tracks) {
         if (ipus && !ipus.has(ipu)) continue;
         const key = space.groupKey(ipu, track, side);
@@ -47,64 +46,44 @@
         const known = this.best({key, how});
         const height = known ? known.height : how === 'flat' ? space.RUN_LANE + space.LANE
           : before.get(key) || space.RUN_LANE + 5 * space.LANE;
-        this.groups.push({key, ipu, track, side, isClosed, how, top, height});
-        top += height + space.GAP;
+        const group = {key, ipu, track, side, isClosed, how, top: 0, height, isPinned: false};
+        rows.push({...group, name: 'IPU ' + ipu + (track ? ' I/O' : '')});
+        for (const tile of known ? known.tiles : []) {
+          rows.push({...group, key: space.tileKey(key, tile), height: space.LANE, tile, name: 'Tile ' + tile});
+        }
       }
-      this.height = top;
       const most = Math.max(190, Math.min(window.innerHeight * 0.56, 640));
+      this.groups = space.pinnedFirst(rows, this.state.pins, most);
+      let top = space.RULER + 4;
+      this.groups.forEach((row, index) => {
+        const next = this.groups[index + 1];
+        row.top = top;
+        // Rows of tiles follow their group without a gap.
+        top += row.height + (next && next.tile !== undefined && next.isPinned === row.isPinned ? 0 : space.GAP);
+      });
+      this.height = top;
       const shown = Math.max(120, Math.min(top + 2, most));
       this.scroller.style.height = shown + 'px';
       this.spacer.style.height = Math.max(0, top - shown) + 'px';
       this.paintGutter();
     },
 
-    paintGutter() {
-      const wanted = this.groups.map((group) => [group.key, group.isClosed, group.top].join()).join(';') + this.height
-        + this.state.tiles.join();
-      if (this.gutterKey === wanted) return;
-      this.gutterKey = wanted;
-      if (!this.gutter) this.gutter = space.make('div', 'trace-gutter', this.scroller);
-      this.gutter.textContent = '';
-      for (const group of this.groups) {
-        const button = space.make('button', 'trace-group', this.gutter);
-        button.type = 'button';
-        button.style.top = group.top + 'px';
-        const name = 'IPU ' + group.ipu + (group.track ? ' I/O' : '');
-        const whose = this.sources.length > 1 ? space.SIDES[group.side] : '';
-        button.textContent = (group.isClosed ? '▸ ' : '▾ ') + name;
-        if (whose) space.make('span', 'trace-side trace-side-' + group.side, button).textContent = whose;
-        button.setAttribute('aria-expanded', String(!group.isClosed));
-        button.title = (group.isClosed ? 'Show all levels of ' : 'Show one lane of ') + name;
-        button.addEventListener('click', () => {
-          const {closed} = this.state;
-          if (!closed.delete(group.ipu)) closed.add(group.ipu);
-          for (const store of [this.data, this.whole]) {
-            for (const key of [...store.keys()]) if (key.startsWith(group.ipu + '.')) store.delete(key);
-          }
-          this.arrange();
-          this.draw();
-          this.request();
-          this.changed();
-        });
-      }
-      this.paintTileNames();
-    },
-
     // Visible groups, and those within one screen of them if `around`.
     visibleGroups(around) {
-      const top = this.scroller.scrollTop;
       const height = this.scroller.clientHeight;
       const room = around ? height : 0;
-      return this.groups.filter(
-        (group) => group.top + group.height > top - room && group.top < top + height + room,
-      );
+      return this.groups.filter((group) => {
+        const top = this.screenTop(group);
+        return group.isPinned || (top + group.height > -room && top < height + room);
+      });
     },
 
     laneAt(y) {
-      const at = y + this.scroller.scrollTop;
-      const group = this.groups.find((one) => at >= one.top && at < one.top + one.height);
+      const isPinned = y < this.pinnedBottom;
+      const group = this.groups.find((one) => one.isPinned === isPinned
+        && y >= this.screenTop(one) && y < this.screenTop(one) + one.height);
       if (!group || y < space.RULER) return null;
-      const inside = at - group.top;
+      const inside = y - this.screenTop(group);
       const data = this.best(group);
       const lane = data && data.lanes.find((one) => inside >= one.top && inside < one.top + one.height);
       return lane ? {group, level: lane.level, lane, data} : null;

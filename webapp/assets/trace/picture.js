@@ -21,10 +21,10 @@
     context.textBaseline = 'middle';
     context.fillStyle = colours.ink;
     for (const group of groups) {
-      const y = group.top - scroller.scrollTop + 10;
-      if (y < space.RULER || y > height) continue;
-      context.fillText('IPU ' + group.ipu + (group.track ? ' I/O' : ''), 6, y);
-      if (sources.length > 1) context.fillText(space.SIDES[group.side], 6, y + 13);
+      const y = viewer.screenTop(group) + 10;
+      if (y < (group.isPinned ? space.RULER : viewer.pinnedBottom) || y > height) continue;
+      context.fillText(group.name, 6, y);
+      if (sources.length > 1 && group.tile === undefined) context.fillText(space.SIDES[group.side], 6, y + 13);
     }
     let x = GUTTER;
     for (const kind of kinds) {

@@ -39,19 +39,31 @@
         return data && data.height !== group.height;
       };
       if (this.groups.some(isMoved)) this.arrange();
-      for (const group of this.visibleGroups(false)) {
+      const shown = this.visibleGroups(false);
+      const paintRow = (group) => {
         const data = this.best(group);
-        if (!data) continue;
+        if (!data) return;
         scene.source = this.sources[group.side];
         scene.matches = this.matches && this.matches[group.side];
         for (const lane of data.lanes) {
-          const y = group.top - scroller.scrollTop + lane.top;
+          const y = this.screenTop(group) + lane.top;
           if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
           const box = {x: 0, y, width, height: lane.height};
           const seen = space.paintLane(context, data, lane, box, scene);
           slices += seen[0];
           bars += seen[1];
         }
+      };
+      shown.filter((group) => !group.isPinned).forEach(paintRow);
+      const bottom = this.pinnedBottom;
+      if (bottom > space.RULER) {
+        // Rows that scroll go under the pinned ones.
+        context.fillStyle = colours.surface;
+        context.fillRect(0, space.RULER, width, bottom - space.RULER);
+        space.paintGrid(context, {x: 0, y: space.RULER, width, height: bottom - space.RULER}, scene);
+        shown.filter((group) => group.isPinned).forEach(paintRow);
+        context.fillStyle = colours.soft;
+        context.fillRect(0, bottom - 1, width, 1);
       }
       this.paintSelection(context, width, height);
       space.paintRuler(context, {x: 0, width}, scene);
@@ -78,20 +90,23 @@
         context.fillRect(to - 1.5, 0, 1.5, height);
       }
       if (!selected) return;
-      const group = this.groups.find((one) => one.ipu === selected.ipu_id
-        && one.track === selected.track && one.side === (selected.side || 0));
-      const data = group && this.best(group);
-      const lane = data && data.lanes.find((one) => one.level === selected.level);
-      if (!lane || !lane.height) return;
-      const y = group.top - this.scroller.scrollTop + lane.top;
+      const found = this.rowOf(selected);
+      if (!found || !found.lane.height) return;
+      const y = this.screenTop(found.row) + found.lane.top;
       const from = Math.max(-3, x(selected.start_cycle));
       const to = Math.min(width + 3, x(selected.end_cycle));
+      context.save();
+      context.beginPath();
+      context.rect(0, found.row.isPinned ? 0 : this.pinnedBottom, width, height);
+      context.clip();
       context.strokeStyle = colours.ink;
       context.lineWidth = 2;
-      context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), lane.height - 1);
+      context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), found.lane.height - 1);
+      context.restore();
     },
 
     writeNote() {
+      this.writeMatch();
       if (!this.extent) { this.note.textContent = ''; return; }
       const [start, end] = [Math.round(this.range.start), Math.round(this.range.end)];
       const parts = [

@@ -57,9 +57,9 @@
     // A side of a pair (baseline, candidate, alignment, side) answers in places of the common axis.
     constructor(report, pair) {
       this.own = 'api/trace/' + encodeURIComponent(report) + '/';
-      this.root = pair
-        ? ['api/trace-pair', ...[pair.report, pair.with, pair.align].map(encodeURIComponent), pair.side, ''].join('/')
-        : this.own;
+      this.both = pair
+        ? ['api/trace-pair', ...[pair.report, pair.with, pair.align].map(encodeURIComponent), ''].join('/') : this.own;
+      this.root = pair ? this.both + pair.side + '/' : this.own;
       this.labels = [];
       this.paths = null;
     }
@@ -67,7 +67,8 @@
     url(what, query) {
       const text = new URLSearchParams(query || {}).toString();
       const isOfReport = what === 'names' || what === 'search';
-      return '/' + (isOfReport ? this.own : this.root) + what + (text ? '?' + text : '');
+      const root = isOfReport ? this.own : what === 'match' ? this.both : this.root;
+      return '/' + root + what + (text ? '?' + text : '');
     }
 
     async json(what, query) {

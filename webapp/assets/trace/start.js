@@ -9,7 +9,7 @@
     return root && space.viewerIn(root);
   }
 
-  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'at', 'node', 'merge', 'hide', 'tiles'];
+  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
 
   // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */

@@ -1,4 +1,4 @@
-// Lanes of single tiles: their numbers in the address, and their names beside the rows.
+// Lanes of single tiles: their numbers in the address, and the keys of their rows.
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
@@ -19,18 +19,6 @@
   // The tile of a lane, -1 for a lane of names.
   space.tileOf = (level) => level >= FIRST ? level - FIRST : -1;
 
-  (space.parts = space.parts || []).push({
-    paintTileNames() {
-      for (const group of this.groups) {
-        const data = this.best(group);
-        for (const lane of data ? data.lanes : []) {
-          const tile = space.tileOf(lane.level);
-          if (tile < 0) continue;
-          const name = space.make('span', 'trace-tile', this.gutter);
-          name.style.top = group.top + lane.top + 'px';
-          name.textContent = 'Tile ' + tile;
-        }
-      }
-    },
-  });
+  // The key of a tile's row, by that of its group.
+  space.tileKey = (group, tile) => group + '.t' + tile;
 })();

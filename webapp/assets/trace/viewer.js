@@ -33,7 +33,7 @@
       this.kinds = [];
       this.hidden = 0;
       this.range = {start: 0, end: 1};
-      this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null, tiles: []};
+      this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null, tiles: [], pins: []};
       this.frames = [];
       this.address = {};
       this.reset(null, '', '');
@@ -54,6 +54,8 @@
       this.data = new Map();
       this.whole = new Map();
       this.matches = null;
+      this.match = null;
+      this.total = undefined;
       this.selected = null;
       this.wantedStep = undefined;
       this.asked = 0;
@@ -112,11 +114,12 @@
       }
       if (changed('ipus')) state.ipus = (view.ipus || '').trim() ? new Set(list(view.ipus)) : null;
       if (changed('closed')) state.closed = new Set(list(view.closed));
+      if (changed('pins')) state.pins = space.pinsOf(view.pins);
       if (changed('find')) {
         state.find = view.find || '';
         this.updateMatches();
-        this.countMatches();
       }
+      if (changed('find') || changed('ipus') || changed('hide')) this.countMatches();
       if (changed('mark')) {
         const mark = /^(-?\d+):(-?\d+)$/.exec(view.mark || '');
         state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
@@ -203,7 +206,7 @@
         // While the page starts, its address component would undo the change: retry later.
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
-        const {mark, closed, at} = this.state;
+        const {mark, closed, at, pins} = this.state;
         const {tab: wanted} = this;
         this.tab = '';
         const address = {
@@ -212,6 +215,7 @@
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
           closed: [...closed].sort((a, b) => a - b).join(','),
           at,
+          pins: pins.join(','),
         };
         Object.assign(this.address, address);
         window.tilescope.changeView(address, false);

@@ -1,0 +1,279 @@
+"""Executions of steps whose name holds a text, numbered in order of time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.index import Trace, trace_of
+from tilescope.analyser.trace.kinds import kind_numbers
+from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.analyser.trace.view import checked_ipus
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+
+    from tilescope.reports import Report
+
+__all__ = [
+    "Matches",
+    "Numbered",
+    "Occurrence",
+    "following",
+    "match_at",
+    "match_near",
+    "matching_steps",
+]
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """One execution of a step; half-open range in cycles."""
+
+    ipu_id: int
+    track: int
+    step_id: int
+    name: str
+    start_cycle: int
+    end_cycle: int
+
+
+class Numbered(Protocol):
+    """Executions in order of time, on the axis of a trace or of two."""
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """First and last cycle at which one may begin."""
+
+    def before(self, cycle: int) -> int:
+        """Return how many begin before a cycle."""
+
+
+class Matches:
+    """Executions whose step's name holds a text, by start, IPU and track; loops stay loops.
+
+    Parameters
+    ----------
+    report
+        The report.
+    text
+        Part of a step's name, whatever the case.
+    ipus
+        IPUs to look at, all by default.
+    hidden
+        Names of kinds to leave out.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty text, an unknown IPU or kind.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        text: str,
+        ipus: Sequence[int] | None = None,
+        hidden: Collection[str] = (),
+    ) -> None:
+        self._trace = trace_of(report)
+        self._is_match = matching_steps(self._trace, text, hidden)
+        shown = checked_ipus(self._trace, ipus)
+        self._keys = [key for key in self._trace.keys if key[0] in shown]
+        self._lines = [_Line(self._timeline(key), self._is_match) for key in self._keys]
+
+    def _timeline(self, key: tuple[int, int]) -> Timeline:
+        """Return the executions of a track."""
+        return self._trace.group(*key).timeline
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return sum(line.n for line in self._lines)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """First and last cycle at which one may begin."""
+        return self._trace.start_cycle, self._trace.end_cycle
+
+    def before(self, cycle: int) -> int:
+        """Return how many begin before a cycle."""
+        return sum(line.before(cycle) for line in self._lines)
+
+    def between(self, start: int, end: int) -> list[Occurrence]:
+        """Return those that begin in a half-open range of cycles, in their order."""
+        found: list[Occurrence] = []
+        for key, line in zip(self._keys, self._lines, strict=True):
+            n = line.before(end) - line.before(start)
+            if n:
+                timeline = self._timeline(key)
+                found += following(self._trace, *key, timeline, self._is_match, start, n)
+        return sorted(found, key=lambda one: (one.start_cycle, one.ipu_id, one.track))
+
+
+def match_at(found: Numbered, number: int) -> tuple[int, int]:
+    """Return the cycle at which the execution of a number begins, and its place among those there.
+
+    Raises
+    ------
+    BadQuestion
+        When it does not exist.
+    """
+    if not 1 <= number <= found.n:
+        raise BadQuestion(f"match {number:,} does not exist; there are {found.n:,}")
+    low, high = found.bounds
+    places = range(low, high + 1)
+    cycle = low + bisect_left(places, number, key=lambda cycle: found.before(cycle + 1))
+    return cycle, number - 1 - found.before(cycle)
+
+
+def match_near(found: Numbered, cycle: int, direction: str) -> int:
+    """Return the number of the first execution that begins after a cycle, or the last before it.
+
+    After the last one comes the first, and the other way round; 0 where there is none.
+
+    Raises
+    ------
+    BadQuestion
+        For a direction other than ``next`` and ``previous``.
+    """
+    if direction not in {"next", "previous"}:
+        raise BadQuestion(f"unknown direction '{direction}'; use next or previous")
+    if not found.n:
+        return 0
+    if direction == "next":
+        return found.before(cycle + 1) % found.n + 1
+    return found.before(cycle) or found.n
+
+
+def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDArray[np.bool_]:
+    """Return which steps have a name that holds the text and a kind that is shown.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_steps,)
+        True for these.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty text or an unknown kind.
+    """
+    wanted = text.strip().casefold()
+    if not wanted:
+        raise BadQuestion("the text to search for is empty; give part of a step's name")
+    names = trace.steps.name
+    is_match = np.fromiter((wanted in name.casefold() for name in names), bool, len(names))
+    is_shown: NDArray[np.bool_] = ~np.isin(trace.step_kinds, kind_numbers(hidden))
+    return is_match & is_shown
+
+
+class _Line:
+    """How many matches of one track begin before a cycle."""
+
+    def __init__(self, timeline: Timeline, is_match: NDArray[np.bool_]) -> None:
+        self._pieces: list[Piece] = []
+        self._starts: list[NDArray[np.int64]] = []
+        for piece in timeline.pieces:
+            entries = slice(piece.first_entry, piece.stop_entry)
+            starts = timeline.start[entries][is_match[timeline.step[entries]]]
+            if len(starts):
+                self._pieces.append(piece)
+                self._starts.append(starts)
+        counts = [
+            len(starts) * piece.n_iterations
+            for piece, starts in zip(self._pieces, self._starts, strict=True)
+        ]
+        self._below = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
+        self._ends = [piece.end_cycle for piece in self._pieces]
+
+    @property
+    def n(self) -> int:
+        """All matches of the track."""
+        return int(self._below[-1])
+
+    def before(self, cycle: int) -> int:
+        """Return how many begin before a cycle."""
+        at = bisect_left(self._ends, cycle)
+        found = int(self._below[at])
+        if at == len(self._pieces):
+            return found
+        piece, starts = self._pieces[at], self._starts[at]
+        whole = 0
+        if piece.period_cycles:
+            whole = (cycle - 1 - piece.start_cycle) // piece.period_cycles
+            whole = max(0, min(whole, piece.n_iterations))
+        found += whole * len(starts)
+        if whole < piece.n_iterations:
+            found += int(np.searchsorted(starts, cycle - whole * piece.period_cycles))
+        return found
+
+
+def following(
+    trace: Trace,
+    ipu_id: int,
+    track: int,
+    line: Timeline,
+    is_match: NDArray[np.bool_],
+    cycle: int,
+    limit: int,
+) -> list[Occurrence]:
+    """Return the first executions that begin at or after a cycle on one track.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    ipu_id, track, line
+        The track and its executions.
+    is_match : ndarray of bool, shape (n_steps,)
+        The steps to look for.
+    cycle
+        Where to begin.
+    limit
+        Most executions.
+    """
+    found: list[Occurrence] = []
+    for piece in line.pieces:
+        if piece.end_cycle < cycle or len(found) >= limit:
+            continue
+        starts = line.start[piece.first_entry : piece.stop_entry]
+        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
+        period = piece.period_cycles
+        iteration = 0
+        if period:
+            iteration = max(0, (cycle - 1 - piece.start_cycle) // period)
+        while len(hits) and iteration < piece.n_iterations and len(found) < limit:
+            shift = iteration * period
+            low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
+            found += [
+                _occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift)
+                for hit in hits[low : low + limit - len(found)].tolist()
+            ]
+            iteration += 1
+    return found
+
+
+def _occurrence(
+    trace: Trace, ipu_id: int, track: int, line: Timeline, entry: int, shift: int
+) -> Occurrence:
+    """Return one execution of an entry, moved by some cycles."""
+    row = int(line.step[entry])
+    return Occurrence(
+        ipu_id,
+        track,
+        row,
+        trace.steps.name[row],
+        int(line.start[entry]) + shift,
+        int(line.end[entry]) + shift,
+    )

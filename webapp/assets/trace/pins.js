@@ -1,0 +1,150 @@
+// Part of the viewer: rows and their labels. A pinned row stays at the top while the others scroll; the
+// address holds the pinned rows.
+(function () {
+  'use strict';
+  const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
+  const ROOM = 60; // pixels that pinned rows leave to the others
+  const SVG = 'http://www.w3.org/2000/svg';
+  const PIN = 'M9.5 1 15 6.5l-1.6.9-.8-.3-2.3 2.3.2 3.1L9 14 5.9 10.9 1.6 15 1 14.4l4.1-4.3L2 7l1.5-1.5 3.1.2'
+    + 'L8.9 3.4 8.6 2.6z';
+
+  /** Keys of rows in a text, without what is none. */
+  space.pinsOf = (text) => [...new Set((text || '').split(','))]
+    .filter((key) => /^\d{1,5}\.\d{1,5}(\.1)?(\.t\d{1,7})?$/.test(key));
+
+  // The pinned rows first, as long as they leave some room, then the others.
+  space.pinnedFirst = (rows, pins, most) => {
+    let room = most - space.RULER - ROOM;
+    const pinned = [];
+    for (const key of pins) {
+      const row = rows.find((one) => one.key === key);
+      if (!row || row.height + space.GAP > room) continue;
+      room -= row.height + space.GAP;
+      pinned.push({...row, isPinned: true});
+    }
+    return [...pinned, ...rows.filter(({key}) => !pinned.some((one) => one.key === key))];
+  };
+
+  (space.parts = space.parts || []).push({
+    // Where a row begins on the canvas.
+    screenTop(row) {
+      return row.isPinned ? row.top : row.top - this.scroller.scrollTop;
+    },
+
+    // The first pixel below the pinned rows.
+    get pinnedBottom() {
+      return this.groups.reduce((low, row) => row.isPinned ? row.top + row.height + space.GAP / 2 : low, space.RULER);
+    },
+
+    togglePin(key) {
+      const {pins} = this.state;
+      this.state.pins = pins.includes(key) ? pins.filter((one) => one !== key) : [...pins, key];
+      this.arrange();
+      this.draw();
+      this.request();
+      this.changed();
+    },
+
+    // Pins the row of the selected slice, or lets it go.
+    pinSelected() {
+      const found = this.selected && this.rowOf(this.selected);
+      if (found) this.togglePin(found.row.key);
+    },
+
+    // The row and lane of a slice, if it is drawn.
+    rowOf({ipu_id: ipu, track, level, side}) {
+      for (const row of this.groups) {
+        if (row.ipu !== ipu || row.track !== track || row.side !== (side || 0)) continue;
+        const data = this.best(row);
+        const lane = data && data.lanes.find((one) => one.level === level);
+        if (lane) return {row, lane};
+      }
+      return null;
+    },
+
+    // Scrolls until a slice's lane stands below the pinned rows.
+    reveal(slice) {
+      const found = this.rowOf(slice);
+      if (!found || found.row.isPinned) return;
+      const {scroller} = this;
+      const top = found.row.top + found.lane.top;
+      const bottom = top + Math.max(found.lane.height, space.LANE);
+      if (top - scroller.scrollTop < this.pinnedBottom) scroller.scrollTop = top - this.pinnedBottom;
+      else if (bottom - scroller.scrollTop > scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+    },
+
+    paintGutter() {
+      const wanted = this.groups.map((row) => [row.key, row.isClosed, row.top, row.isPinned].join()).join(';')
+        + this.height + this.state.pins.join();
+      if (this.gutterKey === wanted) return;
+      this.gutterKey = wanted;
+      this.gutter = this.gutter || space.make('div', 'trace-gutter', this.scroller);
+      this.pinnedGutter = this.pinnedGutter || space.make('div', 'trace-gutter trace-gutter-pinned', this.sticky);
+      const focused = /** @type {HTMLElement} */ (document.activeElement);
+      const place = this.scroller.contains(focused) ? focused.dataset.row : undefined;
+      this.gutter.textContent = this.pinnedGutter.textContent = '';
+      const bottom = this.pinnedBottom;
+      this.pinnedGutter.style.height = (bottom > space.RULER ? bottom - space.RULER : 0) + 'px';
+      for (const row of this.groups) {
+        const gutter = row.isPinned ? this.pinnedGutter : this.gutter;
+        const top = row.isPinned ? row.top - space.RULER : row.top;
+        if (row.tile === undefined) this.paintGroupName(row, gutter, top);
+        else {
+          const name = space.make('span', 'trace-tile', gutter);
+          name.style.top = top + 'px';
+          name.textContent = row.name;
+        }
+        this.paintPin(row, gutter, top);
+      }
+      if (place === undefined) return;
+      const buttons = [...this.scroller.querySelectorAll('button')];
+      const button = buttons.find((one) => one.dataset.row === place);
+      if (button) button.focus({preventScroll: true});
+    },
+
+    paintPin(row, gutter, top) {
+      const isPinned = this.state.pins.includes(row.key);
+      const whose = this.sources.length > 1 ? ' of the ' + space.SIDES[row.side] : '';
+      const button = space.make('button', 'trace-pin', gutter);
+      button.type = 'button';
+      button.style.top = top + 'px';
+      button.dataset.row = 'pin ' + row.key;
+      button.setAttribute('aria-pressed', String(isPinned));
+      button.setAttribute('aria-label', 'Pin ' + row.name + whose);
+      button.title = !isPinned ? 'Keep ' + row.name + ' at the top'
+        : row.isPinned ? 'Let ' + row.name + ' scroll again' : 'Pinned, but there is no room: close other rows';
+      const picture = document.createElementNS(SVG, 'svg');
+      picture.setAttribute('viewBox', '0 0 16 16');
+      picture.setAttribute('aria-hidden', 'true');
+      const path = document.createElementNS(SVG, 'path');
+      path.setAttribute('d', PIN);
+      picture.append(path);
+      button.append(picture);
+      button.addEventListener('click', () => this.togglePin(row.key));
+    },
+
+    paintGroupName(row, gutter, top) {
+      const button = space.make('button', 'trace-group', gutter);
+      button.type = 'button';
+      button.style.top = top + 'px';
+      button.dataset.row = 'group ' + row.key;
+      button.textContent = (row.isClosed ? '▸ ' : '▾ ') + row.name;
+      if (this.sources.length > 1) {
+        space.make('span', 'trace-side trace-side-' + row.side, button).textContent = space.SIDES[row.side];
+      }
+      button.setAttribute('aria-expanded', String(!row.isClosed));
+      button.title = (row.isClosed ? 'Show all levels of ' : 'Show one lane of ') + row.name;
+      button.addEventListener('click', () => {
+        const {closed} = this.state;
+        if (!closed.delete(row.ipu)) closed.add(row.ipu);
+        for (const store of [this.data, this.whole]) {
+          for (const key of [...store.keys()]) if (key.startsWith(row.ipu + '.')) store.delete(key);
+        }
+        this.arrange();
+        this.draw();
+        this.request();
+        this.changed();
+      });
+    },
+  });
+})();
