@@ -14,6 +14,7 @@ from tilescope.analyser.quantities import (
     format_cycles,
     format_exact,
     format_percent,
+    format_runs,
     format_seconds,
     format_steps,
     format_value,
@@ -100,3 +101,18 @@ def test_rounding_never_leaves_a_unit(n_bytes: int) -> None:
 def test_steps_are_written_with_the_last_one_included() -> None:
     assert format_steps(317, 319) == "317 to 318"
     assert format_steps(1000, 1001) == "1,000"
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "text"),
+    [
+        ((1,), "in 1 recorded run"),
+        ((1_200,), "in 1,200 recorded runs"),
+        ((0,), "as compiled, not run"),
+        ((2, 2), "in 2 recorded runs"),
+        ((0, 0), "as compiled, not run"),
+        ((1, 0), "in 1 recorded run (baseline), as compiled, not run (candidate)"),
+    ],
+)
+def test_runs(n_runs: tuple[int, ...], text: str) -> None:
+    assert format_runs(*n_runs) == text
