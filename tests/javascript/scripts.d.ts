@@ -446,7 +446,9 @@ interface TraceColours {
 interface TraceScene extends TraceRange {
   colours: TraceColours;
   ratio: number;
-  source: {label(id: number): string};
+  source: {label(id: number): string; lengths?: Map<string, number>};
+  /** What follows the first number of the ruler. */
+  unit: string;
   matches: Uint8Array | null;
   kinds: TraceKind[];
   /** Bit `k` is set if kind `k` is hidden. */
@@ -455,6 +457,8 @@ interface TraceScene extends TraceRange {
 
 interface TraceSource {
   labels: string[];
+  /** Cycles by the name of a run. */
+  lengths?: Map<string, number>;
   parents: number[];
   json(what: string, query?: object): Promise<any>;
   window(query: object): Promise<TraceAnswer>;
@@ -564,6 +568,8 @@ interface TraceViewer extends TraceViewerParts {
   state: TraceState;
   address: Record<string, string>;
   report: string | null;
+  /** What two reports are aligned by; nothing for one report. */
+  align: string;
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
   /** Of the baseline. */
@@ -613,6 +619,7 @@ interface TraceSpace {
   OVERVIEW_ROWS: number;
   LANE: number;
   laneHeight(lane: TraceLane, perPixel: number): number;
+  fitLanes(windowHeight: number): boolean;
   RUN_LANE: number;
   GAP: number;
   RULER: number;
@@ -650,6 +657,13 @@ interface TraceSpace {
   alignment(view: Record<string, string>): string;
   sourcesOf(report: string, other: string, align: string): TraceSource[];
   groupKey(ipu: number, track: number, side: number): string;
+  noteRuns(
+    sources: TraceSource[],
+    extents: {runs: {name: string; start_cycle: number; end_cycle: number; own_cycles?: number}[]}[],
+  ): void;
+  runText(source: {lengths?: Map<string, number>}, name: string): string;
+  axisUnit(align: string): string;
+  rangeWords(range: TraceRange, align: string, sources: TraceSource[], hertz: number): string;
   tracksOf(extents: {tracks: {ipu_id: number; track: number}[]}[]): TraceTrack[];
   Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
   viewerIn(root: HTMLElement): TraceViewer;

@@ -76,13 +76,16 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/{align}/{side}/extent")
     def show_extent(one: _OneSide) -> dict[str, Any]:
-        """Return the extent of the axis, and runs, groups and kinds of a side."""
+        """Return the extent of the axis, and runs with their own length and groups of a side."""
         with opened(one) as pair:
             found = pair.extent(one.side)
+            own = trace.extent(pair.report(one.side)).runs
             clock_hz = target(pair.baseline).clock_hz if found.runs else 0.0
             n_paired = pair.axis.n_paired
         kinds = [asdict(kind) for kind in trace.KINDS]
         answer = {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
+        for placed, run in zip(answer["runs"], own, strict=True):
+            placed["own_cycles"] = run.end_cycle - run.start_cycle
         return {**answer, "n_paired": n_paired}
 
     @router.get("/{align}/{side}/window")

@@ -39,6 +39,14 @@
       this.reset(null, '', '');
       space.connectInput(this);
       new ResizeObserver(() => { this.arrange(); this.draw(); this.request(); }).observe(this.scroller);
+      space.fitLanes(window.innerHeight);
+      window.addEventListener('resize', () => {
+        if (!space.fitLanes(window.innerHeight)) return;
+        this.data.clear();
+        this.whole.clear();
+        this.arrange();
+        this.request();
+      });
       new MutationObserver(() => { this.colours = null; this.draw(); }).observe(
         document.documentElement, {attributes: true, attributeFilter: ['data-mantine-color-scheme']},
       );
@@ -46,6 +54,7 @@
 
     reset(report, other, align) {
       this.report = report;
+      this.align = align;
       this.pair = [report, other, align].join(' ');
       this.sources = report === null ? [] : space.sourcesOf(report, other, align);
       this.source = this.sources[0] || null;
@@ -152,6 +161,7 @@
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
         this.hide(view.hide);
+        space.noteRuns(this.sources, extents);
         this.tracks = space.tracksOf(extents);
         if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
           names.catch(() => {});
