@@ -421,6 +421,8 @@ interface TraceTrack {
 }
 
 interface TraceSlice {
+  /** Null for a group or a run. */
+  step_id: number | null;
   ipu_id: number;
   track: number;
   level: number;
@@ -498,6 +500,7 @@ interface TraceViewerParts extends AxisMotion {
   // find.js
   click(at: TracePoint): Promise<void>;
   loadSelected(): Promise<void>;
+  selectOnAllPages(): void;
   goToStep(): Promise<void>;
   select(one: {ipu_id: number; track: number; name: string; start_cycle: number; side?: number}): void;
   search(text: string): void;
@@ -568,6 +571,9 @@ interface TraceViewer extends TraceViewerParts {
   state: TraceState;
   address: Record<string, string>;
   report: string | null;
+  /** Whether a click asked for the selected slice, and what it selects on all pages. */
+  isChosen?: boolean;
+  chosen?: string;
   /** What two reports are aligned by; nothing for one report. */
   align: string;
   /** Number of a step whose first execution is to be shown. */

@@ -165,8 +165,8 @@
         this.tracks = space.tracksOf(extents);
         if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
           names.catch(() => {});
-          this.say('This report has no execution: nothing ran, or the run was not recorded.'
-            + ' Run the model with execution profiling on.');
+          const [why] = extents.map((one) => one.why_empty).filter(Boolean);
+          this.say('This report has no execution. ' + (why || ''));
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
@@ -217,10 +217,12 @@
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
         const {mark, closed, at, pins} = this.state;
-        const {tab: wanted} = this;
+        const {tab: wanted, chosen} = this;
         this.tab = '';
+        this.chosen = undefined;
         const address = {
           ...(wanted ? {tab: wanted} : {}),
+          ...(chosen === undefined ? {} : {select: chosen}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
           closed: [...closed].sort((a, b) => a - b).join(','),
