@@ -97,12 +97,12 @@ def format_count(number: float | None) -> str:
 
 
 def format_percent(percent: float | None, *, is_signed: bool = False) -> str:
-    """Return a percentage such as ``+1.25 %``; tiny ones are not written as zero."""
+    """Return a percentage such as ``+1.25 %``; tiny ones are ``< 0.01 %``, not zero."""
     if percent is None:
         return MISSING
     sign = "+" if is_signed else ""
     if percent and abs(percent) < 0.01:
-        return f"{percent:{sign}.1e} %"
+        return f"< {sign}0.01 %" if percent > 0 else "> -0.01 %"
     return f"{percent:{sign},.2f} %"
 
 

@@ -61,7 +61,9 @@ def test_changes_have_signs() -> None:
 
 
 def test_a_small_percentage_is_not_written_as_zero() -> None:
-    assert format_percent(0.0004, is_signed=True) == "+4.0e-04 %"
+    assert format_percent(0.0004, is_signed=True) == "< +0.01 %"
+    assert format_percent(-0.0004) == "> -0.01 %"
+    assert format_percent(0.0083) == "< 0.01 %"
     assert format_percent(-12.345, is_signed=True) == "-12.35 %"
 
 

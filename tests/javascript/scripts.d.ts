@@ -13,7 +13,7 @@ interface Window {
   dash_clientside: DashClientside;
   tilescopeFormats: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
-  tilescope_markup: object;
+  tilescope_markup: {breakable(text: any): any; Markup: any; Store: any};
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;
   /** Missing until the graph of operations is opened. */

@@ -214,7 +214,7 @@ def _explanation(
         "What changed, baseline to candidate",
         html.Div(list(figures), className="headlines"),
         html.Ul(sentences, className="sentences"),
-        html.Div(list(tables), className="operation-columns"),
+        html.Div(list(tables), className="operation-columns wide-blocks"),
         panel_id="panel-changes",
     )
 
