@@ -11,12 +11,13 @@ from tilescope.analyser.execution import execution
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.provenance import model_name
+from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import fullest_tile
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["ReportOverview", "report_overview"]
+__all__ = ["ReportOverview", "report_overview", "why_no_run"]
 
 
 @dataclass(frozen=True)
@@ -76,3 +77,22 @@ def report_overview(report: Report) -> ReportOverview:
 
 
 _METRICS = ("cycles.total", "memory.max_tile", "memory.tiles_over_capacity")
+
+
+def why_no_run(report: Report) -> str:
+    """Return why a report has no recorded run and what to do, in sentences; empty if it has one."""
+    line = report_overview(report)
+    if line.n_runs:
+        return ""
+    if line.n_tiles_over:
+        n_tiles, capacity = target(report).n_tiles, format_bytes(target(report).capacity_bytes)
+        return (
+            f"The program did not fit, so that nothing ran: {line.n_tiles_over:,} of {n_tiles:,}"
+            f" tiles need more than {capacity}. Insights lists what would make it fit."
+        )
+    if not line.is_complete:
+        return "The report is incomplete: it was written until before the first run ended."
+    return (
+        "Nothing ran, or the run was not recorded. Run the model with the option"
+        " autoReport.outputExecutionProfile=true."
+    )

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilescope.analyser.cache import cached
 from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, taken_cycles
 from tilescope.analyser.machine import target
+from tilescope.analyser.selection import Selection, selected_step_cycles
 from tilescope.analyser.validation import require, require_known
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
@@ -29,10 +33,12 @@ __all__ = [
     "ancestors",
     "child_ids",
     "children",
+    "cycles_inside",
     "inside_ids",
     "n_programs",
     "node",
     "program",
+    "program_cycles",
     "roots",
     "search",
 ]
@@ -110,7 +116,8 @@ class ProgramDetails:
     """A node with where it stands and what it costs; ``path`` leads from the root to its parent.
 
     ``debug_contexts`` leads from the innermost context outwards. ``code_inside_bytes`` is the code
-    of the program and of all programs in it, over all tiles.
+    of the program and of all programs in it, over all tiles. ``cycles`` are those of
+    `program_cycles`, None without a step in it, in ``n_runs`` recorded runs.
     """
 
     node: ProgramNode
@@ -120,6 +127,8 @@ class ProgramDetails:
     vertices: tuple[ComputeSetVertices, ...]
     debug_contexts: tuple[DebugContext, ...]
     code_inside_bytes: int
+    cycles: int | None
+    n_runs: int
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,47 @@ def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramD
         vertices,
         enclosing(report, found.debug_context_id),
         sum(program(report, one).code_bytes for one in inside_ids(report, program_id)),
+        program_cycles(report, run_id).get(program_id),
+        execution(report, run_id).n_runs,
     )
+
+
+@cached
+def program_cycles(report: Report, run_id: int | None = None) -> dict[int, int]:
+    """Return the time of every program with a step in it, by id, cycles.
+
+    The time of a step is that of all its executions on the critical path, in all recorded runs or
+    one; of one execution when no run was recorded. That of a sequence or loop is the sum of the
+    steps in it. Steps of a function count in the function, not in its calls.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    return cycles_inside(report, selected_step_cycles(report, Selection(run_id=run_id)))
+
+
+def cycles_inside(report: Report, step_cycles: NDArray[np.int64]) -> dict[int, int]:
+    """Return the sum of the steps in every program with a step in it, by id, cycles.
+
+    Parameters
+    ----------
+    report
+        The report.
+    step_cycles : ndarray of int64, shape (n_steps,), cycles
+        The time of every step.
+    """
+    every = all_programs(report)
+    found: dict[int, int] = {}
+    for number, one in every.items():
+        if one.step_id is None:
+            continue
+        require(report, 0 <= one.step_id < len(step_cycles), f"step {one.step_id} does not exist")
+        cycles = int(step_cycles[one.step_id])
+        for outer in (number, *ancestors(report, number)):
+            found[outer] = found.get(outer, 0) + cycles
+    return found
 
 
 def ancestors(report: Report, program_id: int) -> tuple[int, ...]:

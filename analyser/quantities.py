@@ -21,6 +21,7 @@ __all__ = [
     "format_cycles",
     "format_exact",
     "format_percent",
+    "format_runs",
     "format_seconds",
     "format_steps",
     "format_value",
@@ -96,18 +97,31 @@ def format_count(number: float | None) -> str:
 
 
 def format_percent(percent: float | None, *, is_signed: bool = False) -> str:
-    """Return a percentage such as ``+1.25 %``; tiny ones are not written as zero."""
+    """Return a percentage such as ``+1.25 %``; tiny ones are ``< 0.01 %``, not zero."""
     if percent is None:
         return MISSING
     sign = "+" if is_signed else ""
     if percent and abs(percent) < 0.01:
-        return f"{percent:{sign}.1e} %"
+        return f"< {sign}0.01 %" if percent > 0 else "> -0.01 %"
     return f"{percent:{sign},.2f} %"
 
 
 def format_steps(start: int, end: int) -> str:
     """Return the half-open range of steps as its first and last, such as ``317 to 318``."""
     return f"{start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"
+
+
+def format_runs(*n_runs: int) -> str:
+    """Return in how many recorded runs the cycles of a report, or of two, were taken.
+
+    Without a run, cycles are those of one execution of every step as the compiler counts them.
+    """
+    texts = [
+        f"in {n:,} recorded run{'s' * (n != 1)}" if n else "as compiled, not run" for n in n_runs
+    ]
+    if len(set(texts)) == 1:
+        return texts[0]
+    return f"{texts[0]} (baseline), {texts[1]} (candidate)"
 
 
 def format_value(value: object, unit: str, style: BytesStyle | None = None) -> str:

@@ -13,6 +13,7 @@ from tilescope.analyser.programs import (
     ancestors,
     child_ids,
     children,
+    cycles_inside,
     roots,
     search,
 )
@@ -39,12 +40,14 @@ class ProgramPair:
     """A program on the sides that have it.
 
     ``mark`` is ``changed`` where the two, or programs in them, cost or work differently, repeat
-    differently, or only one side has them.
+    differently, or only one side has them. ``cycles`` are those of `cycles_inside` on either side,
+    of one execution of every step unless both reports have runs; None without a step in it.
     """
 
     baseline: ProgramNode | None
     candidate: ProgramNode | None
     mark: Mark
+    cycles: tuple[int | None, int | None]
 
     @property
     def key(self) -> str:
@@ -67,6 +70,7 @@ class _Trees:
 
     partners: dict[int, int]
     changed: tuple[set[int], set[int]]
+    cycles: tuple[dict[int, int], dict[int, int]]
 
 
 def paired_roots(baseline: Report, candidate: Report) -> tuple[ProgramPair, ...]:
@@ -191,7 +195,8 @@ def _trees(baseline: Report, candidate: Report) -> _Trees:
         _with_ancestors(report, {known[step] for step in steps if step in known})
         for report, known, steps in zip((baseline, candidate), programs, differing, strict=True)
     )
-    return _Trees(partners, (changed[0], changed[1]))
+    cycles = cycles_inside(baseline, aligned.cycles[0]), cycles_inside(candidate, aligned.cycles[1])
+    return _Trees(partners, (changed[0], changed[1]), cycles)
 
 
 def _program_of_step(report: Report) -> dict[int, int]:
@@ -289,18 +294,29 @@ def _merged(
         if place in of_other:
             anchor = of_other[place]
         else:
-            after.setdefault(anchor, []).append(ProgramPair(None, node, "added"))
+            after.setdefault(anchor, []).append(_pair(trees, None, node))
     found = list(after.get(-1, ()))
     for place, node in enumerate(ones):
         goal = partner.get(place)
         other = None if goal is None else others[goal]
-        found.append(ProgramPair(node, other, _mark(trees, node, other)))
+        found.append(_pair(trees, node, other))
         found += after.get(place, ())
     return tuple(found)
 
 
-def _mark(trees: _Trees, one: ProgramNode, other: ProgramNode | None) -> Mark:
-    """Return how a program of the baseline differs from its partner."""
+def _pair(trees: _Trees, one: ProgramNode | None, other: ProgramNode | None) -> ProgramPair:
+    """Return a program on the sides that have it, with how it differs and its cycles."""
+    cycles = (
+        None if one is None else trees.cycles[0].get(one.program_id),
+        None if other is None else trees.cycles[1].get(other.program_id),
+    )
+    return ProgramPair(one, other, _mark(trees, one, other), cycles)
+
+
+def _mark(trees: _Trees, one: ProgramNode | None, other: ProgramNode | None) -> Mark:
+    """Return how a program differs between the sides, at least one of which has it."""
+    if one is None:
+        return "added"
     if other is None:
         return "removed"
     is_changed = (

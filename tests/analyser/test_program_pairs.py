@@ -11,7 +11,8 @@ from tilescope.analyser.associated import associated_programs
 from tilescope.analyser.diff import pair_path, paired_children, paired_roots, search_pairs
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program_code import program_code
-from tilescope.analyser.programs import all_programs, child_ids, node, roots
+from tilescope.analyser.programs import all_programs, child_ids, node, program_cycles, roots
+from tilescope.analyser.selection import selected_step_cycles
 from tilescope.analyser.tile_memory import categories, category_bytes
 
 
@@ -44,6 +45,9 @@ def test_every_program_is_in_the_tree_of_two_reports_once(small, variation):
     assert marks["DoExchange (layer1/relu/exchange)"] == "same"
     assert paired_roots(small, other)[0].mark == "changed"
     pairs = {pair.known.label: pair for pair in found}
+    # Two runs on the slower IPU: the convolution takes 300 cycles in place of 200.
+    assert pairs["OnTileExecute (layer1/conv)"].cycles == (400, 600)
+    assert paired_roots(small, other)[0].cycles == (970, 1170)
     assert pairs["OnTileExecute (layer1/conv)"].candidate.name == "layer1/renamed"
 
 
@@ -111,3 +115,21 @@ def test_associated_programs_are_those_of_one_context(small):
         assert all(of_layer[other] == together for other in together)
     with pytest.raises(BadQuestion, match="expected one of onnx, library, poplar"):
         associated_programs(small, 0, "python")
+
+
+@pytest.mark.parametrize(("n_runs", "of_a_relu", "of_all"), [(2, 180, 970), (0, 30, 420)])
+def test_the_cycles_of_a_program_are_those_of_the_steps_in_it(variation, n_runs, of_a_relu, of_all):
+    report = variation(Shape(n_runs=n_runs))
+    found, below = program_cycles(report), child_ids(report)
+    labels = {one.label: number for number, one in all_programs(report).items()}
+    # A loop of three: its steps ran six times in two runs, and count once without a run.
+    assert found[labels["OnTileExecute (layer1/relu)"]] == of_a_relu
+    assert sum(found.get(one.program_id, 0) for one in roots(report)) == of_all
+    assert int(selected_step_cycles(report).sum()) == of_all
+    for parent, ids in below.items():
+        assert found[parent] == sum(found.get(number, 0) for number in ids)
+
+
+def test_a_report_without_runs_compares_as_compiled(small, variation):
+    pair = paired_roots(small, variation(Shape(n_runs=0, conv_tile0_cycles=300)))[0]
+    assert pair.cycles == (420, 520)  # an exchange takes 25 on the slower IPU

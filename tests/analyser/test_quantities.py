@@ -14,6 +14,7 @@ from tilescope.analyser.quantities import (
     format_cycles,
     format_exact,
     format_percent,
+    format_runs,
     format_seconds,
     format_steps,
     format_value,
@@ -60,7 +61,9 @@ def test_changes_have_signs() -> None:
 
 
 def test_a_small_percentage_is_not_written_as_zero() -> None:
-    assert format_percent(0.0004, is_signed=True) == "+4.0e-04 %"
+    assert format_percent(0.0004, is_signed=True) == "< +0.01 %"
+    assert format_percent(-0.0004) == "> -0.01 %"
+    assert format_percent(0.0083) == "< 0.01 %"
     assert format_percent(-12.345, is_signed=True) == "-12.35 %"
 
 
@@ -100,3 +103,18 @@ def test_rounding_never_leaves_a_unit(n_bytes: int) -> None:
 def test_steps_are_written_with_the_last_one_included() -> None:
     assert format_steps(317, 319) == "317 to 318"
     assert format_steps(1000, 1001) == "1,000"
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "text"),
+    [
+        ((1,), "in 1 recorded run"),
+        ((1_200,), "in 1,200 recorded runs"),
+        ((0,), "as compiled, not run"),
+        ((2, 2), "in 2 recorded runs"),
+        ((0, 0), "as compiled, not run"),
+        ((1, 0), "in 1 recorded run (baseline), as compiled, not run (candidate)"),
+    ],
+)
+def test_runs(n_runs: tuple[int, ...], text: str) -> None:
+    assert format_runs(*n_runs) == text

@@ -95,6 +95,25 @@ def test_the_palette_lists_pages_and_closes(visit: Visit) -> None:
     expect(page.locator("#palette")).to_be_hidden()
 
 
+def test_the_palette_of_the_home_page_says_that_tiles_are_those_of_a_report(
+    page: Page, origin: str
+) -> None:
+    page.goto(origin + "/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("tile 3")
+    expect(page.locator("#palette-note")).to_contain_text("open one first")
+
+
+def test_a_narrow_list_of_reports_keeps_what_tells_whether_they_fit(
+    page: Page, origin: str
+) -> None:
+    page.goto(origin + "/")
+    page.set_viewport_size({"width": 1024, "height": 768})
+    expect(page.locator("html[data-filled]")).to_be_attached()
+    expect(page.locator('[data-cell="state"]').last).to_be_in_viewport(ratio=1)
+    expect(page.locator('[data-cell="written"]').last).to_be_hidden()
+
+
 @pytest.mark.parametrize(
     ("path", "most_kilobytes"), [("/", 300), ("/summary", 600), ("/operations", 600)]
 )

@@ -156,9 +156,9 @@ def test_keys_and_dragging_pan_within_the_trace(page: Page) -> None:
     assert end - start == 100_000
 
 
-def test_a_click_selects_shows_details_and_the_link_brings_it_back(page: Page) -> None:
-    show(page, "&range=400000:440000")
-    lane = page.evaluate(
+def compute_step(page: Page) -> tuple[int, float, str]:
+    """Return level, middle cycle and path of a compute step between cycles 402,000 and 438,000."""
+    level, middle, name = page.evaluate(
         f"""(() => {{
           const data = {VIEWER}.best({VIEWER}.groups[0]);
           for (const lane of data.lanes) {{
@@ -172,7 +172,12 @@ def test_a_click_selects_shows_details_and_the_link_brings_it_back(page: Page) -
           }}
         }})()"""
     )
-    level, middle, name = lane
+    return level, middle, name
+
+
+def test_a_click_selects_shows_details_and_the_link_brings_it_back(page: Page) -> None:
+    show(page, "&range=400000:440000")
+    level, middle, name = compute_step(page)
     page.mouse.click(*point(page, (middle - 400_000) / 40_000, level + 1))
     wait_for(page, "at")
     page.locator("#trace-details h2", has_text=name).wait_for()
@@ -379,6 +384,19 @@ def test_overview_handles_change_the_range(page: Page) -> None:
     assert end == pytest.approx(whole[1] / 2, rel=0.02)
     handle.press("ArrowLeft")
     poll(page, f"{VIEWER}.range.end < {end} - 1")
+
+
+def test_a_click_replaces_what_is_selected_on_all_pages(page: Page) -> None:
+    show(page, "&range=400000:440000&select=tile:3")
+    bar = page.locator("#selection-bar b")
+    bar.filter(has_text="Tile 3").wait_for()
+    level, middle, _ = compute_step(page)
+    page.mouse.click(*point(page, (middle - 400_000) / 40_000, level + 1))
+    bar.filter(has_text="Step ").wait_for()
+    step = page.evaluate(f"{VIEWER}.selected.step_id")
+    assert f"select=step:{step}" in page.url
+    page.mouse.click(*point(page, 0.5, 0))  # the run itself is nothing that other pages show
+    poll(page, "!location.search.includes('select=')")
 
 
 def test_a_tooltip_names_the_slice_and_its_kind(page: Page) -> None:

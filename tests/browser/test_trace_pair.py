@@ -50,6 +50,8 @@ def test_the_difference_is_zoomed_by_a_click_and_restored(visit: Callable[..., P
     expect(page.locator(".flame-note")).to_contain_text(re.compile("^All steps"))
 
 
-def test_the_difference_of_one_report_says_what_to_do(visit: Callable[..., Page]) -> None:
+def test_one_report_has_no_difference_to_choose(visit: Callable[..., Page]) -> None:
     page = visit("/trace", view="difference")
-    expect(page.locator("#trace-difference")).to_contain_text("choose a candidate")
+    expect(page.locator(".trace-note").first).to_contain_text("cycles from")
+    expect(page.locator("#trace-view input[value=flame] + label")).to_be_visible()
+    expect(page.locator("#trace-view input[value=difference] + label")).to_be_hidden()

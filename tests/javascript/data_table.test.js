@@ -20,7 +20,7 @@ const DATA = {
 };
 
 function page() {
-  return loadPage(['formats.js', 'data_table.js'], {React});
+  return loadPage(['formats.js', 'markup.js', 'data_table.js'], {React});
 }
 
 /** Return all elements of a tag below an element. */

@@ -35,6 +35,7 @@ test('signs, percentages and addresses', () => {
   assert.equal(formats.tilescopeSignedBytes(0), '0');
   assert.equal(formats.tilescopePercent(0.123456), '12.35 %');
   assert.equal(formats.tilescopePercent(1e-6), '< 0.01 %');
+  assert.equal(formats.tilescopePercent(8.3e-5), '< 0.01 %');
   assert.equal(formats.tilescopePercent(0), '0.00 %');
   assert.equal(formats.tilescopeAddress(0x4c000), '0x4c000  311,296');
   assert.equal(formats.tilescopeCount('many'), 'many');

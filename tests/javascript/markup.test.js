@@ -18,6 +18,20 @@ test('a tree of data becomes elements, texts stay texts', () => {
     ['fragment', null, ['b', {className: 'x'}, '<i>', null, ['br', null]], 3]);
 });
 
+test('a long path may break after its slashes', () => {
+  const React = {
+    Fragment: 'fragment',
+    createElement: (tag, properties, ...children) => children.length ? [tag, ...children] : tag,
+    useMemo: (make) => make(),
+  };
+  const {tilescope_markup: {Markup, breakable}} = loadPage(['markup.js'], {React});
+  const name = 'conv_stage3_block0/BiasAdd/convolution/';
+  assert.deepEqual(plain(breakable(name)), ['fragment', 'conv_stage3_block0/', 'wbr', 'BiasAdd/', 'wbr', 'convolution/']);
+  assert.equal(breakable('layer1/conv'), 'layer1/conv');
+  assert.equal(breakable(12), 12);
+  assert.deepEqual(plain(Markup({tree: {t: 'a', c: [name]}})), ['a', plain(breakable(name))]);
+});
+
 test('every script keeps its names to itself', () => {
   const assets = path.join(__dirname, '../../webapp/assets');
   const scripts = fs.readdirSync(assets, {recursive: true})

@@ -34,6 +34,21 @@ test('a side of a pair asks on the common axis, its names are those of its repor
   assert.equal(space.sourcesOf('a', '', '')[0].url('window'), '/api/trace/a/window');
 });
 
+test('of steps that are aligned, the runs say how long they are, not the axis', () => {
+  const run = (end, own) => ({runs: [{name: 'run 0', start_cycle: 0, end_cycle: end, own_cycles: own}]});
+  const sources = space.sourcesOf('a', 'b', 'step');
+  space.noteRuns(sources, [run(547795, 530994), run(547795, 377734)]);
+  assert.equal(space.runText(sources[1], 'run 0'), 'run 0 · 377,734 cycles');
+  assert.equal(space.rangeWords({start: 0, end: 547795}, 'step', sources, 1e9),
+    'Steps set beside each other, from 0 to 547,795; the runs take 530,994 (baseline) and 377,734 (candidate) cycles');
+  assert.equal(space.axisUnit('step'), ' cycles, steps aligned');
+  // On the other axes, and of one report, a distance is a time.
+  space.noteRuns(sources, [run(9, undefined), run(7, 7)]);
+  assert.equal(space.runText(sources[0], 'run 0'), 'run 0 · 9 cycles');
+  assert.equal(space.rangeWords({start: 1.2, end: 1001}, 'cycle', sources, 1e9), '1,000 cycles from 1 to 1,001 (1 µs)');
+  assert.equal(space.axisUnit('time'), ' cycles');
+});
+
 test('the shade of a row is the part of it that changed', () => {
   const shade = (before, after) => space.flameShade({baseline_cycles: before, candidate_cycles: after});
   assert.deepEqual([

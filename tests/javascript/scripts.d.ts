@@ -13,7 +13,7 @@ interface Window {
   dash_clientside: DashClientside;
   tilescopeFormats: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
-  tilescope_markup: object;
+  tilescope_markup: {breakable(text: any): any; Markup: any; Store: any};
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;
   /** Missing until the graph of operations is opened. */
@@ -421,6 +421,8 @@ interface TraceTrack {
 }
 
 interface TraceSlice {
+  /** Null for a group or a run. */
+  step_id: number | null;
   ipu_id: number;
   track: number;
   level: number;
@@ -446,7 +448,9 @@ interface TraceColours {
 interface TraceScene extends TraceRange {
   colours: TraceColours;
   ratio: number;
-  source: {label(id: number): string};
+  source: {label(id: number): string; lengths?: Map<string, number>};
+  /** What follows the first number of the ruler. */
+  unit: string;
   matches: Uint8Array | null;
   kinds: TraceKind[];
   /** Bit `k` is set if kind `k` is hidden. */
@@ -455,6 +459,8 @@ interface TraceScene extends TraceRange {
 
 interface TraceSource {
   labels: string[];
+  /** Cycles by the name of a run. */
+  lengths?: Map<string, number>;
   parents: number[];
   json(what: string, query?: object): Promise<any>;
   window(query: object): Promise<TraceAnswer>;
@@ -494,6 +500,7 @@ interface TraceViewerParts extends AxisMotion {
   // find.js
   click(at: TracePoint): Promise<void>;
   loadSelected(): Promise<void>;
+  selectOnAllPages(): void;
   goToStep(): Promise<void>;
   select(one: {ipu_id: number; track: number; name: string; start_cycle: number; side?: number}): void;
   search(text: string): void;
@@ -564,6 +571,11 @@ interface TraceViewer extends TraceViewerParts {
   state: TraceState;
   address: Record<string, string>;
   report: string | null;
+  /** Whether a click asked for the selected slice, and what it selects on all pages. */
+  isChosen?: boolean;
+  chosen?: string;
+  /** What two reports are aligned by; nothing for one report. */
+  align: string;
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
   /** Of the baseline. */
@@ -613,6 +625,7 @@ interface TraceSpace {
   OVERVIEW_ROWS: number;
   LANE: number;
   laneHeight(lane: TraceLane, perPixel: number): number;
+  fitLanes(windowHeight: number): boolean;
   RUN_LANE: number;
   GAP: number;
   RULER: number;
@@ -650,6 +663,13 @@ interface TraceSpace {
   alignment(view: Record<string, string>): string;
   sourcesOf(report: string, other: string, align: string): TraceSource[];
   groupKey(ipu: number, track: number, side: number): string;
+  noteRuns(
+    sources: TraceSource[],
+    extents: {runs: {name: string; start_cycle: number; end_cycle: number; own_cycles?: number}[]}[],
+  ): void;
+  runText(source: {lengths?: Map<string, number>}, name: string): string;
+  axisUnit(align: string): string;
+  rangeWords(range: TraceRange, align: string, sources: TraceSource[], hertz: number): string;
   tracksOf(extents: {tracks: {ipu_id: number; track: number}[]}[]): TraceTrack[];
   Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
   viewerIn(root: HTMLElement): TraceViewer;

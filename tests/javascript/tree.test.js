@@ -61,6 +61,38 @@ test('a chosen program is brought into sight, and its page is fetched once', asy
   assert.deepEqual(asked.slice(before), ['/api/programs/r/path?program=1102']);
 });
 
+test('a row has its cycles, two reports their change', async () => {
+  const node = {id: '0', kind: 'Sequence', name: 's', n_children: 0, position: 0, cycles: 530994};
+  const texts = async (view, fields) => {
+    const host = {...element(), scrollTop: 0, clientHeight: 240};
+    const space = element();
+    host.append = () => {};
+    let draw;
+    const made = [];
+    const page = loadPage(['tree.js'], {
+      dash_clientside: {no_update: 'no update'},
+      ResizeObserver: class { observe() {} },
+      requestAnimationFrame: (act) => { draw = act; return 1; },
+      document: {
+        createElement: () => { const one = element(); made.push(one); return one; },
+        getElementById: (id) => id === 'programs-cycles' ? space : host, addEventListener() {},
+      },
+      fetch: async () => ({json: async () => ({ok: true, runs: 'in 1 recorded run', nodes: [fields]})}),
+    });
+    await page.dash_clientside.programs.show({report: 'r', with: '', node: '', find: '', layer: 'none', ...view});
+    draw();
+    const of = (name) => made.filter((one) => one.className === name).map((one) => one.textContent);
+    return [of('tree-cycles'), of('tree-change'), space.textContent];
+  };
+  assert.deepEqual(await texts({}, node), [['530,994'], [], 'Right: cycles in 1 recorded run']);
+  const pair = {...node, mark: 'changed', one: node, other: {...node, cycles: 377734}, change: '-153,260 (-28.86 %)'};
+  assert.deepEqual(await texts({with: 's'}, pair), [
+    ['530,994', '377,734'], ['-153,260 (-28.86 %)'], 'Right: cycles in 1 recorded run, and their change',
+  ]);
+  // A call of a function holds no steps.
+  assert.deepEqual((await texts({}, {...node, cycles: null}))[0], ['']);
+});
+
 test('two reports are one tree; its answers say how many children there are', async () => {
   const asked = [];
   const side = (id) => ({id, kind: 'Sequence', name: 's' + id, n_children: 0, position: 0});

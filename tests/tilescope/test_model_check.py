@@ -312,6 +312,19 @@ def test_what_is_no_model(tilescope: Run, tmp_path: Path, content: bytes | None,
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [["models", "check"], ["run", "--no-report"]])
+def test_the_name_of_a_model_in_the_catalogue_says_how_to_fetch_it(
+    tilescope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = tilescope(*command, "opennsfw")
+    assert (done.code, done.out) == (2, "")
+    assert "Model opennsfw does not exist: give the path of an .onnx file" in done.err
+    assert "'tilescope models fetch opennsfw' prints that of the model" in done.err
+    assert done.err.count("\n") == 1
+    assert "fetch" not in tilescope(*command, "mine.onnx").err
+
+
 def test_a_name_that_no_node_computes(tilescope: Run, tmp_path: Path) -> None:
     node = helper.make_node("Relu", ["nowhere"], ["y"])
     path = _saved(tmp_path / "loose.onnx", [node], [info("x", [1])], [info("y", [1])])

@@ -383,7 +383,7 @@ def test_what_makes_it_fit(tilescope: Run, reports_directory: Path) -> None:
 
 def test_ledger(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("ledger", reports_directory / "baseline", "--top", 1)
-    assert done.out.startswith("7,760 tile-cycles: 970 cycles of 2 runs on 8 tiles.")
+    assert done.out.startswith("7,760 tile-cycles: 970 cycles in 2 recorded runs on 8 tiles.")
     lines = [line.split() for line in done.out.splitlines()]
     # Of 3,880 tile-cycles of a run, 1,520 compute.
     assert ["Useful", "compute", "39.18", "%", "█" * 24, "3,040", "–"] in lines

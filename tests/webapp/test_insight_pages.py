@@ -53,7 +53,7 @@ def test_the_waterfall_begins_where_the_last_entry_ends(report_of) -> None:
         assert f"Tile-cycles in which {entry.meaning}." in page
         start += entry.share
     assert start == pytest.approx(1)
-    assert "7,760 tile-cycles of 2 runs: 970 cycles on 8 tiles" in page
+    assert "7,760 tile-cycles in 2 recorded runs: 970 cycles on 8 tiles" in page
     # The imbalance leads to the operation and to its step in the trace; the copy to its step.
     assert "/operations?report=a&amp;op=layer1/conv" in page
     assert "/trace?report=a&amp;find=layer1/conv&amp;at=step:3" in page
@@ -63,8 +63,9 @@ def test_the_waterfall_begins_where_the_last_entry_ends(report_of) -> None:
 def test_a_report_without_a_run_has_no_links_to_the_trace(report_of) -> None:
     report = report_of(Shape(n_runs=0))
     page = as_html(ledger_card(ledger(report), {"report": "a"}))
-    page += as_html(ranking_card(ranked_insights(report), {"report": "a"}))
-    assert "of one execution" in page
+    page += as_html(ranking_card(ranked_insights(report), {"report": "a"}, 0))
+    assert "Cycles as compiled" in page
+    assert page.count("as compiled, not run") == 2  # of the ledger and of the insights
     assert "/trace" not in page
     assert "/programs?report=a&amp;find=in" in page
 
@@ -92,12 +93,13 @@ def test_remedies_that_suffice_are_marked(report_of) -> None:
 
 def test_insights_of_two_reports(report_of) -> None:
     one, other = report_of(Shape()), report_of(Shape(n_runs=0, has_memory=False))
-    page = as_html(compared_ranking(ranked_pairs(ranked_insights(one), ()), BOTH))
+    page = as_html(compared_ranking(ranked_pairs(ranked_insights(one), ()), BOTH, (2, 0)))
     assert page.count("(gone)") == len(ranked_insights(one))
-    page = as_html(compared_ranking(ranked_pairs((), ranked_insights(other)), BOTH))
+    page = as_html(compared_ranking(ranked_pairs((), ranked_insights(other)), BOTH, (2, 0)))
+    assert "in 2 recorded runs (baseline), as compiled, not run (candidate)" in page
     assert "(only in candidate)" in page
     assert "report=b&amp;with=a" in page
-    assert "Nothing stands out" in as_html(ranking_card((), BOTH))
+    assert "Nothing stands out" in as_html(ranking_card((), BOTH, 2))
 
 
 def test_memory_of_two_reports_is_aligned_by_name(report_of) -> None:
@@ -124,7 +126,7 @@ def test_names_are_text(report_of) -> None:
     report = report_of(Shape(conv_name=name))
     parts: list[Any] = [
         ledger_card(ledger(report), {"report": "a"}),
-        ranking_card(ranked_insights(report), {"report": "a"}),
+        ranking_card(ranked_insights(report), {"report": "a"}, 2),
         fit_card(fit_advice(report), None, {"report": "a"}),
     ]
     page = "".join(as_html(part) for part in parts)

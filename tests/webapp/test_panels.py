@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tilescope.webapp.components.histogram import tile_histogram
-from tilescope.webapp.components.markup import Markup, frozen
+from tilescope.webapp.components.markup import Markup, as_html, frozen
 from tilescope.webapp.components.panels import notice_bar
 
 _MESSAGE = """Out of memory: 2 of 64 tiles do not fit. Those that lack most:
@@ -41,3 +41,14 @@ def test_a_histogram_has_both_axes() -> None:
     for words in ("3 tiles", '"0"', '"0 B"', '"10 B"', '"21 B"', "1 holds 10 B to 21 B"):
         assert words in text
     assert "4 hold 0 B to 21 B" in text
+
+
+def test_tiles_that_are_alike_are_a_sentence() -> None:
+    holds = "tile takes", "tiles take"
+    made = as_html(tile_histogram([4214, 4214], [448], lambda n: f"{n:,} cycles", holds=holds))
+    assert made == "<div>448 tiles take 4,214 cycles</div>"
+    made = as_html(tile_histogram([0, 9, 20], [0, 1], lambda n: f"{n} cycles", holds=holds))
+    assert made == "<div>1 tile takes 9 cycles to 20 cycles</div>"
+    # Labels of the axis that would say the same stand there once.
+    made = as_html(tile_histogram([7, 8, 9], [1, 2], lambda n: f"{n // 4} KiB", holds=holds))
+    assert made.count("<span>1 KiB</span>") == 1

@@ -41,6 +41,7 @@ def test_the_costliest_operations_lead_to_their_details(
         first = next(iter(listed.by_key))
     assert f"op={first}&select=operation:{first}" in text
     assert f'"{listed.by_key[first].cycles:,}"' in text
+    assert '", in 1 recorded run"' in text
     # Nothing of this report is in no operation.
     assert listed.cycles == listed.total_cycles
     assert "In no operation" not in text

@@ -95,14 +95,12 @@ def _time_json(time: TimeInsights) -> dict[str, object]:
 
 def _print_time(time: TimeInsights, top: int) -> None:
     """Print what costs time, the largest expected gain first."""
-    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.quantities import format_percent, format_runs
     from tilescope.analyser.ranking import INSIGHT_TITLES
 
     if not time.total_cycles:
         return
-    whole = f"{time.total_cycles:,} cycles"
-    if not time.n_runs:
-        whole += " as compiled (no recorded run)"
+    whole = f"{time.total_cycles:,} cycles {format_runs(time.n_runs)}"
     print_line()
     if not time.found:
         print_line(f"Time: nothing stands out in {whole}.")

@@ -111,16 +111,14 @@ def _change_json(change: LedgerChange) -> dict[str, object]:
 
 def _print(found: Ledger) -> None:
     """Print the ledger as bars, then the causes of every entry."""
-    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.quantities import format_percent, format_runs
 
     if not found.entries:
         print_line("This report has no steps: it was written without the compiled program.")
         return
-    runs = "1 run" if found.n_runs == 1 else f"{found.n_runs:,} runs"
-    when = f"of {runs}" if found.n_runs else "of one execution of each step (no recorded run)"
     print_line(
-        f"{found.total_tile_cycles:,} tile-cycles: {found.total_cycles:,} cycles {when}"
-        f" on {found.n_tiles:,} tiles."
+        f"{found.total_tile_cycles:,} tile-cycles: {found.total_cycles:,} cycles"
+        f" {format_runs(found.n_runs)} on {found.n_tiles:,} tiles."
     )
     print_line()
     largest = max(entry.tile_cycles for entry in found.entries)
@@ -164,12 +162,13 @@ def _print(found: Ledger) -> None:
 
 def _print_changes(sides: tuple[Ledger, Ledger], changes: tuple[LedgerChange, ...]) -> None:
     """Print two ledgers, the largest change first."""
-    from tilescope.analyser.quantities import format_percent, percent_of
+    from tilescope.analyser.quantities import format_percent, format_runs, percent_of
 
     baseline, candidate = (side.total_cycles / max(side.n_runs, 1) for side in sides)
     print_line(
         f"Cycles of a run, mean over its tiles: baseline {baseline:,.0f},"
-        f" candidate {candidate:,.0f} ({candidate - baseline:+,.0f})."
+        f" candidate {candidate:,.0f} ({candidate - baseline:+,.0f}),"
+        f" {format_runs(*(side.n_runs for side in sides))}."
     )
     print_line()
     numbers = ("Baseline", "Candidate", "Difference", "%")

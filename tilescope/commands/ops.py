@@ -155,6 +155,8 @@ _WHAT = {
 
 def _print_operations(report: Report, listed: Operations, units: Units, top: int) -> None:
     """Print the most expensive operations, then totals by kind."""
+    from tilescope.analyser.quantities import format_runs
+
     if not listed.operations:
         print_line(
             f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
@@ -165,13 +167,11 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
     n_listed = len(listed.operations)
     what = f"1 {one} takes" if n_listed == 1 else f"{n_listed:,} {several} take"
     total = listed.total_cycles
-    runs = "1 recorded run" if listed.n_runs == 1 else f"{listed.n_runs:,} recorded runs"
-    when = f"in {runs}" if listed.n_runs else "as compiled (no recorded run)"
     rest = "; the rest belongs to no operation, such as host copies"
     rest = rest if listed.cycles < total else ""
     print_line(
         f"{what} {listed.cycles:,} of {total:,} cycles"
-        f" ({_share(listed.cycles, total)}) {when}{rest}"
+        f" ({_share(listed.cycles, total)}) {format_runs(listed.n_runs)}{rest}"
     )
     print_line()
     numbers = ("Cycles", "% of total", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")

@@ -185,6 +185,7 @@ def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
             | {
                 "node": _node_json(details.node),
                 "path": [_node_json(parent) for parent in details.path],
+                "cycles": details.cycles,
                 "costs": [asdict(cost) for cost in details.costs],
                 "code": asdict(program_code(report, number)),
                 "slowest_tiles": [asdict(tile) for tile in slowest],
@@ -199,7 +200,7 @@ def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
 
 def _print_details(details: ProgramDetails) -> None:
     """Print the path of a program, its cost and its vertices."""
-    from tilescope.analyser.quantities import format_bytes
+    from tilescope.analyser.quantities import format_bytes, format_runs
 
     found = details.node
     for level, node in enumerate((*details.path, found)):
@@ -207,6 +208,8 @@ def _print_details(details: ProgramDetails) -> None:
     inside = " in it" if found.n_children else ""
     code = format_bytes(details.code_inside_bytes)
     print_line(f"{found.n_tiles:,} tiles, {code} of code{inside}")
+    if found.n_children and details.cycles is not None:
+        print_line(f"{details.cycles:,} cycles in it, {format_runs(details.n_runs)}")
     if details.costs:
         titles = ("IPU", "Cycles", "Busiest tile", "Active tiles", "Sent", "Received", "Executions")
         print_line()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,7 +16,16 @@ from tilescope.analyser.diff import (
     search_pairs,
 )
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.programs import ProgramNode, children, node, roots, search
+from tilescope.analyser.execution import execution
+from tilescope.analyser.programs import (
+    ProgramNode,
+    children,
+    node,
+    program_cycles,
+    roots,
+    search,
+)
+from tilescope.analyser.quantities import format_change_of, format_runs
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
@@ -34,8 +44,9 @@ def routes(library: Library) -> APIRouter:
     def list_roots(report_id: str) -> dict[str, Any]:
         """Return the control programs and functions."""
         with library.opened(report_id) as report:
-            nodes = roots(report)
-        return {"ok": True, "nodes": [_describe(node) for node in nodes]}
+            nodes, cycles = roots(report), program_cycles(report)
+            runs = format_runs(execution(report).n_runs)
+        return {"ok": True, "runs": runs, "nodes": [_describe(node, cycles) for node in nodes]}
 
     @router.get("/children")
     def list_children(
@@ -46,13 +57,13 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return a page of a program's children and their total number."""
         with library.opened(report_id) as report:
-            nodes = children(report, program)
+            nodes, cycles = children(report, program), program_cycles(report)
         part = nodes[offset : offset + limit]
         return {
             "ok": True,
             "n_children": len(nodes),
             "offset": offset,
-            "nodes": [_describe(child) for child in part],
+            "nodes": [_describe(child, cycles) for child in part],
         }
 
     @router.get("/path")
@@ -102,8 +113,10 @@ def _add_compared(router: APIRouter, library: Library) -> None:
         """Return the control programs and functions of both reports."""
         with library.opened(report_id) as one, library.opened(candidate) as other:
             found = paired_roots(one, other)
+            n_runs = [execution(report).n_runs for report in (one, other)]
         return {
             "ok": True,
+            "runs": format_runs(*n_runs) if all(n_runs) else format_runs(0),
             "nodes": [_describe_pair(pair, place) for place, pair in enumerate(found)],
         }
 
@@ -158,19 +171,25 @@ def _add_compared(router: APIRouter, library: Library) -> None:
 
 def _describe_pair(pair: ProgramPair, place: int) -> dict[str, Any]:
     """Return the fields of a row of two reports; the number of children is a guess."""
-    sides = [None if node is None else _describe(node) for node in (pair.baseline, pair.candidate)]
+    sides = [
+        None if node is None else _describe(node, {node.program_id: cycles})
+        for node, cycles in zip((pair.baseline, pair.candidate), pair.cycles, strict=True)
+    ]
+    before, after = pair.cycles
+    has_change = pair.mark != "same" and (before is not None or after is not None)
     return {
-        **_describe(pair.known),
+        **(sides[0] or sides[1] or {}),
         "id": pair.key,
         "mark": pair.mark,
         "position": place,
         "n_children": max(side["n_children"] for side in sides if side is not None),
         "one": sides[0],
         "other": sides[1],
+        "change": format_change_of(before, (after or 0) - (before or 0), "") if has_change else "",
     }
 
 
-def _describe(program: ProgramNode) -> dict[str, Any]:
+def _describe(program: ProgramNode, cycles: Mapping[int, int | None]) -> dict[str, Any]:
     """Return the fields of a row of the tree."""
     return {
         "id": program.program_id,
@@ -180,6 +199,7 @@ def _describe(program: ProgramNode) -> dict[str, Any]:
         "phase": program.phase,
         "n_children": program.n_children,
         "n_tiles": program.n_tiles,
+        "cycles": cycles.get(program.program_id),
         "repeat_count": program.repeat_count,
         "position": program.position,
         "root_kind": program.root_kind,

@@ -21,6 +21,7 @@ from fastapi import APIRouter, Query, Response
 
 from tilescope.analyser import trace
 from tilescope.analyser.machine import target
+from tilescope.analyser.overview import why_no_run
 from tilescope.webapp.api.trace_question import (
     MatchQuestion,
     SliceQuestion,
@@ -48,8 +49,10 @@ def routes(library: Library) -> APIRouter:
         with library.opened(report_id) as report:
             found = trace.extent(report)
             clock_hz = target(report).clock_hz if found.runs else 0.0
+            why = why_no_run(report)
         kinds = [asdict(kind) for kind in trace.KINDS]
-        return {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
+        facts = {"clock_hz": clock_hz, "kinds": kinds, "why_empty": why}
+        return {"ok": True, **asdict(found), **facts}
 
     @router.get("/names")
     def list_names(report_id: str) -> Response:

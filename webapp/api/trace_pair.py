@@ -18,6 +18,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair, difference_flame
 from tilescope.analyser.machine import target
+from tilescope.analyser.overview import why_no_run
 from tilescope.webapp.api.trace import pack_window
 from tilescope.webapp.api.trace_question import MatchQuestion, SliceQuestion, WindowQuestion
 from tilescope.webapp.library import Library
@@ -76,14 +77,18 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/{align}/{side}/extent")
     def show_extent(one: _OneSide) -> dict[str, Any]:
-        """Return the extent of the axis, and runs, groups and kinds of a side."""
+        """Return the extent of the axis, and runs with their own length and groups of a side."""
         with opened(one) as pair:
             found = pair.extent(one.side)
+            own = trace.extent(pair.report(one.side)).runs
             clock_hz = target(pair.baseline).clock_hz if found.runs else 0.0
             n_paired = pair.axis.n_paired
+            why = why_no_run(pair.report(one.side))
         kinds = [asdict(kind) for kind in trace.KINDS]
         answer = {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
-        return {**answer, "n_paired": n_paired}
+        for placed, run in zip(answer["runs"], own, strict=True):
+            placed["own_cycles"] = run.end_cycle - run.start_cycle
+        return {**answer, "n_paired": n_paired, "why_empty": why}
 
     @router.get("/{align}/{side}/window")
     def show_window(one: _OneSide, question: WindowQuestion) -> Response:

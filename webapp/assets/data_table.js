@@ -96,7 +96,7 @@
 
   function cell(column, data, row) {
     const React = window.React;
-    const text = textOf(column, data, row);
+    const text = window.tilescope_markup.breakable(textOf(column, data, row));
     const href = column.href && filled(column.href, data, row, encodeURIComponent);
     // Tab passes a table in one step; arrow keys move between rows.
     if (href) return React.createElement('a', {href, className: 'page-link', tabIndex: -1}, text);

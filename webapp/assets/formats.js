@@ -32,7 +32,7 @@
   };
   const hundredth = new Intl.NumberFormat('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
   registry.tilescopePercent = (value) => isMissing(value) ? '–' :
-    value > 0 && value < 5e-5 ? '< 0.01 %' : hundredth.format(100 * value) + ' %';
+    value > 0 && value < 1e-4 ? '< 0.01 %' : hundredth.format(100 * value) + ' %';
   registry.tilescopeSigned = (value) =>
     isMissing(value) ? '–' : (value > 0 ? '+' : '') + number.format(value);
   registry.tilescopeSignedBytes = (value) =>

@@ -101,7 +101,8 @@
     const first = [...own(text), ...settings(text)];
     if (!isApp || !text) {
       paint(first);
-      note.textContent = first.length || !text ? '' : 'No match.';
+      note.textContent = first.length || !text ? ''
+        : 'No match. Operations, variables, steps and tiles are those of a report: open one first.';
       return;
     }
     const report = new URLSearchParams(location.search).get('report') || window.tilescope.newestReport();

@@ -67,6 +67,7 @@
       menu.title = menu.selectedOptions[0]?.textContent || 'Unknown report';
     }
     const hasTwo = shown['report-candidate'] !== '';
+    byId('baseline-label').textContent = hasTwo ? 'Baseline' : 'Report';
     for (const id of ['swap-button', 'close-button']) {
       /** @type {HTMLButtonElement} */ (byId(id)).disabled = !hasTwo;
     }

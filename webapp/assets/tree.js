@@ -24,7 +24,10 @@
     return element;
   }
 
-  // Kind, name and notes of a program; `row` is where it stands in the tree.
+  // The cycles of a program and of all in it; nothing where no step is in it.
+  const cycles = (node) => Number.isInteger(node.cycles) ? node.cycles.toLocaleString('en-US') : '';
+
+  // Kind, name, notes and cycles of a program; `row` is where it stands in the tree, of two reports another one.
   function describe(node, row) {
     const notes = [];
     if (row.depth === 0) {
@@ -32,11 +35,11 @@
     }
     if (node.repeat_count > 1) notes.push('× ' + node.repeat_count.toLocaleString('en-US'));
     if (node.n_tiles) notes.push(node.n_tiles.toLocaleString('en-US') + (node.n_tiles === 1 ? ' tile' : ' tiles'));
-    if (node.n_children) notes.push(node.n_children.toLocaleString('en-US') + ' inside');
+    if (node.n_children && node === row) notes.push(node.n_children.toLocaleString('en-US') + ' inside');
     const name = make('span', 'tree-name', node.name ? '(' + node.name + ')' : '');
     name.title = node.name || '';
     return [make('span', 'tree-kind phase-' + node.phase, node.kind), name,
-      make('span', 'tree-note', notes.join(' · '))];
+      make('span', 'tree-note', notes.join(' · ')), make('span', 'tree-cycles', cycles(node))];
   }
 
   class Tree {
@@ -90,6 +93,7 @@
           this.message('This report has no program: the run ended before the program was compiled.');
           return;
         }
+        this.sayCycles(data.runs);
         this.listRoots();
         if (this.roots.length) await this.open(this.roots[0]);
         let only = this.roots[0];
@@ -240,7 +244,17 @@
         half.append(...(side ? describe(side, node) : [make('span', 'tree-name', '–')]));
         element.append(half);
       }
+      element.append(make('span', 'tree-change', node.change));
       return element;
+    }
+
+    // What the cycles at the right of the rows are.
+    sayCycles(runs) {
+      const note = document.getElementById('programs-cycles');
+      if (!note) return;
+      note.textContent = 'Right: cycles ' + runs + (this.candidate ? ', and their change' : '');
+      note.title = 'On the critical path; of a program that holds others, the sum of the steps in it.'
+        + ' Steps of a function count in the function, not in its calls.';
     }
 
     // The numbered programs beside the tree; one is shown by a click.

@@ -21,6 +21,8 @@ def tile_histogram(
 ) -> html.Div:
     """Return bars with a count of tiles upwards and what they have across.
 
+    Of tiles that are all alike, a sentence says as much as a single bar.
+
     Parameters
     ----------
     edges
@@ -36,8 +38,13 @@ def tile_histogram(
     """
 
     def said(count: int, low: int, high: int) -> str:
-        return f"{count:,} {holds[count != 1]} {text(low)} to {text(high)}"
+        figures = " to ".join(dict.fromkeys((text(low), text(high))))
+        return f"{count:,} {holds[count != 1]} {figures}"
 
+    filled = [place for place, count in enumerate(n_tiles) if count]
+    if len(filled) == 1:
+        (only,) = filled
+        return html.Div(said(n_tiles[only], edges[only], edges[only + 1]))
     most = max(n_tiles) or 1
     bars = [
         html.Span(
@@ -48,7 +55,7 @@ def tile_histogram(
     ]
     label = said(sum(n_tiles), edges[0], edges[-1])
     plot = marked(html.Div(bars, className="histogram-bars", role="img"), aria_label=label)
-    middle = (edges[0] + edges[-1]) // 2
+    ticks = edges[0], (edges[0] + edges[-1]) // 2, edges[-1]
     return html.Div(
         [
             html.Div(
@@ -57,7 +64,7 @@ def tile_histogram(
             ),
             plot,
             html.Div(
-                [html.Span(text(edge)) for edge in (edges[0], middle, edges[-1])],
+                [html.Span(tick) for tick in dict.fromkeys(map(text, ticks))],
                 className="histogram-axis",
             ),
         ],

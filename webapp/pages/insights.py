@@ -7,6 +7,7 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import ledger_changes
+from tilescope.analyser.execution import execution
 from tilescope.analyser.figures import has_memory
 from tilescope.analyser.insights import insights
 from tilescope.analyser.ledger import ledger
@@ -70,11 +71,12 @@ def register(app: Dash, library: Library) -> None:
     @answer(app, "insights-ranking-error", [Output("insights-ranking", "children")], view_input)
     def show_ranking(view: dict[str, str]) -> tuple[Any]:
         baseline, candidate = library.ask(view, ranked_insights)
+        ran, also_ran = library.ask(view, lambda report: execution(report).n_runs)
         reports = reports_of(view)
         card = (
-            ranking_card(baseline, reports)
-            if candidate is None
-            else compared_ranking(ranked_pairs(baseline, candidate), reports)
+            ranking_card(baseline, reports, ran)
+            if candidate is None or also_ran is None
+            else compared_ranking(ranked_pairs(baseline, candidate), reports, (ran, also_ran))
         )
         return (html.Div(card, className="card details"),)
 

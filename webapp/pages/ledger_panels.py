@@ -9,7 +9,7 @@ from dash import html
 
 from tilescope.analyser.diff import LedgerChange
 from tilescope.analyser.ledger import Ledger, LedgerCause, LedgerEntry
-from tilescope.analyser.quantities import MISSING, format_change_of, format_percent
+from tilescope.analyser.quantities import MISSING, format_change_of, format_percent, format_runs
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.links import (
     Reports,
@@ -50,11 +50,12 @@ def ledger_card(found: Ledger, reports: Reports) -> html.Div:
         start += entry.share
     total = f"{found.total_cycles / max(found.n_runs, 1):,.0f}"
     rows.append((html.B("Total"), "", "100 %", html.B(total), "", ""))
-    heads = ("Spent on", "", "% of total", "Cycles of a run", "Gain at most", "Largest causes")
-    runs = f"{found.n_runs:,} run{'s' * (found.n_runs != 1)}" if found.n_runs else "one execution"
+    cycles = "Cycles of a run" if found.n_runs else "Cycles as compiled"
+    heads = ("Spent on", "", "% of total", cycles, "Gain at most", "Largest causes")
     note = (
-        f"All {found.total_tile_cycles:,} tile-cycles of {runs}: {found.total_cycles:,} cycles on"
-        f" {found.n_tiles:,} tiles. Gains are upper bounds on the critical path, and overlap."
+        f"All {found.total_tile_cycles:,} tile-cycles {format_runs(found.n_runs)}:"
+        f" {found.total_cycles:,} cycles on {found.n_tiles:,} tiles. Gains are upper bounds on the"
+        " critical path, and overlap."
     )
     table = plain_table(heads, rows, numbers=(2, 3, 4), class_name="ledger")
     return html.Div([html.H3("What cycles are spent on"), table, _note(note)])
@@ -95,7 +96,8 @@ def compared_ledgers(
     table = plain_table(heads, rows, numbers=(2, 3, 4), class_name="ledger is-compared")
     note = (
         "Cycles of a run, mean over all tiles: reports with other numbers of runs or tiles compare."
-        " The upper bar is the baseline, the lower one the candidate."
+        " The upper bar is the baseline, the lower one the candidate. Cycles are those"
+        f" {format_runs(*(side.n_runs for side in sides))}."
     )
     return html.Div([html.H3("What cycles are spent on"), table, _note(note)])
 

@@ -12,7 +12,7 @@ from tilescope.analyser.diff import MEASURES, operation_pairs
 from tilescope.analyser.operation_tiles import operation_tiles
 from tilescope.analyser.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.plans import plans
-from tilescope.analyser.quantities import format_percent
+from tilescope.analyser.quantities import format_percent, format_runs
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import asset_url, connect, marked
 from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
@@ -442,12 +442,11 @@ def _asked(library: Library, view: Mapping[str, str]) -> tuple[Operations, Opera
 
 def _headline(listed: Operations, side: str) -> html.Div:
     """Return the operations' share of the total cycles."""
-    total, n_runs = listed.total_cycles, listed.n_runs
-    runs = f"in {n_runs:,} recorded run{'s' * (n_runs != 1)}" if n_runs else "as compiled, not run"
+    total = listed.total_cycles
     share = f" ({format_percent(100 * listed.cycles / total)})" if total else ""
     what = LAYERS[listed.layer].lower()
-    caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}, {runs}"
-    return headline(f"{listed.cycles:,}", caption, side=side)
+    caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}"
+    return headline(f"{listed.cycles:,}", f"{caption}, {format_runs(listed.n_runs)}", side=side)
 
 
 def _note(

@@ -9,7 +9,13 @@ from dash import html
 
 from tilescope.analyser.program_code import ProgramCode
 from tilescope.analyser.programs import NodeCost, ProgramDetails
-from tilescope.analyser.quantities import MISSING, format_bytes, format_count, format_percent
+from tilescope.analyser.quantities import (
+    MISSING,
+    format_bytes,
+    format_count,
+    format_percent,
+    format_runs,
+)
 from tilescope.webapp.components.links import Reports, page_link, trace_link
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table, with_csv
@@ -67,8 +73,12 @@ def _cost_tab(details: ProgramDetails, code: ProgramCode, reports: Reports) -> l
     step = details.node.step_id
     links = [] if step is None else [trace_link("Show in the trace", reports, step)]
     if not details.costs:
-        note = "It has no cost of its own; select a step in it." if details.node.n_children else (
-            "No IPU takes part in it.")  # fmt: skip
+        note = (
+            "A program that holds others has no cost of its own: its cycles are the sum of the"
+            " steps in it. Steps of a function count in the function, not in its calls."
+            if details.node.n_children
+            else "No IPU takes part in it."
+        )
         return [_facts(details, code), html.Div(note, className="grid-note data-note")]
     table = _costs(details)
     return [
@@ -156,6 +166,10 @@ def _facts(details: ProgramDetails, code: ProgramCode) -> html.Div:
         rows.append(
             ("Contains", f"{program.n_children:,} program{'s' * (program.n_children != 1)}")
         )
+    if details.cycles is not None:
+        where = "of all steps in it, " if program.n_children else ""
+        runs = format_runs(details.n_runs)
+        rows.append(("Cycles", f"{details.cycles:,} {where}{runs}, on the critical path"))
     if program.repeat_count > 1:
         rows.append(("Repeated", f"{program.repeat_count:,} times"))
     if program.n_tiles:

@@ -54,7 +54,8 @@ def layout() -> html.Div:
         [
             html.Span([html.Span(className=f"swatch phase-{phase}"), label])
             for phase, label in _LEGEND.items()
-        ],
+        ]
+        + [html.Span(id="programs-cycles")],
         className="legend",
     )
     tree = html.Div(

@@ -14,6 +14,7 @@ from tilescope.analyser.quantities import (
     format_change_of,
     format_cycles,
     format_percent,
+    format_runs,
 )
 from tilescope.analyser.ranking import RankedInsight
 from tilescope.webapp.components.links import (
@@ -35,8 +36,8 @@ _TOPICS = {"memory": "Memory", "time": "Time"}
 _N_SHOWN = 12
 
 
-def ranking_card(found: Sequence[RankedInsight], reports: Reports) -> html.Div:
-    """Return the insights of one report, the largest share of a gain first."""
+def ranking_card(found: Sequence[RankedInsight], reports: Reports, n_runs: int) -> html.Div:
+    """Return the insights of one report with its recorded runs, the largest share first."""
     rows = [
         (
             _topic(one),
@@ -47,11 +48,13 @@ def ranking_card(found: Sequence[RankedInsight], reports: Reports) -> html.Div:
         for one in found[:_N_SHOWN]
     ]
     heads = ("", "What to change first", "Gain", "Share")
-    return _card(rows, heads, (2, 3), len(found))
+    return _card(rows, heads, (2, 3), len(found), format_runs(n_runs))
 
 
-def compared_ranking(found: Sequence[Pair[RankedInsight]], reports: Reports) -> html.Div:
-    """Return the insights of two reports side by side."""
+def compared_ranking(
+    found: Sequence[Pair[RankedInsight]], reports: Reports, n_runs: tuple[int, int]
+) -> html.Div:
+    """Return the insights of two reports with their recorded runs side by side."""
     rows = []
     for pair in found[:_N_SHOWN]:
         own = reports if pair.baseline is not None else swapped(reports)
@@ -73,11 +76,15 @@ def compared_ranking(found: Sequence[Pair[RankedInsight]], reports: Reports) -> 
             )
         )
     heads = ("", "What to change first", "Baseline, gain", "Candidate, gain", "Difference")
-    return _card(rows, heads, (2, 3, 4), len(found))
+    return _card(rows, heads, (2, 3, 4), len(found), format_runs(*n_runs))
 
 
 def _card(
-    rows: Sequence[Sequence[Any]], heads: Sequence[str], numbers: Sequence[int], n_found: int
+    rows: Sequence[Sequence[Any]],
+    heads: Sequence[str],
+    numbers: Sequence[int],
+    n_found: int,
+    runs: str,
 ) -> html.Div:
     """Return a titled table of insights."""
     title = html.H3("Insights, by gain")
@@ -86,7 +93,7 @@ def _card(
     note = (
         "Gains overlap. Those of time are upper bounds; those of memory are computed with the"
         " plans and messages of this report, which the compiler may choose anew. Shares are of the"
-        " fullest tile's capacity and of the cycles of the runs."
+        f" fullest tile's capacity and of the cycles {runs}."
     )
     if n_found > len(rows):
         note += f" {n_found - len(rows):,} more: 'tilescope insights REPORT --top {n_found}'."

@@ -12,7 +12,7 @@ from tilescope.analyser.execution import execution
 from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.operations import operations
-from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent
+from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent, format_runs
 from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
 from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
@@ -177,8 +177,9 @@ def _costliest(report: Report, reports: Reports) -> list[html.Section]:
             )
         )
     table = plain_table(("Operation", "Cycles", "% of total"), rows, numbers=(1, 2))
-    more = page_link("All operations", "/operations", reports)
-    return [panel("Most cycles", table, html.P(more), panel_id="panel-costliest")]
+    every = page_link("All operations", "/operations", reports)
+    more = html.P([every, f", {format_runs(listed.n_runs)}"])
+    return [panel("Most cycles", table, more, panel_id="panel-costliest")]
 
 
 def _two(baseline: Report, candidate: Report) -> list[Any]:
@@ -213,7 +214,7 @@ def _explanation(
         "What changed, baseline to candidate",
         html.Div(list(figures), className="headlines"),
         html.Ul(sentences, className="sentences"),
-        html.Div(list(tables), className="operation-columns"),
+        html.Div(list(tables), className="operation-columns wide-blocks"),
         panel_id="panel-changes",
     )
 

@@ -15,6 +15,7 @@ from tilescope.analyser.quantities import (
     format_bytes,
     format_change_of,
     format_count,
+    format_runs,
     format_value,
 )
 from tilescope.webapp.components.links import Reports, page_link, trace_link, variable_link
@@ -73,22 +74,24 @@ def changes_tables(
     difference: Difference, sides: tuple[Operations, Operations], reports: Reports
 ) -> list[html.Div]:
     """Return tables of the operations, steps and variables that changed most."""
+    runs = f"Cycles {format_runs(*(side.n_runs for side in sides))}."
     columns = [
-        _block(LAYERS[sides[0].layer], "cycles", _operation_rows(sides, reports))
+        _block(LAYERS[sides[0].layer], "cycles", _operation_rows(sides, reports), runs)
         + _block("Variables", "bytes", _variable_rows(difference, reports)),
         _block("Steps", "cycles", _step_rows(difference, reports)),
     ]
     return [html.Div(column) for column in columns if column]
 
 
-def _block(title: str, unit: str, rows: Sequence[Sequence[Any]]) -> list[Any]:
-    """Return the table of one kind of thing with its title; nothing without rows."""
+def _block(title: str, unit: str, rows: Sequence[Sequence[Any]], about: str = "") -> list[Any]:
+    """Return the table of one kind of thing with its title and a note; nothing without rows."""
     if not rows:
         return []
     heads = ("Name", f"Baseline, {unit}", "Candidate", "Change")
     table = plain_table(heads, rows[:_MOST_ROWS], numbers=(1, 2, 3))
     more = len(rows) - _MOST_ROWS
-    note = f"The largest {_MOST_ROWS} of {len(rows):,}." if more > 0 else ""
+    largest = f"The largest {_MOST_ROWS} of {len(rows):,}." if more > 0 else ""
+    note = f"{about} {largest}".strip()
     parts: list[Any] = [html.H3(f"{title} that changed most"), table]
     if note:
         parts.append(html.Div(note, className="grid-note"))

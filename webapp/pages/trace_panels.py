@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -54,19 +54,21 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
     for side, found in enumerate(sides):
         whose = f"{_SIDES[side]}: " if len(sides) > 1 else ""
         if found is None:
-            heads.append(headline("–", f"{whose}nothing ran in the {what}"))
+            heads.append([headline("–", f"{whose}nothing ran in the {what}")])
             continue
-        heads += [
-            headline(f"{found.cycles:,}", f"{whose}cycles executed in the {what}"),
-            headline(
-                _ratio(found.parallel_efficiency),
-                f"{whose}parallel efficiency" + ("" if whose else ": tiles not waiting"),
-            ),
-            headline(
-                _ratio(found.tile_balance),
-                f"{whose}tile balance" + ("" if whose else ": mean over busiest tile"),
-            ),
-        ]
+        heads.append(
+            [
+                headline(f"{found.cycles:,}", f"{whose}cycles executed in the {what}"),
+                headline(
+                    _ratio(found.parallel_efficiency),
+                    f"{whose}parallel efficiency" + ("" if whose else ": tiles not waiting"),
+                ),
+                headline(
+                    _ratio(found.tile_balance),
+                    f"{whose}tile balance" + ("" if whose else ": mean over busiest tile"),
+                ),
+            ]
+        )
     ipus = [
         (f"IPU {ipu.ipu_id}" + (f", {_SIDES[side].lower()}" if len(sides) > 1 else ""), side, ipu)
         for side, found in enumerate(sides)
@@ -79,7 +81,7 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
     ]
     return html.Div(
         [
-            html.Div(heads, className="trace-heads"),
+            *(html.Div(own, className="trace-heads") for own in heads),
             _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
             _traffic(rows),
@@ -271,11 +273,6 @@ def _table(
     return plain_table(columns, rows, numbers=numbers, class_name="trace-table")
 
 
-def _share(value: float) -> str:
-    """Return a share as a percentage; tiny ones are "< 0.01 %"."""
-    return "< 0.01 %" if 0 < value < 1e-4 else format_percent(100 * value)
-
-
 def _ratio(value: float | None) -> str:
     """Return a ratio as a percentage, or a dash."""
     return "–" if value is None else format_percent(100 * value)
@@ -303,7 +300,7 @@ def _proportions(ipus: Sequence[tuple[str, trace.IpuSummary]], kinds: Sequence[s
                 bar,
                 *(
                     html.Span(
-                        _share(share),
+                        format_percent(100 * share),
                         title=f"{ipu.cycles_by_kind.get(name, 0):,} cycles",
                     )
                     for name, share in shares.items()
@@ -326,7 +323,7 @@ def _segment(name: str, share: float) -> html.Span:
     return html.Span(
         letter if share > 0.04 else "",
         style=style,
-        title=f"{_kind_label(name)}: {_share(share)}",
+        title=f"{_kind_label(name)}: {format_percent(100 * share)}",
     )
 
 
@@ -336,21 +333,14 @@ def _kind_label(name: str) -> str:
 
 
 def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]]) -> html.Div:
-    """Return cycles, balance and bytes per IPU."""
-    heads = (
-        "",
-        "Cycles",
-        "Executions",
-        "Parallel efficiency",
-        "Tile balance",
-        "Exchanged",
-        "Host in",
-        "Host out",
-        "Remote in",
-        "Remote out",
-        "Global in",
-        "Global out",
-    )
+    """Return cycles, balance and bytes per IPU; kinds of traffic that no IPU has are left out."""
+    traffic = [
+        (head, sizes)
+        for head, size_of in _TRAFFIC
+        if any(sizes := [size_of(ipu) for _, ipu in ipus]) or head == "Exchanged"
+    ]
+    figures = "", "Cycles", "Executions", "Parallel efficiency", "Tile balance"
+    heads = (*figures, *(head for head, _ in traffic))
     rows = [
         [
             label,
@@ -359,21 +349,24 @@ def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]]) -> html.Div:
             _ratio(ipu.parallel_efficiency),
             _ratio(ipu.tile_balance),
             *(
-                html.Span(format_bytes(size), title=f"{size:,} B")
-                for size in (
-                    ipu.exchange_bytes,
-                    ipu.host_in_bytes,
-                    ipu.host_out_bytes,
-                    ipu.remote_in_bytes,
-                    ipu.remote_out_bytes,
-                    ipu.global_in_bytes,
-                    ipu.global_out_bytes,
-                )
+                html.Span(format_bytes(sizes[row]), title=f"{sizes[row]:,} B")
+                for _, sizes in traffic
             ),
         ]
-        for label, ipu in ipus
+        for row, (label, ipu) in enumerate(ipus)
     ]
     return _table(heads, rows, range(1, len(heads)))
+
+
+_TRAFFIC: tuple[tuple[str, Callable[[trace.IpuSummary], int]], ...] = (
+    ("Exchanged", lambda ipu: ipu.exchange_bytes),
+    ("Host in", lambda ipu: ipu.host_in_bytes),
+    ("Host out", lambda ipu: ipu.host_out_bytes),
+    ("Remote in", lambda ipu: ipu.remote_in_bytes),
+    ("Remote out", lambda ipu: ipu.remote_out_bytes),
+    ("Global in", lambda ipu: ipu.global_in_bytes),
+    ("Global out", lambda ipu: ipu.global_out_bytes),
+)
 
 
 def _other(step: trace.StepDetails, counterpart: Counterpart) -> str:
@@ -419,7 +412,7 @@ def _contributors(rows: Sequence[trace.Contributor], reports: Reports) -> html.D
             html.Div(
                 [
                     html.Span(style={"width": f"{90 * row.share / largest:.1f}px"}),
-                    _share(row.share),
+                    format_percent(100 * row.share),
                 ],
                 className="trace-share",
             ),

@@ -12,6 +12,7 @@ from onnx import inliner
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
 from tilescope.engine.frontend.onnx.external import load_small_tensors, without_large_tensors
+from tilescope.engine.frontend.onnx.model_file import check_is_file
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
     name_domains,
@@ -126,9 +127,7 @@ def _checked(path: Path) -> onnx.ModelProto:
     BadModel
         When it is missing, not ONNX, truncated or inconsistent.
     """
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
+    check_is_file(path)
     try:
         model = onnx.load(str(path), load_external_data=False)
     except (google.protobuf.message.DecodeError, ValueError, UnicodeDecodeError) as error:

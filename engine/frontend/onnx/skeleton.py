@@ -12,6 +12,7 @@ import google.protobuf.message
 import onnx
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.model_file import check_is_file
 from tilescope.engine.frontend.onnx.tidy import name_domains
 from tilescope.engine.frontend.onnx.walk import graphs_of
 
@@ -44,9 +45,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
     BadModel
         When the file does not exist, is not ONNX or is truncated.
     """
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
-        raise BadModel(f"Model {path} {what}: give the path of an .onnx file")
+    check_is_file(path)
     model = onnx.ModelProto()
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
+from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair, difference_flame
 from tilescope.webapp.library import Library
 
@@ -31,6 +32,11 @@ def test_sides_answer_on_the_common_axis(
         extent = client.get(f"{base}/{align}/{side}/extent").json()
         assert (extent["start_cycle"], extent["end_cycle"]) == (axis.start, axis.end)
         assert extent["n_paired"] == axis.n_paired
+        with library.opened(ids[("baseline", "candidate")[side]]) as report:
+            own = trace.extent(report).runs
+        assert [run["own_cycles"] for run in extent["runs"]] == [
+            run.end_cycle - run.start_cycle for run in own
+        ]
     query = {"start": axis.start, "end": axis.end, "width": 300}
     header, columns = unpack(client.get(f"{base}/{align}/1/window", params=query).content)
     assert header["n_slices"] == expected.n_slices

@@ -16,6 +16,7 @@
       const {ipu, track, side} = found.group;
       this.state.at = [ipu, track, found.level, Math.floor(inside), ...(side ? [side] : [])].join('.');
       this.state.mark = null;
+      this.isChosen = true;
       this.scroller.focus({preventScroll: true});
       this.loadSelected();
       this.changed('details');
@@ -33,10 +34,19 @@
         const answer = await this.sources[side].json('slice', {ipu, track, level, cycle, view: how});
         if (source !== this.source || at !== this.state.at) return;
         this.selected = answer.slice && {...answer.slice, side};
+        if (this.isChosen) this.selectOnAllPages();
       } catch (error) {
         this.selected = null;
       }
       this.draw();
+    },
+
+    // A clicked step of the baseline is what all pages select; another slice leaves none.
+    selectOnAllPages() {
+      const {step_id: step, side} = this.selected || {step_id: null, side: 0};
+      this.isChosen = false;
+      this.chosen = step === null || side ? '' : 'step:' + step;
+      this.changed();
     },
 
     // Looks for a text that its box has not reported yet. The address must hold it before anything

@@ -58,16 +58,15 @@
     }
 
     async show(view) {
-      if (!view.with) {
-        this.say('The difference needs two reports: choose a candidate at the top.');
-        return;
-      }
       const key = [view.report, view.with, view.node || ''].join('\n');
       if (key === this.key) { this.draw(); return; }
       this.key = key;
       const query = new URLSearchParams({
         node: view.node || '', width: String(Math.max(200, this.box.clientWidth || 1200)),
       });
+      const pair = view.report + ' ' + view.with;
+      if (pair !== this.pair) this.say('Comparing the two traces …');
+      this.pair = pair;
       const url = '/api/trace-pair/' + encodeURIComponent(view.report) + '/' + encodeURIComponent(view.with)
         + '/flame?' + query;
       try {

@@ -24,11 +24,15 @@
         const isKind = kind.number < GROUP;
         const item = space.make(isKind ? 'button' : 'span', 'trace-legend-item', this.legend);
         const swatch = space.make('span', 'trace-swatch trace-swatch-letter', item);
-        swatch.style.background = 'var(--trace-' + kind.name.replaceAll('_', '-') + ')';
+        if (isKind) swatch.style.background = 'var(--trace-' + kind.name.replaceAll('_', '-') + ')';
         swatch.style.color = 'var(--trace-on-' + kind.name.replaceAll('_', '-') + ')';
         swatch.textContent = kind.letter;
         item.append(kind.label);
-        if (!isKind) continue;
+        if (!isKind) {
+          swatch.classList.add('trace-swatch-group');
+          item.append(', in shades that tell neighbours apart');
+          continue;
+        }
         const isShown = !(this.hidden & 1 << kind.number);
         item.setAttribute('type', 'button');
         item.setAttribute('aria-pressed', String(isShown));

@@ -2,16 +2,27 @@
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
-  const LANE = 19;
+  const LANES = [19, 30];
   const STRIP = 7;
-  const RUN_LANE = 20;
   const GAP = 10;
   const RULER = 24;
   const LABEL_FROM = 40;
+  const GROUP_LABEL_FROM = 26;
+  const FEWEST_LETTERS = 3; // fewer tell no name from another
   const LETTER_FROM = 13;
   const SLICES_FROM = 0.05;
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
-  Object.assign(space, {LANE, RUN_LANE, GAP, RULER});
+  const [LOWEST] = LANES;
+  Object.assign(space, {LANE: LOWEST, RUN_LANE: LOWEST + 1, GAP, RULER});
+
+  // Lanes of a tall window are taller. Returns whether that has changed.
+  space.fitLanes = (windowHeight) => {
+    const [low, high] = LANES;
+    const lane = Math.round(Math.max(low, Math.min(high, low + (windowHeight - 1000) / 40)));
+    const isChanged = lane !== space.LANE;
+    Object.assign(space, {LANE: lane, RUN_LANE: lane + 1});
+    return isChanged;
+  };
 
   const VARIABLES = [
     'compute', 'exchange', 'global-exchange', 'sync', 'external-sync',
@@ -64,11 +75,12 @@
     return width;
   }
 
+  // The end of a text that fits, for neighbours begin alike.
   function fitted(context, text, room) {
     if (textWidth(context, text) <= room) return text;
-    let keep = Math.max(1, Math.floor(text.length * room / textWidth(context, text)) - 1);
-    while (keep > 1 && textWidth(context, text.slice(0, keep) + '…') > room) keep -= 1;
-    return text.slice(0, keep) + '…';
+    let keep = Math.min(text.length - 1, Math.ceil(text.length * room / textWidth(context, text)));
+    while (keep > 1 && textWidth(context, '…' + text.slice(-keep)) > room) keep -= 1;
+    return '…' + text.slice(-keep);
   }
 
   space.fitted = fitted;
@@ -77,7 +89,7 @@
   // nothing where only groups of several calls are left, which have no name.
   space.laneHeight = (lane, perPixel) => {
     if (lane.level < 0) return space.RUN_LANE;
-    if (space.tileOf(lane.level) >= 0) return LANE;
+    if (space.tileOf(lane.level) >= 0) return space.LANE;
     let all = 0;
     let ofSlices = 0;
     let isNamed = false;
@@ -87,10 +99,10 @@
       all += duration;
       if (mix >= 0) ofSlices += duration * (1 - lane.share[mix + GROUP] / 255);
       else if (lane.kind[i] !== GROUP) ofSlices += duration;
-      else if (duration >= LABEL_FROM * perPixel) return LANE;
+      else if (duration >= LABEL_FROM * perPixel) return space.LANE;
       else isNamed = isNamed || lane.name[i] >= 0;
     }
-    if (ofSlices >= SLICES_FROM * all) return LANE;
+    if (ofSlices >= SLICES_FROM * all) return space.LANE;
     return ofSlices || isNamed ? STRIP : 0;
   };
 
@@ -158,8 +170,10 @@
       context.fillStyle = colours.onKinds[kind];
       if (matches && id >= 0 && !matches[id]) context.fillStyle = colours.soft;
       const middle = box.y + height / 2 + 0.5;
-      if (width > LABEL_FROM && id >= 0) {
-        context.fillText(fitted(context, source.label(id), width - 9), box.x + x0 + 4, middle);
+      if (width > (kind < GROUP ? LABEL_FROM : GROUP_LABEL_FROM) && id >= 0) {
+        const label = lane.level < 0 ? space.runText(source, source.label(id)) : source.label(id);
+        const text = fitted(context, label, width - 7);
+        if (text === label || text.length > FEWEST_LETTERS) context.fillText(text, box.x + x0 + 3, middle);
       } else if (kind < GROUP && width < LABEL_FROM) {
         context.fillText(kinds[kind].letter, box.x + x0 + width / 2 - 4, middle);
       }
@@ -177,7 +191,7 @@
     // The first label carries the unit; a label that would be cut off goes left of its tick.
     ticks.forEach((tick, i) => {
       const x = Math.round(box.x + (tick - start) / (end - start) * box.width) + 0.5;
-      const text = space.tickLabel(tick, step) + (i === 0 ? ' cycles' : '');
+      const text = space.tickLabel(tick, step) + (i === 0 ? scene.unit : '');
       const room = box.x + box.width - x - 4;
       const width = textWidth(context, text);
       context.fillRect(x, RULER - 6, 1, 6);

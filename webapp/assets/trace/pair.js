@@ -22,6 +22,34 @@
 
   space.groupKey = (ipu, track, side) => ipu + '.' + track + (side ? '.' + side : '');
 
+  // Tells the sources how many cycles their runs take, which on a common axis is no distance.
+  space.noteRuns = (sources, extents) => sources.forEach((source, side) => {
+    source.lengths = new Map(extents[side].runs.map(
+      ({name, own_cycles: own, start_cycle: start, end_cycle: end}) => [name, own ?? end - start],
+    ));
+  });
+
+  space.runText = (source, name) => {
+    const cycles = source.lengths && source.lengths.get(name);
+    return cycles === undefined ? name : name + ' · ' + space.plural(cycles, 'cycle', 'cycles');
+  };
+
+  // What the numbers of the axis count; aligned by step, they are the cycles of no run.
+  space.axisUnit = (align) => align === 'step' ? ' cycles, steps aligned' : ' cycles';
+
+  // The visible range in words, with the lengths of the runs where the axis does not say them.
+  space.rangeWords = ({start, end}, align, sources, hertz) => {
+    const [from, to] = [Math.round(start), Math.round(end)];
+    const place = ' from ' + space.count(from) + ' to ' + space.count(to);
+    if (align !== 'step') {
+      const time = space.seconds(to - from, hertz);
+      return space.plural(to - from, 'cycle', 'cycles') + place + (time ? ' (' + time + ')' : '');
+    }
+    const runs = sources.map((source, side) => space.count([...source.lengths.values()].reduce((a, b) => a + b, 0))
+      + ' (' + space.SIDES[side] + ')');
+    return 'Steps set beside each other,' + place + '; the runs take ' + runs.join(' and ') + ' cycles';
+  };
+
   // Tracks of all sides; the rows of one track stand one above the other.
   space.tracksOf = (extents) => extents
     .flatMap(({tracks}, side) => tracks.map((track) => ({...track, side})))

@@ -14,6 +14,7 @@
         const isWhole = this.rangeText() === '';
         const [extent] = extents;
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
+        space.noteRuns(sources, extents);
         this.tracks = space.tracksOf(extents);
         if (isWhole) this.range = {...this.extent};
         for (const data of [...this.data.values(), ...this.whole.values()]) data.isStale = true;

@@ -30,6 +30,7 @@
       const scene = {
         start: this.range.start, end: this.range.end, colours, ratio,
         source: this.source, matches: null, kinds: this.kinds, hidden: this.hidden,
+        unit: space.axisUnit(this.align),
       };
       space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
       let slices = 0;
@@ -108,12 +109,7 @@
     writeNote() {
       this.writeMatch();
       if (!this.extent) { this.note.textContent = ''; return; }
-      const [start, end] = [Math.round(this.range.start), Math.round(this.range.end)];
-      const parts = [
-        space.plural(end - start, 'cycle', 'cycles') + ' from ' + space.count(start) + ' to ' + space.count(end),
-      ];
-      const time = space.seconds(end - start, this.hertz);
-      if (time) parts[0] += ' (' + time + ')';
+      const parts = [space.rangeWords(this.range, this.align, this.sources, this.hertz)];
       if (this.slices > this.bars) {
         parts.push(space.count(this.slices) + ' slices shown as ' + space.count(this.bars)
           + ' bars; zoom in to separate them');

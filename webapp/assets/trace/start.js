@@ -24,7 +24,7 @@
   // exists. The callback that follows finds the same view and leaves it alone.
   (function early() {
     const view = fromAddress('');
-    if (location.pathname !== '/trace' || !view.report || view.with || view.view === 'difference') return;
+    if (location.pathname !== '/trace' || !view.report || view.with) return;
     const source = new space.Source(view.report);
     space.early = {
       report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
@@ -63,7 +63,7 @@
         if (location.pathname !== '/trace' || !root) return;
         /** @type {Record<string, string>} */
         const seen = {...fromAddress(view.report), live: view.live || ''};
-        const isDifference = seen.view === 'difference';
+        const isDifference = seen.view === 'difference' && seen.with !== '';
         const page = root.closest('.trace-page');
         page.classList.toggle('is-difference', isDifference);
         page.classList.toggle('is-pair', seen.with !== '');

@@ -39,6 +39,14 @@
       this.reset(null, '', '');
       space.connectInput(this);
       new ResizeObserver(() => { this.arrange(); this.draw(); this.request(); }).observe(this.scroller);
+      space.fitLanes(window.innerHeight);
+      window.addEventListener('resize', () => {
+        if (!space.fitLanes(window.innerHeight)) return;
+        this.data.clear();
+        this.whole.clear();
+        this.arrange();
+        this.request();
+      });
       new MutationObserver(() => { this.colours = null; this.draw(); }).observe(
         document.documentElement, {attributes: true, attributeFilter: ['data-mantine-color-scheme']},
       );
@@ -46,6 +54,7 @@
 
     reset(report, other, align) {
       this.report = report;
+      this.align = align;
       this.pair = [report, other, align].join(' ');
       this.sources = report === null ? [] : space.sourcesOf(report, other, align);
       this.source = this.sources[0] || null;
@@ -152,11 +161,12 @@
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
         this.hide(view.hide);
+        space.noteRuns(this.sources, extents);
         this.tracks = space.tracksOf(extents);
         if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
           names.catch(() => {});
-          this.say('This report has no execution: nothing ran, or the run was not recorded.'
-            + ' Run the model with execution profiling on.');
+          const [why] = extents.map((one) => one.why_empty).filter(Boolean);
+          this.say('This report has no execution. ' + (why || ''));
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
@@ -207,10 +217,12 @@
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
         const {mark, closed, at, pins} = this.state;
-        const {tab: wanted} = this;
+        const {tab: wanted, chosen} = this;
         this.tab = '';
+        this.chosen = undefined;
         const address = {
           ...(wanted ? {tab: wanted} : {}),
+          ...(chosen === undefined ? {} : {select: chosen}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
           closed: [...closed].sort((a, b) => a - b).join(','),

@@ -1,0 +1,27 @@
+"""What one line says of a report, and why nothing ran."""
+
+from __future__ import annotations
+
+import pytest
+from tests.analyser.small_report import Shape
+
+from tilescope.analyser.overview import why_no_run
+
+
+def test_a_report_with_a_run_needs_no_reason(small):
+    assert why_no_run(small) == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [
+        (
+            Shape(n_runs=0, bytes_per_tile=250),
+            "5 of 8 tiles need more than 250 B. Insights lists what would make it fit.",
+        ),
+        (Shape(n_runs=0, is_finished=False), "written until before the first run ended"),
+        (Shape(n_runs=0), "with the option autoReport.outputExecutionProfile=true"),
+    ],
+)
+def test_the_advice_follows_the_reason(variation, shape, text):
+    assert text in why_no_run(variation(shape))
