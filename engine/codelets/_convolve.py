@@ -39,17 +39,24 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
     for d in range(5, -1, -1):
         stride[d] = stride[d + 1] * size[d + 1]
     own = np.empty(stride[0] * size[0], w.dtype)
-    for k in range(own.size // stride[4]):
-        at, rest = w_start, k
-        for d in range(4, -1, -1):
-            at += rest % size[d] * w_stride[d]
-            rest //= size[d]
-        for g in range(n_combined):
-            for i in range(count):
+    index = np.zeros(5, np.int64)
+    at, target = w_start, 0
+    while target < own.size:
+        for i in range(count):
+            for g in range(n_combined):
                 source = at + (g * count + i) * w_stride[5] + g * n_own
-                target = k * stride[4] + i * stride[5] + g * n_own
                 for o in range(n_own):
                     own[target + o] = w[source + o]
+                target += n_own
+        d = 4
+        while d >= 0:
+            index[d] += 1
+            at += w_stride[d]
+            if index[d] < size[d]:
+                break
+            at -= index[d] * w_stride[d]
+            index[d] = 0
+            d -= 1
     return own, size, stride
 
 
@@ -145,6 +152,9 @@ def _alike(begin, n, n_taps, stride, dilation, shift, size):  # type: ignore[no-
     """Return the end of the outputs from `begin` with the same taps inside, and these taps."""
     low, high = _taps_inside(n_taps, begin * stride + shift, dilation, size)
     end = begin + 1
+    if low == 0 and high == n_taps:  # all: up to the output whose last tap is the last inside
+        last = size - 1 - shift - (n_taps - 1) * dilation
+        return max(end, min(n, last // stride + 1)), low, high
     while end < n:
         next_low, next_high = _taps_inside(n_taps, end * stride + shift, dilation, size)
         if next_low != low or next_high != high:
@@ -203,20 +213,24 @@ def _over_field(  # type: ignore[no-untyped-def]
             )  # fmt: skip
             n = 0
             for y in range(first_y, end_y):
-                for column in range(first_x, end_x):
-                    x_places[n] = (y * stride_y + shift_y) * x_stride[3]
-                    x_places[n] += (column * stride_x + shift_x) * x_stride[4]
-                    out_places[n] = y * out_stride[3] + column * out_stride[4]
-                    n += 1
-                    if n == _PIXELS or (y == end_y - 1 and column == end_x - 1):
-                        for k in range(n, -(-n // _LARGEST) * _LARGEST):
-                            x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
-                        _products(
-                            out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
-                            x_places, w, w_start, w_stride, n_inside, tap_x, tap_w, n_taps, count,
-                            n,
-                        )  # fmt: skip
-                        n = 0
+                x_row = (y * stride_y + shift_y) * x_stride[3] + shift_x * x_stride[4]
+                out_row = y * out_stride[3]
+                column = first_x
+                while column < end_x:
+                    n_more = min(_PIXELS - n, end_x - column)
+                    for k in range(n_more):
+                        x_places[n + k] = x_row + (column + k) * stride_x * x_stride[4]
+                        out_places[n + k] = out_row + (column + k) * out_stride[4]
+                    n, column = n + n_more, column + n_more
+                    if n < _PIXELS and (y < end_y - 1 or column < end_x):
+                        continue
+                    for k in range(n, -(-n // _LARGEST) * _LARGEST):
+                        x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
+                    _products(
+                        out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
+                        x_places, w, w_start, w_stride, n_inside, tap_x, tap_w, n_taps, count, n,
+                    )  # fmt: skip
+                    n = 0
             first_x = end_x
         first_y = end_y
 
