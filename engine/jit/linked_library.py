@@ -16,7 +16,22 @@ from numba.core.compiler_lock import global_compiler_lock
 __all__ = ["LinkingCompiler"]
 
 
-class _LinkedLibrary(JITCodeLibrary):
+class _Library(JITCodeLibrary):
+    """Code that is optimised as a whole, once.
+
+    numba runs passes on every function, then the optimiser on the module, removes counts of
+    references, and runs the optimiser again.
+    """
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(cost="cheap")
+        passes.run(self._final_module, builder)
+
+
+class _LinkedLibrary(_Library):
     """Code that callers link in.
 
     It is optimised and emitted by itself only for its address, as of a function with a wrapper for
@@ -54,9 +69,6 @@ class _LinkedLibrary(JITCodeLibrary):
         for name, environment in self._environments.items():
             codegen.set_env(name, environment)
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
     def _optimize_final_module(self) -> None:
         """Leave it to the callers."""
 
@@ -73,9 +85,10 @@ class LinkingCompiler(Compiler):
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
         with global_compiler_lock:
+            before = codegen._library_class
+            codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)
             library.enable_object_caching()
-            before = codegen._library_class
             codegen._library_class = _LinkedLibrary
             try:
                 compiled = super().compile_extra(func)
