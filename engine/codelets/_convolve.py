@@ -36,58 +36,63 @@ _LEAST_SPREAD = 48
 
 
 @jit
+def _packed(size):  # type: ignore[no-untyped-def]
+    """Return the strides of contiguous elements, outermost first, and their number."""
+    stride = np.empty(size.size, np.int64)
+    n = 1
+    for d in range(size.size - 1, -1, -1):
+        stride[d] = n
+        n *= size[d]
+    return stride, n
+
+
+@jit
+def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
+    """Return where the elements with a number in the first dimensions begin."""
+    for d in range(n_dims - 1, -1, -1):
+        length = size[d]
+        if length > 1:
+            rest = number // length
+            start += (number - rest * length) * stride[d]
+            number = rest
+    return start
+
+
+@jit
 def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
     """Return the weights within combined groups, their sizes and strides: as of groups inside."""
-    size, stride = np.empty(7, np.int64), np.empty(7, np.int64)
-    size[:] = w_size
-    count, n_own = w_size[5] // n_combined, w_size[6] // n_combined
+    size = w_size.copy()
+    count, n_own, pitch = w_size[5] // n_combined, w_size[6] // n_combined, w_stride[5]
     size[5] = count
-    stride[6] = 1
-    for d in range(5, -1, -1):
-        stride[d] = stride[d + 1] * size[d + 1]
-    own = np.empty(stride[0] * size[0], w.dtype)
-    index = np.zeros(5, np.int64)
-    at, target = w_start, 0
-    while target < own.size:
+    stride, n = _packed(size)
+    own = np.empty(n, w.dtype)
+    n_block = stride[4]
+    for k in range(n // n_block):
+        at, target = _place(k, w_start, size, w_stride, 5), k * n_block
         for i in range(count):
             for g in range(n_combined):
-                source = at + (g * count + i) * w_stride[5] + g * n_own
+                source = at + (g * count + i) * pitch + g * n_own
                 for o in range(n_own):
                     own[target + o] = w[source + o]
                 target += n_own
-        d = 4
-        while d >= 0:
-            index[d] += 1
-            at += w_stride[d]
-            if index[d] < size[d]:
-                break
-            at -= index[d] * w_stride[d]
-            index[d] = 0
-            d -= 1
     return own, size, stride
 
 
 @jit
 def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped-def]
     """Return the inputs with those of neighbouring pixels contiguous, and their strides."""
-    if x_stride[4] == x_size[5]:
+    n, width, step = x_size[5], x_size[4], x_stride[4]
+    if step == n:
         return x, x_start, x_stride
-    stride = np.empty(6, np.int64)
-    stride[5] = 1
-    for d in range(4, -1, -1):
-        stride[d] = stride[d + 1] * x_size[d + 1]
-    found = np.empty(stride[0] * x_size[0], x.dtype)
-    n, target = x_size[5], 0
-    for group in range(x_size[0]):
-        for image in range(x_size[1]):
-            for own in range(x_size[2]):
-                at = x_start + group * x_stride[0] + image * x_stride[1] + own * x_stride[2]
-                for y in range(x_size[3]):
-                    for i in range(n):
-                        source = at + y * x_stride[3] + i
-                        for column in range(x_size[4]):
-                            found[target + column * n + i] = x[source + column * x_stride[4]]
-                    target += x_size[4] * n
+    stride, n_all = _packed(x_size)
+    found = np.empty(n_all, x.dtype)
+    n_row = n * width
+    for row in range(n_all // n_row):
+        at = _place(row, x_start, x_size, x_stride, 4)
+        for i in range(n):
+            target = row * n_row + i
+            for column in range(width):
+                found[target + column * n] = x[at + i + column * step]
     return found, 0, stride
 
 
@@ -248,16 +253,20 @@ def _over_field(  # type: ignore[no-untyped-def]
     x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
     n_inside = x_size[5] // w_size[5]
     n_spread = _SPREAD_LANES // n_inside
-    rows_stride = w_stride * n_spread
+    rows_stride = np.empty(7, np.int64)
+    for d in range(7):
+        rows_stride[d] = w_stride[d] * n_spread
+    n_rows, n_columns = out_size[3], out_size[4]
+    x_pitch, x_step, out_pitch, out_step = x_stride[3], x_stride[4], out_stride[3], out_stride[4]
     first_y = 0
-    while first_y < out_size[3]:
+    while first_y < n_rows:
         end_y, y_low, y_high = _alike(
-            first_y, out_size[3], w_size[3], stride_y, dilation_y, shift_y, x_size[3]
+            first_y, n_rows, w_size[3], stride_y, dilation_y, shift_y, x_size[3]
         )
         first_x = 0
-        while first_x < out_size[4]:
+        while first_x < n_columns:
             end_x, x_low, x_high = _alike(
-                first_x, out_size[4], w_size[4], stride_x, dilation_x, shift_x, x_size[4]
+                first_x, n_columns, w_size[4], stride_x, dilation_x, shift_x, x_size[4]
             )
             is_spread = rows.size > 0 and end_x - first_x >= n_spread
             n_together, own, own_stride = 1, w, w_stride
@@ -265,23 +274,23 @@ def _over_field(  # type: ignore[no-untyped-def]
                 n_together, own, own_stride = n_spread, rows, rows_stride
             n_taps, count = _list_taps(
                 tap_x, tap_w, y_low, y_high, x_low, x_high,
-                (dilation_y * x_stride[3], own_stride[3]),
-                (dilation_x * x_stride[4], own_stride[4]), w_size[2], (x_stride[2], own_stride[2]),
+                (dilation_y * x_pitch, own_stride[3]),
+                (dilation_x * x_step, own_stride[4]), w_size[2], (x_stride[2], own_stride[2]),
                 w_size[5], x_stride[5], own_stride[5], n_inside,
             )  # fmt: skip
             n_places = -(-(end_x - first_x) // n_together)
             n = 0
             for y in range(first_y, end_y):
-                x_row = (y * stride_y + shift_y) * x_stride[3] + shift_x * x_stride[4]
-                out_row = y * out_stride[3]
+                x_row = (y * stride_y + shift_y) * x_pitch + shift_x * x_step
+                out_row = y * out_pitch
                 done = 0
                 while done < n_places:
                     n_more = min(_PIXELS - n, n_places - done)
                     for k in range(n_more):
                         # The last ones may be computed again.
                         column = min(first_x + (done + k) * n_together, end_x - n_together)
-                        x_places[n + k] = x_row + column * stride_x * x_stride[4]
-                        out_places[n + k] = out_row + column * out_stride[4]
+                        x_places[n + k] = x_row + column * stride_x * x_step
+                        out_places[n + k] = out_row + column * out_step
                     n, done = n + n_more, done + n_more
                     if n < _PIXELS and (y < end_y - 1 or done < n_places):
                         continue
