@@ -19,6 +19,7 @@ from typing import Any, cast
 import numba
 import platformdirs
 from numba.core import bytecode as _bytecode
+from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
@@ -64,6 +65,11 @@ def cache_folder() -> Path:
 
 class _Linked(CPUDispatcher):
     """A function compiled as part of its callers, and once more if Python calls it."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile it for the types of constants, not once more for every constant."""
+        args = tuple(map(types.unliteral, args))
+        return super().get_call_template(args, {n: types.unliteral(kws[n]) for n in kws})
 
     @functools.cached_property
     def _for_python(self) -> Any:

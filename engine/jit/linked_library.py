@@ -7,6 +7,9 @@ needed once, in the code of the kernel: that takes a third of the time.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
@@ -78,13 +81,25 @@ class _LinkedLibrary(_Library):
         self._finalized = True
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold garbage collection off: it would look at all that numba keeps again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class LinkingCompiler(Compiler):
     """Compiles a function that Python calls, and everything that it calls as part of it."""
 
     def compile_extra(self, func: Any) -> Any:
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
-        with global_compiler_lock:
+        with global_compiler_lock, _uncollected():
             before = codegen._library_class
             codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)
