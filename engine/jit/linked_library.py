@@ -30,7 +30,7 @@ class _Library(JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        passes, builder = self._codegen._module_pass_manager(cost="cheap")
+        passes, builder = self._codegen._module_pass_manager(cost="cheap", opt=2)
         passes.run(self._final_module, builder)
 
 
