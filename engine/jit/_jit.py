@@ -82,7 +82,7 @@ class _Linked(CPUDispatcher):
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a kernel that compiled code calls: it has no wrapper for Python."""
-    made = _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    made = _njit(function, no_cpython_wrapper=True)
     if isinstance(made, CPUDispatcher):  # else compilation is disabled
         made.__class__ = _Linked
     return made
@@ -117,4 +117,7 @@ def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:
-    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)
+    decorated = numba.njit(
+        nogil=True, error_model="numpy", fastmath=_FAST, no_cfunc_wrapper=True, **options
+    )
+    return decorated(function)
