@@ -68,8 +68,9 @@ class _Linked(CPUDispatcher):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile it for the types of constants, not once more for every constant."""
-        args = tuple(map(types.unliteral, args))
-        return super().get_call_template(args, {n: types.unliteral(kws[n]) for n in kws})
+        unliteral: Any = types.unliteral
+        args = tuple(map(unliteral, args))
+        return super().get_call_template(args, {name: unliteral(kws[name]) for name in kws})
 
     @functools.cached_property
     def _for_python(self) -> Any:
@@ -117,7 +118,5 @@ def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:
-    decorated = numba.njit(
-        nogil=True, error_model="numpy", fastmath=_FAST, no_cfunc_wrapper=True, **options
-    )
-    return decorated(function)
+    options["no_cfunc_wrapper"] = True
+    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)

@@ -99,7 +99,7 @@ def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
 
 
 @cached_jit
-def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-untyped-def]
+def _schedule(cycles, sends, order, waiting, first_of_tile, n_left):  # type: ignore[no-untyped-def]
     lane, first, receiver = sends
     n_tiles, n_sends = first_of_tile.size - 1, lane.size
     begin = np.zeros(n_sends, np.int64)
@@ -110,9 +110,6 @@ def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-u
     listens_to, last_of_tile = np.empty(n_tiles, np.int64), np.empty(n_tiles, np.int64)
     for tile in range(n_tiles):
         listens_to[tile], last_of_tile[tile] = -1, first_of_tile[tile + 1]
-    waiting = np.empty(n_sends, np.int64)
-    for place in range(n_sends):
-        waiting[place] = receiver[first[order[place]]]
     # Tiles that have something left to send, and when each next looks at its sends. Many look in
     # the same cycle, so that going through them costs less than a queue in the order of time.
     tiles, looks_at = np.empty(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
@@ -194,6 +191,11 @@ def schedule_of_sends(
         How often each tile sets the tile that it listens to.
     """
     begin, receives_until, sent_at, sources = _schedule(
-        cycles, (lane, first, receiver), order.copy(), first_of_tile, np.diff(first_of_tile)
+        cycles,
+        (lane, first, receiver),
+        order.copy(),
+        receiver[first[order]],
+        first_of_tile,
+        np.diff(first_of_tile),
     )
     return begin, receives_until[:-1], sent_at, sources

@@ -169,7 +169,7 @@ def test_convolutions_are_those_of_the_oracle(
 def test_inputs_of_several_pixels_are_computed_together(
     case: dict[str, int], combined: int, columns: int, apart: int, seed: int
 ) -> None:
-    """Depthwise convolutions with four outputs per input, of long rows and of rows beside others."""
+    """Depthwise convolutions with four outputs per input, of rows alone and beside others."""
     own = case | {"n_in": 1, "n_out": SPREAD_OUTPUTS, "rows": 9, "columns": columns, "height": 8}
     own |= {"width": columns + 1, "stride_x": 1}
     found, expected = _convolved(own, 1, combined, seed, apart)
