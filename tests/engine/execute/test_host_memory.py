@@ -70,11 +70,11 @@ def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
         device.load()
         memory = device._memory
         assert memory is not None
-        constants = [v for v in compiled.executable.graph.variables if v.values is not None]
         for arena in memory.arenas.values():
             arena[:] = np.nan
-        for constant in constants:
-            memory.write(whole(constant), constant.values, constant.name)
+        for variable in compiled.executable.graph.variables:
+            if variable.values is not None:
+                memory.flat(variable)[:] = variable.values
         for _ in range(2):
             found = compiled.run(device, {"x": values})["y"]
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
