@@ -156,6 +156,46 @@ class BlockEmitter:
 
         self.store(self.over_taps(self.zeros(), tap))
 
+    def spread(self, n_own: int) -> None:
+        """Emit sums of products of `n_lanes` contiguous inputs, with `n_own` outputs each.
+
+        The weights of a tap are a row of lanes per output; the outputs of an input are contiguous.
+        """
+        builder = self.builder
+
+        def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            self.keep()
+            rows = [
+                self.load(builder.gep(weight, [_I64(own * self.n_lanes)]), is_wide=True)
+                for own in range(n_own)
+            ]
+            found = []
+            for pixel, at in enumerate(pixels):
+                values = self.load(builder.gep(at, [offset]), is_wide=True)
+                for own, weights in enumerate(rows):
+                    found.append(self.fused(values, weights, sums[pixel * n_own + own]))
+            return found
+
+        sums = self.over_taps(self.zeros() * n_own, tap)
+        for pixel, place in enumerate(self.places("out")):
+            own = self.interleaved(sums[pixel * n_own : (pixel + 1) * n_own])
+            for number, vector in enumerate(own):
+                at = builder.add(place, _I64(number * self.n_lanes))
+                self.store_vector(vector, builder.gep(self.values["out"], [at]))
+
+    def interleaved(self, vectors: list[Any]) -> list[Any]:
+        """Return the first lanes of all vectors, then the second ones, and so on."""
+        if len(vectors) == 1:
+            return vectors
+        even, odd = self.interleaved(vectors[::2]), self.interleaved(vectors[1::2])
+        n = self.n_lanes
+        found = []
+        for a, b in zip(even, odd, strict=True):
+            for half in (0, n // 2):
+                pairs = [(half + lane, n + half + lane) for lane in range(n // 2)]
+                found.append(self.lanes(a, b, [lane for pair in pairs for lane in pair]))
+        return found
+
     def dot(self) -> None:
         """Emit dot products; the inputs of pixels and weights are contiguous."""
         builder, n = self.builder, self.n_pixels

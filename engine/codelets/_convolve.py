@@ -12,9 +12,12 @@ import numpy as np
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
     LARGEST,
+    SPREAD_LANES,
+    SPREAD_OUTPUTS,
     dot_kernel,
     each_kernel,
     row_kernel,
+    spread_kernel,
 )
 from tilescope.engine.jit._jit import jit
 
@@ -26,42 +29,96 @@ _DOT_LANES, _LARGEST = DOT_LANES, LARGEST
 _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
+_SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
+_spread = spread_kernel()
+#: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
+_LEAST_SPREAD = 48
+
+
+@jit
+def _packed(size):  # type: ignore[no-untyped-def]
+    """Return the strides of contiguous elements, outermost first, and their number."""
+    stride = np.empty(size.size, np.int64)
+    n = 1
+    for d in range(size.size - 1, -1, -1):
+        stride[d] = n
+        n *= size[d]
+    return stride, n
+
+
+@jit
+def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
+    """Return where the elements with a number in the first dimensions begin."""
+    for d in range(n_dims - 1, -1, -1):
+        length = size[d]
+        if length > 1:
+            rest = number // length
+            start += (number - rest * length) * stride[d]
+            number = rest
+    return start
 
 
 @jit
 def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
     """Return the weights within combined groups, their sizes and strides: as of groups inside."""
-    size, stride = np.empty(7, np.int64), np.empty(7, np.int64)
-    size[:] = w_size
-    count, n_own = w_size[5] // n_combined, w_size[6] // n_combined
+    size = w_size.copy()
+    count, n_own, pitch = w_size[5] // n_combined, w_size[6] // n_combined, w_stride[5]
     size[5] = count
-    stride[6] = 1
-    for d in range(5, -1, -1):
-        stride[d] = stride[d + 1] * size[d + 1]
-    own = np.empty(stride[0] * size[0], w.dtype)
-    for k in range(own.size // stride[4]):
-        at, rest = w_start, k
-        for d in range(4, -1, -1):
-            at += rest % size[d] * w_stride[d]
-            rest //= size[d]
-        for g in range(n_combined):
-            for i in range(count):
-                source = at + (g * count + i) * w_stride[5] + g * n_own
-                target = k * stride[4] + i * stride[5] + g * n_own
+    stride, n = _packed(size)
+    own = np.empty(n, w.dtype)
+    n_block = stride[4]
+    for k in range(n // n_block):
+        at, target = _place(k, w_start, size, w_stride, 5), k * n_block
+        for i in range(count):
+            for g in range(n_combined):
+                source = at + (g * count + i) * pitch + g * n_own
                 for o in range(n_own):
                     own[target + o] = w[source + o]
+                target += n_own
     return own, size, stride
+
+
+@jit
+def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped-def]
+    """Return the inputs with those of neighbouring pixels contiguous, and their strides."""
+    n, width, step = x_size[5], x_size[4], x_stride[4]
+    if step == n:
+        return x, x_start, x_stride
+    stride, n_all = _packed(x_size)
+    found = np.empty(n_all, x.dtype)
+    n_row = n * width
+    for row in range(n_all // n_row):
+        at = _place(row, x_start, x_size, x_stride, 4)
+        for i in range(n):
+            target = row * n_row + i
+            for column in range(width):
+                found[target + column * n] = x[at + i + column * step]
+    return found, 0, stride
+
+
+@jit
+def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
+    """Return the weights of groups inside as the lanes of several pixels take them."""
+    n = n_inside * _SPREAD_OUTPUTS
+    rows = np.empty(w.size // n * _SPREAD_LANES * _SPREAD_OUTPUTS, w.dtype)
+    for k in range(w.size // n):
+        for own in range(_SPREAD_OUTPUTS):
+            row = (k * _SPREAD_OUTPUTS + own) * _SPREAD_LANES
+            for lane in range(_SPREAD_LANES):
+                rows[row + lane] = w[k * n + lane % n_inside * _SPREAD_OUTPUTS + own]
+    return rows
 
 
 @jit
 def _products(  # type: ignore[no-untyped-def]
     out, out_start, out_size, out_stride, out_places, x, x_start, x_stride, x_places, w, w_start,
-    w_stride, n_inside, tap_x, tap_w, n_taps, count, n_pixels,
+    w_stride, n_inside, is_spread, tap_x, tap_w, n_taps, count, n_pixels,
 ):  # fmt: skip
     """Compute all groups, images and outputs of some pixels.
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
-    then 8 and 4, then the rest singly. Two channel groups of 8 outputs are 16 lanes.
+    then 8 and 4, then the rest singly. Two channel groups of 8 outputs are 16 lanes. Or lanes are
+    the inputs of several pixels: then a place of the lists stands for all of them.
     """
     n_outputs, x_step, w_pitch = out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
@@ -77,6 +134,10 @@ def _products(  # type: ignore[no-untyped-def]
             w_at = w_start + group * w_stride[0] + out_group * w_stride[1]
             is_pair = n_own == 8 and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
+            if is_spread:
+                _spread(out, row_at, out_places, 0, x, image_at, x_places, 0, w, w_at, 0, 0,
+                        tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                continue
             if is_dot:
                 _dots(out, row_at, out_places, 0, x, image_at, x_places, 1, w, w_at, 1, 0,
                       tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
@@ -145,6 +206,9 @@ def _alike(begin, n, n_taps, stride, dilation, shift, size):  # type: ignore[no-
     """Return the end of the outputs from `begin` with the same taps inside, and these taps."""
     low, high = _taps_inside(n_taps, begin * stride + shift, dilation, size)
     end = begin + 1
+    if low == 0 and high == n_taps:  # all: up to the output whose last tap is the last inside
+        last = size - 1 - shift - (n_taps - 1) * dilation
+        return max(end, min(n, last // stride + 1)), low, high
     while end < n:
         next_low, next_high = _taps_inside(n_taps, end * stride + shift, dilation, size)
         if next_low != low or next_high != high:
@@ -177,46 +241,67 @@ def _list_taps(  # type: ignore[no-untyped-def]
 
 @jit
 def _over_field(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
-    """Convolve a tile's data whose groups are interleaved."""
+    """Convolve a tile's data whose groups are interleaved.
+
+    `rows` are the weights for the inputs of several pixels at once, or empty.
+    """
     most = w_size[2] * w_size[3] * w_size[4]
     tap_x, tap_w = np.empty(most, np.int64), np.empty(most, np.int64)
     x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
     n_inside = x_size[5] // w_size[5]
+    n_spread = _SPREAD_LANES // n_inside
+    rows_stride = np.empty(7, np.int64)
+    for d in range(7):
+        rows_stride[d] = w_stride[d] * n_spread
+    n_rows, n_columns = out_size[3], out_size[4]
+    x_pitch, x_step, out_pitch, out_step = x_stride[3], x_stride[4], out_stride[3], out_stride[4]
     first_y = 0
-    while first_y < out_size[3]:
+    while first_y < n_rows:
         end_y, y_low, y_high = _alike(
-            first_y, out_size[3], w_size[3], stride_y, dilation_y, shift_y, x_size[3]
+            first_y, n_rows, w_size[3], stride_y, dilation_y, shift_y, x_size[3]
         )
         first_x = 0
-        while first_x < out_size[4]:
+        while first_x < n_columns:
             end_x, x_low, x_high = _alike(
-                first_x, out_size[4], w_size[4], stride_x, dilation_x, shift_x, x_size[4]
+                first_x, n_columns, w_size[4], stride_x, dilation_x, shift_x, x_size[4]
             )
+            is_spread = rows.size > 0 and end_x - first_x >= n_spread
+            n_together, own, own_stride = 1, w, w_stride
+            if is_spread:
+                n_together, own, own_stride = n_spread, rows, rows_stride
             n_taps, count = _list_taps(
                 tap_x, tap_w, y_low, y_high, x_low, x_high,
-                (dilation_y * x_stride[3], w_stride[3]), (dilation_x * x_stride[4], w_stride[4]),
-                w_size[2], (x_stride[2], w_stride[2]), w_size[5], x_stride[5], w_stride[5],
-                n_inside,
+                (dilation_y * x_pitch, own_stride[3]),
+                (dilation_x * x_step, own_stride[4]), w_size[2], (x_stride[2], own_stride[2]),
+                w_size[5], x_stride[5], own_stride[5], n_inside,
             )  # fmt: skip
+            n_places = -(-(end_x - first_x) // n_together)
             n = 0
             for y in range(first_y, end_y):
-                for column in range(first_x, end_x):
-                    x_places[n] = (y * stride_y + shift_y) * x_stride[3]
-                    x_places[n] += (column * stride_x + shift_x) * x_stride[4]
-                    out_places[n] = y * out_stride[3] + column * out_stride[4]
-                    n += 1
-                    if n == _PIXELS or (y == end_y - 1 and column == end_x - 1):
-                        for k in range(n, -(-n // _LARGEST) * _LARGEST):
-                            x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
-                        _products(
-                            out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
-                            x_places, w, w_start, w_stride, n_inside, tap_x, tap_w, n_taps, count,
-                            n,
-                        )  # fmt: skip
-                        n = 0
+                x_row = (y * stride_y + shift_y) * x_pitch + shift_x * x_step
+                out_row = y * out_pitch
+                done = 0
+                while done < n_places:
+                    n_more = min(_PIXELS - n, n_places - done)
+                    for k in range(n_more):
+                        # The last ones may be computed again.
+                        column = min(first_x + (done + k) * n_together, end_x - n_together)
+                        x_places[n + k] = x_row + column * stride_x * x_step
+                        out_places[n + k] = out_row + column * out_step
+                    n, done = n + n_more, done + n_more
+                    if n < _PIXELS and (y < end_y - 1 or done < n_places):
+                        continue
+                    for k in range(n, -(-n // _LARGEST) * _LARGEST):
+                        x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
+                    _products(
+                        out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
+                        x_places, own, w_start, own_stride, n_inside, is_spread, tap_x, tap_w,
+                        n_taps, count, n,
+                    )  # fmt: skip
+                    n = 0
             first_x = end_x
         first_y = end_y
 
@@ -234,10 +319,23 @@ def convolve(  # type: ignore[no-untyped-def]
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
     block, with zeros between different groups, which are not read.
     """
+    rows = np.empty(0, w.dtype)
     if n_combined > 1:
         w, w_size, w_stride = _own_weights(w, w_start, w_size, w_stride, n_combined)
         w_start = 0
+        if (
+            w_size[5] == 1
+            and w_size[6] == n_combined * _SPREAD_OUTPUTS
+            and _SPREAD_LANES % n_combined == 0
+            and x_stride[5] == 1
+            and x_size[5] == n_combined
+            and out_stride[4] == out_size[5]
+            and stride_x == 1
+            and out_size[3] * out_size[4] >= _LEAST_SPREAD
+        ):
+            x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
+            rows = _spread_weights(w, n_combined)
     _over_field(
-        x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
-        out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+        x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, out, out_start,
+        out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip

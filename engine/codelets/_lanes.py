@@ -27,9 +27,12 @@ __all__ = [
     "EACH_BLOCKS",
     "LARGEST",
     "PAIR_LANES",
+    "SPREAD_LANES",
+    "SPREAD_OUTPUTS",
     "dot_kernel",
     "each_kernel",
     "row_kernel",
+    "spread_kernel",
 ]
 
 #: Pixels of the blocks, largest first, by their lanes, which are outputs.
@@ -40,6 +43,8 @@ EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
 #: Lanes whose two halves may be apart: two groups of outputs with the same inputs.
 PAIR_LANES = 16
+#: Contiguous inputs of all pixels that are computed together, outputs of each, and their blocks.
+SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)
 #: Most pixels of a block.
 LARGEST = 8
 
@@ -76,6 +81,21 @@ def _plain(n_lanes: int, *, is_each: bool, has_halves: bool = False) -> Callable
             out[target : target + n_lanes - n_first] = total[last]
 
     return block
+
+
+def _plain_spread(  # type: ignore[no-untyped-def]
+    out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half,
+    tap_x, tap_w, n_taps, count, n_pixels,
+):  # fmt: skip
+    """Compute what `spread_kernel` returns, in plain Python."""
+    for p in range(n_pixels):
+        total = np.zeros((SPREAD_LANES, SPREAD_OUTPUTS), np.float32)
+        for t in range(n_taps):
+            source, weight = x_at + x_places[p] + tap_x[t], w_at + tap_w[t]
+            rows = w[weight : weight + total.size].reshape(SPREAD_OUTPUTS, SPREAD_LANES)
+            total += x[source : source + SPREAD_LANES, None] * rows.T
+        target = out_at + out_places[p]
+        out[target : target + total.size] = total.reshape(-1)
 
 
 def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
@@ -158,5 +178,22 @@ def dot_kernel() -> Any:
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, DOT_LANES)
         emitter.over_pixels(_DOT_BLOCKS, emitter.dot)
+
+    return _compiled(emit)
+
+
+def spread_kernel() -> Any:
+    """Return the same function for inputs with `SPREAD_OUTPUTS` outputs of their own.
+
+    A pixel is `SPREAD_LANES` contiguous inputs, whose outputs are contiguous. The weights of a tap
+    are contiguous: those of the first output of all inputs, of the second one, and so on. Of steps,
+    pitches, halves and counts it takes no notice.
+    """
+    if _config.DISABLE_JIT:
+        return _plain_spread
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, SPREAD_LANES)
+        emitter.over_pixels(_SPREAD_BLOCKS, lambda: emitter.spread(SPREAD_OUTPUTS))
 
     return _compiled(emit)

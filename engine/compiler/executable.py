@@ -219,6 +219,11 @@ class Executable:
     notices: tuple[Notice, ...] = ()
 
     @property
+    def is_model(self) -> bool:
+        """Whether it is a compiled model, of which the host reads results through streams only."""
+        return bool(self.graph_digest)
+
+    @property
     def overfull_tiles(self) -> NDArray[np.int64]:
         """Tiles that do not fit, as `tilescope.reports.figures` defines it: ndarray of int64."""
         memory, machine = self.memory, self.machine

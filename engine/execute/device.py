@@ -140,7 +140,9 @@ class Device:
         if self._memory is not None:
             return
         self._check_fits()
-        memory = HostMemory(self.executable.graph, self.executable.n_replicas)
+        executable = self.executable
+        lives = executable.memory.lives if executable.is_model else {}
+        memory = HostMemory(executable.graph, executable.n_replicas, lives)
         n_workers = self.executable.machine.n_worker_contexts
         by_step = bind_all(self.executable.steps, memory, n_workers, progress)
         self._plan = LaunchPlan(by_step, self._pool)
@@ -183,12 +185,14 @@ class Device:
         Raises
         ------
         BadGraph
-            When it is not a tensor of this engine's compiled graph.
+            When it is not a tensor of this engine's compiled graph, or a value within a model that
+            is not kept.
         EngineClosed
             When the engine is closed.
         """
         self._check_own(tensor)
         self.load()
+        self._host().check_kept(tensor)
         return self._host().read(tensor)
 
     def write_tensor(self, tensor: View, values: ArrayLike) -> None:
@@ -197,7 +201,8 @@ class Device:
         Raises
         ------
         BadGraph
-            When it is not a tensor of this engine's graph, or a value is out of its type's range.
+            When it is not a tensor of this engine's graph, or a value within a model that is not
+            kept, or a value is out of its type's range.
         BadInput
             When the shape differs.
         EngineClosed
@@ -206,6 +211,7 @@ class Device:
         self._check_own(tensor)
         self.load()
         name = tensor.name
+        self._host().check_kept(tensor)
         self._host().write(tensor, numbers(f"The values of {name!r}", values), name)
 
     def _check_own(self, tensor: View) -> None:

@@ -1,13 +1,21 @@
-"""Host storage of the variables: one array per host type, with a row per replica."""
+"""Host storage of the variables: one array per host type, with a row per replica.
+
+Variables that live at different steps can share memory: what a kernel reads is then more often in a
+cache of the host.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.errors import BadInput
+from tilescope.engine.compiler.kernels.placement import Lifetimes, share
+from tilescope.engine.compiler.tile_memory import Lives
+from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.graph import GraphImage, Joined, Tensor, Variable, View
 from tilescope.engine.graph.variable import to_host
 
@@ -25,6 +33,23 @@ def _zeros(shape: tuple[int, int], host: str) -> NDArray[Any]:
     return memory[first : first + n_bytes].view(host).reshape(shape)
 
 
+def _size(variable: Variable) -> int:
+    """Return the elements that a variable takes, with those up to the next."""
+    return -(-variable.n_elements // _LINE) * _LINE
+
+
+def _placed(
+    variables: Sequence[Variable], lives: Mapping[int, Lives], base: int
+) -> tuple[list[int], int]:
+    """Return where variables that share memory begin, and its end; they are in order of birth."""
+    own = [lives[variable.variable_id] for variable in variables]
+    first = np.cumsum([0, *map(len, own)])
+    steps = np.array([*chain.from_iterable(own)], np.int64).reshape(-1, 2)
+    lifetimes = Lifetimes(np.arange(len(own)), first, *steps.T.copy())
+    offset, end = share(np.array([_size(v) for v in variables], np.int64), lifetimes, base)
+    return offset.tolist(), end
+
+
 class HostMemory:
     """Values of all variables.
 
@@ -34,6 +59,9 @@ class HostMemory:
         The graph whose variables are stored; constants are copied in.
     n_replicas
         Number of replicas, each with its own values.
+    lives
+        By id of the variables that may share memory: the steps at which they are live. The others
+        keep their values.
 
     Attributes
     ----------
@@ -41,13 +69,25 @@ class HostMemory:
         By host type: ndarray of shape (n_replicas, n_elements), each variable a slice of a row.
     """
 
-    def __init__(self, graph: GraphImage, n_replicas: int = 1) -> None:
-        self.base: list[int] = []
+    def __init__(
+        self, graph: GraphImage, n_replicas: int = 1, lives: Mapping[int, Lives] | None = None
+    ) -> None:
+        self._lives = lives or {}
+        self.base = [0] * len(graph.variables)
         used: dict[str, int] = {}
+        shared: dict[str, list[Variable]] = {}
         for variable in graph.variables:
-            at = used.get(variable.dtype.host, 0)
-            self.base.append(at)
-            used[variable.dtype.host] = at + -(-variable.n_elements // _LINE) * _LINE
+            host = variable.dtype.host
+            if variable.variable_id in self._lives:
+                shared.setdefault(host, []).append(variable)
+                continue
+            self.base[variable.variable_id] = used.get(host, 0)
+            used[host] = used.get(host, 0) + _size(variable)
+        for host, variables in shared.items():
+            variables.sort(key=lambda variable: self._lives[variable.variable_id][0])
+            places, used[host] = _placed(variables, self._lives, used.get(host, 0))
+            for variable, place in zip(variables, places, strict=True):
+                self.base[variable.variable_id] = place
         self.arenas = {host: _zeros((n_replicas, size), host) for host, size in used.items()}
         for variable in graph.variables:
             if variable.values is not None:
@@ -71,6 +111,22 @@ class HostMemory:
             first * arena.itemsize,
             [stride * arena.itemsize for _, stride in atoms],
         )
+
+    def check_kept(self, tensor: View) -> None:
+        """Raise BadGraph if a tensor's memory is used for other values, too.
+
+        Raises
+        ------
+        BadGraph
+            When a variable of the tensor shares memory.
+        """
+        for variable in tensor.variables:
+            if variable.variable_id in self._lives:
+                raise BadGraph(
+                    f"The values of {variable.name!r} are not kept: variables of a model that"
+                    " are not always live share memory. Return the value from the model, or build"
+                    " the program with the graph API"
+                )
 
     def number(self, tensor: Tensor, replica: int = 0) -> int:
         """Return the first element of an integer tensor."""

@@ -218,7 +218,7 @@ def _join(tile, start, length):  # type: ignore[no-untyped-def]
             out_start[m] = start[i]
             out_end[m] = end
             m += 1
-    return out_tile[:m].copy(), out_start[:m].copy(), (out_end[:m] - out_start[:m]).copy()
+    return m, out_tile, out_start, out_end
 
 
 def order_by_tile(tile: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -258,9 +258,8 @@ def join_ordered_runs(
     tile: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the union per tile of runs that are sorted by tile and start: like `join_runs`."""
-    joined: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-    joined = _join(tile, start, length)
-    return joined
+    n, tile, start, end = _join(tile, start, length)
+    return tile[:n].copy(), start[:n].copy(), end[:n] - start[:n]
 
 
 @cached_jit

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numba
 import platformdirs
 from numba.core import bytecode as _bytecode
+from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
@@ -65,6 +66,12 @@ def cache_folder() -> Path:
 class _Linked(CPUDispatcher):
     """A function compiled as part of its callers, and once more if Python calls it."""
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile it for the types of constants, not once more for every constant."""
+        unliteral: Any = types.unliteral
+        args = tuple(map(unliteral, args))
+        return super().get_call_template(args, {name: unliteral(kws[name]) for name in kws})
+
     @functools.cached_property
     def _for_python(self) -> Any:
         return uncached_jit(self.py_func)
@@ -76,7 +83,7 @@ class _Linked(CPUDispatcher):
 
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a kernel that compiled code calls: it has no wrapper for Python."""
-    made = _njit(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    made = _njit(function, no_cpython_wrapper=True)
     if isinstance(made, CPUDispatcher):  # else compilation is disabled
         made.__class__ = _Linked
     return made
@@ -111,4 +118,5 @@ def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:
+    options["no_cfunc_wrapper"] = True
     return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)

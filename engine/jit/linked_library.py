@@ -7,16 +7,49 @@ needed once, in the code of the kernel: that takes a third of the time.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
 
 __all__ = ["LinkingCompiler"]
 
 
-class _LinkedLibrary(JITCodeLibrary):
+#: Bytes of the types of variables.
+_SIZES: dict[Any, int] = {}
+
+
+def _size_of(context: Any, kind: Any) -> int:
+    """Return the bytes of a type. LLVM's answer takes a module in text: it is asked once."""
+    if kind not in _SIZES:
+        _SIZES[kind] = kind.get_abi_size(context.target_data)
+    return _SIZES[kind]
+
+
+CPUContext.get_abi_sizeof = _size_of  # type: ignore[method-assign]
+
+
+class _Library(JITCodeLibrary):
+    """Code that is optimised as a whole, once.
+
+    numba runs passes on every function, then the optimiser on the module, removes counts of
+    references, and runs the optimiser again.
+    """
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        passes, builder = self._codegen._module_pass_manager(cost="cheap", opt=2)
+        passes.run(self._final_module, builder)
+
+
+class _LinkedLibrary(_Library):
     """Code that callers link in.
 
     It is optimised and emitted by itself only for its address, as of a function with a wrapper for
@@ -54,9 +87,6 @@ class _LinkedLibrary(JITCodeLibrary):
         for name, environment in self._environments.items():
             codegen.set_env(name, environment)
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
     def _optimize_final_module(self) -> None:
         """Leave it to the callers."""
 
@@ -66,16 +96,29 @@ class _LinkedLibrary(JITCodeLibrary):
         self._finalized = True
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold garbage collection off: it would look at all that numba keeps again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class LinkingCompiler(Compiler):
     """Compiles a function that Python calls, and everything that it calls as part of it."""
 
     def compile_extra(self, func: Any) -> Any:
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
-        with global_compiler_lock:
+        with global_compiler_lock, _uncollected():
+            before = codegen._library_class
+            codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)
             library.enable_object_caching()
-            before = codegen._library_class
             codegen._library_class = _LinkedLibrary
             try:
                 compiled = super().compile_extra(func)

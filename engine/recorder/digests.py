@@ -49,7 +49,7 @@ def program_digests(executable: Executable) -> tuple[str, str]:
     For programs of the graph API, the structure is library calls with their arguments, and
     variables, compute sets and control flow outside of them.
     """
-    if executable.graph_digest:
+    if executable.is_model:
         return executable.graph_digest, executable.weights_digest
     graph = executable.graph
     structure = [

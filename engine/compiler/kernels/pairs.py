@@ -56,7 +56,7 @@ def _split(first, sender, start, length, partner, may_share):  # type: ignore[no
             if j < j_stop and at_j == end_j:
                 j += 1
                 at_j = start[j] if j < j_stop else 0
-    return piece[:n].copy(), part_start[:n].copy(), part_length[:n].copy(), is_shared[:n].copy()
+    return n, piece, part_start, part_length, is_shared
 
 
 def split_by_pair(
@@ -86,7 +86,7 @@ def split_by_pair(
         Whether both tiles of the pair receive it.
     """
     first = np.searchsorted(receiver, np.arange(partner.size + 1))
-    parts: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]] = (
-        _split(first, sender, start, length, partner, may_share)
+    n, piece, part_start, part_length, is_shared = _split(
+        first, sender, start, length, partner, may_share
     )
-    return parts
+    return piece[:n].copy(), part_start[:n].copy(), part_length[:n].copy(), is_shared[:n].copy()

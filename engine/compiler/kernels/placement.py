@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tilescope.engine.jit._jit import cached_jit, jit
 from tilescope.engine.machine import Machine
 
-__all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked"]
+__all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked", "share"]
 
 
 #: Parts of a tile that are placed in further orders; an order takes their number squared.
@@ -302,6 +302,41 @@ def first_fit(
         offset = np.where(is_better[tile], again, offset)
         highest = np.where(is_better, reached, highest)
     return offset, highest
+
+
+def share(
+    size: NDArray[np.int64], lifetimes: Lifetimes, base: int
+) -> tuple[NDArray[np.int64], int]:
+    """Place parts in one memory without limits, so that parts live at the same step do not overlap.
+
+    Parameters
+    ----------
+    size : ndarray of int64, shape (n_parts,)
+        Size of each part, in any unit; parts are sorted by their first step.
+    lifetimes
+        The lives of the parts.
+    base
+        First free address.
+
+    Returns
+    -------
+    offset : ndarray of int64, shape (n_parts,)
+        Address of each part.
+    end : int
+        One past the highest address in use.
+    """
+    n_parts = size.size
+    offset, highest = _first_fit(
+        np.array([0, n_parts]),
+        _Turn(np.arange(n_parts), is_swept=True, chosen=np.ones(1, np.bool_)),
+        size,
+        lifetimes,
+        np.array([base]),
+        nothing_asked(n_parts),
+        _Map(0, np.iinfo(np.int64).max, 1, 1),
+        int(lifetimes.end.max(initial=0)),
+    )
+    return offset, int(highest[0])
 
 
 def _steps_of(lifetimes: Lifetimes) -> NDArray[np.int64]:

@@ -99,7 +99,7 @@ def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
 
 
 @cached_jit
-def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-untyped-def]
+def _schedule(cycles, sends, order, waiting, first_of_tile, n_left):  # type: ignore[no-untyped-def]
     lane, first, receiver = sends
     n_tiles, n_sends = first_of_tile.size - 1, lane.size
     begin = np.zeros(n_sends, np.int64)
@@ -107,14 +107,18 @@ def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-u
     sends_until, receives_until = until
     receives_until[n_tiles] = _NEVER
     sent_at, sources = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
-    listens_to = np.full(n_tiles, -1, np.int64)
-    waiting = receiver[first[order]]
-    last_of_tile = first_of_tile[1:].copy()
+    listens_to, last_of_tile = np.empty(n_tiles, np.int64), np.empty(n_tiles, np.int64)
+    for tile in range(n_tiles):
+        listens_to[tile], last_of_tile[tile] = -1, first_of_tile[tile + 1]
     # Tiles that have something left to send, and when each next looks at its sends. Many look in
     # the same cycle, so that going through them costs less than a queue in the order of time.
-    tiles = np.flatnonzero(n_left)
-    looks_at = np.zeros(tiles.size, np.int64)
-    n_sending = n_listed = tiles.size
+    tiles, looks_at = np.empty(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
+    n_sending = 0
+    for tile in range(n_tiles):
+        if n_left[tile] > 0:
+            tiles[n_sending] = tile
+            n_sending += 1
+    n_listed = n_sending
     now = np.int64(0)
     while n_sending > 0:
         next_look = _NEVER
@@ -153,7 +157,7 @@ def _schedule(cycles, sends, order, first_of_tile, n_left):  # type: ignore[no-u
         now = next_look
         if 2 * n_sending <= n_listed:
             n_listed = _still_sending(tiles, looks_at, n_listed)
-    return begin, receives_until[:n_tiles], sent_at, sources
+    return begin, receives_until, sent_at, sources
 
 
 def schedule_of_sends(
@@ -186,7 +190,12 @@ def schedule_of_sends(
     sources : ndarray of int64, shape (n_tiles,)
         How often each tile sets the tile that it listens to.
     """
-    made: tuple[Ids, Ids, Ids, Ids] = _schedule(
-        cycles, (lane, first, receiver), order.copy(), first_of_tile, np.diff(first_of_tile)
+    begin, receives_until, sent_at, sources = _schedule(
+        cycles,
+        (lane, first, receiver),
+        order.copy(),
+        receiver[first[order]],
+        first_of_tile,
+        np.diff(first_of_tile),
     )
-    return made
+    return begin, receives_until[:-1], sent_at, sources

@@ -22,24 +22,26 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _number_sets(sender, bits):  # type: ignore[no-untyped-def]
+def _number_sets(sender, bits, n_parts):  # type: ignore[no-untyped-def]
     """Return the number of every part's set of tiles, by the order in which sets first occur.
 
     A set belongs to one sender, so the table of known ones is that of the sender being looked at.
     """
-    number = np.empty(bits.size, np.int64)
+    number = np.empty(n_parts, np.int64)
     most, first = 0, 0
-    for i in range(1, bits.size + 1):
-        if i == bits.size or sender[i] != sender[first]:
+    for i in range(1, n_parts + 1):
+        if i == n_parts or sender[i] != sender[first]:
             most, first = max(most, i - first), i
     n_places = 4
     while n_places < 2 * most:
         n_places *= 2
     mask = np.uint64(n_places - 1)
-    keys, numbers = np.zeros(n_places, np.uint64), np.zeros(n_places, np.int64)
-    owner = np.full(n_places, -1, np.int64)  # a place of another sender is free
+    keys, numbers = np.empty(n_places, np.uint64), np.empty(n_places, np.int64)
+    owner = np.empty(n_places, np.int64)
+    for k in range(n_places):
+        owner[k] = -1  # a place of another sender is free
     n_known = 0
-    for i in range(bits.size):
+    for i in range(n_parts):
         key, tile = bits[i], sender[i]
         place = key & mask
         while owner[place] == tile and keys[place] != key:
@@ -55,7 +57,8 @@ def _number_sets(sender, bits):  # type: ignore[no-untyped-def]
 def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped-def]
     n = sender.size
     # A part begins where a fragment begins or ends.
-    part_sender, part_start, part_bytes = np.empty((3, 2 * n), np.int64)
+    part_sender, part_start = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+    part_bytes = np.empty(2 * n, np.int64)
     bits = np.empty(2 * n, np.uint64)
     first = np.empty(2 * n + 1, np.int64)
     receivers = np.empty(n, np.int64)
@@ -87,7 +90,8 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
                 stop = min(stop, start[next_in])
             if n_receivers + n_active > receivers.size:
                 more = np.empty(2 * receivers.size + n_active, np.int64)
-                more[:n_receivers] = receivers[:n_receivers]
+                for k in range(n_receivers):
+                    more[k] = receivers[k]
                 receivers = more
             item_bytes = n_bytes[active[0]] // length[active[0]]
             of_set = np.uint64(0)
@@ -106,14 +110,8 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
             first[n_parts] = n_receivers
             n_active, at = kept, stop
         i = next_in
-    return (
-        part_sender[:n_parts].copy(),
-        part_start[:n_parts].copy(),
-        part_bytes[:n_parts].copy(),
-        _number_sets(part_sender[:n_parts], bits[:n_parts]),
-        first[: n_parts + 1].copy(),
-        receivers[:n_receivers].copy(),
-    )
+    send = _number_sets(part_sender, bits, n_parts)
+    return n_parts, n_receivers, (part_sender, part_start, part_bytes, send, first, receivers)
 
 
 def parts_of_fragments(
@@ -138,7 +136,13 @@ def parts_of_fragments(
         Tiles that receive each part.
     """
     with np.errstate(over="ignore"):  # bits are mixed modulo 2 ** 64, as plain Python too
-        parts: tuple[Ids, Ids, Ids, Ids, Ids, Ids] = _parts(
-            sender, start, length, n_bytes, receiver
-        )
-    return parts
+        n_parts, n_receivers, parts = _parts(sender, start, length, n_bytes, receiver)
+    part_sender, part_start, part_bytes, send, first, receivers = parts
+    return (
+        part_sender[:n_parts].copy(),
+        part_start[:n_parts].copy(),
+        part_bytes[:n_parts].copy(),
+        send,
+        first[: n_parts + 1].copy(),
+        receivers[:n_receivers].copy(),
+    )

@@ -19,6 +19,7 @@ from tilescope.engine.codelets._lanes import (
     EACH_BLOCKS,
     LARGEST,
     PAIR_LANES,
+    SPREAD_OUTPUTS,
     dot_kernel,
     each_kernel,
     row_kernel,
@@ -89,8 +90,12 @@ def test_dot_products_take_contiguous_inputs() -> None:
     _compare(dot_kernel(), 1, steps=(1, 1))
 
 
-def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> tuple[Any, Any]:
+def _convolved(
+    case: dict[str, int], inside: int, combined: int, seed: int, apart: int = 1
+) -> tuple[Any, Any]:
     """Return the outputs of the kernel and of the oracle, for a small convolution.
+
+    The inputs of neighbouring pixels are `apart` times their number apart.
 
     Weights between combined groups are zero for the oracle, and no number for the kernel.
     """
@@ -110,9 +115,13 @@ def _convolved(case: dict[str, int], inside: int, combined: int, seed: int) -> t
         fields["w"] *= own
         arrays["w"][..., own == 0] = np.nan
     parts: list[Any] = []
-    for array in arrays.values():
-        strides = [s // 4 for s in array.strides]
-        parts += [array.reshape(-1), 0, np.array(array.shape), np.array(strides)]
+    for name, array in arrays.items():
+        strides = np.array(array.strides) // 4
+        flat = array.reshape(-1)
+        if name == "x":
+            flat = np.repeat(flat.reshape(-1, n_in * inside), apart, axis=0).reshape(-1)
+            strides[:-1] *= apart
+        parts += [flat, 0, np.array(array.shape), strides]
 
     convolve(*parts, *scalars.values(), combined)
     return arrays["out"], naive_codelets._convolve(fields, scalars, sizes["out"])
@@ -147,6 +156,23 @@ def test_convolutions_are_those_of_the_oracle(
     case: dict[str, int], groups: tuple[int, int], seed: int
 ) -> None:
     found, expected = _convolved(case, *groups, seed)
+    assert found.tolist() == expected.tolist()
+
+
+@given(
+    st.fixed_dictionaries({name: st.sampled_from(values) for name, values in _CASES.items()}),
+    st.sampled_from((2, 4, 8)),
+    st.sampled_from((8, 19, 33, 70)),
+    st.sampled_from((1, 3)),
+    st.integers(0, 9),
+)
+def test_inputs_of_several_pixels_are_computed_together(
+    case: dict[str, int], combined: int, columns: int, apart: int, seed: int
+) -> None:
+    """Depthwise convolutions with four outputs per input, of rows alone and beside others."""
+    own = case | {"n_in": 1, "n_out": SPREAD_OUTPUTS, "rows": 9, "columns": columns, "height": 8}
+    own |= {"width": columns + 1, "stride_x": 1}
+    found, expected = _convolved(own, 1, combined, seed, apart)
     assert found.tolist() == expected.tolist()
 
 

@@ -1,0 +1,93 @@
+"""Host memory: values of a model that live at different steps share it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilescope.engine import Engine, compile_model, load_machine, resolve_options
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.graph import Tensor, Variable
+from tilescope.engine.ir import IrBuilder
+from tilescope.engine.operators import OPERATORS
+from tilescope.engine.session.compiled_model import CompiledModel
+
+NO_OPTIONS = resolve_options(environ={})
+N_LAYERS = 8
+
+
+def layers() -> tuple[list[np.ndarray], CompiledModel]:
+    """Return the weights of a chain of products with relu, and the model."""
+    random = np.random.default_rng(1)
+    weights = [random.standard_normal((64, 64)).astype(np.float32) / 8 for _ in range(N_LAYERS)]
+    builder = IrBuilder("layers")
+    value = builder.input("x", (128, 64), "float32")
+    for i, own in enumerate(weights):
+        constant = builder.constant(own, f"w{i}")
+        value = builder.emit(OPERATORS["MatMul"], [value, constant], name=f"mm{i}", source="MatMul")
+        value = builder.emit(OPERATORS["Relu"], [value], name=f"relu{i}", source="Relu")
+    model = builder.finish([("y", value)])
+    return weights, compile_model(model, load_machine("gc200", tiles_per_ipu=16))
+
+
+def memory_of(compiled: CompiledModel) -> HostMemory:
+    executable = compiled.executable
+    return HostMemory(executable.graph, lives=executable.memory.lives)
+
+
+def whole(variable: Variable) -> Tensor:
+    return Tensor(variable, 0, (((variable.n_elements, 1),),))
+
+
+def test_variables_that_overlap_are_never_live_at_one_step() -> None:
+    _, compiled = layers()
+    memory, lives = memory_of(compiled), compiled.executable.memory.lives
+    places = []
+    for variable in compiled.executable.graph.variables:
+        begin = memory.base[variable.variable_id]
+        steps = {
+            step for life in lives.get(variable.variable_id, ((0, 1000),)) for step in range(*life)
+        }
+        places.append((begin, begin + variable.n_elements, steps))
+    n_overlapping = 0
+    for i, (begin, end, steps) in enumerate(places):
+        for other_begin, other_end, other_steps in places[:i]:
+            if begin < other_end and other_begin < end:
+                n_overlapping += 1
+                assert not steps & other_steps
+    assert n_overlapping > N_LAYERS
+    assert memory.arenas["float32"].size < sum(end - begin for begin, end, _ in places) * 0.7
+
+
+def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
+    weights, compiled = layers()
+    values = np.random.default_rng(2).standard_normal((128, 64)).astype(np.float32)
+    expected = values.astype(np.float64)
+    for own in weights:
+        expected = np.maximum(expected @ own, 0)
+    with Engine(compiled.executable, NO_OPTIONS) as device:
+        device.load()
+        memory = device._memory
+        assert memory is not None
+        for arena in memory.arenas.values():
+            arena[:] = np.nan
+        for variable in compiled.executable.graph.variables:
+            if variable.values is not None:
+                memory.flat(variable)[:] = variable.values
+        for _ in range(2):
+            found = compiled.run(device, {"x": values})["y"]
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_values_that_are_not_kept_are_neither_read_nor_written() -> None:
+    weights, compiled = layers()
+    by_name = {variable.name: variable for variable in compiled.executable.graph.variables}
+    gone = whole(by_name["mm1/matmul/out"])
+    with Engine(compiled.executable, NO_OPTIONS) as device:
+        with pytest.raises(BadGraph, match="'mm1/matmul/out' are not kept"):
+            device.read_tensor(gone)
+        with pytest.raises(BadGraph, match="are not kept"):
+            device.write_tensor(gone, np.zeros(gone.n_elements))
+        kept = device.read_tensor(whole(by_name["mm0/matmul/weights"]))
+    assert np.array_equal(np.sort(kept), np.sort(weights[0].ravel()))
