@@ -23,6 +23,7 @@ from tilescope.analyser.liveness import (
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
+from tilescope.analyser.remedy import Remedy, fit_advice
 from tilescope.analyser.shortfall import Shortfall, shortfall
 from tilescope.analyser.tile_memory import (
     FullestTile,
@@ -151,6 +152,9 @@ class Insights:
         None without liveness.
     shortfall
         None if it fits.
+    half, half_tile_id
+        What values of half their size gain, and on which tile; None if nothing, or if the tile is
+        of another IPU.
     """
 
     fit: Fit
@@ -164,6 +168,8 @@ class Insights:
     peak: Peak | None
     shortfall: Shortfall | None
     fullest: FullestTile
+    half: Remedy | None
+    half_tile_id: int
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,8 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
     worst = _worst_tiles(report, ipu_id)
     edges, counts = _histogram(held)
     fullest = fullest_tile(report, ipu_id)
+    advice = fit_advice(report)
+    remedies = advice.remedies if advice.tile_id in tiles else ()
     return Insights(
         fit,
         worst,
@@ -226,6 +234,8 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         _peak(report, fullest.tile_id),
         shortfall(report, ipu_id),
         fullest,
+        next((remedy for remedy in remedies if remedy.name == "half"), None),
+        advice.tile_id,
     )
 
 
@@ -265,7 +275,7 @@ def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
 
 def tips(found: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
-    every = [_float_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
+    every = [_half_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
     every.append(_exchange_tip(found, style))
     known = [tip for tip in every if tip is not None]
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
@@ -386,23 +396,18 @@ def _plan_of(report: Report, program_id: int) -> Plan | None:
     return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 
-def _float_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
-    """Return what half precision would save on the fullest tile when it holds most."""
-    kept = [found.always_live, *([found.peak.variables] if found.peak else [])]
-    size = sum(
-        int(held)
-        for side in kept
-        for dtype, held in zip(side.dtype, side.bytes, strict=True)
-        if dtype == "float32"
-    )
-    if size < _WORTH_SAYING * found.fit.max_tile_bytes:
+def _half_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
+    """Return what half precision gains, as where remedies are listed."""
+    half = found.half
+    if half is None or 2 * half.gain_bytes < _WORTH_SAYING * found.fit.max_tile_bytes:
         return None
+    gain = format_bytes(half.gain_bytes, style)
     return Tip(
-        "Use half precision",
-        f"Variables of type float32 take {format_bytes(size, style)} of the fullest tile when it"
-        f" holds most; as float16 they would take {format_bytes(size // 2, style)}.",
-        size - size // 2,
-        tile_id=found.fullest.tile_id,
+        half.title,
+        f"{half.text} Tile {found.half_tile_id:,} then holds {gain} less, if operations keep their"
+        " plans.",
+        half.gain_bytes,
+        tile_id=found.half_tile_id,
     )
 
 
