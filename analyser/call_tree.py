@@ -16,12 +16,15 @@ from weakref import WeakKeyDictionary
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import DebugContext, contexts
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = ["Call", "CallTree", "call_tree", "relative_name"]
 
+#: After all programs.
+_NO_PROGRAM = 1 << 62
 #: Arguments of library calls that hold shapes of operands.
 _SHAPES = frozenset({"input", "weights", "a", "b", "shape", "shapes", "output"})
 #: A name that exporters give by counting, such as Conv_12.
@@ -67,15 +70,23 @@ class CallTree:
     ----------
     every
         Debug contexts by id, parents before what is inside them.
+    first
+        The first program of contexts, where they have one. A context is numbered when something
+        first mentions it, which may be a variable, so that ids are not in program order.
     """
 
-    def __init__(self, every: Mapping[int, DebugContext]) -> None:
+    def __init__(
+        self, every: Mapping[int, DebugContext], first: Mapping[int, int] | None = None
+    ) -> None:
         self.contexts = every
         #: Pairs with the calls of other trees, as `tilescope.analyser.diff.calls` found them.
         self.aligned: WeakKeyDictionary[CallTree, dict[int, int]] = WeakKeyDictionary()
         self._children: dict[int | None, list[int]] = {}
         for number, context in every.items():
             self._children.setdefault(context.parent_id, []).append(number)
+        if first:
+            for inside in self._children.values():
+                inside.sort(key=lambda number: (first.get(number, _NO_PROGRAM), number))
 
     def children(self, context_id: int | None) -> Sequence[int]:
         """Return the calls directly inside a call; None for the outermost."""
@@ -111,7 +122,19 @@ class CallTree:
 @cached
 def call_tree(report: Report) -> CallTree:
     """Return the calls of a report."""
-    return CallTree(contexts(report))
+    every = contexts(report)
+    return CallTree(every, _first_programs(report, every))
+
+
+def _first_programs(report: Report, every: Mapping[int, DebugContext]) -> dict[int, int]:
+    """Return the first program of every context, that of contexts inside included."""
+    first: dict[int, int] = {}
+    for program_id, context_id in report.rows(schema.program, "program_id", "debug_context_id"):
+        around = context_id
+        while around in every and program_id < first.get(around, _NO_PROGRAM):
+            first[around] = program_id
+            around = every[around].parent_id
+    return first
 
 
 def relative_name(name: str, outer: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -63,6 +63,29 @@ class Model:
 
 def tree(model: Model) -> CallTree:
     return CallTree({context.debug_context_id: context for context in model.nodes()})
+
+
+def test_calls_are_in_order_of_their_programs() -> None:
+    model, n = Model(n_nodes=6), 6
+    every = {context.debug_context_id: context for context in model.nodes()}
+    # Convolutions are mentioned first, by their weights; the last two have no program.
+    assert CallTree(every, {0: 10, 3: 11, 1: 12, 2: 13}).children(None) == [0, 3, 1, 2, 4, 5]
+    assert CallTree(every).children(None) == list(range(n))
+
+
+def test_nodes_of_a_report_are_paired_whatever_their_numbers() -> None:
+    """Contexts may be numbered in the order in which variables mention them."""
+
+    def numbered(weights: str) -> CallTree:
+        nodes = Model(n_nodes=30, weights=weights, is_renamed=weights == "other").nodes()
+        mentioned = sorted(range(30), key=lambda i: (nodes[i].operation != "Conv", i))
+        every = {
+            number: replace(nodes[i], debug_context_id=number) for number, i in enumerate(mentioned)
+        }
+        return CallTree(every, {number: i for number, i in enumerate(mentioned)})
+
+    found = align_calls(numbered("w"), numbered("other"))
+    assert found.pairs == {number: number for number in range(30)}
 
 
 def aligned(baseline: Model, candidate: Model) -> tuple[CallPairs, Container[int]]:

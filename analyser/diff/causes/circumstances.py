@@ -195,7 +195,8 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
     def add(kind: CauseKind, subject: str, sentence: str) -> None:
         causes.append(Cause(kind, subject, 0, 0, sentence))
 
-    has_weights = "weights_digest" in changed
+    # Digests of another type say nothing of the values.
+    has_weights = "weights_digest" in changed and typed_otherwise(evidence) is None
     if has_weights and is_alone and not renamed:
         add(
             "weights", "weights", "Only the weights changed; the program and its cost are the same."
