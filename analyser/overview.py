@@ -13,11 +13,14 @@ from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.provenance import model_name
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.tile_memory import fullest_tile
+from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = ["ReportOverview", "report_overview", "why_no_run"]
+
+_INCOMPLETE = "The report is incomplete: it was written until before the first run ended."
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ _METRICS = ("cycles.total", "memory.max_tile", "memory.tiles_over_capacity")
 
 def why_no_run(report: Report) -> str:
     """Return why a report has no recorded run and what to do, in sentences; empty if it has one."""
+    if not report.n_rows(schema.target):
+        return _INCOMPLETE
     line = report_overview(report)
     if line.n_runs:
         return ""
@@ -91,7 +96,7 @@ def why_no_run(report: Report) -> str:
             f" tiles need more than {capacity}. Insights lists what would make it fit."
         )
     if not line.is_complete:
-        return "The report is incomplete: it was written until before the first run ended."
+        return _INCOMPLETE
     return (
         "Nothing ran, or the run was not recorded. Run the model with the option"
         " autoReport.outputExecutionProfile=true."

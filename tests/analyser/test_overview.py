@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.analyser.small_report import Shape
 
+from tilescope import analyser
 from tilescope.analyser.overview import why_no_run
+from tilescope.reports import ReportWriter
 
 
 def test_a_report_with_a_run_needs_no_reason(small):
@@ -25,3 +29,14 @@ def test_a_report_with_a_run_needs_no_reason(small):
 )
 def test_the_advice_follows_the_reason(variation, shape, text):
     assert text in why_no_run(variation(shape))
+
+
+def test_a_report_that_has_just_begun(tmp_path: Path) -> None:
+    writer = ReportWriter.create(tmp_path)
+    writer.commit("created")
+    try:
+        (path,) = tmp_path.glob("*.pop")
+        with analyser.open(path) as report:
+            assert "written until before the first run ended" in why_no_run(report)
+    finally:
+        writer.finish()
