@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from tilescope.analyser.errors import AnalyserError
 from tilescope.reports.errors import ReportError
+from tilescope.webapp import bundle
 from tilescope.webapp.api import help as help_api
 from tilescope.webapp.api import modules as api_modules
 from tilescope.webapp.api import reports as reports_api
@@ -70,6 +71,7 @@ def create_app(
     server.add_api_route("/", _home_route(frame, library, overviews), methods=["GET"])
     server.add_api_route("/reports", _to_home, methods=["GET"])
     server.include_router(_document_routes(frame))
+    server.include_router(bundle.routes())
     # `Dash("tilescope.webapp")`: page modules are imported under one name only.
     dash_app = _App(
         "tilescope.webapp",
@@ -113,7 +115,10 @@ class _App(Dash):
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # by keywords only
         """Return the document: the frame around what Dash adds to its page."""
-        return self.frame.app({**parts, "scripts": _used(parts["scripts"])})
+        scripts = bundle.bundled(_used(parts["scripts"]), "js")
+        return self.frame.app(
+            {**parts, "css": bundle.bundled(parts["css"], "css"), "scripts": scripts}
+        )
 
 
 def _used(scripts: str) -> str:
