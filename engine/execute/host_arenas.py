@@ -154,7 +154,7 @@ class HostMemory:
             raise BadInput(
                 f"{name!r} takes an array of shape {tensor.shape}, not {array.shape}: reshape it"
             )
-        self._put(tensor, to_host(array, tensor.dtype, name), replica)
+        self._put(tensor, to_host(array, tensor.dtype, name, copy=False), replica)
 
     def _put(self, tensor: View, values: NDArray[Any], replica: int) -> None:
         """Store values of the tensor's shape in the arena's format."""

@@ -19,9 +19,11 @@ __all__ = ["MOST_JOINED", "Blocks", "join"]
 
 Counts = NDArray[np.int64]
 
-#: Work that is joined at most, elements of all fields: 256 KiB in floats, and enough pieces of a
-#: large batch for all threads. The pieces do not depend on the number of threads.
+#: Work that is joined at most, elements of all fields: 256 KiB in floats.
 MOST_JOINED = 1 << 16
+#: Pieces of a batch so that threads can share it, unless they have less work than that, elements:
+#: some two microseconds. The pieces do not depend on the number of threads.
+_N_SHARED, _LEAST_SHARED = 8, 1 << 13
 
 
 @dataclass
@@ -256,6 +258,7 @@ def _cut(links: _Links, work: Counts) -> NDArray[np.bool_]:
     begins[1:] = ~adjoins | (differs & ((place - last_even) % 2 == 1))
     piece = np.arange(n)
     first = np.maximum.accumulate(np.where(begins, piece, 0))
-    most = np.maximum(1, MOST_JOINED // work[first])
+    share = max(_LEAST_SHARED, int(work.sum()) // _N_SHARED)
+    most = np.maximum(1, min(MOST_JOINED, share) // work[first])
     begins |= (piece - first) % most == 0
     return begins

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,9 @@ class Launch:
         What the launcher takes: see `launch_table`.
     arrays
         The arrays whose addresses are in the table.
-    n_pieces
-        Calls of the kernel: vertices, or several adjoining ones joined.
-    work
-        Elements that the vertices touch, and an eighth of their products.
+    piece_work : ndarray of int64, shape (n_pieces,)
+        Work of every call of the kernel, which is one vertex, or several adjoining ones joined: the
+        elements that they touch, and an eighth of their products.
     counts : ndarray of int64, shape (n_vertices,) or (n_vertices, n_workers)
         Counts from the kernel of each vertex, or of each of its workers, in the last run; empty
         unless its law needs them.
@@ -57,13 +57,22 @@ class Launch:
     call: Any
     table: NDArray[np.int64]
     arrays: Sequence[NDArray[Any]]
-    n_pieces: int
-    work: int
+    piece_work: NDArray[np.int64]
     counts: NDArray[np.int64]
     tile: NDArray[np.int32]
     clock: NDArray[np.int64]
     codelet_name: str
     compute_set_name: str
+
+    @property
+    def n_pieces(self) -> int:
+        """Calls of the kernel."""
+        return self.piece_work.size
+
+    @cached_property
+    def work(self) -> int:
+        """Work of all pieces."""
+        return int(self.piece_work.sum())
 
     @property
     def n_bytes(self) -> int:
@@ -142,8 +151,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[La
                 launcher_of(codelet, tuple(map(distinct.index, hosts)), tuple(distinct), rounded),
                 launch_table(codelet, arrays, n_workers),
                 arrays,
-                len(blocks),
-                int(blocks.work.sum()),
+                blocks.work,
                 counts,
                 batch.tile,
                 clock,

@@ -30,6 +30,8 @@ class Rounds:
 #: A part of a program without decisions: calls, a repeat, a host copy, or a node that the walker
 #: executes itself.
 Part = Calls | Rounds | Step | Node
+#: The launches of one step, which need nothing of each other.
+Stage = tuple[Launch, ...]
 
 
 class LaunchPlan:
@@ -56,7 +58,7 @@ class LaunchPlan:
     def calls(self, step: Step) -> Calls:
         """Return the launches of a step as calls."""
         if step.step_id not in self._calls:
-            self._calls[step.step_id] = Calls(self.launches(step), self.threads)
+            self._calls[step.step_id] = Calls([self.launches(step)], self.threads)
         return self._calls[step.step_id]
 
     def parts(self, node: Node) -> tuple[Part, ...]:
@@ -65,11 +67,12 @@ class LaunchPlan:
             self._parts[id(node)] = tuple(self._in_calls(self._listed(node)))
         return self._parts[id(node)]
 
-    def _listed(self, node: Node) -> list[Launch | Part]:
-        """Return single launches and the other parts, in order."""
+    def _listed(self, node: Node) -> list[Stage | Part]:
+        """Return stages and the other parts, in order."""
         if node.step is not None:
-            copies: list[Launch | Part] = [] if node.step.access is None else [node.step]
-            return [*self.launches(node.step), *copies]
+            launches = tuple(self.launches(node.step))
+            stages: list[Stage | Part] = [launches] if launches else []
+            return stages if node.step.access is None else [*stages, node.step]
         if node.function is not None:
             return self._listed(node.function)
         if node.control is not None or node.kind == "ErrorProgram":
@@ -81,11 +84,11 @@ class LaunchPlan:
             return once * node.repeat_count
         return [Rounds(node.repeat_count, tuple(self._in_calls(once)))]
 
-    def _in_calls(self, parts: Sequence[Launch | Part]) -> Iterator[Part]:
-        """Yield parts, with launches that follow each other as one list of calls."""
-        pending: list[Launch] = []
+    def _in_calls(self, parts: Sequence[Stage | Part]) -> Iterator[Part]:
+        """Yield parts, with stages that follow each other as one list of calls."""
+        pending: list[Stage] = []
         for part in parts:
-            if isinstance(part, Launch):
+            if isinstance(part, tuple):
                 pending.append(part)
                 continue
             if pending:
@@ -104,7 +107,7 @@ class LaunchPlan:
             ("Compute set", "Codelet", "Vertices", "Pieces", "Work", "Bytes", "Parts")
         ]
         for launch in seen.values():
-            parts = self.threads.n_parts(launch)
+            parts = self.threads.cuts(launch).size - 1
             numbers = (launch.tile.size, launch.n_pieces, launch.work, launch.n_bytes, parts)
             rows.append(
                 (launch.compute_set_name, launch.codelet_name, *(f"{n:,}" for n in numbers))

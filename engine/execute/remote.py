@@ -66,7 +66,7 @@ class RemoteMemory:
                 f"Remote buffer {buffer.name!r} takes an array of shape {place.shape}, not"
                 f" {array.shape}: reshape it, or specify a row"
             )
-        place[...] = to_host(array, buffer.dtype, buffer.name)
+        place[...] = to_host(array, buffer.dtype, buffer.name, copy=False)
 
     def _find(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
         a_kind("The remote buffer", buffer, RemoteBuffer, "what add_remote_buffer returned")

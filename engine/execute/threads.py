@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.jit.calls import FAILED, STATE_SIZE, address_of, run_tasks
+from tilescope.engine.jit.calls import address_of, new_state, run_tasks
 
 __all__ = ["Calls", "Threads", "thread_pool"]
 
+#: A launch, the first and the last piece of it.
+Task = tuple[Launch, int, int]
+
 _config: Any = numba.config
 
-#: Minimum work of a part of a launch, elements: some five microseconds.
-_LEAST_PART = 1 << 15
+#: Minimum work of a part of a launch, elements: a microsecond or two.
+_LEAST_PART = 1 << 12
 #: Minimum work in launches of several parts for which the other threads are woken: below it they
 #: spend more time than they save.
 _WAKE_ABOVE = 1 << 21
@@ -38,22 +42,34 @@ class Threads:
             else None
         )
 
-    def n_parts(self, launch: Launch) -> int:
-        """Return into how many parts a launch is cut, so that all threads have work."""
-        if self._pool is None:
-            return 1
-        most = min(launch.n_pieces, self.n_threads * _PARTS)
-        return max(1, min(most, launch.work // _LEAST_PART))
+    def cuts(self, launch: Launch) -> NDArray[np.int64]:
+        """Return where a launch is cut into parts of like work, so that all threads have some.
 
-    def run(self, tasks: NDArray[np.int64], state: NDArray[np.int64], *, alone: bool) -> None:
-        """Run tasks as `run_tasks` does, on all threads or on this one.
+        Returns
+        -------
+        ndarray of int64, shape (n_parts + 1,)
+            Pieces, from 0 to their number.
+        """
+        most = 1 if self._pool is None else min(launch.n_pieces, self.n_threads * _PARTS)
+        n_parts = max(1, min(most, launch.work // _LEAST_PART))
+        done = np.cumsum(launch.piece_work)
+        edges = np.searchsorted(done, launch.work * np.arange(1, n_parts) // n_parts, "right")
+        return np.unique([0, *edges, launch.n_pieces])
+
+    def run(
+        self, tasks: NDArray[np.int64], bounds: NDArray[np.int64], state: NDArray[np.int64]
+    ) -> None:
+        """Run tasks as `run_tasks` does, on as many threads as they have shares.
 
         Nothing waits for a thread that has not started when the tasks are done: it finds none left.
         """
         others = []
-        if self._pool is not None and not alone:
-            others = [self._pool.submit(_join, tasks, state) for _ in range(self.n_threads - 1)]
-        run_tasks(tasks, state.ctypes.data)
+        if self._pool is not None:
+            others = [
+                self._pool.submit(_join, tasks, bounds, number, state)
+                for number in range(1, bounds.shape[1])
+            ]
+        _join(tasks, bounds, 0, state)
         for other in others:
             other.cancel()
 
@@ -64,41 +80,51 @@ class Threads:
             self._pool = None
 
 
-def _join(tasks: NDArray[np.int64], state: NDArray[np.int64]) -> None:
-    """Take part in tasks; the arrays live until then."""
-    run_tasks(tasks, state.ctypes.data)
+def _join(
+    tasks: NDArray[np.int64], bounds: NDArray[np.int64], number: int, state: NDArray[np.int64]
+) -> None:
+    """Take part in tasks as one of the threads; the arrays live until then."""
+    run_tasks(tasks, bounds, number, state.ctypes.data)
 
 
 class Calls:
-    """Launches in order, made in one call.
+    """Stages of launches in order, made in one call.
 
     Parameters
     ----------
-    launches
-        The launches, compiled.
+    stages
+        The launches, compiled; those of a stage need nothing of each other.
     threads
         Threads that share them.
     """
 
-    def __init__(self, launches: Sequence[Launch], threads: Threads) -> None:
-        self.launches = launches
+    def __init__(self, stages: Sequence[Sequence[Launch]], threads: Threads) -> None:
+        self.stages = stages
         self._threads = threads
-        self._cuts = np.cumsum([0, *map(threads.n_parts, launches)])
-        if not _config.DISABLE_JIT:
-            self._tasks = self._listed()
-        shared = (launch.work for launch in launches if threads.n_parts(launch) > 1)
+        distinct = {id(launch): launch for stage in stages for launch in stage}
+        cuts = {key: threads.cuts(launch) for key, launch in distinct.items()}
+        shared = (
+            launch.work for stage in stages for launch in stage if cuts[id(launch)].size > 2
+        )
         self._is_alone = sum(shared) < _WAKE_ABOVE
-
-    def _listed(self) -> NDArray[np.int64]:
-        """Return the rows for `run_tasks`."""
-        tasks = np.empty((self._cuts[-1], 5), np.int64)
-        for launch, first, stop in zip(self.launches, self._cuts, self._cuts[1:], strict=False):
-            cuts = launch.n_pieces * np.arange(stop - first + 1) // (stop - first)
-            rows = tasks[first:stop]
-            rows[:, 0] = address_of(launch.call)
-            rows[:, 1], rows[:, 2] = cuts[:-1], cuts[1:]
-            rows[:, 3:] = launch.table.ctypes.data, first
-        return tasks
+        n_shares = 1 if self._is_alone else threads.n_threads
+        by_share: list[list[Task]] = [[] for _ in range(n_shares)]
+        ends = [[0] * n_shares]
+        for stage in stages:
+            for launch, share, first, last in _dealt(stage, cuts, n_shares):
+                by_share[share].append((launch, first, last))
+            ends.append([len(tasks) for tasks in by_share])
+        self._tasks = [task for tasks in by_share for task in tasks]
+        self._bounds = np.array(ends, np.int64)
+        self._bounds += np.cumsum([0, *self._bounds[-1]])[:-1]
+        if not _config.DISABLE_JIT:
+            self._rows = np.array(
+                [
+                    (address_of(launch.call), first, last, launch.table.ctypes.data)
+                    for launch, first, last in self._tasks
+                ],
+                np.int64,
+            ).reshape(-1, 4)
 
     def run(self) -> None:
         """Run the launches.
@@ -109,23 +135,41 @@ class Calls:
             When the function of a codelet raised.
         """
         if _config.DISABLE_JIT:
-            for launch in self.launches:
-                launch.run()
+            for stage in self.stages:
+                for launch in stage:
+                    launch.run()
             return
         # A thread that is late from the run before finds the state of that run, at its end.
-        state = np.zeros(STATE_SIZE, np.int64)
-        state[FAILED] = -1
-        self._threads.run(self._tasks, state, alone=self._is_alone)
-        failed = state[FAILED]
+        state = new_state(self._bounds[0])
+        self._threads.run(self._rows, self._bounds, state)
+        failed = int(state[-1])
         if failed < 0:
             return
-        launch = self.launches[int(np.searchsorted(self._cuts, failed, side="right")) - 1]
+        launch, _, _ = self._tasks[failed]
         launch.run()  # again, for its exception
         raise KernelFailed(
             f"The kernel of {launch.codelet_name} raised an exception on a vertex in compute set"
             f" {launch.compute_set_name!r}, and not when it was repeated. The run ends there: with"
             " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python"
         )
+
+
+def _dealt(
+    stage: Sequence[Launch], cuts: Mapping[int, NDArray[np.int64]], n_shares: int
+) -> Iterator[tuple[Launch, int, int, int]]:
+    """Yield launch, share, first piece and last of the tasks of a stage.
+
+    The parts of a launch are dealt in order, so that in most stages a share is the same part of the
+    memory; a launch in one part goes to the share with the least work.
+    """
+    work = [0] * n_shares
+    for launch in sorted(stage, key=lambda launch: -launch.work):
+        edges = cuts[id(launch)].tolist()
+        n_parts = len(edges) - 1
+        for part, (first, last) in enumerate(itertools.pairwise(edges)):
+            share = part * n_shares // n_parts if n_parts > 1 else work.index(min(work))
+            work[share] += launch.work // n_parts
+            yield launch, share, first, last
 
 
 def thread_pool() -> Threads:

@@ -134,8 +134,12 @@ class Variable(Freezable):
         return tiles
 
 
-def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
+def to_host(
+    array: NDArray[Any], dtype: DType, name: str, *, copy: bool = True
+) -> NDArray[Any]:
     """Return values in the arena's format: narrow types rounded, integers range-checked.
+
+    Without `copy`, values in that format are returned as they are.
 
     Raises
     ------
@@ -156,4 +160,4 @@ def to_host(array: NDArray[Any], dtype: DType, name: str) -> NDArray[Any]:
                 f"The values of {name!r} range from {low} to {high}, but {dtype} holds {least} to"
                 f" {most}"
             )
-    return array.astype(dtype.host, order="C")
+    return array.astype(dtype.host, order="C", copy=copy)

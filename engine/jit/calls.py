@@ -11,24 +11,28 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit._jit import cached_jit, jit
 
-__all__ = ["FAILED", "SIGNATURE", "STATE_SIZE", "address_of", "pointer", "run_tasks"]
+__all__ = ["SIGNATURE", "address_of", "new_state", "pointer", "run_tasks"]
 
 _config: Any = numba.config
 _I64 = ir.IntType(64)
 #: Types of the arguments.
 SIGNATURE = (numba.int64,) * 3
 
-# Threads that run a list of tasks share three numbers, on cache lines of their own.
-#: Places of the next task to take, the number of tasks done, and the first that failed or -1.
-_NEXT, _DONE, FAILED = 0, 16, 32
-#: Length of the array of these numbers.
-STATE_SIZE = 48
+# Threads that run stages of tasks share a few numbers: two cache lines of each of them, which it
+# alone writes as a rule, and one for all. Lines come in pairs, which processors fetch together.
+#: Numbers of a thread: the next task of its share, the tasks that it has done, and whether it runs.
+_NEXT, _DONE, _RUNS = 0, 16, 17
+_OF_THREAD = 32
+#: Rounds that a thread waits before it takes a task of another one that runs: some microsecond.
+_RESPECT = 1 << 7
 #: Rounds that a thread waits before it yields its processor: some ten microseconds.
 _PATIENCE = 1 << 12
 
@@ -120,40 +124,81 @@ _swap: Any = _atomic(3, types.boolean, _emit_swap)
 _yield_processor: Any = types.ExternalFunction("sched_yield", types.int32())
 
 
-@cached_jit
-def run_tasks(tasks, state):  # type: ignore[no-untyped-def]
-    """Run a list of tasks in order, alone or beside other threads that got the same arrays.
-
-    A task begins when those that it needs are done. A thread takes a task only when it can begin,
-    so that none waits for a thread that the system has not started or has suspended in between.
-    Returns when all tasks are done, or one failed and those in progress are done.
+def new_state(first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers that the threads of a run share, before it.
 
     Parameters
     ----------
-    tasks : ndarray of int64, shape (n, 5)
-        Address of the function, first piece, last, table, and how many of the tasks before it
-        must be done.
-    state : int
-        Address of ``STATE_SIZE`` int64 on cache lines of their own: zeros, -1 at ``FAILED``.
+    first : ndarray of int64, shape (n_shares,)
+        First task of every share.
     """
-    n = tasks.shape[0]
-    following, done, failed = state + 8 * _NEXT, state + 8 * _DONE, state + 8 * FAILED
-    waited = 0
-    while True:
-        k = _load(following)
-        if k >= n or _load(failed) >= 0:
-            if _load(done) >= min(k, n):
+    state = np.zeros(first.size * _OF_THREAD + 1, np.int64)
+    state[_NEXT:-1:_OF_THREAD] = first
+    state[-1] = -1
+    return state
+
+
+@jit
+def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
+    """Return the sum of a number of all threads."""
+    total = 0
+    for share in range(n_shares):
+        total += _load(state + 8 * (_OF_THREAD * share + number))
+    return total
+
+
+@cached_jit
+def run_tasks(tasks, bounds, thread, state):  # type: ignore[no-untyped-def]
+    """Run stages of tasks, alone or beside other threads that got the same arrays.
+
+    Tasks of a stage need nothing of each other; a stage begins when the one before is done. Every
+    thread has a share of a stage, the same part of the memory in most stages, so that data are in
+    the cache of the processor that takes them next. It takes tasks of another share when its own is
+    empty and that thread has not started, or lets it wait: none waits for a thread that the system
+    suspends before a task. Returns when all tasks are done, or one failed and those in progress are
+    done.
+
+    Parameters
+    ----------
+    tasks : ndarray of int64, shape (n, 4)
+        Address of the function, first piece, last, and table; those of a share follow each other.
+    bounds : ndarray of int64, shape (n_stages + 1, n_shares)
+        First task of every stage in every share; of the row after the last stage, the end.
+    thread
+        Number of the thread: its share.
+    state : int
+        Address of the array of `new_state`; its last number is the task that failed, or -1.
+    """
+    n_stages, n_shares = bounds.shape[0] - 1, bounds.shape[1]
+    failed, own = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
+    _add(own + 8 * _RUNS, 1)
+    n_before = bounds[0].sum()
+    for stage in range(n_stages):
+        n_until = bounds[stage + 1].sum() - n_before
+        waited = 0
+        while True:
+            for turn in range(n_shares):
+                share = (thread + turn) % n_shares
+                other = state + 8 * _OF_THREAD * share
+                if turn > 0 and waited < _RESPECT and _load(other + 8 * _RUNS) > 0:
+                    continue
+                following, end = other + 8 * _NEXT, bounds[stage + 1, share]
+                k = _load(following)
+                while k < end and _load(failed) < 0:
+                    if _swap(following, k, k + 1):
+                        if _call(tasks[k, 0], tasks[k, 1], tasks[k, 2], tasks[k, 3]):
+                            _swap(failed, -1, k)
+                        _add(own + 8 * _DONE, 1)
+                        waited = 0
+                    k = _load(following)
+            n_done = _total(state, _DONE, n_shares)
+            if n_done >= n_until:
+                break
+            if _load(failed) >= 0 and n_done >= _total(state, _NEXT, n_shares) - n_before:
                 return
-        elif _load(done) >= tasks[k, 4]:
-            if _swap(following, k, k + 1):
-                if _call(tasks[k, 0], tasks[k, 1], tasks[k, 2], tasks[k, 3]):
-                    _swap(failed, -1, k)
-                _add(done, 1)
-                waited = 0
-            continue
-        waited += 1
-        if waited > _PATIENCE:
-            _yield_processor()
+            waited += 1
+            if waited > _PATIENCE:
+                _yield_processor()
 
 
 def address_of(function: Any) -> int:
