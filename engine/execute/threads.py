@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -17,9 +18,6 @@ from tilescope.engine.jit.calls import address_of, new_state, run_tasks
 
 __all__ = ["Calls", "Threads", "thread_pool"]
 
-#: A launch, the first and the last piece of it.
-Task = tuple[Launch, int, int]
-
 _config: Any = numba.config
 
 #: Minimum work of a part of a launch, elements: a microsecond or two.
@@ -29,6 +27,18 @@ _LEAST_PART = 1 << 12
 _WAKE_ABOVE = 1 << 21
 #: Parts of a large launch by thread.
 _PARTS = 4
+#: Least mean work of a stage for which threads share stages: below it they spend more time with
+#: waiting for each other than they save.
+_LEAST_STAGE = 1 << 14
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some pieces of a launch: from `first` up to `last`."""
+
+    launch: Launch
+    first: int
+    last: int
 
 
 class Threads:
@@ -56,9 +66,7 @@ class Threads:
         edges = np.searchsorted(done, launch.work * np.arange(1, n_parts) // n_parts, "right")
         return np.unique([0, *edges, launch.n_pieces])
 
-    def run(
-        self, tasks: NDArray[np.int64], bounds: NDArray[np.int64], state: NDArray[np.int64]
-    ) -> None:
+    def run(self, tasks: Tasks, state: NDArray[np.int64]) -> None:
         """Run tasks as `run_tasks` does, on as many threads as they have shares.
 
         Nothing waits for a thread that has not started when the tasks are done: it finds none left.
@@ -66,10 +74,9 @@ class Threads:
         others = []
         if self._pool is not None:
             others = [
-                self._pool.submit(_join, tasks, bounds, number, state)
-                for number in range(1, bounds.shape[1])
+                self._pool.submit(tasks.run, number, state) for number in range(1, tasks.n_shares)
             ]
-        _join(tasks, bounds, 0, state)
+        tasks.run(0, state)
         for other in others:
             other.cancel()
 
@@ -80,11 +87,47 @@ class Threads:
             self._pool = None
 
 
-def _join(
-    tasks: NDArray[np.int64], bounds: NDArray[np.int64], number: int, state: NDArray[np.int64]
-) -> None:
-    """Take part in tasks as one of the threads; the arrays live until then."""
-    run_tasks(tasks, bounds, number, state.ctypes.data)
+class Tasks:
+    """Parts of launches by stage and by share, as `run_tasks` takes them.
+
+    Parameters
+    ----------
+    stages
+        Parts of the launches of every stage, by share.
+    n_shares
+        Number of shares.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[Sequence[Part]]], n_shares: int) -> None:
+        self.n_shares = n_shares
+        by_share: list[list[Part]] = [[] for _ in range(n_shares)]
+        ends, chains = [[0] * n_shares], list[bool]()
+        for stage in stages:
+            for parts, own in zip(by_share, stage, strict=True):
+                parts.extend(own)
+            ends.append([len(parts) for parts in by_share])
+            is_one = sum(map(len, stage)) == 1
+            if is_one and chains and chains[-1]:
+                del ends[-2]
+            else:
+                chains.append(is_one)
+        self.parts = [part for parts in by_share for part in parts]
+        self._bounds = np.array(ends, np.int64)
+        self._bounds += np.cumsum([0, *self._bounds[-1]])[:-1]
+        self._is_chain = np.array(chains, np.bool_)
+        rows = [
+            (address_of(p.launch.call), p.first, p.last, p.launch.table.ctypes.data)
+            for p in self.parts
+        ]
+        self._rows = np.array(rows, np.int64).reshape(-1, 4)
+
+    def new_state(self) -> NDArray[np.int64]:
+        """Return what the threads of a run share, before it; its last number is the failed part."""
+        return new_state(self._bounds[0])
+
+    def run(self, share: int, state: NDArray[np.int64]) -> None:
+        """Take part in a run as one of the threads; the arrays live until then."""
+        run_tasks(self._rows, self._bounds, self._is_chain, share, state.ctypes.data)
 
 
 class Calls:
@@ -101,30 +144,16 @@ class Calls:
     def __init__(self, stages: Sequence[Sequence[Launch]], threads: Threads) -> None:
         self.stages = stages
         self._threads = threads
+        if _config.DISABLE_JIT:
+            return
         distinct = {id(launch): launch for stage in stages for launch in stage}
         cuts = {key: threads.cuts(launch) for key, launch in distinct.items()}
-        shared = (
+        shared = sum(
             launch.work for stage in stages for launch in stage if cuts[id(launch)].size > 2
         )
-        self._is_alone = sum(shared) < _WAKE_ABOVE
-        n_shares = 1 if self._is_alone else threads.n_threads
-        by_share: list[list[Task]] = [[] for _ in range(n_shares)]
-        ends = [[0] * n_shares]
-        for stage in stages:
-            for launch, share, first, last in _dealt(stage, cuts, n_shares):
-                by_share[share].append((launch, first, last))
-            ends.append([len(tasks) for tasks in by_share])
-        self._tasks = [task for tasks in by_share for task in tasks]
-        self._bounds = np.array(ends, np.int64)
-        self._bounds += np.cumsum([0, *self._bounds[-1]])[:-1]
-        if not _config.DISABLE_JIT:
-            self._rows = np.array(
-                [
-                    (address_of(launch.call), first, last, launch.table.ctypes.data)
-                    for launch, first, last in self._tasks
-                ],
-                np.int64,
-            ).reshape(-1, 4)
+        is_alone = shared < max(_WAKE_ABOVE, len(stages) * _LEAST_STAGE)
+        n_shares = 1 if is_alone else threads.n_threads
+        self._tasks = Tasks([_dealt(stage, cuts, n_shares) for stage in stages], n_shares)
 
     def run(self) -> None:
         """Run the launches.
@@ -140,12 +169,12 @@ class Calls:
                     launch.run()
             return
         # A thread that is late from the run before finds the state of that run, at its end.
-        state = new_state(self._bounds[0])
-        self._threads.run(self._rows, self._bounds, state)
+        state = self._tasks.new_state()
+        self._threads.run(self._tasks, state)
         failed = int(state[-1])
         if failed < 0:
             return
-        launch, _, _ = self._tasks[failed]
+        launch = self._tasks.parts[failed].launch
         launch.run()  # again, for its exception
         raise KernelFailed(
             f"The kernel of {launch.codelet_name} raised an exception on a vertex in compute set"
@@ -156,20 +185,22 @@ class Calls:
 
 def _dealt(
     stage: Sequence[Launch], cuts: Mapping[int, NDArray[np.int64]], n_shares: int
-) -> Iterator[tuple[Launch, int, int, int]]:
-    """Yield launch, share, first piece and last of the tasks of a stage.
+) -> list[list[Part]]:
+    """Return the parts of a stage's launches by share.
 
     The parts of a launch are dealt in order, so that in most stages a share is the same part of the
     memory; a launch in one part goes to the share with the least work.
     """
+    by_share: list[list[Part]] = [[] for _ in range(n_shares)]
     work = [0] * n_shares
     for launch in sorted(stage, key=lambda launch: -launch.work):
         edges = cuts[id(launch)].tolist()
         n_parts = len(edges) - 1
-        for part, (first, last) in enumerate(itertools.pairwise(edges)):
-            share = part * n_shares // n_parts if n_parts > 1 else work.index(min(work))
+        for number, (first, last) in enumerate(itertools.pairwise(edges)):
+            share = number * n_shares // n_parts if n_parts > 1 else work.index(min(work))
             work[share] += launch.work // n_parts
-            yield launch, share, first, last
+            by_share[share].append(Part(launch, first, last))
+    return by_share
 
 
 def thread_pool() -> Threads:

@@ -134,9 +134,7 @@ class Variable(Freezable):
         return tiles
 
 
-def to_host(
-    array: NDArray[Any], dtype: DType, name: str, *, copy: bool = True
-) -> NDArray[Any]:
+def to_host(array: NDArray[Any], dtype: DType, name: str, *, copy: bool = True) -> NDArray[Any]:
     """Return values in the arena's format: narrow types rounded, integers range-checked.
 
     Without `copy`, values in that format are returned as they are.

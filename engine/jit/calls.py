@@ -148,15 +148,15 @@ def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
 
 
 @cached_jit
-def run_tasks(tasks, bounds, thread, state):  # type: ignore[no-untyped-def]
+def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untyped-def]
     """Run stages of tasks, alone or beside other threads that got the same arrays.
 
-    Tasks of a stage need nothing of each other; a stage begins when the one before is done. Every
-    thread has a share of a stage, the same part of the memory in most stages, so that data are in
-    the cache of the processor that takes them next. It takes tasks of another share when its own is
-    empty and that thread has not started, or lets it wait: none waits for a thread that the system
-    suspends before a task. Returns when all tasks are done, or one failed and those in progress are
-    done.
+    Tasks of a stage need nothing of each other, unless it is a chain, which one thread runs in
+    order; a stage begins when the one before is done. Every thread has a share of a stage, the same
+    part of the memory in most stages, so that data are in the cache of the processor that takes
+    them next. It takes tasks of another share when its own is empty and that thread has not
+    started, or lets it wait: none waits for a thread that the system suspends before a task.
+    Returns when all tasks are done, or one failed and those in progress are done.
 
     Parameters
     ----------
@@ -164,6 +164,8 @@ def run_tasks(tasks, bounds, thread, state):  # type: ignore[no-untyped-def]
         Address of the function, first piece, last, and table; those of a share follow each other.
     bounds : ndarray of int64, shape (n_stages + 1, n_shares)
         First task of every stage in every share; of the row after the last stage, the end.
+    is_chain : ndarray of bool, shape (n_stages,)
+        Whether a stage is a chain; its tasks are all of one share.
     thread
         Number of the thread: its share.
     state : int
@@ -185,10 +187,15 @@ def run_tasks(tasks, bounds, thread, state):  # type: ignore[no-untyped-def]
                 following, end = other + 8 * _NEXT, bounds[stage + 1, share]
                 k = _load(following)
                 while k < end and _load(failed) < 0:
-                    if _swap(following, k, k + 1):
-                        if _call(tasks[k, 0], tasks[k, 1], tasks[k, 2], tasks[k, 3]):
-                            _swap(failed, -1, k)
-                        _add(own + 8 * _DONE, 1)
+                    stop = end if is_chain[stage] else k + 1
+                    if _swap(following, k, stop):
+                        for task in range(k, stop):
+                            if _call(
+                                tasks[task, 0], tasks[task, 1], tasks[task, 2], tasks[task, 3]
+                            ):
+                                _swap(failed, -1, task)
+                                break
+                        _add(own + 8 * _DONE, stop - k)
                         waited = 0
                     k = _load(following)
             n_done = _total(state, _DONE, n_shares)

@@ -38,12 +38,11 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     memory = HostMemory(GraphCopy(graph).freeze())
     memory.write(a, left, "a")
     threads = Threads(n_threads)
-    launches = [
-        launch for compute_set in graph.compute_sets for launch in bind(compute_set, memory, 6)
-    ]
+    stages = [bind(compute_set, memory, 6) for compute_set in graph.compute_sets]
+    launches = [launch for stage in stages for launch in stage]
     assert max(launch.work for launch in launches) > 1 << 15, "large enough to be shared"
     compile_launchers(launches)
-    Calls(launches, threads).run()
+    Calls(stages, threads).run()
     threads.shutdown()
     np.testing.assert_allclose(memory.read(out), left @ right, rtol=1e-4, atol=1e-4)
 

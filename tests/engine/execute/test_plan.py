@@ -11,9 +11,10 @@ from tests.engine.many_threads import share_all
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
 from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.errors import KernelFailed
-from tilescope.engine.execute import plan
+from tilescope.engine.execute import plan, threads
+from tilescope.engine.execute.launch import Launch
 from tilescope.engine.execute.plan import LaunchPlan, Rounds
-from tilescope.engine.execute.threads import Calls
+from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut
 
@@ -69,7 +70,7 @@ def test_parts_between_host_copies_are_one_call() -> None:
         repeated, _, once = parts
         assert isinstance(repeated, Calls)
         assert isinstance(once, Calls)
-        assert len(repeated.launches) == 3 * len(once.launches)
+        assert len(repeated.stages) == 3 * len(once.stages) == 3
         device.write_tensor(x, [2, 0.5])
         device.run()
         assert device.output("out").tolist() == [2**8, 0.5**8]
@@ -129,6 +130,75 @@ def test_threads_run_every_piece_once_and_in_order(
             device.run()
             expected = (values + 1) * 2**20 - 1
             np.testing.assert_array_equal(device.read_tensor(x), expected)
+
+
+def test_a_thread_does_the_shares_of_those_that_do_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    share_all(monkeypatch, 3)
+    graph, x, program = _doubled_and_raised(64)
+    with Engine(compile_programs(graph, [program])) as device:
+        device.load()
+        (calls,) = device._plan.parts(device.executable.roots[0])
+        assert isinstance(calls, Calls)
+        assert calls._tasks.n_shares == 3
+        device._pool.shutdown()
+        device.run()
+        np.testing.assert_array_equal(device.read_tensor(x), 2**20 - 1)
+
+
+def test_batches_of_a_compute_set_are_one_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need nothing of each other; compute sets wait for the one before."""
+    share_all(monkeypatch, 2)
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    x = graph.add_variable("float32", (8,), "x")
+    graph.map_linearly(x)
+    both, alone = graph.add_compute_set("both"), graph.add_compute_set("alone")
+    for compute_set, kernel, start in ((both, square, 0), (both, double, 4), (alone, increment, 0)):
+        places = {"x": blocks(x.variable, start + np.arange(4), [1], [1], 4)}
+        graph.add_vertices(compute_set, kernel, [0, 1, 2, 3], places)
+    program = Sequence("main", [Execute(both), Execute(alone)])
+    with Engine(compile_programs(graph, [program])) as device:
+        device.load()
+        (calls,) = device._plan.parts(device.executable.roots[0])
+        assert isinstance(calls, Calls)
+        names = [[launch.codelet_name for launch in stage] for stage in calls.stages]
+        assert names == [["square", "double"], ["increment"]]
+        device.write_tensor(x, np.arange(8))
+        device.run()
+        assert device.read_tensor(x).tolist() == [1, 2, 5, 10, 8, 10, 12, 14]
+
+
+def test_parts_have_like_work() -> None:
+    """A launch with one large piece and many small ones is not cut into halves by number."""
+    work = np.array([1 << 15, *[1 << 10] * 32])
+    nothing = np.zeros(0, np.int64)
+    launch = Launch(
+        None, nothing, (), work, nothing, np.zeros(33, np.int32), nothing, "codelet", "set"
+    )
+    pool = Threads(2)
+    cuts = pool.cuts(launch)
+    parts = np.add.reduceat(work, cuts[:-1])
+    pool.shutdown()
+    assert cuts[[0, -1]].tolist() == [0, 33]
+    assert parts[0] == 1 << 15, "the large piece is a part"
+    assert parts[1:].max() <= 1 << 13
+
+
+def test_small_steps_in_a_row_are_one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread runs them without waiting for the other ones; a failure ends the chain."""
+    monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
+    monkeypatch.setattr(threads, "_LEAST_STAGE", 0)
+    monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(2))
+    graph, x, program = _doubled_and_raised(64)
+    with Engine(compile_programs(graph, [program])) as device:
+        device.load()
+        (calls,) = device._plan.parts(device.executable.roots[0])
+        assert isinstance(calls, Calls)
+        assert len(calls.stages) == 40
+        assert calls._tasks._bounds.tolist() == [[0, 40], [40, 40]]
+        device.run()
+        np.testing.assert_array_equal(device.read_tensor(x), 2**20 - 1)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
