@@ -22,8 +22,8 @@ Counts = NDArray[np.int64]
 #: Work that is joined at most, elements of all fields: 256 KiB in floats.
 MOST_JOINED = 1 << 16
 #: Pieces of a batch so that threads can share it, unless they have less work than that, elements:
-#: some two microseconds. The pieces do not depend on the number of threads.
-_N_SHARED, _LEAST_SHARED = 8, 1 << 13
+#: some microseconds. The pieces do not depend on the number of threads.
+_N_SHARED, _LEAST_SHARED = 8, 1 << 14
 
 
 @dataclass

@@ -106,11 +106,11 @@ class Tasks:
             for parts, own in zip(by_share, stage, strict=True):
                 parts.extend(own)
             ends.append([len(parts) for parts in by_share])
-            is_one = sum(map(len, stage)) == 1
-            if is_one and chains and chains[-1]:
+            is_chain = n_shares == 1 or sum(map(len, stage)) == 1
+            if is_chain and chains and chains[-1]:
                 del ends[-2]
             else:
-                chains.append(is_one)
+                chains.append(is_chain)
         self.parts = [part for parts in by_share for part in parts]
         self._bounds = np.array(ends, np.int64)
         self._bounds += np.cumsum([0, *self._bounds[-1]])[:-1]
@@ -152,7 +152,10 @@ class Calls:
             launch.work for stage in stages for launch in stage if cuts[id(launch)].size > 2
         )
         is_alone = shared < max(_WAKE_ABOVE, len(stages) * _LEAST_STAGE)
-        n_shares = 1 if is_alone else threads.n_threads
+        n_shares = threads.n_threads
+        if is_alone:
+            n_shares = 1
+            cuts = {key: np.array([0, launch.n_pieces]) for key, launch in distinct.items()}
         self._tasks = Tasks([_dealt(stage, cuts, n_shares) for stage in stages], n_shares)
 
     def run(self) -> None:
