@@ -22,8 +22,9 @@ Counts = NDArray[np.int64]
 #: Work that is joined at most, elements of all fields: 256 KiB in floats.
 MOST_JOINED = 1 << 16
 #: Pieces of a batch so that threads can share it, unless they have less work than that, elements:
-#: some microseconds. The pieces do not depend on the number of threads.
-_N_SHARED, _LEAST_SHARED = 8, 1 << 14
+#: about a microsecond, and several of products, of which each piece takes longer to begin. The
+#: pieces do not depend on the number of threads.
+_N_SHARED, _LEAST_SHARED, _LEAST_PRODUCTS = 16, 1 << 12, 1 << 15
 
 
 @dataclass
@@ -148,12 +149,14 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     order = blocks.start[field]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
+    least = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
+    most = min(MOST_JOINED, max(least, int(blocks.work.sum()) // _N_SHARED))
     for window in reversed(codelet.sliding):
         if len(blocks) > 1:
-            blocks = _joined(_windows(codelet, window, blocks))
+            blocks = _joined(_windows(codelet, window, blocks), most)
     for places in reversed(codelet.independent):
         if len(blocks) > 1:
-            blocks = _joined(_along(codelet, places, blocks))
+            blocks = _joined(_along(codelet, places, blocks), most)
     return blocks
 
 
@@ -226,10 +229,10 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     return links
 
 
-def _joined(links: _Links) -> Blocks:
-    """Join the pieces that links connect."""
+def _joined(links: _Links, most: int) -> Blocks:
+    """Join the pieces that links connect, up to some work."""
     blocks = links.blocks
-    first = np.flatnonzero(_cut(links, blocks.work))
+    first = np.flatnonzero(_cut(links, blocks.work, most))
     if first.size == len(blocks):
         return blocks
     last = np.append(first[1:], len(blocks)) - 1
@@ -244,7 +247,7 @@ def _joined(links: _Links) -> Blocks:
     return joined
 
 
-def _cut(links: _Links, work: Counts) -> NDArray[np.bool_]:
+def _cut(links: _Links, work: Counts, most_work: int) -> NDArray[np.bool_]:
     """Return which pieces begin a joined one: runs with one step, and not too long."""
     n, adjoins = work.size, links.adjoins
     differs = np.zeros(n - 1, dtype=bool)
@@ -258,7 +261,6 @@ def _cut(links: _Links, work: Counts) -> NDArray[np.bool_]:
     begins[1:] = ~adjoins | (differs & ((place - last_even) % 2 == 1))
     piece = np.arange(n)
     first = np.maximum.accumulate(np.where(begins, piece, 0))
-    share = max(_LEAST_SHARED, int(work.sum()) // _N_SHARED)
-    most = np.maximum(1, min(MOST_JOINED, share) // work[first])
+    most = np.maximum(1, most_work // work[first])
     begins |= (piece - first) % most == 0
     return begins

@@ -101,7 +101,7 @@ class Launch:
 def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
     """Estimate the work of every vertex: the elements it touches, and an eighth per product."""
     elements = np.asarray(sum(map(_by_vertex, regions)), np.int64)
-    if any(isinstance(window.taps, tuple) for window in batch.codelet.sliding):
+    if batch.codelet.has_products:
         field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
         return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
     return elements

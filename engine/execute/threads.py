@@ -26,7 +26,7 @@ _LEAST_PART = 1 << 12
 #: spend more time than they save.
 _WAKE_ABOVE = 1 << 21
 #: Parts of a large launch by thread.
-_PARTS = 4
+_PARTS = 8
 #: Least mean work of a stage for which threads share stages: below it they spend more time with
 #: waiting for each other than they save.
 _LEAST_STAGE = 1 << 14

@@ -215,6 +215,11 @@ class Codelet:
             )
 
     @property
+    def has_products(self) -> bool:
+        """Whether its windows have weights: a field of taps."""
+        return any(isinstance(window.taps, tuple) for window in self.sliding)
+
+    @property
     def kernel_scalars(self) -> tuple[Scalar, ...]:
         """The scalars that the kernel takes."""
         return tuple(scalar for scalar in self.scalars if not scalar.is_for_law)
