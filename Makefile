@@ -93,8 +93,11 @@ test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
 
-test-processors: $(READY)  ## Compare the bits of results between kernels compiled for three kinds of processors
-	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)
+#: Models with products, windows, attention and recurrence.
+BIT_MODELS = opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
+
+test-processors: $(READY)  ## Compare the bits of results, also of whole models, between threads and between kernels compiled for three kinds of processors; needs a network connection the first time
+	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" TILESCOPE_TEST_MODELS="$(BIT_MODELS)" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where time goes; never fails on time; needs a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.speed

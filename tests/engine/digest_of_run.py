@@ -1,18 +1,25 @@
-"""Print a digest of what a model computes: ``python -m tests.engine.digest_of_run``."""
+"""Print digests of what models compute: ``python -m tests.engine.digest_of_run [MODEL...]``.
+
+Without names, of a model with all kinds of kernels; else of models of the catalogue.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.models.measure import fixed_of, inputs_of
 
-from tilescope.engine import Engine, compile_model, load_machine, load_onnx
+from tilescope.engine import CompiledModel, Engine, compile_model, load_machine, load_onnx
+from tilescope.engine.models import all_models, fetch
 
 __all__ = ["model"]
 
@@ -69,16 +76,35 @@ def model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def main() -> None:
-    """Compile and run the model, and print the digest of its outputs."""
+def _digest(compiled: CompiledModel, inputs: Mapping[str, NDArray[Any]]) -> str:
+    """Return the digest of a model's outputs."""
+    with Engine(compiled.executable) as engine:
+        outputs = compiled.run(engine, inputs)
+    content = b"".join(np.ascontiguousarray(array).tobytes() for array in outputs.values())
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _of_kernels() -> str:
+    """Return the digest of the model of this file."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.onnx"
         onnx.save(model(), path)
         compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=16))
-    with Engine(compiled.executable) as engine:
-        outputs = compiled.run(engine, compiled.random_inputs(0))
-    content = b"".join(np.ascontiguousarray(array).tobytes() for array in outputs.values())
-    sys.stdout.write(hashlib.blake2b(content, digest_size=8).hexdigest() + "\n")
+    return _digest(compiled, compiled.random_inputs(0))
+
+
+def _of_model(name: str) -> str:
+    """Return the digest of a model of the catalogue."""
+    path, given = fetch(name), inputs_of(all_models()[name])
+    shapes, fixed = fixed_of(path, given)
+    compiled = compile_model(load_onnx(path, shapes, values=fixed), load_machine("gc200"))
+    return _digest(compiled, {value.name: given[value.name] for value in compiled.model.inputs})
+
+
+def main() -> None:
+    """Compile and run the models, and print a digest of the outputs of each."""
+    digests = [_of_model(name) for name in sys.argv[1:]] or [_of_kernels()]
+    sys.stdout.write("\n".join(digests) + "\n")
 
 
 if __name__ == "__main__":
