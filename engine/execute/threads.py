@@ -16,7 +16,7 @@ from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
 from tilescope.engine.jit.calls import address_of, new_state, run_tasks
 
-__all__ = ["Calls", "Threads", "thread_pool"]
+__all__ = ["Calls", "Tasks", "Threads", "thread_pool"]
 
 _config: Any = numba.config
 
