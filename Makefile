@@ -15,6 +15,8 @@ READY := $(VENV)/.ready
 SCRIPT_TOOLS := node_modules/.package-lock.json
 WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
+# Models whose bits are compared: products, windows, attention and recurrence.
+BIT_MODELS := opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
 PACKAGES := tilescope webapp analyser engine reports compat/pva
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -92,9 +94,6 @@ test-bounds: $(READY)  ## Engine tests with array bounds checks, in a separate c
 test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
-
-#: Models with products, windows, attention and recurrence.
-BIT_MODELS = opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
 
 test-processors: $(READY)  ## Compare the bits of results, also of whole models, between threads and between kernels compiled for three kinds of processors; needs a network connection the first time
 	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" TILESCOPE_TEST_MODELS="$(BIT_MODELS)" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)

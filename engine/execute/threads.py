@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -30,15 +28,6 @@ _PARTS = 8
 #: Least mean work of a stage for which threads share stages: below it they spend more time with
 #: waiting for each other than they save.
 _LEAST_STAGE = 1 << 14
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some pieces of a launch: from `first` up to `last`."""
-
-    launch: Launch
-    first: int
-    last: int
 
 
 class Threads:
@@ -93,36 +82,27 @@ class Tasks:
     Parameters
     ----------
     stages
-        Parts of the launches of every stage, by share.
-    n_shares
-        Number of shares.
+        Rows of every stage, by share: ndarrays of int64, shape (n, 5); the last column is the
+        number of the launch.
     """
 
-    def __init__(self, stages: Sequence[Sequence[Sequence[Part]]], n_shares: int) -> None:
-        self.n_shares = n_shares
-        by_share: list[list[Part]] = [[] for _ in range(n_shares)]
-        ends, chains = [[0] * n_shares], list[bool]()
-        for stage in stages:
-            for parts, own in zip(by_share, stage, strict=True):
-                parts.extend(own)
-            ends.append([len(parts) for parts in by_share])
-            is_chain = n_shares == 1 or sum(map(len, stage)) == 1
-            if is_chain and chains and chains[-1]:
-                del ends[-2]
-            else:
-                chains.append(is_chain)
-        self.parts = [part for parts in by_share for part in parts]
-        self._bounds = np.array(ends, np.int64)
-        self._bounds += np.cumsum([0, *self._bounds[-1]])[:-1]
-        self._is_chain = np.array(chains, np.bool_)
-        rows = [
-            (address_of(p.launch.call), p.first, p.last, p.launch.table.ctypes.data)
-            for p in self.parts
-        ]
-        self._rows = np.array(rows, np.int64).reshape(-1, 4)
+    def __init__(self, stages: Sequence[Sequence[NDArray[np.int64]]]) -> None:
+        self.n_shares = len(stages[0])
+        counts = np.array([[len(rows) for rows in stage] for stage in stages], np.int64)
+        ends = np.concatenate([np.zeros((1, self.n_shares), np.int64), np.cumsum(counts, axis=0)])
+        ends += np.cumsum([0, *ends[-1]])[:-1]
+        is_chain = (self.n_shares == 1) | (counts.sum(axis=1) == 1)
+        begins = np.concatenate([[True], ~(is_chain[1:] & is_chain[:-1])])
+        self._bounds = ends[np.append(begins, True)]
+        self._is_chain = is_chain[begins]
+        self._rows = np.concatenate([rows for share in zip(*stages, strict=True) for rows in share])
+
+    def launch_number(self, task: int) -> int:
+        """Return the number of the launch that a task is a part of."""
+        return int(self._rows[task, -1])
 
     def new_state(self) -> NDArray[np.int64]:
-        """Return what the threads of a run share, before it; its last number is the failed part."""
+        """Return what the threads of a run share, before it; its last number is the failed task."""
         return new_state(self._bounds[0])
 
     def run(self, share: int, state: NDArray[np.int64]) -> None:
@@ -147,16 +127,23 @@ class Calls:
         if _config.DISABLE_JIT:
             return
         distinct = {id(launch): launch for stage in stages for launch in stage}
+        self._launches = [*distinct.values()]
         cuts = {key: threads.cuts(launch) for key, launch in distinct.items()}
-        shared = sum(
-            launch.work for stage in stages for launch in stage if cuts[id(launch)].size > 2
-        )
-        is_alone = shared < max(_WAKE_ABOVE, len(stages) * _LEAST_STAGE)
+        keys = [tuple(map(id, stage)) for stage in stages]
+        shared = {key: launch.work * (cuts[key].size > 2) for key, launch in distinct.items()}
+        work = sum(shared[launch] for stage in keys for launch in stage)
         n_shares = threads.n_threads
-        if is_alone:
+        if work < max(_WAKE_ABOVE, len(stages) * _LEAST_STAGE):
             n_shares = 1
             cuts = {key: np.array([0, launch.n_pieces]) for key, launch in distinct.items()}
-        self._tasks = Tasks([_dealt(stage, cuts, n_shares) for stage in stages], n_shares)
+        rows = {
+            key: _rows(number, launch, cuts[key])
+            for number, (key, launch) in enumerate(distinct.items())
+        }
+        # A stage that is repeated is dealt once.
+        distinct_stages = dict(zip(keys, stages, strict=True))
+        dealt = {key: _dealt(stage, rows, n_shares) for key, stage in distinct_stages.items()}
+        self._tasks = Tasks([dealt[key] for key in keys])
 
     def run(self) -> None:
         """Run the launches.
@@ -177,7 +164,7 @@ class Calls:
         failed = int(state[-1])
         if failed < 0:
             return
-        launch = self._tasks.parts[failed].launch
+        launch = self._launches[self._tasks.launch_number(failed)]
         launch.run()  # again, for its exception
         raise KernelFailed(
             f"The kernel of {launch.codelet_name} raised an exception on a vertex in compute set"
@@ -186,24 +173,33 @@ class Calls:
         )
 
 
+def _rows(number: int, launch: Launch, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of a launch's parts for `run_tasks`, and its number."""
+    rows = np.empty((cuts.size - 1, 5), np.int64)
+    rows[:, 0], rows[:, 1], rows[:, 2] = address_of(launch.call), cuts[:-1], cuts[1:]
+    rows[:, 3], rows[:, 4] = launch.table.ctypes.data, number
+    return rows
+
+
 def _dealt(
-    stage: Sequence[Launch], cuts: Mapping[int, NDArray[np.int64]], n_shares: int
-) -> list[list[Part]]:
-    """Return the parts of a stage's launches by share.
+    stage: Sequence[Launch], rows: Mapping[int, NDArray[np.int64]], n_shares: int
+) -> list[NDArray[np.int64]]:
+    """Return the rows of a stage by share.
 
     The parts of a launch are dealt in order, so that in most stages a share is the same part of the
     memory; a launch in one part goes to the share with the least work.
     """
-    by_share: list[list[Part]] = [[] for _ in range(n_shares)]
-    work = [0] * n_shares
+    by_share = [[np.empty((0, 5), np.int64)] for _ in range(n_shares)]
+    work = np.zeros(n_shares, np.int64)
     for launch in sorted(stage, key=lambda launch: -launch.work):
-        edges = cuts[id(launch)].tolist()
-        n_parts = len(edges) - 1
-        for number, (first, last) in enumerate(itertools.pairwise(edges)):
-            share = number * n_shares // n_parts if n_parts > 1 else work.index(min(work))
-            work[share] += launch.work // n_parts
-            by_share[share].append(Part(launch, first, last))
-    return by_share
+        own = rows[id(launch)]
+        share = np.arange(len(own)) * n_shares // len(own)
+        if len(own) == 1:
+            share[:] = work.argmin()
+        work += launch.work // max(len(own), 1) * np.bincount(share, minlength=n_shares)
+        for number, parts in enumerate(by_share):
+            parts.append(own[share == number])
+    return [np.concatenate(parts) for parts in by_share]
 
 
 def thread_pool() -> Threads:

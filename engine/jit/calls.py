@@ -160,8 +160,9 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
 
     Parameters
     ----------
-    tasks : ndarray of int64, shape (n, 4)
-        Address of the function, first piece, last, and table; those of a share follow each other.
+    tasks : ndarray of int64, shape (n, 5)
+        Address of the function, first piece, last, table, and a number of the caller's; those of a
+        share follow each other.
     bounds : ndarray of int64, shape (n_stages + 1, n_shares)
         First task of every stage in every share; of the row after the last stage, the end.
     is_chain : ndarray of bool, shape (n_stages,)

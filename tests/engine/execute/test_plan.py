@@ -186,7 +186,7 @@ def test_parts_have_like_work() -> None:
 
 
 def test_small_steps_in_a_row_are_one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread runs them without waiting for the other ones; a failure ends the chain."""
+    """A thread runs them without waiting for the other ones."""
     monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
     monkeypatch.setattr(threads, "_LEAST_STAGE", 0)
     monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(2))
