@@ -74,13 +74,9 @@ class BlockEmitter:
         return self.builder.call(function, [a, b, c])
 
     def places(self, name: str) -> list[Any]:
-        """Return the elements at which the pixels of the block begin."""
-        builder, values = self.builder, self.values
-        places = []
-        for p in range(self.n_pixels):
-            index = builder.add(self.pixel, _I64(p))
-            places.append(builder.add(values[f"{name}_at"], self.number(f"{name}_places", index)))
-        return places
+        """Return the offsets of the pixels of the block."""
+        numbers = [self.builder.add(self.pixel, _I64(p)) for p in range(self.n_pixels)]
+        return [self.number(f"{name}_places", number) for number in numbers]
 
     def loop(
         self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Body
@@ -116,7 +112,7 @@ class BlockEmitter:
 
         def tap(counters: list[Any], sums: list[Any]) -> Any:
             offset = self.number("tap_x", counters[0])
-            weight = builder.add(values["w_at"], self.number("tap_w", counters[0]))
+            weight = self.number("tap_w", counters[0])
             return body(pixels, offset, builder.gep(values["w"], [weight]), sums)
 
         return self.loop(values["n_taps"], [(_I64(0), _I64(1))], carried, tap)[1]

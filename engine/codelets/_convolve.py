@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
-    LARGEST,
     SPREAD_LANES,
     SPREAD_OUTPUTS,
     dot_kernel,
@@ -25,7 +25,7 @@ __all__ = ["convolve"]
 
 #: Pixels whose inputs stay in the cache for all outputs.
 _PIXELS = 256
-_DOT_LANES, _LARGEST = DOT_LANES, LARGEST
+_DOT_LANES = DOT_LANES
 _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
@@ -33,6 +33,28 @@ _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
+
+
+@jit
+def _six(numbers):  # type: ignore[no-untyped-def]
+    """Return the sizes or strides of a field: an array is seven numbers to pass, and counted."""
+    return numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
+
+
+@jit
+def _seven(numbers):  # type: ignore[no-untyped-def]
+    """Return the sizes or strides of weights."""
+    a, b, c, d, e, f = _six(numbers)
+    return a, b, c, d, e, f, numbers[6]
+
+
+@jit
+def _scaled(stride, factor):  # type: ignore[no-untyped-def]
+    """Return strides of weights that are each several numbers."""
+    a, b, c, d, e, f, g = stride
+    return (
+        a * factor, b * factor, c * factor, d * factor, e * factor, f * factor, g * factor
+    )  # fmt: skip
 
 
 @jit
@@ -111,81 +133,80 @@ def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
 
 @jit
 def _products(  # type: ignore[no-untyped-def]
-    out, out_start, out_size, out_stride, out_places, x, x_start, x_stride, x_places, w, w_start,
-    w_stride, n_inside, is_spread, tap_x, tap_w, n_taps, count, n_pixels,
+    out, out_size, out_stride, out_places, x, x_stride, x_places, w, w_stride, n_inside, is_spread,
+    tap_x, tap_w, n_taps, count, n_pixels,
 ):  # fmt: skip
     """Compute all groups, images and outputs of some pixels.
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
     then 8 and 4, then the rest singly. Two channel groups of 8 outputs are 16 lanes. Or lanes are
-    the inputs of several pixels: then a place of the lists stands for all of them.
+    the inputs of several pixels: then a place of the lists stands for all of them. All that a
+    kernel takes is numbers and addresses: see `row_kernel`.
     """
-    n_outputs, x_step, w_pitch = out_size[5], x_stride[5], w_stride[5]
+    n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
     is_dot = n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES
     is_each = n_inside == n_outputs and count == 1 and x_step == 1
-    for i in range(out_size[0] * out_size[1]):
-        image, group = i % out_size[1], i // out_size[1]
-        image_at = x_start + group * x_stride[0] + image * x_stride[1]
+    for i in range(out_size[0] * n_images):
+        group = i // n_images
+        image = i - group * n_images
+        image_at = x + 4 * (group * x_stride[0] + image * x_stride[1])
         out_group = 0
         while out_group < out_size[2]:
-            row_at = out_start + group * out_stride[0] + image * out_stride[1]
-            row_at += out_group * out_stride[2]
-            w_at = w_start + group * w_stride[0] + out_group * w_stride[1]
+            row_at = group * out_stride[0] + image * out_stride[1] + out_group * out_stride[2]
+            row_at = out + 4 * row_at
+            w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
             is_pair = n_own == 8 and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
             if is_spread:
-                _spread(out, row_at, out_places, 0, x, image_at, x_places, 0, w, w_at, 0, 0,
-                        tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                _spread(row_at, out_places, 0, image_at, x_places, 0, w_at, 0, 0, tap_x, tap_w,
+                        n_taps, 1, n_pixels)  # fmt: skip
                 continue
             if is_dot:
-                _dots(out, row_at, out_places, 0, x, image_at, x_places, 1, w, w_at, 1, 0,
-                      tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                _dots(row_at, out_places, 0, image_at, x_places, 1, w_at, 1, 0, tap_x, tap_w,
+                      n_taps, count, n_pixels)  # fmt: skip
                 continue
             if is_each:
                 o = 0
                 while n_outputs - o >= 16:
-                    _each_16(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
-                             w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    _each_16(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
+                             w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
                     o += 16
                 while n_outputs - o >= 8:
-                    _each_8(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
-                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    _each_8(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
+                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
                     o += 8
                 while n_outputs - o >= 4:
-                    _each_4(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
-                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    _each_4(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
+                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
                     o += 4
                 while n_outputs - o >= 1:
-                    _each_1(out, row_at + o, out_places, 0, x, image_at + o, x_places, 0,
-                            w, w_at + o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+                    _each_1(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
+                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
                     o += 1
                 continue
             out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
             step = 8 if is_pair else 16
             for g in range(n_inside):
-                x_at = image_at + g * count * x_step
-                out_at, own_at = row_at + g * n_own, w_at + g * n_own
+                x_at = image_at + 4 * g * count * x_step
+                out_at, own_at = row_at + 4 * g * n_own, w_at + 4 * g * n_own
                 o = 0
                 while n_own - o >= step:
-                    _by_16(out, out_at + o, out_places, out_half, x, x_at, x_places, x_step,
-                           w, own_at + o, w_pitch, w_half, tap_x, tap_w, n_taps, count,
+                    _by_16(out_at + 4 * o, out_places, out_half, x_at, x_places, x_step,
+                           own_at + 4 * o, w_pitch, w_half, tap_x, tap_w, n_taps, count,
                            n_pixels)  # fmt: skip
                     o += step
                 while n_own - o >= 8:
-                    _by_8(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
-                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
-                          n_pixels)  # fmt: skip
+                    _by_8(out_at + 4 * o, out_places, 0, x_at, x_places, x_step, own_at + 4 * o,
+                          w_pitch, 0, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
                     o += 8
                 while n_own - o >= 4:
-                    _by_4(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
-                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
-                          n_pixels)  # fmt: skip
+                    _by_4(out_at + 4 * o, out_places, 0, x_at, x_places, x_step, own_at + 4 * o,
+                          w_pitch, 0, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
                     o += 4
                 while n_own - o >= 1:
-                    _by_1(out, out_at + o, out_places, 0, x, x_at, x_places, x_step,
-                          w, own_at + o, w_pitch, 0, tap_x, tap_w, n_taps, count,
-                          n_pixels)  # fmt: skip
+                    _by_1(out_at + 4 * o, out_places, 0, x_at, x_places, x_step, own_at + 4 * o,
+                          w_pitch, 0, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
                     o += 1
 
 
@@ -219,43 +240,42 @@ def _alike(begin, n, n_taps, stride, dilation, shift, size):  # type: ignore[no-
 
 @jit
 def _list_taps(  # type: ignore[no-untyped-def]
-    tap_x, tap_w, y_low, y_high, x_low, x_high, y_steps, x_steps, n_groups, group_steps, count,
+    taps, y_low, y_high, x_low, x_high, y_steps, x_steps, n_groups, group_steps, count,
     x_step, w_pitch, n_inside,
 ):  # fmt: skip
     """List the taps of a window; return their number and the inputs of a tap.
 
-    Taps along a row whose inputs continue those of the tap before are one.
+    The first half of the list is offsets of the inputs, the second one of the weights. Taps along a
+    row whose inputs continue those of the tap before are one.
     """
     n_columns = x_high - x_low
     if n_inside * n_groups == 1 and x_steps[0] == count * x_step and x_steps[1] == count * w_pitch:
         count, n_columns = count * n_columns, min(n_columns, 1)
-    n = 0
+    n, half = 0, taps.size // 2
     for y in range(y_low, y_high):
         for column in range(x_low, x_low + n_columns):
             for g in range(n_groups):
-                tap_x[n] = y * y_steps[0] + column * x_steps[0] + g * group_steps[0]
-                tap_w[n] = y * y_steps[1] + column * x_steps[1] + g * group_steps[1]
+                taps[n] = y * y_steps[0] + column * x_steps[0] + g * group_steps[0]
+                taps[half + n] = y * y_steps[1] + column * x_steps[1] + g * group_steps[1]
                 n += 1
     return n, count
 
 
 @jit
 def _over_field(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, out, out_start, out_size,
-    out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, taps, places, out, out_start,
+    out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
     """Convolve a tile's data whose groups are interleaved.
 
-    `rows` are the weights for the inputs of several pixels at once, or empty.
+    `rows` are the weights for the inputs of several pixels at once, or empty; taps and places are
+    workspace.
     """
-    most = w_size[2] * w_size[3] * w_size[4]
-    tap_x, tap_w = np.empty(most, np.int64), np.empty(most, np.int64)
-    x_places, out_places = np.empty(_PIXELS, np.int64), np.empty(_PIXELS, np.int64)
+    x_at, w_at, out_at = address(x, x_start), address(w, w_start), address(out, out_start)
+    tap_x, tap_w = address(taps, 0), address(taps, taps.size // 2)
+    x_places, out_places = address(places, 0), address(places, places.size // 2)
     n_inside = x_size[5] // w_size[5]
     n_spread = _SPREAD_LANES // n_inside
-    rows_stride = np.empty(7, np.int64)
-    for d in range(7):
-        rows_stride[d] = w_stride[d] * n_spread
     n_rows, n_columns = out_size[3], out_size[4]
     x_pitch, x_step, out_pitch, out_step = x_stride[3], x_stride[4], out_stride[3], out_stride[4]
     first_y = 0
@@ -269,16 +289,18 @@ def _over_field(  # type: ignore[no-untyped-def]
                 first_x, n_columns, w_size[4], stride_x, dilation_x, shift_x, x_size[4]
             )
             is_spread = rows.size > 0 and end_x - first_x >= n_spread
-            n_together, own, own_stride = 1, w, w_stride
+            n_together, own_at, own_stride = 1, w_at, w_stride
             if is_spread:
-                n_together, own, own_stride = n_spread, rows, rows_stride
+                n_together, own_at = n_spread, address(rows, 0)
+                own_stride = _scaled(w_stride, n_spread)
             n_taps, count = _list_taps(
-                tap_x, tap_w, y_low, y_high, x_low, x_high,
+                taps, y_low, y_high, x_low, x_high,
                 (dilation_y * x_pitch, own_stride[3]),
                 (dilation_x * x_step, own_stride[4]), w_size[2], (x_stride[2], own_stride[2]),
                 w_size[5], x_stride[5], own_stride[5], n_inside,
             )  # fmt: skip
             n_places = -(-(end_x - first_x) // n_together)
+            x_next, out_next = n_together * stride_x * x_step, n_together * out_step
             n = 0
             for y in range(first_y, end_y):
                 x_row = (y * stride_y + shift_y) * x_pitch + shift_x * x_step
@@ -286,20 +308,23 @@ def _over_field(  # type: ignore[no-untyped-def]
                 done = 0
                 while done < n_places:
                     n_more = min(_PIXELS - n, n_places - done)
-                    for k in range(n_more):
-                        # The last ones may be computed again.
-                        column = min(first_x + (done + k) * n_together, end_x - n_together)
-                        x_places[n + k] = x_row + column * stride_x * x_step
-                        out_places[n + k] = out_row + column * out_step
+                    column = first_x + done * n_together
+                    list_places(
+                        x_places + 8 * n, x_row + column * stride_x * x_step, x_next, n_more
+                    )
+                    list_places(out_places + 8 * n, out_row + column * out_step, out_next, n_more)
                     n, done = n + n_more, done + n_more
+                    if done == n_places:
+                        # The last one, which may compute some pixels again, and after it as padding
+                        column = end_x - n_together
+                        last = 8 * (n - 1)
+                        list_places(x_places + last, x_row + column * stride_x * x_step, 0, 1)
+                        list_places(out_places + last, out_row + column * out_step, 0, 1)
                     if n < _PIXELS and (y < end_y - 1 or done < n_places):
                         continue
-                    for k in range(n, -(-n // _LARGEST) * _LARGEST):
-                        x_places[k], out_places[k] = x_places[n - 1], out_places[n - 1]
                     _products(
-                        out, out_start, out_size, out_stride, out_places, x, x_start, x_stride,
-                        x_places, own, w_start, own_stride, n_inside, is_spread, tap_x, tap_w,
-                        n_taps, count, n,
+                        out_at, out_size, out_stride, out_places, x_at, x_stride, x_places, own_at,
+                        own_stride, n_inside, is_spread, tap_x, tap_w, n_taps, count, n,
                     )  # fmt: skip
                     n = 0
             first_x = end_x
@@ -335,7 +360,10 @@ def convolve(  # type: ignore[no-untyped-def]
         ):
             x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
             rows = _spread_weights(w, n_combined)
+    taps = np.empty(2 * w_size[2] * w_size[3] * w_size[4], np.int64)
+    places = np.empty(2 * (_PIXELS + AT_ONCE), np.int64)
     _over_field(
-        x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, out, out_start,
-        out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+        x, x_start, _six(x_size), _six(x_stride), w, w_start, _seven(w_size),
+        _seven(w_stride), rows, taps, places, out, out_start, _six(out_size),
+        _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip

@@ -59,7 +59,30 @@ def _compiled_power() -> Any:
     return power
 
 
+def _plain_choice(condition: Any, a: Any, b: Any) -> Any:
+    """Return a pure Python version, for runs without compilation."""
+    return a if condition else b
+
+
+def _compiled_choice() -> Any:
+    """Return a function that returns one of two numbers, both of which are computed.
+
+    Of an expression with ``if``, the compiler may move a polynomial into a branch, which keeps the
+    loop from being vectorised.
+    """
+
+    @intrinsic
+    def choice(typing_context, condition, a, b):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.select(*arguments)
+
+        return types.float64(types.boolean, types.float64, types.float64), generate
+
+    return choice
+
+
 _power: Any = _plain_power if _config.DISABLE_JIT else _compiled_power()
+_choice: Any = _plain_choice if _config.DISABLE_JIT else _compiled_choice()
 
 
 @jit
@@ -93,7 +116,7 @@ def exp(x: float) -> Any:
 def _sigmoid(x):  # type: ignore[no-untyped-def]
     scale, rest = _scaled(-x)
     near = 1 / (1 + scale + rest)
-    return 0.0 if x < _LEAST else near  # minus infinity times this is no number
+    return _choice(x < _LEAST, 0.0, near)  # minus infinity times this is no number
 
 
 @jit
@@ -155,8 +178,7 @@ def _erf(x):  # type: ignore[no-untyped-def]
     q = q * v - 0.17657623321424343
     q = q * v + 0.35353099564340434
     # From 4 on, the result is 1 as float32.
-    far = 1.0 if x > 4 else near * q
-    return -1.0 if x < -4 else far
+    return _choice(x < -4, -1.0, _choice(x > 4, 1.0, near * q))
 
 
 @jit

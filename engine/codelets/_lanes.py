@@ -12,13 +12,16 @@ and one of the inputs after the last whole vector.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from tilescope.engine.codelets._addresses import AT_ONCE, floats_at, numbers_at
 from tilescope.engine.codelets._block_emitter import BlockEmitter
 
 __all__ = [
@@ -45,13 +48,15 @@ DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
 PAIR_LANES = 16
 #: Contiguous inputs of all pixels that are computed together, outputs of each, and their blocks.
 SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)
-#: Most pixels of a block.
-LARGEST = 8
+#: Most pixels of a block: the lists of pixels are padded by one less.
+LARGEST = AT_ONCE
 
 _config: Any = numba.config
+#: Addresses of floats and of lists of integers, and numbers, in the order of a kernel's arguments.
+_FLOATS, _LISTS = ("out", "x", "w"), ("out_places", "x_places", "tap_x", "tap_w")
 _ARGUMENTS = (
-    "out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half, tap_x,"
-    " tap_w, n_taps, count, n_pixels"
+    *("out", "out_places", "out_half", "x", "x_places", "x_step", "w", "w_pitch", "w_half"),
+    *("tap_x", "tap_w", "n_taps", "count", "n_pixels"),
 )
 
 
@@ -60,72 +65,56 @@ def _plain(n_lanes: int, *, is_each: bool, has_halves: bool = False) -> Callable
     n_first = n_lanes // 2 if has_halves else n_lanes
 
     def block(  # type: ignore[no-untyped-def]
-        out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half,
-        tap_x, tap_w, n_taps, count, n_pixels,
+        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+        count, n_pixels,
     ):  # fmt: skip
         first, last = slice(None, n_first), slice(n_first, None)
-        for p in range(n_pixels):
+        taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
+        places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
+        for source, target in places:
             total = np.zeros(n_lanes, np.float32)
-            for t in range(n_taps):
-                for i in range(count):
-                    source = x_at + x_places[p] + tap_x[t] + i * x_step
-                    weight = w_at + tap_w[t] + i * w_pitch
-                    values = x[source : source + n_lanes] if is_each else x[source]
-                    values = np.broadcast_to(values, n_lanes)
-                    total[first] += values[first] * w[weight : weight + n_first]
-                    weight += w_half
-                    total[last] += values[last] * w[weight : weight + n_lanes - n_first]
-            target = out_at + out_places[p]
-            out[target : target + n_first] = total[first]
-            target += out_half
-            out[target : target + n_lanes - n_first] = total[last]
+            for (own, row), i in product(taps, range(count)):
+                read = floats_at(x, source + own + i * x_step, n_lanes if is_each else 1)
+                values = np.broadcast_to(read, n_lanes)
+                weight = row + i * w_pitch
+                total[first] += values[first] * floats_at(w, weight, n_first)
+                total[last] += values[last] * floats_at(w, weight + w_half, n_lanes - n_first)
+            floats_at(out, target, n_first)[:] = total[first]
+            floats_at(out, target + out_half, n_lanes - n_first)[:] = total[last]
 
     return block
 
 
 def _plain_spread(  # type: ignore[no-untyped-def]
-    out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at, w_pitch, w_half,
-    tap_x, tap_w, n_taps, count, n_pixels,
+    out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+    count, n_pixels,
 ):  # fmt: skip
     """Compute what `spread_kernel` returns, in plain Python."""
-    for p in range(n_pixels):
+    taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
+    places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
+    for source, target in places:
         total = np.zeros((SPREAD_LANES, SPREAD_OUTPUTS), np.float32)
-        for t in range(n_taps):
-            source, weight = x_at + x_places[p] + tap_x[t], w_at + tap_w[t]
-            rows = w[weight : weight + total.size].reshape(SPREAD_OUTPUTS, SPREAD_LANES)
-            total += x[source : source + SPREAD_LANES, None] * rows.T
-        target = out_at + out_places[p]
-        out[target : target + total.size] = total.reshape(-1)
+        for own, row in taps:
+            rows = floats_at(w, row, total.size).reshape(SPREAD_OUTPUTS, SPREAD_LANES)
+            total += floats_at(x, source + own, SPREAD_LANES)[:, None] * rows.T
+        floats_at(out, target, total.size)[:] = total.reshape(-1)
 
 
 def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
     @intrinsic
     def block(  # type: ignore[no-untyped-def]
-        typing_context, out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at,
-        w_pitch, w_half, tap_x, tap_w, n_taps, count, n_pixels,
+        typing_context, out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+        tap_w, n_taps, count, n_pixels,
     ):  # fmt: skip
-        floats, lists = (out, x, w), (out_places, x_places, tap_x, tap_w)
-        if not all(isinstance(a, types.Array) and a.dtype == types.float32 for a in floats):
-            return None
-        if not all(isinstance(a, types.Array) and a.dtype == types.int64 for a in lists):
-            return None
-        number = types.int64
-        signature = types.void(
-            out, number, out_places, number, x, number, x_places, number, w, number, number,
-            number, tap_x, tap_w, number, number, number,
-        )  # fmt: skip
-
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            values = {}
-            names = _ARGUMENTS.replace(" ", "").split(",")
-            for name, kind, value in zip(names, signature.args, arguments, strict=True):
-                is_array = isinstance(kind, types.Array)
-                made = context.make_array(kind)(context, builder, value).data if is_array else value
-                values[name] = made
+            values = dict(zip(_ARGUMENTS, arguments, strict=True))
+            for names, kind in ((_FLOATS, ir.FloatType()), (_LISTS, ir.IntType(64))):
+                for name in names:
+                    values[name] = builder.inttoptr(values[name], kind.as_pointer())
             emit(builder, values)
             return context.get_dummy_value()
 
-        return signature, generate
+        return types.void(*[types.int64] * len(_ARGUMENTS)), generate
 
     return block
 
@@ -133,12 +122,13 @@ def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
 def row_kernel(n_lanes: int) -> Any:
     """Return the function that stores sums of products: `n_lanes` outputs of all pixels of a list.
 
-    Its arguments are ``out, out_at, out_places, out_half, x, x_at, x_places, x_step, w, w_at,
-    w_pitch, w_half, tap_x, tap_w, n_taps, count, n_pixels``: flat float32 arrays with a first
-    element; offsets of the pixels; strides between the inputs of a pixel (step) and between their
-    weights (pitch); offsets of the taps; inputs per tap. The weights of the outputs of one input
-    are contiguous, but for two halves of `PAIR_LANES`, whose first elements are `w_half` and
-    `out_half` apart. The lists of pixels repeat the last one up to a multiple of `LARGEST`.
+    Its arguments are ``out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+    tap_w, n_taps, count, n_pixels``: addresses of the first float32; addresses of lists of the
+    pixels' offsets; strides between the inputs of a pixel (step) and between their weights (pitch);
+    addresses of lists of the taps' offsets; inputs per tap. All of them are integers: an array is
+    seven numbers to pass. The weights of the outputs of one input are contiguous, but for two
+    halves of `PAIR_LANES`, whose first elements are `w_half` and `out_half` apart. The lists of
+    pixels repeat the last one up to a multiple of `LARGEST`.
     """
     has_halves = n_lanes == PAIR_LANES
     if _config.DISABLE_JIT:

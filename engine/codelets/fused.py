@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.binary_functions import BINARY_FUNCTIONS, BINARY_RATES
 from tilescope.engine.codelets.elementwise import TO_BOOL, flops_per_element, worker_rows
 from tilescope.engine.codelets.elementwise_rates import rate_of
@@ -71,20 +72,24 @@ def _kernel(expression: Expression, *, is_block: bool, is_in_place: bool) -> Any
         )
     else:
         parts = [f"{n}, {n}_start, {n}_size, {n}_stride" for n in written]
+        steps = "".join(f"    {n}_step = unsigned({n}_stride[2])\n" for n in written)
         place = "".join(
-            f"            {n}_at = {n}_start + _p * {n}_stride[0] + _r * {n}_stride[1]\n"
+            f"            {n}_at = unsigned({n}_start + _p * {n}_stride[0] + _r * {n}_stride[1])\n"
             for n in written
         )
-        values = ", ".join([f"{n}[{n}_at + _c * {n}_stride[2]]" for n in fields] + numbers)
+        values = ", ".join([f"{n}[{n}_at + _c * {n}_step]" for n in fields] + numbers)
         source = (
             f"def kernel({', '.join([*parts, *numbers])}):\n"
+            f"{steps}"
             f"    for _p in range({out}_size[0]):\n"
             f"        for _r in range({out}_size[1]):\n"
             f"{place}"
-            f"            for _c in range({out}_size[2]):\n"
-            f"                {out}[{out}_at + _c * {out}_stride[2]] = fused({values})\n"
+            f"            for _c in range(unsigned({out}_size[2])):\n"
+            f"                {out}[{out}_at + _c * {out}_step] = fused({values})\n"
         )
     space: dict[str, Any] = {"fused": _compiled(expression), "__name__": __name__}
+    if is_block:
+        space["unsigned"] = unsigned
     exec(compile(source, "<expression>", "exec"), space)  # the text consists of known names only
     return jit(space["kernel"])
 

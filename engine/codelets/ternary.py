@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets.elementwise import worker_rows
 from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
 from tilescope.engine.codelets.in_place import as_apart
@@ -69,14 +70,15 @@ def _kernels(function: Any) -> tuple[Any, Any]:
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride,
         c, c_start, c_size, c_stride, out, out_start, out_size, stride,
     ):  # fmt: skip
-        a_step, b_step, c_step, step = a_stride[2], b_stride[2], c_stride[2], stride[2]
+        a_step, b_step = unsigned(a_stride[2]), unsigned(b_stride[2])
+        n, c_step, step = unsigned(out_size[2]), unsigned(c_stride[2]), unsigned(stride[2])
         for p in range(out_size[0]):
             for r in range(out_size[1]):
-                first = a_start + p * a_stride[0] + r * a_stride[1]
-                second = b_start + p * b_stride[0] + r * b_stride[1]
-                third = c_start + p * c_stride[0] + r * c_stride[1]
-                target = out_start + p * stride[0] + r * stride[1]
-                for i in range(out_size[2]):
+                first = unsigned(a_start + p * a_stride[0] + r * a_stride[1])
+                second = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
+                third = unsigned(c_start + p * c_stride[0] + r * c_stride[1])
+                target = unsigned(out_start + p * stride[0] + r * stride[1])
+                for i in range(n):
                     out[target + i * step] = function(
                         a[first + i * a_step], b[second + i * b_step], c[third + i * c_step]
                     )

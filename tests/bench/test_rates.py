@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from tilescope.engine.codelets._addresses import address
 from tilescope.engine.codelets._block_emitter import BlockEmitter
 from tilescope.engine.codelets._lanes import (
     dot_kernel,
@@ -115,8 +116,10 @@ def test_rate(name: str, kernel: Any, n_lanes: int, is_each: bool) -> None:
     @jit
     def run(out, x, w, places, out_places, tap_x, tap_w, count, n_rounds):
         for _ in range(n_rounds):
-            kernel(out, 0, out_places, n_lanes // 2, x, 0, places, 1, w, 0, w_pitch, n_lanes // 2,
-                   tap_x, tap_w, tap_x.size, count, places.size)  # fmt: skip
+            kernel(address(out, 0), address(out_places, 0), n_lanes // 2, address(x, 0),
+                   address(places, 0), 1, address(w, 0), w_pitch, n_lanes // 2,
+                   address(tap_x, 0), address(tap_w, 0), tap_x.size, count,
+                   places.size)  # fmt: skip
 
     w_pitch = n_lanes
     random = np.random.default_rng(0)

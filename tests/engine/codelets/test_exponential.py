@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from tilescope.engine.codelets import _exponential
+from tilescope.engine.codelets.in_place import unary_kernels_in_place
+from tilescope.engine.jit._jit import uncached_jit
 
 Floats = NDArray[Any]
 
@@ -40,7 +42,7 @@ WANTED: dict[str, Callable[[Floats], Floats]] = {
 def _all(name: str, x: Floats) -> Floats:
     function = getattr(_exponential, name)
 
-    @numba.njit(error_model="numpy")
+    @uncached_jit
     def loop(x: Floats, out: Floats) -> None:
         for i in range(x.size):
             out[i] = function(x[i])
@@ -80,3 +82,14 @@ def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
     x = np.random.default_rng(1).uniform(-9, 9, 1001).astype(np.float32)
     one_by_one = np.concatenate([_all(name, x[i : i + 1]) for i in range(0, x.size, 50)])
     np.testing.assert_array_equal(one_by_one, _all(name, x)[::50])
+
+
+@pytest.mark.skipif(bool(vars(numba.config)["DISABLE_JIT"]), reason="there is no code to look at")
+@pytest.mark.parametrize("name", WANTED)
+def test_kernels_are_vectorised(name: str) -> None:
+    """As part of a launcher, which is optimised once: a branch around the polynomial remains."""
+    vector, _ = unary_kernels_in_place(getattr(_exponential, name))
+    made = uncached_jit(vector.py_func)
+    made.compile((numba.float32[::1],))
+    (code,) = made.inspect_llvm().values()
+    assert "fmul nsz <" in code, "no vector of numbers is multiplied"

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle import naive_codelets
 
+from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
 from tilescope.engine.codelets._convolve import convolve
 from tilescope.engine.codelets._lanes import (
     BLOCKS,
@@ -48,8 +49,9 @@ def _compare(
 
     @jit
     def run(out, at, out_places, x, x_places, w, tap_x, tap_w, count, n):
-        kernel(out, at, out_places, out_half, x, 1, x_places, x_step, w, 3, w_pitch, w_half,
-               tap_x, tap_w, tap_x.size, count, n)  # fmt: skip
+        kernel(address(out, at), address(out_places, 0), out_half, address(x, 1),
+               address(x_places, 0), x_step, address(w, 3), w_pitch, w_half, address(tap_x, 0),
+               address(tap_w, 0), tap_x.size, count, n)  # fmt: skip
 
     random = np.random.default_rng(n_lanes)
     tap_x, tap_w = np.array([0, 7]), np.array([5, 0])
@@ -88,6 +90,18 @@ def test_outputs_have_inputs_of_their_own(n_lanes: int) -> None:
 
 def test_dot_products_take_contiguous_inputs() -> None:
     _compare(dot_kernel(), 1, steps=(1, 1))
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 40])
+def test_places_of_a_row_are_listed(n: int) -> None:
+    @jit
+    def run(places, first, step, n):
+        list_places(address(places, 1), first, step, n)
+
+    places = np.full(n + AT_ONCE + 1, -1)
+    run(places, 5, -3, n)
+    assert places[: n + 1].tolist() == [-1, *range(5, 5 - 3 * n, -3)]
+    assert places[n + AT_ONCE] == -1, "no more than a few entries are written after them"
 
 
 def _convolved(

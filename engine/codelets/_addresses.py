@@ -1,0 +1,92 @@
+"""Addresses of elements, as integers: kernels that take many arrays would pass seven numbers each.
+
+The array must stay alive while its address is used: its owner is the caller of the function that
+takes the address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
+from tilescope.engine.jit.calls import pointer
+
+__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
+
+#: Entries that `list_places` writes at a time.
+AT_ONCE = 8
+
+_config: Any = numba.config
+_carray: Any = vars(numba)["carray"]  # numba does not declare it
+_WORD = ir.IntType(64)
+
+
+def floats_at(place: int, index: int, n: int) -> NDArray[np.float32]:
+    """Return some floats from the one with an index on, in plain Python."""
+    return np.asarray(_carray(pointer(place + 4 * index), (n,), np.float32))
+
+
+def numbers_at(place: int, n: int) -> NDArray[np.int64]:
+    """Return a list of integers, in plain Python."""
+    return np.asarray(_carray(pointer(place), (n,), np.int64))
+
+
+def _plain_address(array: Any, index: int) -> int:
+    """Return a pure Python version, for runs without compilation."""
+    return int(array.ctypes.data) + int(index) * int(array.itemsize)
+
+
+def _compiled_address() -> Any:
+    @intrinsic
+    def address_of(typing_context, array, index):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            kind, _ = signature.args
+            data = context.make_array(kind)(context, builder, arguments[0]).data
+            return builder.ptrtoint(builder.gep(data, [arguments[1]]), _WORD)
+
+        return types.int64(array, types.int64), generate
+
+    return address_of
+
+
+def _plain_list_places(places: int, first: int, step: int, n: int) -> None:
+    """Write what the compiled version does, but nothing after the last entry."""
+    numbers_at(places, n)[:] = first + step * np.arange(n)
+
+
+def _compiled_list_places() -> Any:
+    lanes = ir.VectorType(_WORD, AT_ONCE)
+    numbers = ir.Constant(lanes, list(range(AT_ONCE)))
+
+    @intrinsic
+    def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            places, first, step, n = arguments
+            apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
+            begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
+            further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
+
+            def store(counters: list[Any], values: list[Any]) -> list[Any]:
+                at = builder.add(places, builder.mul(counters[0], _WORD(8)))
+                builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
+                return [builder.add(values[0], further)]
+
+            emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 4), generate
+
+    return list_places
+
+
+#: Address of an element of an array.
+address: Any = _plain_address if _config.DISABLE_JIT else _compiled_address()
+#: Writes first, first + step … to an address, n integers, and up to `AT_ONCE` - 1 more.
+list_places: Any = _plain_list_places if _config.DISABLE_JIT else _compiled_list_places()
