@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets._moves import move_block
 from tilescope.engine.codelets.elementwise import unary_kernels
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.graph.codelet import Codelet, Field
@@ -47,28 +47,11 @@ def _copy(x, out):  # type: ignore[no-untyped-def]
         out[i] = x[i]
 
 
-#: Elements of a row from which it is copied by itself; of shorter ones, the longest dimension is.
-_LONG_ROW = 8
-
-
 @jit
 def _copy_block(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
 ):
-    first, outer, inner = 0, 1, 2
-    if out_size[2] < _LONG_ROW:
-        if out_size[0] > max(out_size[1], out_size[2]):
-            first, outer, inner = 1, 2, 0
-        elif out_size[1] > out_size[2]:
-            outer, inner = 2, 1
-    n = unsigned(out_size[inner])
-    x_step, step = unsigned(x_stride[inner]), unsigned(out_stride[inner])
-    for p in range(out_size[first]):
-        for r in range(out_size[outer]):
-            source = unsigned(x_start + p * x_stride[first] + r * x_stride[outer])
-            target = unsigned(out_start + p * out_stride[first] + r * out_stride[outer])
-            for c in range(n):
-                out[target + c * step] = x[source + c * x_step]
+    move_block(x, x_start, x_stride, out, out_start, out_size, out_stride)
 
 
 @jit

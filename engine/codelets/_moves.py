@@ -1,0 +1,73 @@
+"""Copies of blocks with any strides, through vector registers.
+
+Written as LLVM IR: a loop over few elements pays for its indices and never becomes vectors, and one
+with a step between its elements moves them singly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from tilescope.engine.codelets._move_emitter import Dim, MoveEmitter
+
+__all__ = ["move_block"]
+
+_config: Any = numba.config
+_items: Any = arrayobj
+
+
+def _compiled() -> Any:
+    @intrinsic
+    def move(typing_context, x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
+        number = types.int64
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            def pointer(k: int) -> Any:
+                return context.make_array(signature.args[k])(context, builder, arguments[k]).data
+
+            def numbers(k: int) -> list[Any]:
+                return [
+                    builder.load(builder.gep(pointer(k), [ir.IntType(64)(d)])) for d in range(3)
+                ]
+
+            source, target = pointer(0), pointer(3)
+            at, to = arguments[1], arguments[4]
+            dims = [Dim(*steps) for steps in zip(numbers(5), numbers(2), numbers(6), strict=True)]
+
+            def copy_one(to: Any, at: Any) -> None:
+                value = _items.load_item(context, builder, x, builder.gep(source, [at]))
+                value = context.cast(builder, value, x.dtype, out.dtype)
+                _items.store_item(context, builder, out, value, builder.gep(target, [to]))
+
+            item_bytes = context.get_abi_sizeof(target.type.pointee)
+            emitter = MoveEmitter(builder, target, source, item_bytes)
+            if x.dtype == out.dtype:
+                emitter.block(dims, to, at, copy_one)
+            else:
+                emitter.one_by_one(dims, to, at, copy_one)
+            return context.get_dummy_value()
+
+        return types.void(x, number, x_stride, out, number, size, stride), generate
+
+    return move
+
+
+def _plain(x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
+    """Copy a block in plain Python."""
+
+    def view(memory: Any, start: int, steps: Any) -> Any:
+        own = [int(step) * memory.itemsize for step in steps]
+        return np.lib.stride_tricks.as_strided(memory[start:], size, own)
+
+    view(out, to, stride)[...] = view(x, at, x_stride)
+
+
+#: Copies a block, converted to the type of `out`: ``x, at, x_stride, out, to, size, stride``.
+move_block = _plain if _config.DISABLE_JIT else _compiled()
