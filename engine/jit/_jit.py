@@ -23,6 +23,7 @@ from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
+from tilescope.engine.jit.compiler_memo import install
 from tilescope.engine.jit.linked_library import LinkingCompiler
 
 __all__ = ["cache_folder", "cached_jit", "is_cached", "jit", "source_digest", "uncached_jit"]
@@ -37,6 +38,7 @@ _config: Any = numba.config
 # the linker keeps the first: numbers begin elsewhere in every process.
 _bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48) << 14)
 _ROOT = Path(__file__).parent.parent
+install()
 
 
 @functools.cache

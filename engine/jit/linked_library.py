@@ -15,23 +15,8 @@ from typing import Any
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.cpu import CPUContext
 
 __all__ = ["LinkingCompiler"]
-
-
-#: Bytes of the types of variables.
-_SIZES: dict[Any, int] = {}
-
-
-def _size_of(context: Any, kind: Any) -> int:
-    """Return the bytes of a type. LLVM's answer takes a module in text: it is asked once."""
-    if kind not in _SIZES:
-        _SIZES[kind] = kind.get_abi_size(context.target_data)
-    return _SIZES[kind]
-
-
-CPUContext.get_abi_sizeof = _size_of  # type: ignore[method-assign]
 
 
 class _Library(JITCodeLibrary):
