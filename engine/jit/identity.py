@@ -14,6 +14,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 
 __all__ = ["kernel_digest"]
 
@@ -45,6 +46,8 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
                 raise TypeError("objects have no digest")
             yield f"array {value.dtype.str} {value.shape}".encode()
             yield np.ascontiguousarray(value).tobytes()
+        case ir.Type() | ir.Constant():
+            yield f"llvm {value}".encode()
         case np.generic():
             yield f"scalar {value.dtype.str}".encode() + value.tobytes()
         case tuple() | frozenset():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llvmlite import ir
 
 from tilescope.engine import (
     Engine,
@@ -92,6 +93,14 @@ def over(inner: Any) -> Any:
 )
 def test_the_closure_is_part_of_the_digest(one: Any, other: Any) -> None:
     assert kernel_digest(one) not in (None, kernel_digest(other))
+
+
+def test_types_of_the_compiler_count_by_their_text() -> None:
+    """Functions that emit instructions refer to them."""
+    digests = [kernel_digest(scaled(kind)) for kind in (ir.IntType(64), ir.IntType(32))]
+    assert None not in digests
+    assert len(set(digests)) == 2
+    assert digests[0] == kernel_digest(scaled(ir.IntType(64)))
 
 
 def test_the_same_kernel_has_one_digest() -> None:
