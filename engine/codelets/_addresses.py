@@ -13,12 +13,13 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
 from tilescope.engine.jit.calls import pointer
 
-__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
+__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at", "workspace"]
 
 #: Entries that `list_places` writes at a time.
 AT_ONCE = 8
@@ -46,6 +47,9 @@ def _plain_address(array: Any, index: int) -> int:
 def _compiled_address() -> Any:
     @intrinsic
     def address_of(typing_context, array, index):  # type: ignore[no-untyped-def]
+        if array.dtype not in {types.float32, types.int64}:
+            return None
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             kind, _ = signature.args
             data = context.make_array(kind)(context, builder, arguments[0]).data
@@ -69,6 +73,9 @@ def _compiled_list_places() -> Any:
     def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             places, first, step, n = arguments
+            # Not computed ahead: of a vector kept on the stack, the load may wait for the store.
+            same = ir.FunctionType(_WORD, [_WORD])
+            first = builder.asm(same, "", "=r,0", [first], side_effect=True)
             apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
             begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
             further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
@@ -84,6 +91,34 @@ def _compiled_list_places() -> Any:
         return types.void(*[types.int64] * 4), generate
 
     return list_places
+
+
+def workspace(n: int) -> Any:
+    """Return a function that returns an array of n int64 on the stack of the function it is in.
+
+    An allocation takes longer than a small vertex.
+    """
+    if _config.DISABLE_JIT:
+        return lambda: np.empty(n, np.int64)
+
+    @intrinsic
+    def numbers(typing_context):  # type: ignore[no-untyped-def]
+        kind = types.Array(types.int64, 1, "C")
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            with builder.goto_entry_block():  # numba's own function would fill it with zeros
+                data = builder.alloca(ir.ArrayType(_WORD, n))
+            array = context.make_array(kind)(context, builder)
+            size = context.get_constant(types.intp, n)
+            pitch = context.get_constant(types.intp, 8)
+            populate_array(
+                array, builder.bitcast(data, _WORD.as_pointer()), [size], [pitch], pitch, None
+            )
+            return array._getvalue()
+
+        return kind(), generate
+
+    return numbers
 
 
 #: Address of an element of an array.

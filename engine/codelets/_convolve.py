@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
+from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places, workspace
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
     SPREAD_LANES,
@@ -31,6 +31,8 @@ _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4
 _dots = dot_kernel()
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
+#: Workspace for the lists of pixels, and for those of taps unless they are many.
+_places, _few_taps = workspace(2 * (_PIXELS + AT_ONCE)), workspace(512)
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
 
@@ -88,15 +90,17 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
     size[5] = count
     stride, n = _packed(size)
     own = np.empty(n, w.dtype)
-    n_block = stride[4]
-    for k in range(n // n_block):
-        at, target = _place(k, w_start, size, w_stride, 5), k * n_block
-        for i in range(count):
-            for g in range(n_combined):
-                source = at + (g * count + i) * pitch + g * n_own
+    target, n_columns, apart = 0, size[4], count * pitch + n_own
+    for row in range(n // stride[3]):
+        at = _place(row, w_start, size, w_stride, 4)
+        for _ in range(n_columns):
+            for i in range(count):
                 for o in range(n_own):
-                    own[target + o] = w[source + o]
-                target += n_own
+                    source = at + i * pitch + o
+                    for g in range(n_combined):
+                        own[target + o + g * n_own] = w[source + g * apart]
+                target += n_combined * n_own
+            at += w_stride[4]
     return own, size, stride
 
 
@@ -121,13 +125,16 @@ def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped
 @jit
 def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
     """Return the weights of groups inside as the lanes of several pixels take them."""
-    n = n_inside * _SPREAD_OUTPUTS
-    rows = np.empty(w.size // n * _SPREAD_LANES * _SPREAD_OUTPUTS, w.dtype)
-    for k in range(w.size // n):
+    rows = np.empty(w.size // n_inside * _SPREAD_LANES, w.dtype)
+    target, first = 0, 0
+    while first < w.size:
         for own in range(_SPREAD_OUTPUTS):
-            row = (k * _SPREAD_OUTPUTS + own) * _SPREAD_LANES
-            for lane in range(_SPREAD_LANES):
-                rows[row + lane] = w[k * n + lane % n_inside * _SPREAD_OUTPUTS + own]
+            for i in range(n_inside):
+                value = w[first + i * _SPREAD_OUTPUTS + own]
+                for lane in range(i, _SPREAD_LANES, n_inside):
+                    rows[target + lane] = value
+            target += _SPREAD_LANES
+        first += n_inside * _SPREAD_OUTPUTS
     return rows
 
 
@@ -344,7 +351,7 @@ def convolve(  # type: ignore[no-untyped-def]
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
     block, with zeros between different groups, which are not read.
     """
-    rows = np.empty(0, w.dtype)
+    rows = w[:0]
     if n_combined > 1:
         w, w_size, w_stride = _own_weights(w, w_start, w_size, w_stride, n_combined)
         w_start = 0
@@ -360,10 +367,11 @@ def convolve(  # type: ignore[no-untyped-def]
         ):
             x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
             rows = _spread_weights(w, n_combined)
-    taps = np.empty(2 * w_size[2] * w_size[3] * w_size[4], np.int64)
-    places = np.empty(2 * (_PIXELS + AT_ONCE), np.int64)
+    taps, n_taps = _few_taps(), w_size[2] * w_size[3] * w_size[4]
+    if 2 * n_taps > taps.size:
+        taps = np.empty(2 * n_taps, np.int64)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _seven(w_size),
-        _seven(w_stride), rows, taps, places, out, out_start, _six(out_size),
+        _seven(w_stride), rows, taps, _places(), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip
