@@ -29,6 +29,7 @@ _DOT_LANES = DOT_LANES
 _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
+_several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
 #: Workspace for the lists of pixels, and for those of taps unless they are many.
@@ -139,6 +140,47 @@ def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
 
 
 @jit
+def _each(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_outputs, n_pixels
+):
+    """Compute contiguous outputs with an input of their own."""
+    o = 0
+    while n_outputs - o >= 16:
+        _each_16(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                 w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 16
+    while n_outputs - o >= 8:
+        _each_8(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 8
+    while n_outputs - o >= 4:
+        _each_4(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 4
+    while n_outputs - o >= 1:
+        _each_1(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 1
+
+
+@jit
+def _several(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_inputs, n_pixels
+):
+    """Compute contiguous outputs, several for each input; return the number of inputs."""
+    i = 0
+    while n_inputs - i >= 4:
+        _several_16(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        i += 4
+    while n_inputs - i >= 2:
+        _several_8(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                   tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        i += 2
+    return i
+
+
+@jit
 def _products(  # type: ignore[no-untyped-def]
     out, out_size, out_stride, out_places, x, x_stride, x_places, w, w_stride, n_inside, is_spread,
     tap_x, tap_w, n_taps, count, n_pixels,
@@ -153,7 +195,8 @@ def _products(  # type: ignore[no-untyped-def]
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
     is_dot = n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES
-    is_each = n_inside == n_outputs and count == 1 and x_step == 1
+    is_each = n_own == 1 and count == 1 and x_step == 1
+    has_several = n_own == _SPREAD_OUTPUTS and n_inside > 1 and count == 1 and x_step == 1
     for i in range(out_size[0] * n_images):
         group = i // n_images
         image = i - group * n_images
@@ -174,27 +217,16 @@ def _products(  # type: ignore[no-untyped-def]
                       n_taps, count, n_pixels)  # fmt: skip
                 continue
             if is_each:
-                o = 0
-                while n_outputs - o >= 16:
-                    _each_16(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                             w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 16
-                while n_outputs - o >= 8:
-                    _each_8(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 8
-                while n_outputs - o >= 4:
-                    _each_4(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 4
-                while n_outputs - o >= 1:
-                    _each_1(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 1
+                _each(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w, n_taps,
+                      n_outputs, n_pixels)  # fmt: skip
                 continue
+            n_done = 0
+            if has_several:
+                n_done = _several(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
+                                  n_taps, n_inside, n_pixels)  # fmt: skip
             out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
             step = 8 if is_pair else 16
-            for g in range(n_inside):
+            for g in range(n_done, n_inside):
                 x_at = image_at + 4 * g * count * x_step
                 out_at, own_at = row_at + 4 * g * n_own, w_at + 4 * g * n_own
                 o = 0
