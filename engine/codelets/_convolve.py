@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places, workspace
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
     SPREAD_LANES,
@@ -113,13 +114,13 @@ def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped
         return x, x_start, x_stride
     stride, n_all = _packed(x_size)
     found = np.empty(n_all, x.dtype)
-    n_row = n * width
-    for row in range(n_all // n_row):
-        at = _place(row, x_start, x_size, x_stride, 4)
+    apart, together = unsigned(step), unsigned(n)
+    for row in range(n_all // (n * width)):
+        at, target = _place(row, x_start, x_size, x_stride, 4), row * n * width
         for i in range(n):
-            target = row * n_row + i
-            for column in range(width):
-                found[target + column * n] = x[at + i + column * step]
+            source, to = unsigned(at + i), unsigned(target + i)
+            for column in range(unsigned(width)):
+                found[to + column * together] = x[source + column * apart]
     return found, 0, stride
 
 
