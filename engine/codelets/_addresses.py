@@ -13,12 +13,13 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
 from tilescope.engine.jit.calls import pointer
 
-__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
+__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at", "workspace"]
 
 #: Entries that `list_places` writes at a time.
 AT_ONCE = 8
@@ -43,13 +44,51 @@ def _plain_address(array: Any, index: int) -> int:
     return int(array.ctypes.data) + int(index) * int(array.itemsize)
 
 
+class _Emitter:
+    """Emits the functions as LLVM IR; a class, whose name suffices to identify a kernel by."""
+
+    @staticmethod
+    def address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+        data = context.make_array(kind)(context, builder, array).data
+        return builder.ptrtoint(builder.gep(data, [index]), _WORD)
+
+    @staticmethod
+    def list_places(builder: Any, places: Any, first: Any, step: Any, n: Any) -> None:
+        lanes = ir.VectorType(_WORD, AT_ONCE)
+        numbers = ir.Constant(lanes, list(range(AT_ONCE)))
+        # Not computed ahead: of a vector kept on the stack, the load may wait for the store.
+        same = ir.FunctionType(_WORD, [_WORD])
+        first = builder.asm(same, "", "=r,0", [first], side_effect=True)
+        apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
+        begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
+        further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
+
+        def store(counters: list[Any], values: list[Any]) -> list[Any]:
+            at = builder.add(places, builder.mul(counters[0], _WORD(8)))
+            builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
+            return [builder.add(values[0], further)]
+
+        emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
+
+    @staticmethod
+    def workspace(context: Any, builder: Any, kind: Any, n: int) -> Any:
+        with builder.goto_entry_block():  # numba's own function would fill it with zeros
+            data = builder.alloca(ir.ArrayType(_WORD, n))
+        array = context.make_array(kind)(context, builder)
+        pitch = _WORD(8)
+        data = builder.bitcast(data, _WORD.as_pointer())
+        populate_array(array, data, [_WORD(n)], [pitch], pitch, None)
+        return array._getvalue()
+
+
 def _compiled_address() -> Any:
     @intrinsic
     def address_of(typing_context, array, index):  # type: ignore[no-untyped-def]
+        if array.dtype not in {types.float32, types.int64}:
+            return None
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            kind, _ = signature.args
-            data = context.make_array(kind)(context, builder, arguments[0]).data
-            return builder.ptrtoint(builder.gep(data, [arguments[1]]), _WORD)
+            return _Emitter.address(context, builder, signature.args[0], *arguments)
 
         return types.int64(array, types.int64), generate
 
@@ -62,28 +101,36 @@ def _plain_list_places(places: int, first: int, step: int, n: int) -> None:
 
 
 def _compiled_list_places() -> Any:
-    lanes = ir.VectorType(_WORD, AT_ONCE)
-    numbers = ir.Constant(lanes, list(range(AT_ONCE)))
-
     @intrinsic
     def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            places, first, step, n = arguments
-            apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
-            begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
-            further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
-
-            def store(counters: list[Any], values: list[Any]) -> list[Any]:
-                at = builder.add(places, builder.mul(counters[0], _WORD(8)))
-                builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
-                return [builder.add(values[0], further)]
-
-            emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
+            _Emitter.list_places(builder, *arguments)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 4), generate
+        number = types.int64
+        return types.void(number, number, number, number), generate
 
     return list_places
+
+
+def workspace(n: int) -> Any:
+    """Return a function that returns an array of n int64 on the stack of the function it is in.
+
+    An allocation takes longer than a small vertex.
+    """
+    if _config.DISABLE_JIT:
+        return lambda: np.empty(n, np.int64)
+
+    @intrinsic
+    def numbers(typing_context):  # type: ignore[no-untyped-def]
+        kind = types.Array(types.int64, 1, "C")
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return _Emitter.workspace(context, builder, kind, n)
+
+        return kind(), generate
+
+    return numbers
 
 
 #: Address of an element of an array.

@@ -138,15 +138,23 @@ class BlockEmitter:
 
         self.store(self.over_taps(self.zeros(), inputs))
 
-    def each(self) -> None:
-        """Emit sums of products of `n_lanes` outputs per pixel, each with an input of its own."""
+    def each(self, n_own: int) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel: `n_own` for each of its inputs."""
         builder = self.builder
+        n_inputs = self.n_lanes // n_own
+        kind = ir.VectorType(_F32, n_inputs).as_pointer()
+
+        def inputs(pointer: Any) -> Any:
+            if n_own == 1:
+                return self.load(pointer, is_wide=True)
+            values = builder.load(builder.bitcast(pointer, kind), align=4)
+            return self.lanes(values, values, [lane // n_own for lane in range(self.n_lanes)])
 
         def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             self.keep()
             weights = self.load(weight, is_wide=True)
             return [
-                self.fused(self.load(builder.gep(pixel, [offset]), is_wide=True), weights, total)
+                self.fused(inputs(builder.gep(pixel, [offset])), weights, total)
                 for pixel, total in zip(pixels, sums, strict=True)
             ]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
+from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places, workspace
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
     SPREAD_LANES,
@@ -29,8 +30,11 @@ _DOT_LANES = DOT_LANES
 _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
+_several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
+#: Workspace for the lists of pixels, and for those of taps unless they are many.
+_places, _few_taps = workspace(2 * (_PIXELS + AT_ONCE)), workspace(512)
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
 
@@ -88,15 +92,17 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
     size[5] = count
     stride, n = _packed(size)
     own = np.empty(n, w.dtype)
-    n_block = stride[4]
-    for k in range(n // n_block):
-        at, target = _place(k, w_start, size, w_stride, 5), k * n_block
-        for i in range(count):
-            for g in range(n_combined):
-                source = at + (g * count + i) * pitch + g * n_own
+    target, n_columns, apart = 0, size[4], count * pitch + n_own
+    for row in range(n // stride[3]):
+        at = _place(row, w_start, size, w_stride, 4)
+        for _ in range(n_columns):
+            for i in range(count):
                 for o in range(n_own):
-                    own[target + o] = w[source + o]
-                target += n_own
+                    source = at + i * pitch + o
+                    for g in range(n_combined):
+                        own[target + o + g * n_own] = w[source + g * apart]
+                target += n_combined * n_own
+            at += w_stride[4]
     return own, size, stride
 
 
@@ -108,27 +114,71 @@ def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped
         return x, x_start, x_stride
     stride, n_all = _packed(x_size)
     found = np.empty(n_all, x.dtype)
-    n_row = n * width
-    for row in range(n_all // n_row):
-        at = _place(row, x_start, x_size, x_stride, 4)
+    apart, together = unsigned(step), unsigned(n)
+    for row in range(n_all // (n * width)):
+        at, target = _place(row, x_start, x_size, x_stride, 4), row * n * width
         for i in range(n):
-            target = row * n_row + i
-            for column in range(width):
-                found[target + column * n] = x[at + i + column * step]
+            source, to = unsigned(at + i), unsigned(target + i)
+            for column in range(unsigned(width)):
+                found[to + column * together] = x[source + column * apart]
     return found, 0, stride
 
 
 @jit
 def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
     """Return the weights of groups inside as the lanes of several pixels take them."""
-    n = n_inside * _SPREAD_OUTPUTS
-    rows = np.empty(w.size // n * _SPREAD_LANES * _SPREAD_OUTPUTS, w.dtype)
-    for k in range(w.size // n):
+    rows = np.empty(w.size // n_inside * _SPREAD_LANES, w.dtype)
+    target, first = 0, 0
+    while first < w.size:
         for own in range(_SPREAD_OUTPUTS):
-            row = (k * _SPREAD_OUTPUTS + own) * _SPREAD_LANES
-            for lane in range(_SPREAD_LANES):
-                rows[row + lane] = w[k * n + lane % n_inside * _SPREAD_OUTPUTS + own]
+            for i in range(n_inside):
+                value = w[first + i * _SPREAD_OUTPUTS + own]
+                for lane in range(i, _SPREAD_LANES, n_inside):
+                    rows[target + lane] = value
+            target += _SPREAD_LANES
+        first += n_inside * _SPREAD_OUTPUTS
     return rows
+
+
+@jit
+def _each(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_outputs, n_pixels
+):
+    """Compute contiguous outputs with an input of their own."""
+    o = 0
+    while n_outputs - o >= 16:
+        _each_16(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                 w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 16
+    while n_outputs - o >= 8:
+        _each_8(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 8
+    while n_outputs - o >= 4:
+        _each_4(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 4
+    while n_outputs - o >= 1:
+        _each_1(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
+                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        o += 1
+
+
+@jit
+def _several(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_inputs, n_pixels
+):
+    """Compute contiguous outputs, several for each input; return the number of inputs."""
+    i = 0
+    while n_inputs - i >= 4:
+        _several_16(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        i += 4
+    while n_inputs - i >= 2:
+        _several_8(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                   tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+        i += 2
+    return i
 
 
 @jit
@@ -146,7 +196,8 @@ def _products(  # type: ignore[no-untyped-def]
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
     is_dot = n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES
-    is_each = n_inside == n_outputs and count == 1 and x_step == 1
+    is_each = n_own == 1 and count == 1 and x_step == 1
+    has_several = n_own == _SPREAD_OUTPUTS and n_inside > 1 and count == 1 and x_step == 1
     for i in range(out_size[0] * n_images):
         group = i // n_images
         image = i - group * n_images
@@ -167,27 +218,16 @@ def _products(  # type: ignore[no-untyped-def]
                       n_taps, count, n_pixels)  # fmt: skip
                 continue
             if is_each:
-                o = 0
-                while n_outputs - o >= 16:
-                    _each_16(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                             w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 16
-                while n_outputs - o >= 8:
-                    _each_8(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 8
-                while n_outputs - o >= 4:
-                    _each_4(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 4
-                while n_outputs - o >= 1:
-                    _each_1(row_at + 4 * o, out_places, 0, image_at + 4 * o, x_places, 0,
-                            w_at + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-                    o += 1
+                _each(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w, n_taps,
+                      n_outputs, n_pixels)  # fmt: skip
                 continue
+            n_done = 0
+            if has_several:
+                n_done = _several(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
+                                  n_taps, n_inside, n_pixels)  # fmt: skip
             out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
             step = 8 if is_pair else 16
-            for g in range(n_inside):
+            for g in range(n_done, n_inside):
                 x_at = image_at + 4 * g * count * x_step
                 out_at, own_at = row_at + 4 * g * n_own, w_at + 4 * g * n_own
                 o = 0
@@ -344,7 +384,7 @@ def convolve(  # type: ignore[no-untyped-def]
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
     block, with zeros between different groups, which are not read.
     """
-    rows = np.empty(0, w.dtype)
+    rows = w[:0]
     if n_combined > 1:
         w, w_size, w_stride = _own_weights(w, w_start, w_size, w_stride, n_combined)
         w_start = 0
@@ -360,10 +400,11 @@ def convolve(  # type: ignore[no-untyped-def]
         ):
             x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
             rows = _spread_weights(w, n_combined)
-    taps = np.empty(2 * w_size[2] * w_size[3] * w_size[4], np.int64)
-    places = np.empty(2 * (_PIXELS + AT_ONCE), np.int64)
+    taps, n_taps = _few_taps(), w_size[2] * w_size[3] * w_size[4]
+    if 2 * n_taps > taps.size:
+        taps = np.empty(2 * n_taps, np.int64)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _seven(w_size),
-        _seven(w_stride), rows, taps, places, out, out_start, _six(out_size),
+        _seven(w_stride), rows, taps, _places(), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip

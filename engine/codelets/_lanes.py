@@ -30,6 +30,7 @@ __all__ = [
     "EACH_BLOCKS",
     "LARGEST",
     "PAIR_LANES",
+    "SEVERAL_BLOCKS",
     "SPREAD_LANES",
     "SPREAD_OUTPUTS",
     "dot_kernel",
@@ -40,8 +41,9 @@ __all__ = [
 
 #: Pixels of the blocks, largest first, by their lanes, which are outputs.
 BLOCKS = {16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
-#: The same where every output has an input of its own.
+#: The same where every output has an input of its own, or several of them.
 EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
+SEVERAL_BLOCKS = (8, 2)
 #: Lanes of a dot product, and dot products of a block.
 DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
 #: Lanes whose two halves may be apart: two groups of outputs with the same inputs.
@@ -60,8 +62,12 @@ _ARGUMENTS = (
 )
 
 
-def _plain(n_lanes: int, *, is_each: bool, has_halves: bool = False) -> Callable[..., None]:
-    """Return a pure Python version, for runs without compilation; one lane for a dot product."""
+def _plain(n_lanes: int, *, n_own: int = 0, has_halves: bool = False) -> Callable[..., None]:
+    """Return a pure Python version, for runs without compilation; one lane for a dot product.
+
+    Every input has `n_own` outputs, or one input all of them.
+    """
+    n_inputs, n_own = (n_lanes // n_own, n_own) if n_own else (1, n_lanes)
     n_first = n_lanes // 2 if has_halves else n_lanes
 
     def block(  # type: ignore[no-untyped-def]
@@ -74,8 +80,7 @@ def _plain(n_lanes: int, *, is_each: bool, has_halves: bool = False) -> Callable
         for source, target in places:
             total = np.zeros(n_lanes, np.float32)
             for (own, row), i in product(taps, range(count)):
-                read = floats_at(x, source + own + i * x_step, n_lanes if is_each else 1)
-                values = np.broadcast_to(read, n_lanes)
+                values = floats_at(x, source + own + i * x_step, n_inputs).repeat(n_own)
                 weight = row + i * w_pitch
                 total[first] += values[first] * floats_at(w, weight, n_first)
                 total[last] += values[last] * floats_at(w, weight + w_half, n_lanes - n_first)
@@ -132,7 +137,7 @@ def row_kernel(n_lanes: int) -> Any:
     """
     has_halves = n_lanes == PAIR_LANES
     if _config.DISABLE_JIT:
-        return _plain(n_lanes, is_each=False, has_halves=has_halves)
+        return _plain(n_lanes, has_halves=has_halves)
 
     blocks = BLOCKS[n_lanes]  # a dictionary has no digest
 
@@ -143,19 +148,19 @@ def row_kernel(n_lanes: int) -> Any:
     return _compiled(emit)
 
 
-def each_kernel(n_lanes: int) -> Any:
-    """Return the same function for outputs with one input of their own; these are contiguous.
+def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
+    """Return the same function for inputs with `n_own` outputs of their own; both are contiguous.
 
     Of steps, pitches, halves and counts it takes no notice.
     """
     if _config.DISABLE_JIT:
-        return _plain(n_lanes, is_each=True)
+        return _plain(n_lanes, n_own=n_own)
 
-    blocks = EACH_BLOCKS[n_lanes]  # a dictionary has no digest
+    blocks = EACH_BLOCKS[n_lanes] if n_own == 1 else SEVERAL_BLOCKS  # a dictionary has no digest
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, n_lanes)
-        emitter.over_pixels(blocks, emitter.each)
+        emitter.over_pixels(blocks, lambda: emitter.each(n_own))
 
     return _compiled(emit)
 
@@ -163,7 +168,7 @@ def each_kernel(n_lanes: int) -> Any:
 def dot_kernel() -> Any:
     """Return the same function for one output per pixel, with contiguous inputs and weights."""
     if _config.DISABLE_JIT:
-        return _plain(1, is_each=False)
+        return _plain(1)
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, DOT_LANES)

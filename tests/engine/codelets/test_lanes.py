@@ -35,11 +35,12 @@ def _compare(
     n_lanes: int,
     *,
     steps: tuple[int, int],
-    is_each: bool = False,
+    n_own: int = 0,
     halves: tuple[int, int] | None = None,
 ) -> None:
     """Compare a kernel with sums of integers, which are exact in any order."""
     x_step, w_pitch = steps
+    x_lanes = np.arange(n_lanes) // (n_own or n_lanes)
     # The lanes of outputs and of weights, from the first.
     out_half, w_half = halves or (n_lanes // 2, n_lanes // 2)
     is_second = np.arange(n_lanes) >= (n_lanes + 1) // 2
@@ -55,7 +56,7 @@ def _compare(
 
     random = np.random.default_rng(n_lanes)
     tap_x, tap_w = np.array([0, 7]), np.array([5, 0])
-    counts = (1,) if is_each else _COUNTS
+    counts = (1,) if n_own else _COUNTS
     for n_pixels, at, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
         held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
         out = random.integers(-4, 4, at + 20 * n_pixels + 16 + out_half).astype(np.float32)
@@ -67,7 +68,7 @@ def _compare(
             for tap, i in product(range(2), range(count)):
                 source = 1 + p * 40 + tap_x[tap] + i * x_step
                 row = 3 + tap_w[tap] + i * w_pitch
-                total += x[source : source + (n_lanes if is_each else 1)] * w[row + w_lanes]
+                total += x[source + x_lanes] * w[row + w_lanes]
             expected[at + p * 20 + out_lanes] = total
         run(out, at, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
         assert out.tolist() == expected.tolist()
@@ -85,7 +86,13 @@ def test_two_groups_of_outputs_share_their_inputs() -> None:
 
 @pytest.mark.parametrize("n_lanes", EACH_BLOCKS)
 def test_outputs_have_inputs_of_their_own(n_lanes: int) -> None:
-    _compare(each_kernel(n_lanes), n_lanes, steps=(1, 18), is_each=True)
+    _compare(each_kernel(n_lanes), n_lanes, steps=(1, 18), n_own=1)
+
+
+@pytest.mark.parametrize("n_lanes", [8, 16])
+def test_inputs_have_several_outputs_of_their_own(n_lanes: int) -> None:
+    kernel = each_kernel(n_lanes, SPREAD_OUTPUTS)
+    _compare(kernel, n_lanes, steps=(1, 18), n_own=SPREAD_OUTPUTS)
 
 
 def test_dot_products_take_contiguous_inputs() -> None:
@@ -175,7 +182,7 @@ def test_convolutions_are_those_of_the_oracle(
 
 @given(
     st.fixed_dictionaries({name: st.sampled_from(values) for name, values in _CASES.items()}),
-    st.sampled_from((2, 4, 8)),
+    st.sampled_from((2, 3, 4, 5, 8)),
     st.sampled_from((8, 19, 33, 70)),
     st.sampled_from((1, 3)),
     st.integers(0, 9),
