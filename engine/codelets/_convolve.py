@@ -19,7 +19,7 @@ from tilescope.engine.codelets._lanes import (
     row_kernel,
     spread_kernel,
 )
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import allocating_jit, jit
 
 __all__ = ["convolve"]
 
@@ -35,7 +35,7 @@ _spread = spread_kernel()
 _LEAST_SPREAD = 48
 
 
-@jit
+@allocating_jit
 def _packed(size):  # type: ignore[no-untyped-def]
     """Return the strides of contiguous elements, outermost first, and their number."""
     stride = np.empty(size.size, np.int64)
@@ -58,7 +58,7 @@ def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
     return start
 
 
-@jit
+@allocating_jit
 def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
     """Return the weights within combined groups, their sizes and strides: as of groups inside."""
     size = w_size.copy()
@@ -78,7 +78,7 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
     return own, size, stride
 
 
-@jit
+@allocating_jit
 def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped-def]
     """Return the inputs with those of neighbouring pixels contiguous, and their strides."""
     n, width, step = x_size[5], x_size[4], x_stride[4]
@@ -96,7 +96,7 @@ def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped
     return found, 0, stride
 
 
-@jit
+@allocating_jit
 def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
     """Return the weights of groups inside as the lanes of several pixels take them."""
     n = n_inside * _SPREAD_OUTPUTS
@@ -239,7 +239,7 @@ def _list_taps(  # type: ignore[no-untyped-def]
     return n, count
 
 
-@jit
+@allocating_jit
 def _over_field(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
@@ -306,7 +306,7 @@ def _over_field(  # type: ignore[no-untyped-def]
         first_y = end_y
 
 
-@jit
+@allocating_jit
 def convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
