@@ -24,7 +24,7 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
 from tilescope.engine.jit.compiler_memo import install
-from tilescope.engine.jit.linked_library import LinkingCompiler
+from tilescope.engine.jit.linked_library import KernelCompiler, LinkingCompiler
 
 __all__ = [
     "allocating_jit",
@@ -94,7 +94,8 @@ class _Linked(CPUDispatcher):
 def jit(function: Callable[..., Any]) -> Any:
     """Compile a kernel that compiled code calls: it has no wrapper for Python.
 
-    It makes no arrays, and returns none: its code counts no references.
+    It makes no arrays, and returns none: its code counts no references. It has no comprehensions,
+    inner functions, blocks of *with*, or expressions on whole arrays.
     """
     return _linked(function, counts_references=False)
 
@@ -134,7 +135,8 @@ def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
 
 
 def _linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
-    made = _njit(function, no_cpython_wrapper=True, _nrt=counts_references)
+    options = {} if counts_references else {"pipeline_class": KernelCompiler}
+    made = _njit(function, no_cpython_wrapper=True, _nrt=counts_references, **options)
     if isinstance(made, CPUDispatcher):  # else compilation is disabled
         made.__class__ = _Linked
     return made

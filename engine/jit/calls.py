@@ -176,6 +176,15 @@ def new_state(first: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @jit
+def _sum(numbers, row):  # type: ignore[no-untyped-def]
+    """Return the sum of a row; numba compiles four functions for that of numpy."""
+    total = 0
+    for column in range(numbers.shape[1]):
+        total += numbers[row, column]
+    return total
+
+
+@jit
 def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
     """Return the sum of a number of all threads."""
     total = 0
@@ -212,9 +221,9 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
     n_stages, n_shares = bounds.shape[0] - 1, bounds.shape[1]
     failed, own = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
     _add(own + 8 * _RUNS, 1)
-    n_before = bounds[0].sum()
+    n_before = _sum(bounds, 0)
     for stage in range(n_stages):
-        n_until = bounds[stage + 1].sum() - n_before
+        n_until = _sum(bounds, stage + 1) - n_before
         waited = 0
         while True:
             for turn in range(n_shares):
