@@ -6,6 +6,7 @@ takes the address.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numba
@@ -17,7 +18,6 @@ from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
-from tilescope.engine.jit.calls import pointer
 
 __all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at", "workspace"]
 
@@ -31,12 +31,12 @@ _WORD = ir.IntType(64)
 
 def floats_at(place: int, index: int, n: int) -> NDArray[np.float32]:
     """Return some floats from the one with an index on, in plain Python."""
-    return np.asarray(_carray(pointer(place + 4 * index), (n,), np.float32))
+    return np.asarray(_carray(ctypes.c_void_p(int(place + 4 * index)), (n,), np.float32))
 
 
 def numbers_at(place: int, n: int) -> NDArray[np.int64]:
     """Return a list of integers, in plain Python."""
-    return np.asarray(_carray(pointer(place), (n,), np.int64))
+    return np.asarray(_carray(ctypes.c_void_p(int(place)), (n,), np.int64))
 
 
 def _plain_address(array: Any, index: int) -> int:

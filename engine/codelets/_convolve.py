@@ -20,7 +20,7 @@ from tilescope.engine.codelets._lanes import (
     row_kernel,
     spread_kernel,
 )
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import allocating_jit, jit
 
 __all__ = ["convolve"]
 
@@ -61,7 +61,7 @@ def _scaled(stride, factor):  # type: ignore[no-untyped-def]
     )  # fmt: skip
 
 
-@jit
+@allocating_jit
 def _packed(size):  # type: ignore[no-untyped-def]
     """Return the strides of contiguous elements, outermost first, and their number."""
     stride = np.empty(size.size, np.int64)
@@ -84,7 +84,7 @@ def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
     return start
 
 
-@jit
+@allocating_jit
 def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
     """Return the weights within combined groups, their sizes and strides: as of groups inside."""
     size = w_size.copy()
@@ -106,7 +106,7 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
     return own, size, stride
 
 
-@jit
+@allocating_jit
 def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped-def]
     """Return the inputs with those of neighbouring pixels contiguous, and their strides."""
     n, width, step = x_size[5], x_size[4], x_stride[4]
@@ -124,7 +124,7 @@ def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped
     return found, 0, stride
 
 
-@jit
+@allocating_jit
 def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
     """Return the weights of groups inside as the lanes of several pixels take them."""
     rows = np.empty(w.size // n_inside * _SPREAD_LANES, w.dtype)
@@ -371,7 +371,7 @@ def _over_field(  # type: ignore[no-untyped-def]
         first_y = end_y
 
 
-@jit
+@allocating_jit
 def convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,

@@ -15,18 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.jit._jit import cache_folder, cached_jit, uncached_jit
-from tilescope.engine.jit.calls import pointer
+from tilescope.engine.jit.calls import array_in
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.number.grid import HALF, Grid
 
-_carray: Any = vars(numba)["carray"]  # numba does not declare it
 #: Types of arrays, by their name in a launcher.
 _TYPES = {
     np.dtype(kind).name: np.dtype(kind).type
@@ -59,11 +57,14 @@ def launcher_of(
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    return _launcher(_launcher_source(codelet, memories, hosts, rounded), codelet.kernel)
+    source = _launcher_source(codelet, memories, hosts, rounded)
+    # Lists and arrays of several dimensions are made for every vertex.
+    makes_arrays = any(f.is_list or f.kind not in {"vector", "block"} for f in codelet.fields)
+    return _launcher(source, codelet.kernel, makes_arrays)
 
 
 @functools.cache
-def _launcher(source: str, kernel: Any) -> Any:
+def _launcher(source: str, kernel: Any, makes_arrays: bool) -> Any:
     """Compile the source of a launcher around a kernel."""
     digest = kernel_digest(kernel)
     # numba's cache names the kernel's module, which must still exist when the cache is loaded.
@@ -78,14 +79,14 @@ def _launcher(source: str, kernel: Any) -> Any:
         "kernel": kernel,
         "round_float8_block": round_float8_block,
         "round_half_block": round_half_block,
-        "carray": _carray,
-        "pointer": pointer,
+        "array_in": array_in,
         **_TYPES,
         "as_strided": np.lib.stride_tricks.as_strided,
         "__name__": __name__,
     }
     exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    return (cached_jit if is_kept else uncached_jit)(namespace[name])
+    compiled_by = cached_jit if is_kept else uncached_jit
+    return compiled_by(namespace[name], counts_references=makes_arrays)
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -166,13 +167,11 @@ def _unpacking(codelet: Codelet, hosts: Sequence[str]) -> str:
     """Return the source that makes arrays of the table's addresses and shapes."""
     lines, at = [], 0
     for name, kind, n_dims in _arrays(codelet, hosts):
-        shape = "".join(f"table[{at + 1 + d}], " for d in range(n_dims))
-        lines.append(f"    {name} = carray(pointer(table[{at}]), ({shape}), {kind})\n")
+        lines.append(f"    {name} = array_in(table, {at}, {n_dims}, {kind})\n")
         at += 1 + n_dims
     if codelet.is_multi_vertex:
-        lines.append(f"    n_workers = table[{at}]\n")
-        at += 1
-    return f"    table = carray(pointer(at), ({at},), int64)\n" + "".join(lines)
+        lines.append(f"    n_workers = array_in(table, {at}, 0, int64)\n")
+    return "".join(lines)
 
 
 def _launcher_source(
@@ -197,7 +196,7 @@ def _launcher_source(
     count = f"counts[{place_of_count}] = " if codelet.is_data_dependent else ""
     places = {field.name: place for place, field in enumerate(codelet.fields)}
     return (
-        "def launch(first, last, at):\n"
+        "def launch(first, last, table):\n"
         f"{_unpacking(codelet, hosts)}"
         "    for v in range(first, last):\n"
         f"{run}{count}kernel({', '.join(arguments)})\n"

@@ -24,9 +24,17 @@ from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 
 from tilescope.engine.jit.compiler_memo import install
-from tilescope.engine.jit.linked_library import LinkingCompiler
+from tilescope.engine.jit.linked_library import KernelCompiler, LinkingCompiler
 
-__all__ = ["cache_folder", "cached_jit", "is_cached", "jit", "source_digest", "uncached_jit"]
+__all__ = [
+    "allocating_jit",
+    "cache_folder",
+    "cached_jit",
+    "is_cached",
+    "jit",
+    "source_digest",
+    "uncached_jit",
+]
 
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
@@ -84,28 +92,35 @@ class _Linked(CPUDispatcher):
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that compiled code calls: it has no wrapper for Python."""
-    made = _njit(function, no_cpython_wrapper=True)
-    if isinstance(made, CPUDispatcher):  # else compilation is disabled
-        made.__class__ = _Linked
-    return made
+    """Compile a kernel that compiled code calls: it has no wrapper for Python.
+
+    It makes no arrays, and returns none: its code counts no references. It has no comprehensions,
+    inner functions, blocks of *with*, or expressions on whole arrays.
+    """
+    return _linked(function, counts_references=False)
 
 
-def cached_jit(function: Callable[..., Any]) -> Any:
+def allocating_jit(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that compiled code calls, and that may make or return arrays."""
+    return _linked(function, counts_references=True)
+
+
+def cached_jit(function: Callable[..., Any], *, counts_references: bool = True) -> Any:
     """Compile a function that Python calls, and cache the code on disk."""
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(cache_folder())
+    options = {"pipeline_class": LinkingCompiler, "_nrt": counts_references}
     try:
-        return _njit(function, cache=True, pipeline_class=LinkingCompiler)
+        return _njit(function, cache=True, **options)
     except RuntimeError:  # the folder is not writable: compile in every process
-        return uncached_jit(function)
+        return _njit(function, **options)
     finally:
         _config.CACHE_DIR = before
 
 
-def uncached_jit(function: Callable[..., Any]) -> Any:
+def uncached_jit(function: Callable[..., Any], *, counts_references: bool = True) -> Any:
     """Compile a function that Python calls, in every process."""
-    return _njit(function, pipeline_class=LinkingCompiler)
+    return _njit(function, pipeline_class=LinkingCompiler, _nrt=counts_references)
 
 
 def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
@@ -117,6 +132,14 @@ def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
     key = cache._index_key(signature, function.targetctx.codegen())
     name = cache._cache_file._load_index().get(key)
     return name is not None and Path(cache.cache_path, name).is_file()
+
+
+def _linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
+    options = {} if counts_references else {"pipeline_class": KernelCompiler}
+    made = _njit(function, no_cpython_wrapper=True, _nrt=counts_references, **options)
+    if isinstance(made, CPUDispatcher):  # else compilation is disabled
+        made.__class__ = _Linked
+    return made
 
 
 def _njit(function: Callable[..., Any], **options: Any) -> Any:

@@ -15,13 +15,16 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numba.np import arrayobj
 from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import cached_jit, jit
 
-__all__ = ["SIGNATURE", "address_of", "new_state", "pointer", "run_tasks"]
+__all__ = ["SIGNATURE", "address_of", "array_in", "new_state", "run_tasks"]
 
 _config: Any = numba.config
+_array: Any = arrayobj
+_carray: Any = vars(numba)["carray"]  # numba does not declare it
 _I64 = ir.IntType(64)
 #: Types of the arguments.
 SIGNATURE = (numba.int64,) * 3
@@ -37,24 +40,58 @@ _RESPECT = 1 << 7
 _PATIENCE = 1 << 12
 
 
-def _compiled_pointer() -> Any:
-    @intrinsic
-    def as_pointer(typing_context, address):  # type: ignore[no-untyped-def]
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-        return types.voidptr(types.int64), generate
-
-    return as_pointer
-
-
 def _plain_pointer(address: int) -> ctypes.c_void_p:
     """Return a pointer in runs without compilation."""
     return ctypes.c_void_p(int(address))
 
 
-#: Turns an address into a pointer for `numba.carray`.
-pointer: Any = _plain_pointer if _config.DISABLE_JIT else _compiled_pointer()
+def _plain_array(table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+    """Return an array, or a number, in runs without compilation."""
+    numbers = _carray(_plain_pointer(table), (place + 1 + n_dims,), np.int64)
+    if n_dims == 0:
+        return int(numbers[place])
+    return _carray(_plain_pointer(numbers[place]), tuple(numbers[place + 1 :]), dtype)
+
+
+def _compiled_array() -> Any:
+    @intrinsic(prefer_literal=True)
+    def array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+        at, n = place.literal_value, n_dims.literal_value
+        kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
+            words = [
+                builder.load(builder.gep(numbers, [_I64(at + k)], inbounds=True))
+                for k in range(1 + n)
+            ]
+            if n == 0:
+                return words[0]
+            size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+            strides = [_I64(size)]
+            for length in words[:1:-1]:
+                strides.insert(0, builder.mul(strides[0], length))
+            made = _array.make_array(kind)(context, builder)
+            data = context.get_data_type(kind.dtype).as_pointer()
+            _array.populate_array(
+                made,
+                data=builder.inttoptr(words[0], data),
+                shape=words[1:],
+                strides=strides,
+                itemsize=_I64(size),
+                meminfo=None,
+            )
+            return made._getvalue()
+
+        return kind(table, place, n_dims, dtype), generate
+
+    return array
+
+
+#: Array in a table: takes the table's address, and as constants the place of the array's address
+#: there, which the shape follows, the number of dimensions and the type; without dimensions, the
+#: number in that place.
+array_in: Any = _plain_array if _config.DISABLE_JIT else _compiled_array()
 
 
 def _call_intrinsic(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
@@ -139,6 +176,15 @@ def new_state(first: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @jit
+def _sum(numbers, row):  # type: ignore[no-untyped-def]
+    """Return the sum of a row; numba compiles four functions for that of numpy."""
+    total = 0
+    for column in range(numbers.shape[1]):
+        total += numbers[row, column]
+    return total
+
+
+@jit
 def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
     """Return the sum of a number of all threads."""
     total = 0
@@ -175,9 +221,9 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
     n_stages, n_shares = bounds.shape[0] - 1, bounds.shape[1]
     failed, own = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
     _add(own + 8 * _RUNS, 1)
-    n_before = bounds[0].sum()
+    n_before = _sum(bounds, 0)
     for stage in range(n_stages):
-        n_until = bounds[stage + 1].sum() - n_before
+        n_until = _sum(bounds, stage + 1) - n_before
         waited = 0
         while True:
             for turn in range(n_shares):

@@ -15,6 +15,7 @@ from numba.core import (
     analysis,
     base,
     compiler_machinery,
+    cpu,
     errors,
     event,
     ir,
@@ -224,6 +225,17 @@ def _has_place(original: Any) -> Any:
     return functools.lru_cache(maxsize=None)(original)
 
 
+def _wrapper(original: Any) -> Any:
+    """Leave out the wrappers, for Python and C, of functions of numba that only kernels call."""
+
+    def create(self: Any, library: Any, fndesc: Any, *others: Any, **named: Any) -> None:
+        is_own = fndesc.modname.startswith(("numba.np.", "numba.cpython."))
+        if not (is_own and getattr(library, "is_linked", False)):
+            original(self, library, fndesc, *others, **named)
+
+    return create
+
+
 def _abi_size(original: Any) -> Any:
     """Ask LLVM once for the size of a type: its answer takes a module in text."""
     sizes: dict[Any, int] = {}
@@ -245,6 +257,10 @@ def install() -> None:
     replace_method(function, "get_call_type", "self context args kws", _call_type, "_impl_keys")
     for context in (base.BaseContext, TypingContext):
         replace_method(context, "refresh", "self", _refresh, "load_additional_registries")
+    parameters = "self library fndesc env call_helper"
+    replace_method(cpu.CPUContext, "create_cfunc_wrapper", parameters, _wrapper)
+    parameters += " release_gil"
+    replace_method(cpu.CPUContext, "create_cpython_wrapper", parameters, _wrapper)
     replace_method(base, "_has_loc", "fn", _has_place)
     replace_method(base.BaseContext, "get_abi_sizeof", "self ty", _abi_size, "get_abi_size")
     replace_method(ir.Inst, "_rec_list_vars", "self val", _list_variables, "list_vars values")

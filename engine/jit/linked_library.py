@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from llvmlite.binding import ffi
+from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["LinkingCompiler"]
+__all__ = ["KernelCompiler", "LinkingCompiler"]
 
 
 class _Library(JITCodeLibrary):
@@ -40,6 +42,8 @@ class _LinkedLibrary(_Library):
     It is optimised and emitted by itself only for its address, as of a function with a wrapper for
     Python.
     """
+
+    is_linked = True
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
@@ -93,13 +97,52 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Do not announce every call of LLVM to numba's timers."""
+    lock: Any = getattr(ffi.lib, "_lock", None)
+    callbacks = getattr(lock, "_cblist", None)
+    if not isinstance(callbacks, list):
+        yield
+        return
+    lock._cblist = []
+    try:
+        yield
+    finally:
+        lock._cblist = callbacks
+
+
+#: Passes for comprehensions, closures, expressions on whole arrays and blocks of *with*, which
+#: kernels do not have, and descriptions of their types.
+_NOT_FOR_KERNELS = {
+    typed_passes.AnnotateTypes,
+    typed_passes.DumpParforDiagnostics,
+    typed_passes.NopythonRewrites,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.InlineInlinables,
+    untyped_passes.LiteralUnroll,
+    untyped_passes.WithLifting,
+}
+
+
+class KernelCompiler(Compiler):
+    """Compiles a kernel of the engine, with the passes that kernels need."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes."""
+        found: list[Any] = super().define_pipelines()
+        for manager in found:
+            manager.passes = [one for one in manager.passes if one[0] not in _NOT_FOR_KERNELS]
+        return found
+
+
 class LinkingCompiler(Compiler):
     """Compiles a function that Python calls, and everything that it calls as part of it."""
 
     def compile_extra(self, func: Any) -> Any:
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
-        with global_compiler_lock, _uncollected():
+        with global_compiler_lock, _uncollected(), _unheard():
             before = codegen._library_class
             codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)

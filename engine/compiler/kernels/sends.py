@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import allocating_jit, cached_jit, jit
 
 __all__ = ["parts_of_fragments"]
 
@@ -21,7 +21,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-@jit
+@allocating_jit
 def _number_sets(sender, bits, n_parts):  # type: ignore[no-untyped-def]
     """Return the number of every part's set of tiles, by the order in which sets first occur.
 

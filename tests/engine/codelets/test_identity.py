@@ -24,7 +24,7 @@ from tilescope.engine import (
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import allocating_jit, jit
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.program import Execute
 
@@ -60,6 +60,23 @@ def run(made: Codelet) -> list[float]:
 def test_codelets_of_equal_name_and_source_are_distinct() -> None:
     for value in (1.0, 2.0, 1.0):
         assert run(filling(value)) == [value] * 3
+
+
+def reversed_twice(x: Any) -> Any:
+    return x[::-1].copy()[::-1]
+
+
+def test_a_function_may_make_arrays_and_return_parts_of_them() -> None:
+    """Its launcher counts no references; the function does, and what it calls."""
+    inner = allocating_jit(reversed_twice)
+
+    @codelet(Field("out", "out"), law=law, code_bytes=10, name="making")
+    def make(out: Any) -> None:
+        values = np.arange(out.size + 2).astype(np.float32)
+        whole = [values, inner(values)]
+        out[:] = whole[1][1:-1]
+
+    assert run(make) == [1.0, 2.0, 3.0]
 
 
 def scaled(factor: Any) -> Callable[[Any], Any]:

@@ -9,9 +9,11 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from llvmlite.binding import ffi
 from numba.core import compiler_machinery, ir, postproc, targetconfig, types
 from numba.core.base import BaseContext
 from numba.core.compiler import Flags
+from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
 from numba.extending import overload
 
@@ -28,6 +30,8 @@ REPLACED: list[tuple[Any, str]] = [
     (types.functions.BaseFunction, "get_call_type"),
     (BaseContext, "refresh"),
     (BaseContext, "get_abi_sizeof"),
+    (CPUContext, "create_cfunc_wrapper"),
+    (CPUContext, "create_cpython_wrapper"),
     (ir.Inst, "_rec_list_vars"),
     (ir.FunctionIR, "get_block_entry_vars"),
     (postproc.PostProcessor, "run"),
@@ -164,6 +168,22 @@ def test_an_error_names_the_place() -> None:
 
     with pytest.raises(numba.core.errors.TypingError, match=r"nothing_like_this"):
         wrong(1)
+
+
+@compiled
+def test_numba_functions_that_kernels_called_are_callable_by_others() -> None:
+    """Kernels need no wrappers of them; a function of a user's has its own."""
+    of_kernel = cached_jit(lambda n: np.zeros(n).size + max(n, 3))
+    assert of_kernel(4) == 8
+    assert numba.njit(lambda n: np.zeros(n).sum() + max(n, 3))(4) == 4.0
+
+
+@compiled
+def test_callbacks_of_the_lock_are_back_after_a_compilation() -> None:
+    before = list(ffi.lib._lock._cblist)
+    assert before
+    assert cached_jit(lambda n: n + 7)(1) == 8
+    assert ffi.lib._lock._cblist == before
 
 
 def test_installing_twice_changes_nothing() -> None:
