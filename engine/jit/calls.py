@@ -15,7 +15,6 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numba.np import arrayobj
 from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import cached_jit, jit
@@ -23,7 +22,6 @@ from tilescope.engine.jit._jit import cached_jit, jit
 __all__ = ["SIGNATURE", "address_of", "array_in", "new_state", "run_tasks"]
 
 _config: Any = numba.config
-_array: Any = arrayobj
 _carray: Any = vars(numba)["carray"]  # numba does not declare it
 _I64 = ir.IntType(64)
 #: Types of the arguments.
@@ -60,6 +58,9 @@ def _compiled_array() -> Any:
         kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            from numba.np import arrayobj
+
+            arrays: Any = arrayobj
             numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
             words = [
                 builder.load(builder.gep(numbers, [_I64(at + k)], inbounds=True))
@@ -71,9 +72,9 @@ def _compiled_array() -> Any:
             strides = [_I64(size)]
             for length in words[:1:-1]:
                 strides.insert(0, builder.mul(strides[0], length))
-            made = _array.make_array(kind)(context, builder)
+            made = arrays.make_array(kind)(context, builder)
             data = context.get_data_type(kind.dtype).as_pointer()
-            _array.populate_array(
+            arrays.populate_array(
                 made,
                 data=builder.inttoptr(words[0], data),
                 shape=words[1:],
