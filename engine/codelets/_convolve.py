@@ -45,22 +45,6 @@ def _six(numbers):  # type: ignore[no-untyped-def]
     return numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
 
 
-@jit
-def _seven(numbers):  # type: ignore[no-untyped-def]
-    """Return the sizes or strides of weights."""
-    a, b, c, d, e, f = _six(numbers)
-    return a, b, c, d, e, f, numbers[6]
-
-
-@jit
-def _scaled(stride, factor):  # type: ignore[no-untyped-def]
-    """Return strides of weights that are each several numbers."""
-    a, b, c, d, e, f, g = stride
-    return (
-        a * factor, b * factor, c * factor, d * factor, e * factor, f * factor, g * factor
-    )  # fmt: skip
-
-
 @allocating_jit
 def _packed(size):  # type: ignore[no-untyped-def]
     """Return the strides of contiguous elements, outermost first, and their number."""
@@ -141,43 +125,37 @@ def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _each(  # type: ignore[no-untyped-def]
-    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_outputs, n_pixels
+def _of_own_inputs(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_inputs, n_own, n_pixels
 ):
-    """Compute contiguous outputs with an input of their own."""
-    o = 0
-    while n_outputs - o >= 16:
-        _each_16(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
-                 w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        o += 16
-    while n_outputs - o >= 8:
-        _each_8(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
-                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        o += 8
-    while n_outputs - o >= 4:
-        _each_4(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
-                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        o += 4
-    while n_outputs - o >= 1:
-        _each_1(out + 4 * o, out_places, 0, x + 4 * o, x_places, 0,
-                w + 4 * o, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        o += 1
-
-
-@jit
-def _several(  # type: ignore[no-untyped-def]
-    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_inputs, n_pixels
-):
-    """Compute contiguous outputs, several for each input; return the number of inputs."""
+    """Compute `n_own` outputs for each of some contiguous inputs; return for how many inputs."""
     i = 0
-    while n_inputs - i >= 4:
-        _several_16(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+    if n_own == 1:
+        while n_inputs - i >= 16:
+            _each_16(out + 4 * i, out_places, 0, x + 4 * i, x_places, 0, w + 4 * i, 0, 0,
+                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            i += 16
+        while n_inputs - i >= 8:
+            _each_8(out + 4 * i, out_places, 0, x + 4 * i, x_places, 0, w + 4 * i, 0, 0,
                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        i += 4
-    while n_inputs - i >= 2:
-        _several_8(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
-                   tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
-        i += 2
+            i += 8
+        while n_inputs - i >= 4:
+            _each_4(out + 4 * i, out_places, 0, x + 4 * i, x_places, 0, w + 4 * i, 0, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            i += 4
+        while n_inputs - i >= 1:
+            _each_1(out + 4 * i, out_places, 0, x + 4 * i, x_places, 0, w + 4 * i, 0, 0,
+                    tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            i += 1
+    elif n_own == _SPREAD_OUTPUTS:
+        while n_inputs - i >= 4:
+            _several_16(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                        tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            i += 4
+        while n_inputs - i >= 2:
+            _several_8(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
+                       tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
+            i += 2
     return i
 
 
@@ -196,8 +174,6 @@ def _products(  # type: ignore[no-untyped-def]
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
     is_dot = n_outputs == 1 and x_step == 1 and w_pitch == 1 and count >= _DOT_LANES
-    is_each = n_own == 1 and count == 1 and x_step == 1
-    has_several = n_own == _SPREAD_OUTPUTS and n_inside > 1 and count == 1 and x_step == 1
     for i in range(out_size[0] * n_images):
         group = i // n_images
         image = i - group * n_images
@@ -217,14 +193,10 @@ def _products(  # type: ignore[no-untyped-def]
                 _dots(row_at, out_places, 0, image_at, x_places, 1, w_at, 1, 0, tap_x, tap_w,
                       n_taps, count, n_pixels)  # fmt: skip
                 continue
-            if is_each:
-                _each(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w, n_taps,
-                      n_outputs, n_pixels)  # fmt: skip
-                continue
             n_done = 0
-            if has_several:
-                n_done = _several(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
-                                  n_taps, n_inside, n_pixels)  # fmt: skip
+            if count == 1 and x_step == 1:
+                n_done = _of_own_inputs(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
+                                        n_taps, n_inside, n_own, n_pixels)  # fmt: skip
             out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
             step = 8 if is_pair else 16
             for g in range(n_done, n_inside):
@@ -329,10 +301,11 @@ def _over_field(  # type: ignore[no-untyped-def]
                 first_x, n_columns, w_size[4], stride_x, dilation_x, shift_x, x_size[4]
             )
             is_spread = rows.size > 0 and end_x - first_x >= n_spread
-            n_together, own_at, own_stride = 1, w_at, w_stride
-            if is_spread:
-                n_together, own_at = n_spread, address(rows, 0)
-                own_stride = _scaled(w_stride, n_spread)
+            n_together, own_at = (n_spread, address(rows, 0)) if is_spread else (1, w_at)
+            own_stride = (
+                w_stride[0] * n_together, w_stride[1] * n_together, w_stride[2] * n_together,
+                w_stride[3] * n_together, w_stride[4] * n_together, w_stride[5] * n_together,
+            )  # fmt: skip
             n_taps, count = _list_taps(
                 taps, y_low, y_high, x_low, x_high,
                 (dilation_y * x_pitch, own_stride[3]),
@@ -404,7 +377,7 @@ def convolve(  # type: ignore[no-untyped-def]
     if 2 * n_taps > taps.size:
         taps = np.empty(2 * n_taps, np.int64)
     _over_field(
-        x, x_start, _six(x_size), _six(x_stride), w, w_start, _seven(w_size),
-        _seven(w_stride), rows, taps, _places(), out, out_start, _six(out_size),
+        x, x_start, _six(x_size), _six(x_stride), w, w_start, _six(w_size),
+        _six(w_stride), rows, taps, _places(), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip
