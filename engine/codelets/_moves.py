@@ -33,6 +33,8 @@ def _compiled() -> Any:
                 return context.make_array(signature.args[k])(context, builder, arguments[k]).data
 
             def numbers(k: int) -> list[Any]:
+                if isinstance(signature.args[k], types.BaseTuple):
+                    return [builder.extract_value(arguments[k], d) for d in range(3)]
                 return [
                     builder.load(builder.gep(pointer(k), [ir.IntType(64)(d)])) for d in range(3)
                 ]
@@ -69,5 +71,6 @@ def _plain(x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-d
     view(out, to, stride)[...] = view(x, at, x_stride)
 
 
-#: Copies a block, converted to the type of `out`: ``x, at, x_stride, out, to, size, stride``.
+#: Copies a block, converted to the type of `out`: ``x, at, x_stride, out, to, size, stride``. Sizes
+#: and strides are arrays or tuples of three numbers.
 move_block = _plain if _config.DISABLE_JIT else _compiled()

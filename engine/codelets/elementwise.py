@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets._pairs import combine_blocks
 from tilescope.engine.codelets.binary_functions import (
     BINARY_FUNCTIONS,
     BINARY_RATES,
@@ -105,22 +106,9 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
     def block(  # type: ignore[no-untyped-def]
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, out, out_start, out_size, stride
     ):
-        n, step = unsigned(out_size[2]), unsigned(stride[2])
-        a_step, b_step = unsigned(a_stride[2]), unsigned(b_stride[2])
-        for p in range(out_size[0]):
-            for r in range(out_size[1]):
-                left = unsigned(a_start + p * a_stride[0] + r * a_stride[1])
-                right = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
-                target = unsigned(out_start + p * stride[0] + r * stride[1])
-                if b_step != 0:
-                    for c in range(n):
-                        out[target + c * step] = function(
-                            a[left + c * a_step], b[right + c * b_step]
-                        )
-                else:
-                    value = b[right]
-                    for c in range(n):
-                        out[target + c * step] = function(a[left + c * a_step], value)
+        combine_blocks(
+            function, a, a_start, a_stride, b, b_start, b_stride, out, out_start, out_size, stride
+        )
 
     return vector, block
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets._pairs import combine_blocks
 from tilescope.engine.codelets.binary_functions import BINARY_FUNCTIONS, BINARY_RATES
 from tilescope.engine.codelets.elementwise import (
     BINARY,
@@ -125,20 +126,7 @@ def _binary_kernels(function: Any) -> tuple[Any, Any]:
 
     @jit
     def block(a, start, size, stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
-        n, step, b_step = unsigned(size[2]), unsigned(stride[2]), unsigned(b_stride[2])
-        for p in range(size[0]):
-            for r in range(size[1]):
-                target = unsigned(start + p * stride[0] + r * stride[1])
-                source = unsigned(b_start + p * b_stride[0] + r * b_stride[1])
-                if b_step != 0:
-                    for c in range(n):
-                        at = target + c * step
-                        a[at] = function(a[at], b[source + c * b_step])
-                else:
-                    value = b[source]
-                    for c in range(n):
-                        at = target + c * step
-                        a[at] = function(a[at], value)
+        combine_blocks(function, a, start, stride, b, b_start, b_stride, a, start, size, stride)
 
     return vector, block
 

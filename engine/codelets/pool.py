@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._extremes import maximum
 from tilescope.engine.codelets._indices import unsigned
+from tilescope.engine.codelets._moves import move_block
+from tilescope.engine.codelets._windows import window_row
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Sliding
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.jit._jit import jit
@@ -41,24 +42,18 @@ _SCALARS = tuple(
 )
 
 
-@jit
-def _add(a: Any, b: Any) -> Any:
-    return a + b
-
-
 def _pool_kernel(is_max: bool) -> Any:
-    combine = maximum if is_max else _add
+    combine_row = window_row(is_max)
 
     @jit
-    def row(x, source, x_step, out, target, step, n, is_first):  # type: ignore[no-untyped-def]
-        """Combine a pixel's channels with those of the window so far."""
-        at, to, length = unsigned(source), unsigned(target), unsigned(n)
-        if is_first:
-            for c in range(length):
-                out[to + c * step] = x[at + c * x_step]
-        else:
-            for c in range(length):
-                out[to + c * step] = combine(out[to + c * step], x[at + c * x_step])
+    def finish(out, target, step, n, n_used, count):  # type: ignore[no-untyped-def]
+        """Divide a sum by the elements that count; without any, the window is padding only."""
+        to = unsigned(target)
+        for c in range(unsigned(n)):
+            if n_used == 0:
+                out[to + c * step] = 0
+            if count > 0:
+                out[to + c * step] /= count
 
     @jit
     def kernel(  # type: ignore[no-untyped-def]
@@ -66,33 +61,37 @@ def _pool_kernel(is_max: bool) -> Any:
         kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,
         shift_y, shift_x, divisor,
     ):  # fmt: skip
-        n, step, x_step = out_size[2], unsigned(out_stride[2]), unsigned(x_stride[2])
+        n, n_columns, step = out_size[2], x_size[1], unsigned(out_stride[2])
+        window = (out_size[1], n, stride_x, dilation_x, shift_x, n_columns, kernel_width)
+        steps = (out_stride[1], out_stride[2])
+        # Channels apart are brought side by side, a row at a time.
+        is_apart = x_stride[2] != 1 and out_stride[2] == 1 and n > 1
+        apart = (x_stride[0], x_stride[1], x_stride[2])
+        rows = np.empty(n_columns * n, x.dtype) if is_apart else x
+        x_steps = (n, 1) if is_apart else (x_stride[1], x_stride[2])
         for oy in range(out_size[0]):
-            for ox in range(out_size[1]):
-                target = out_start + oy * out_stride[0] + ox * out_stride[1]
-                n_used = 0
-                for ky in range(kernel_height):
-                    iy = oy * stride_y + ky * dilation_y + shift_y
-                    if iy < 0 or iy >= x_size[0]:
-                        continue
-                    for kx in range(kernel_width):
-                        ix = ox * stride_x + kx * dilation_x + shift_x
-                        if ix < 0 or ix >= x_size[1]:
-                            continue
-                        source = x_start + iy * x_stride[0] + ix * x_stride[1]
-                        row(x, source, x_step, out, target, step, n, n_used == 0)
-                        n_used += 1
-                if is_max:
+            target = out_start + oy * out_stride[0]
+            n_rows = 0
+            for ky in range(kernel_height):
+                iy = oy * stride_y + ky * dilation_y + shift_y
+                if iy < 0 or iy >= x_size[0]:
                     continue
-                to = unsigned(target)
-                if n_used == 0:  # the window covers padding only
-                    n_used = 1
-                    for c in range(unsigned(n)):
-                        out[to + c * step] = 0
-                if divisor > 0:
-                    count = kernel_height * kernel_width if divisor == 2 else n_used
-                    for c in range(unsigned(n)):
-                        out[to + c * step] /= count
+                source = x_start + iy * x_stride[0]
+                if is_apart:
+                    move_block(x, source, apart, rows, 0, (1, n_columns, n), (0, n, 1))
+                    source = 0
+                combine_row(rows, source, x_steps, out, target, steps, window, n_rows == 0)
+                n_rows += 1
+            if is_max:
+                continue
+            for ox in range(out_size[1]):
+                n_used = 0
+                for kx in range(kernel_width):
+                    ix = ox * stride_x + kx * dilation_x + shift_x
+                    n_used += n_rows if 0 <= ix < n_columns else 0
+                count = kernel_height * kernel_width if divisor == 2 else max(n_used, 1)
+                to = target + ox * out_stride[1]
+                finish(out, to, step, n, n_used, count if divisor > 0 else 0)
 
     return kernel
 

@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._extremes import maximum, minimum
 from tilescope.engine.codelets._indices import unsigned
-from tilescope.engine.codelets._reduce_lanes import LANES, column_reduction, row_reduction
+from tilescope.engine.codelets._reduce_lanes import (
+    COLUMNS,
+    LANES,
+    column_reduction,
+    row_reduction,
+)
+from tilescope.engine.codelets._room import room_of
 from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
@@ -99,14 +105,9 @@ def _scaling(operation: str) -> Any:
     return _sum if operation == "log_add" else _product
 
 
-def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
-    """Return the kernel of an operation; the loops follow the contiguous dimension.
-
-    There are no slices: each would count a reference.
-    """
+def _loops(operation: str) -> tuple[Any, Any, Any]:
+    """Return the loops over the elements of a result, over contiguous ones, and over columns."""
     prepare, combine = _FUNCTIONS[operation]
-    scaled = _scaling(operation)
-    unscaled = UNSCALED[operation]
 
     @jit
     def in_order(x, start, steps):  # type: ignore[no-untyped-def]
@@ -136,8 +137,21 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
                     for i in range(unsigned(n)):
                         totals[i] = combine(totals[i], prepare(x[row + i]))
 
+    return in_order, contiguous, add_columns
+
+
+def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
+    """Return the kernel of an operation; the loops follow the contiguous dimension.
+
+    There are no slices: each would count a reference.
+    """
+    combine = _FUNCTIONS[operation][1]
+    in_order, contiguous, add_columns = _loops(operation)
+    scaled = _scaling(operation)
+    unscaled = UNSCALED[operation]
     of_row = row_reduction(operation, contiguous)
     of_columns = column_reduction(operation, add_columns)
+    columns = room_of(COLUMNS + LANES)
 
     @jit
     def store(out, to, total, scale):  # type: ignore[no-untyped-def]
@@ -153,13 +167,17 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
         """Combine contiguous columns; planes that adjoin are one row."""
         n_planes, n = out_size[1], out_size[2]
         n_joined = n_planes if x_stride[0] == n else 1
-        totals = np.empty(n_joined * n + LANES, out.dtype)
+        totals = columns(out)
         for first in range(0, n_planes, n_joined):
-            of_columns(x, start + first * x_stride[0], steps, totals, n_joined * n)
-            for plane in range(n_joined):
-                place = to + (first + plane) * out_stride[1]
-                for i in range(n):  # columns are contiguous
-                    store(out, place + i, totals[plane * n + i], scale)
+            plane, i = first, 0
+            for done in range(0, n_joined * n, COLUMNS):
+                count = min(COLUMNS, n_joined * n - done)
+                of_columns(x, start + first * x_stride[0] + done, steps, totals, count)
+                for column in range(count):  # columns are contiguous
+                    store(out, to + plane * out_stride[1] + i, totals[column], scale)
+                    i += 1
+                    if i == n:
+                        plane, i = plane + 1, 0
 
     @jit
     def kernel(  # type: ignore[no-untyped-def]

@@ -25,6 +25,8 @@ MOST_JOINED = 1 << 16
 #: about a microsecond, and several of products, of which each piece takes longer to begin. The
 #: pieces do not depend on the number of threads.
 _N_SHARED, _LEAST_SHARED, _LEAST_PRODUCTS = 16, 1 << 12, 1 << 15
+#: Contiguous elements, in the mean over all fields, below which another order is tried.
+_LEAST_RUN = 4
 
 
 @dataclass
@@ -121,9 +123,12 @@ def join(codelet: Codelet, blocks: Blocks) -> Blocks:
         return blocks
     is_written = [field.is_written for field in codelet.fields]
     joined = _in_order(codelet, blocks, is_written.index(True))
-    # Vertices may adjoin in what they read only: columns whose results are apart.
-    is_small = len(joined) > 2 * (joined.work.sum() // MOST_JOINED + 1)
-    if is_small and False in is_written:
+    # Vertices may adjoin in what they read only: columns whose results are apart. A transposition
+    # is joined in rows of its result, which it would gather in steps, or in columns.
+    work = int(joined.work.sum())
+    is_small = len(joined) > 2 * (work // MOST_JOINED + 1)
+    is_torn = is_written == [False, True] and work < _LEAST_RUN * _n_runs(joined)
+    if (is_small or is_torn) and False in is_written:
         other = _in_order(codelet, blocks, is_written.index(False))
         return min(joined, other, key=_n_runs)
     return joined

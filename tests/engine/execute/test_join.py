@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK
 from tilescope.engine.codelets.fill import FILL
 from tilescope.engine.codelets.reduce import REDUCE
@@ -64,6 +65,19 @@ def test_a_row_shared_by_blocks_becomes_a_stride_of_zero() -> None:
     assert joined.size[0].tolist() == [[1, 3, 4]]
     assert joined.stride[0].tolist() == [[0, 4, 1]]
     assert joined.stride[1].tolist() == [[0, 0, 1]]
+
+
+def test_a_transposition_is_joined_in_columns_and_rows() -> None:
+    # Every vertex takes 5,000 elements of one of 8 channels; they are contiguous in the result.
+    n, parts, length = 8, 40, 5000
+    places = [(channel, part) for channel in range(n) for part in range(parts)]
+    size = [[1, 1, length]] * len(places)
+    x = ([channel + n * length * part for channel, part in places], size, [[0, 1, n]] * len(size))
+    starts = [length * (parts * channel + part) for channel, part in places]
+    joined = join(COPY_BLOCK, _blocks([x, (starts, size, [[0, 1, 1]] * len(size))], None))
+    assert set(joined.size[0].prod(axis=1)) <= {6 * length, 2 * length}
+    assert joined.size[0].prod(axis=1).sum() == n * parts * length
+    assert joined.start[1][:2].tolist() == [0, 6 * length * parts]
 
 
 def test_columns_of_a_reduction_are_joined_and_its_rows_are_not() -> None:

@@ -1,0 +1,40 @@
+"""Columns of a reduction are combined in order, whatever block of columns they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE
+
+_random = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+@pytest.mark.parametrize(
+    ("n_planes", "n"), [(1, 2), (1, 8), (3, 7), (1, 64), (2, 64), (9, 15), (1, 200), (5, 130)]
+)
+def test_columns_in_order(kind: str, n_planes: int, n: int) -> None:
+    n_rows = 5
+    for is_joined in (True, False):
+        gap = 0 if is_joined else 3
+        pitch = n_planes * (n + gap)
+        x: NDArray[Any] = (100 * _random.standard_normal(n_rows * pitch)).astype(kind)
+        rows = x.reshape(n_rows, n_planes, n + gap)[:, :, :n]
+        total = rows[0].copy()
+        for row in rows[1:]:
+            total = total + row
+        out_pitch = n + 5
+        held = (100 * _random.standard_normal(n_planes * out_pitch)).astype(kind)
+        for codelets, before in ((REDUCE, 0), (REDUCE_UPDATE, 1)):
+            out = held.copy()
+            expected = held.copy().reshape(n_planes, out_pitch)
+            expected[:, :n] = expected[:, :n] + total if before else total
+            codelets["sum"].kernel(
+                x, 0, np.array([n_planes, n, 1, n_rows]), np.array([n + gap, 1, 0, pitch]),
+                out, 0, np.array([1, n_planes, n]), np.array([0, out_pitch, 1]), np.float32(1),
+            )  # fmt: skip
+            assert out.tobytes() == expected.tobytes()
