@@ -14,12 +14,11 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
 
-__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at", "workspace"]
+__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
 
 #: Entries that `list_places` writes at a time.
 AT_ONCE = 8
@@ -70,16 +69,6 @@ class _Emitter:
 
         emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
 
-    @staticmethod
-    def workspace(context: Any, builder: Any, kind: Any, n: int) -> Any:
-        with builder.goto_entry_block():  # numba's own function would fill it with zeros
-            data = builder.alloca(ir.ArrayType(_WORD, n))
-        array = context.make_array(kind)(context, builder)
-        pitch = _WORD(8)
-        data = builder.bitcast(data, _WORD.as_pointer())
-        populate_array(array, data, [_WORD(n)], [pitch], pitch, None)
-        return array._getvalue()
-
 
 def _compiled_address() -> Any:
     @intrinsic
@@ -111,26 +100,6 @@ def _compiled_list_places() -> Any:
         return types.void(number, number, number, number), generate
 
     return list_places
-
-
-def workspace(n: int) -> Any:
-    """Return a function that returns an array of n int64 on the stack of the function it is in.
-
-    An allocation takes longer than a small vertex.
-    """
-    if _config.DISABLE_JIT:
-        return lambda: np.empty(n, np.int64)
-
-    @intrinsic
-    def numbers(typing_context):  # type: ignore[no-untyped-def]
-        kind = types.Array(types.int64, 1, "C")
-
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return _Emitter.workspace(context, builder, kind, n)
-
-        return kind(), generate
-
-    return numbers
 
 
 #: Address of an element of an array.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places, workspace
+from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
 from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._lanes import (
     DOT_LANES,
@@ -20,6 +20,7 @@ from tilescope.engine.codelets._lanes import (
     row_kernel,
     spread_kernel,
 )
+from tilescope.engine.codelets._room import room_of
 from tilescope.engine.jit._jit import allocating_jit, jit
 
 __all__ = ["convolve"]
@@ -34,7 +35,7 @@ _several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
 #: Workspace for the lists of pixels, and for those of taps unless they are many.
-_places, _few_taps = workspace(2 * (_PIXELS + AT_ONCE)), workspace(512)
+_places, _few_taps = room_of(2 * (_PIXELS + AT_ONCE)), room_of(512)
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
 
@@ -373,11 +374,11 @@ def convolve(  # type: ignore[no-untyped-def]
         ):
             x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
             rows = _spread_weights(w, n_combined)
-    taps, n_taps = _few_taps(), w_size[2] * w_size[3] * w_size[4]
+    taps, n_taps = _few_taps(x_size), w_size[2] * w_size[3] * w_size[4]
     if 2 * n_taps > taps.size:
         taps = np.empty(2 * n_taps, np.int64)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _six(w_size),
-        _six(w_stride), rows, taps, _places(), out, out_start, _six(out_size),
+        _six(w_stride), rows, taps, _places(x_size), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip

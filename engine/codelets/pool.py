@@ -18,7 +18,7 @@ from tilescope.engine.codelets._moves import move_block
 from tilescope.engine.codelets._windows import window_row
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Sliding
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import allocating_jit, jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -55,7 +55,7 @@ def _pool_kernel(is_max: bool) -> Any:
             if count > 0:
                 out[to + c * step] /= count
 
-    @jit
+    @allocating_jit
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride,
         kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,

@@ -20,7 +20,7 @@ from tilescope.engine.codelets._room import room_of
 from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
-from tilescope.engine.jit._jit import allocating_jit, jit
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -162,7 +162,7 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
         if is_update:
             out[to] = combine(held, out[to])
 
-    @allocating_jit
+    @jit
     def wide(x, start, x_stride, steps, out, to, out_size, out_stride, scale):  # type: ignore[no-untyped-def]
         """Combine contiguous columns; planes that adjoin are one row."""
         n_planes, n = out_size[1], out_size[2]
