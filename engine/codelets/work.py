@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
-
 if TYPE_CHECKING:
     from tilescope.engine.graph.law import Batch
 
@@ -91,25 +89,6 @@ def work_of(batch: Batch) -> Work:
     )
 
 
-@cached_jit
-def _share_out(rows, columns, workers, cycles_of_part):  # type: ignore[no-untyped-def]
-    n = rows.size
-    slowest = np.zeros(n, np.int64)
-    quickest = np.zeros(n, np.int64)
-    for v in range(n):
-        total = rows[v] * columns[v]
-        for i in range(workers):
-            begin, end = i * total // workers, (i + 1) * total // workers
-            cycles = 0
-            while begin < end:
-                part = min(end, (begin // columns[v] + 1) * columns[v]) - begin
-                begin += part
-                cycles += cycles_of_part[part]
-            slowest[v] = max(slowest[v], cycles)
-            quickest[v] = cycles if i == 0 else min(quickest[v], cycles)
-    return slowest, quickest
-
-
 def slowest_and_quickest(
     rows: Counts, columns: Counts, workers: int, cycles_of_part: Counts
 ) -> tuple[Counts, Counts]:
@@ -130,10 +109,15 @@ def slowest_and_quickest(
     -----
     Source: poplin ConvUtilInternal.cpp, partitionConvPartialByWorker.
     """
-    found: tuple[Counts, Counts] = _share_out(
-        np.ascontiguousarray(rows), np.ascontiguousarray(columns), workers, cycles_of_part
-    )
-    return found
+    edges = np.arange(workers + 1) * (rows * columns)[:, None] // workers
+    begin, end, width = edges[:, :-1], edges[:, 1:], np.maximum(columns, 1)[:, None]
+    first, last = begin // width, np.maximum(end - 1, begin) // width
+    # A part of the first row, whole rows, and a part of the last one.
+    of_first = cycles_of_part[np.minimum(end, (first + 1) * width) - begin]
+    of_last = np.where(last > first, cycles_of_part[np.maximum(end - last * width, 0)], 0)
+    whole = np.maximum(last - first - 1, 0) * cycles_of_part[columns][:, None]
+    cycles = np.where(end > begin, of_first + whole + of_last, 0)
+    return cycles.max(axis=1), cycles.min(axis=1)
 
 
 def row_shares(rows: Counts, columns: Counts, workers: int) -> tuple[Counts, Counts, Counts]:

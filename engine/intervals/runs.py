@@ -262,42 +262,6 @@ def join_ordered_runs(
     return tile[:n].copy(), start[:n].copy(), end[:n] - start[:n]
 
 
-@cached_jit
-def _count_owners(start, length, map_start, first):  # type: ignore[no-untyped-def]
-    n = start.size
-    count = np.empty(n, np.int64)
-    for i in range(n):
-        k = first[i]
-        end = start[i] + length[i]
-        c = 1
-        while k + c < map_start.size and map_start[k + c] < end:
-            c += 1
-        count[i] = c
-    return count
-
-
-@cached_jit
-def _fill_owners(tile, start, length, map_start, map_tile, first, place, total):  # type: ignore[no-untyped-def]
-    owner = np.empty(total, np.int64)
-    reader = np.empty(total, np.int64)
-    piece_start = np.empty(total, np.int64)
-    piece_length = np.empty(total, np.int64)
-    for i in range(tile.size):
-        at = start[i]
-        end = start[i] + length[i]
-        for j in range(place[i], place[i + 1]):
-            k = first[i] + j - place[i]
-            stop = end
-            if k + 1 < map_start.size and map_start[k + 1] < end:
-                stop = map_start[k + 1]
-            owner[j] = map_tile[k]
-            reader[j] = tile[i]
-            piece_start[j] = at
-            piece_length[j] = stop - at
-            at = stop
-    return owner, reader, piece_start, piece_length
-
-
 def split_by_owner(
     tile: NDArray[np.int64],
     start: NDArray[np.int64],
@@ -327,13 +291,15 @@ def split_by_owner(
     RunFailed
         If this computer lacks memory for the pieces.
     """
-    start, map_start, map_tile = _alike(start, map_start, map_tile)
+    end = start + length
     first = np.searchsorted(map_start, start, side="right") - 1
-    count = _count_owners(start, length, map_start, first)
-    place = np.zeros(count.size + 1, np.int64)
-    np.cumsum(count, out=place[1:])
-    check_room(int(place[-1]), where)
-    pieces = _fill_owners(tile, start, length, map_start, map_tile, first, place, int(place[-1]))
+    count = np.maximum(np.searchsorted(map_start, end, side="left") - first, 1)
+    check_room(int(count.sum()), where)
+    run = np.repeat(np.arange(count.size), count)
+    interval = np.arange(run.size) - np.repeat(np.cumsum(count) - count - first, count)
+    begin = np.maximum(start[run], map_start[interval])
+    until = np.minimum(end[run], np.append(map_start[1:], _INT64_MAX)[interval])
+    pieces = map_tile[interval], tile[run], begin, until - begin
     is_remote = pieces[0] != pieces[1]
     return tuple(column[is_remote] for column in pieces)
 

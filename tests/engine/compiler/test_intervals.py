@@ -118,6 +118,29 @@ def test_more_fragments_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPa
         split_by_owner(one, one, one + n, owners, owners % 7, "A phase")
 
 
+def test_pieces_change_where_the_owner_changes() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        n_owned, n = random.integers(1, 12), random.integers(0, 9)
+        map_start = np.append(0, np.sort(random.choice(np.arange(1, 100), n_owned - 1, False)))
+        map_tile, tile = random.integers(0, 4, n_owned), random.integers(0, 4, n)
+        start, length = random.integers(0, 110, n), random.integers(1, 50, n)
+        owner = map_tile[np.searchsorted(map_start, np.arange(200), "right") - 1]
+        expected = [
+            (owner[at], tile[run], at)
+            for run in range(n)
+            for at in range(start[run], start[run] + length[run])
+            if owner[at] != tile[run]
+        ]
+        found = split_by_owner(tile, start, length, map_start, map_tile, "A phase")
+        elements = [
+            (sender, receiver, element)
+            for sender, receiver, first, size in zip(*found, strict=True)
+            for element in range(first, first + size)
+        ]
+        assert elements == expected
+
+
 @pytest.mark.parametrize("largest", [5, 1 << 20, 1 << 45, 1 << 58, 1 << 62])
 @pytest.mark.parametrize("n", [0, 1, 300])
 def test_runs_are_ordered_by_tile_and_start_and_equal_ones_stay_in_order(
