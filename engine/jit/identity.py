@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any
 
 import numba
@@ -39,7 +39,7 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
         yield from _of_function(value._defn, seen)
         return
     match value:
-        case None | bool() | int() | float() | complex() | str() | bytes():
+        case None | bool() | int() | float() | complex() | str() | bytes() | EllipsisType():
             yield f"{type(value).__name__} {value!r}".encode()
         case np.ndarray():
             if value.dtype.hasobject:

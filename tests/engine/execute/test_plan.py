@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from tests.engine.many_threads import share_all
@@ -17,6 +18,10 @@ from tilescope.engine.execute.plan import LaunchPlan, Rounds
 from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut
+
+compiled = pytest.mark.skipif(
+    bool(vars(numba.config)["DISABLE_JIT"]), reason="plain Python runs on one thread"
+)
 
 
 @codelet(Field("x", "inout"), law=lambda batch, _: 5 * batch.size["x"][:, 0], code_bytes=40)
@@ -132,6 +137,7 @@ def test_threads_run_every_piece_once_and_in_order(
             np.testing.assert_array_equal(device.read_tensor(x), expected)
 
 
+@compiled
 def test_a_thread_does_the_shares_of_those_that_do_not_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -185,6 +191,7 @@ def test_parts_have_like_work() -> None:
     assert parts[1:].max() <= 1 << 13
 
 
+@compiled
 def test_small_steps_in_a_row_are_one_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread runs them without waiting for the other ones."""
     monkeypatch.setattr(threads, "_WAKE_ABOVE", 0)
