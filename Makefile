@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-trace docs screenshots onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace docs screenshots onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -102,6 +102,9 @@ bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where
 	@$(IN_TREE) $(BIN)/python -m tests.speed
 	@$(BIN)/python docs/generate.py speed
 	@$(BIN)/python -m pytest tests/bench -s -q $(ARGS)
+
+bench-start: $(READY)  ## Print the processor time of first runs on a machine, and of compiling two models; never fails on time; needs a network connection the first time
+	@$(BIN)/python -m pytest tests/bench/test_start.py tests/bench/test_compile.py -k "fresh or catalogue" -s -q
 
 bench-trace: $(READY)  ## Open a trace of a million slices here, in speedscope and in Perfetto, and one of ten million here; needs npm, Chromium and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.bench.trace_beside $(ARGS)

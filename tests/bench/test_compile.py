@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
@@ -63,6 +64,14 @@ def test_models(name: str) -> None:
         f"\n{name}: compiled in {seconds:.2f} s, {first:.2f} s before its exchanges were kept,"
         f" {n_steps:,} steps\n"
     )
+
+
+@pytest.mark.parametrize("name", ["opennsfw", "light-resnet50"])
+def test_models_of_the_catalogue(name: str, catalogue_model: Callable[[str], Path]) -> None:
+    model = load_onnx(catalogue_model(name))
+    _compile_s(model, 1)  # loads the kernels, and keeps plans and exchanges
+    seconds, n_steps = _compile_s(model, 3)
+    sys.stdout.write(f"\n{name}: compiled in {seconds:.2f} s, {n_steps:,} steps\n")
 
 
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_resnet50", "light_densenet121"])
