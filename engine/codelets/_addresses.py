@@ -43,33 +43,6 @@ def _plain_address(array: Any, index: int) -> int:
     return int(array.ctypes.data) + int(index) * int(array.itemsize)
 
 
-class _Emitter:
-    """Emits the functions as LLVM IR; a class, whose name suffices to identify a kernel by."""
-
-    @staticmethod
-    def address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-        data = context.make_array(kind)(context, builder, array).data
-        return builder.ptrtoint(builder.gep(data, [index]), _WORD)
-
-    @staticmethod
-    def list_places(builder: Any, places: Any, first: Any, step: Any, n: Any) -> None:
-        lanes = ir.VectorType(_WORD, AT_ONCE)
-        numbers = ir.Constant(lanes, list(range(AT_ONCE)))
-        # Not computed ahead: of a vector kept on the stack, the load may wait for the store.
-        same = ir.FunctionType(_WORD, [_WORD])
-        first = builder.asm(same, "", "=r,0", [first], side_effect=True)
-        apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
-        begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
-        further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
-
-        def store(counters: list[Any], values: list[Any]) -> list[Any]:
-            at = builder.add(places, builder.mul(counters[0], _WORD(8)))
-            builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
-            return [builder.add(values[0], further)]
-
-        emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
-
-
 def _compiled_address() -> Any:
     @intrinsic
     def address_of(typing_context, array, index):  # type: ignore[no-untyped-def]
@@ -77,7 +50,9 @@ def _compiled_address() -> Any:
             return None
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return _Emitter.address(context, builder, signature.args[0], *arguments)
+            kind = signature.args[0]
+            data = context.make_array(kind)(context, builder, arguments[0]).data
+            return builder.ptrtoint(builder.gep(data, [arguments[1]]), _WORD)
 
         return types.int64(array, types.int64), generate
 
@@ -93,7 +68,22 @@ def _compiled_list_places() -> Any:
     @intrinsic
     def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            _Emitter.list_places(builder, *arguments)
+            places, first, step, n = arguments
+            lanes = ir.VectorType(_WORD, AT_ONCE)
+            numbers = ir.Constant(lanes, list(range(AT_ONCE)))
+            # Not computed ahead: of a vector kept on the stack, the load may wait for the store.
+            same = ir.FunctionType(_WORD, [_WORD])
+            first = builder.asm(same, "", "=r,0", [first], side_effect=True)
+            apart = builder.mul(emit_splat(builder, step, AT_ONCE), numbers)
+            begin = builder.add(emit_splat(builder, first, AT_ONCE), apart)
+            further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
+
+            def store(counters: list[Any], values: list[Any]) -> list[Any]:
+                at = builder.add(places, builder.mul(counters[0], _WORD(8)))
+                builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
+                return [builder.add(values[0], further)]
+
+            emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
             return context.get_dummy_value()
 
         number = types.int64

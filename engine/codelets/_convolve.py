@@ -42,7 +42,7 @@ _LEAST_SPREAD = 48
 
 @jit
 def _six(numbers):  # type: ignore[no-untyped-def]
-    """Return the sizes or strides of a field: an array is seven numbers to pass, and counted."""
+    """Return the first six sizes or strides: an array is seven numbers to pass, and counted."""
     return numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
 
 
