@@ -6,36 +6,33 @@ takes the address.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.jit.tables import plain_array
 
 __all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
 
 #: Entries that `list_places` writes at a time.
 AT_ONCE = 8
 
-_config: Any = numba.config
-_carray: Any = vars(numba)["carray"]  # numba does not declare it
 _WORD = ir.IntType(64)
 
 
 def floats_at(place: int, index: int, n: int) -> NDArray[np.float32]:
     """Return some floats from the one with an index on, in plain Python."""
-    return np.asarray(_carray(ctypes.c_void_p(int(place + 4 * index)), (n,), np.float32))
+    return np.asarray(plain_array(place + 4 * index, (n,), np.float32))
 
 
 def numbers_at(place: int, n: int) -> NDArray[np.int64]:
     """Return a list of integers, in plain Python."""
-    return np.asarray(_carray(ctypes.c_void_p(int(place)), (n,), np.int64))
+    return np.asarray(plain_array(place, (n,), np.int64))
 
 
 def _plain_address(array: Any, index: int) -> int:
@@ -46,6 +43,8 @@ def _plain_address(array: Any, index: int) -> int:
 def _compiled_address() -> Any:
     @intrinsic
     def address_of(typing_context, array, index):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         if array.dtype not in {types.float32, types.int64}:
             return None
 
@@ -67,6 +66,8 @@ def _plain_list_places(places: int, first: int, step: int, n: int) -> None:
 def _compiled_list_places() -> Any:
     @intrinsic
     def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             places, first, step, n = arguments
             lanes = ir.VectorType(_WORD, AT_ONCE)
@@ -93,6 +94,6 @@ def _compiled_list_places() -> Any:
 
 
 #: Address of an element of an array.
-address: Any = _plain_address if _config.DISABLE_JIT else _compiled_address()
+address: Any = _compiled_address() if IS_COMPILED else _plain_address
 #: Writes first, first + step … to an address, n integers, and up to `AT_ONCE` - 1 more.
-list_places: Any = _plain_list_places if _config.DISABLE_JIT else _compiled_list_places()
+list_places: Any = _compiled_list_places() if IS_COMPILED else _plain_list_places

@@ -6,9 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
-from tilescope.engine.codelets._vector_emitter import Body, emit_fold, emit_loop, emit_splat
+from tilescope.engine.codelets._vector_emitter import (
+    Body,
+    emit_declaration,
+    emit_fold,
+    emit_loop,
+    emit_splat,
+)
 
 __all__ = ["BlockEmitter"]
 
@@ -68,9 +73,8 @@ class BlockEmitter:
     def fused(self, a: Any, b: Any, c: Any) -> Any:
         """Return a * b + c, rounded once."""
         name = f"v{a.type.count}f32" if isinstance(a.type, ir.VectorType) else "f32"
-        function = cgutils.get_or_insert_function(
-            self.builder.module, ir.FunctionType(a.type, [a.type] * 3), f"llvm.fma.{name}"
-        )
+        kind = ir.FunctionType(a.type, [a.type] * 3)
+        function = emit_declaration(self.builder, kind, f"llvm.fma.{name}")
         return self.builder.call(function, [a, b, c])
 
     def places(self, name: str) -> list[Any]:

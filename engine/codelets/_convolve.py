@@ -7,8 +7,6 @@ that lie in padding are skipped, not multiplied by zero.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
 from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._lanes import (
@@ -20,8 +18,8 @@ from tilescope.engine.codelets._lanes import (
     row_kernel,
     spread_kernel,
 )
-from tilescope.engine.codelets._room import room_of
-from tilescope.engine.jit._jit import allocating_jit, jit
+from tilescope.engine.codelets._room import given_back, room_of, taken
+from tilescope.engine.jit._jit import jit
 
 __all__ = ["convolve"]
 
@@ -36,6 +34,8 @@ _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
 #: Workspace for the lists of pixels, and for those of taps unless they are many.
 _places, _few_taps = room_of(2 * (_PIXELS + AT_ONCE)), room_of(512)
+#: And for sizes and strides.
+_seven, _six_strides = room_of(7), room_of(6)
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
 
@@ -46,15 +46,14 @@ def _six(numbers):  # type: ignore[no-untyped-def]
     return numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
 
 
-@allocating_jit
-def _packed(size):  # type: ignore[no-untyped-def]
-    """Return the strides of contiguous elements, outermost first, and their number."""
-    stride = np.empty(size.size, np.int64)
+@jit
+def _pack(size, stride):  # type: ignore[no-untyped-def]
+    """Write the strides of contiguous elements, outermost first, and return their number."""
     n = 1
     for d in range(size.size - 1, -1, -1):
         stride[d] = n
         n *= size[d]
-    return stride, n
+    return n
 
 
 @jit
@@ -69,17 +68,13 @@ def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
     return start
 
 
-@allocating_jit
-def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-untyped-def]
-    """Return the weights within combined groups, their sizes and strides: as of groups inside."""
-    size = w_size.copy()
+@jit
+def _own_weights(w, w_start, w_size, w_stride, n_combined, own, stride):  # type: ignore[no-untyped-def]
+    """Write the weights within combined groups, as of groups inside."""
     count, n_own, pitch = w_size[5] // n_combined, w_size[6] // n_combined, w_stride[5]
-    size[5] = count
-    stride, n = _packed(size)
-    own = np.empty(n, w.dtype)
-    target, n_columns, apart = 0, size[4], count * pitch + n_own
-    for row in range(n // stride[3]):
-        at = _place(row, w_start, size, w_stride, 4)
+    target, n_columns, apart = 0, w_size[4], count * pitch + n_own
+    for row in range(own.size // stride[3]):
+        at = _place(row, w_start, w_size, w_stride, 4)
         for _ in range(n_columns):
             for i in range(count):
                 for o in range(n_own):
@@ -88,31 +83,24 @@ def _own_weights(w, w_start, w_size, w_stride, n_combined):  # type: ignore[no-u
                         own[target + o + g * n_own] = w[source + g * apart]
                 target += n_combined * n_own
             at += w_stride[4]
-    return own, size, stride
 
 
-@allocating_jit
-def _contiguous_inputs(x, x_start, x_size, x_stride):  # type: ignore[no-untyped-def]
-    """Return the inputs with those of neighbouring pixels contiguous, and their strides."""
+@jit
+def _contiguous_inputs(x, x_start, x_size, x_stride, found):  # type: ignore[no-untyped-def]
+    """Write the inputs with those of neighbouring pixels contiguous."""
     n, width, step = x_size[5], x_size[4], x_stride[4]
-    if step == n:
-        return x, x_start, x_stride
-    stride, n_all = _packed(x_size)
-    found = np.empty(n_all, x.dtype)
     apart, together = unsigned(step), unsigned(n)
-    for row in range(n_all // (n * width)):
+    for row in range(found.size // (n * width)):
         at, target = _place(row, x_start, x_size, x_stride, 4), row * n * width
         for i in range(n):
             source, to = unsigned(at + i), unsigned(target + i)
             for column in range(unsigned(width)):
                 found[to + column * together] = x[source + column * apart]
-    return found, 0, stride
 
 
-@allocating_jit
-def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
-    """Return the weights of groups inside as the lanes of several pixels take them."""
-    rows = np.empty(w.size // n_inside * _SPREAD_LANES, w.dtype)
+@jit
+def _spread_weights(w, n_inside, rows):  # type: ignore[no-untyped-def]
+    """Write the weights of groups inside as the lanes of several pixels take them."""
     target, first = 0, 0
     while first < w.size:
         for own in range(_SPREAD_OUTPUTS):
@@ -122,7 +110,6 @@ def _spread_weights(w, n_inside):  # type: ignore[no-untyped-def]
                     rows[target + lane] = value
             target += _SPREAD_LANES
         first += n_inside * _SPREAD_OUTPUTS
-    return rows
 
 
 @jit
@@ -345,7 +332,7 @@ def _over_field(  # type: ignore[no-untyped-def]
         first_y = end_y
 
 
-@allocating_jit
+@jit
 def convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
@@ -358,10 +345,15 @@ def convolve(  # type: ignore[no-untyped-def]
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
     block, with zeros between different groups, which are not read.
     """
-    rows = w[:0]
+    own, inputs, rows = w[:0], x[:0], w[:0]
     if n_combined > 1:
-        w, w_size, w_stride = _own_weights(w, w_start, w_size, w_stride, n_combined)
-        w_start = 0
+        size, stride = _seven(x_size), _seven(x_size)
+        for d in range(7):
+            size[d] = w_size[d]
+        size[5] //= n_combined
+        own = taken(_pack(size, stride), w)
+        _own_weights(w, w_start, w_size, w_stride, n_combined, own, stride)
+        w, w_start, w_size, w_stride = own, 0, size, stride
         if (
             w_size[5] == 1
             and w_size[6] == n_combined * _SPREAD_OUTPUTS
@@ -372,13 +364,23 @@ def convolve(  # type: ignore[no-untyped-def]
             and stride_x == 1
             and out_size[3] * out_size[4] >= _LEAST_SPREAD
         ):
-            x, x_start, x_stride = _contiguous_inputs(x, x_start, x_size, x_stride)
-            rows = _spread_weights(w, n_combined)
+            if x_stride[4] != x_size[5]:
+                packed = _six_strides(x_size)
+                inputs = taken(_pack(x_size, packed), x)
+                _contiguous_inputs(x, x_start, x_size, x_stride, inputs)
+                x, x_start, x_stride = inputs, 0, packed
+            rows = taken(w.size // n_combined * _SPREAD_LANES, w)
+            _spread_weights(w, n_combined, rows)
     taps, n_taps = _few_taps(x_size), w_size[2] * w_size[3] * w_size[4]
+    many = taps[:0]
     if 2 * n_taps > taps.size:
-        taps = np.empty(2 * n_taps, np.int64)
+        taps = many = taken(2 * n_taps, x_size)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _six(w_size),
         _six(w_stride), rows, taps, _places(x_size), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip
+    given_back(own)
+    given_back(inputs)
+    given_back(rows)
+    given_back(many)

@@ -15,17 +15,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import intrinsic, jit
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["erf", "exp", "gelu", "gelu_erf", "sigmoid", "swish", "tanh"]
 
-_config: Any = numba.config
 
 #: Beyond these the results do not change: they are 0, 1 or infinite as float32.
 _LEAST, _MOST = -200.0, 200.0
@@ -48,6 +45,8 @@ def _compiled_power() -> Any:
 
     @intrinsic
     def power(typing_context, shifted):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             word = ir.IntType(64)
             exponent = builder.shl(builder.bitcast(arguments[0], word), ir.Constant(word, 52))
@@ -73,6 +72,8 @@ def _compiled_choice() -> Any:
 
     @intrinsic
     def choice(typing_context, condition, a, b):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             return builder.select(*arguments)
 
@@ -81,8 +82,8 @@ def _compiled_choice() -> Any:
     return choice
 
 
-_power: Any = _plain_power if _config.DISABLE_JIT else _compiled_power()
-_choice: Any = _plain_choice if _config.DISABLE_JIT else _compiled_choice()
+_power: Any = _compiled_power() if IS_COMPILED else _plain_power
+_choice: Any = _compiled_choice() if IS_COMPILED else _plain_choice
 
 
 @jit

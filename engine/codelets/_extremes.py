@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, overload
 
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import Overloaded, intrinsic, jit
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["larger", "maximum", "minimum", "smaller"]
-
-_config: Any = numba.config
 
 
 def larger(a: Any, b: Any) -> Any:
@@ -35,6 +31,8 @@ def _instruction(name: str) -> Any:
 
     @intrinsic
     def of_floats(typing_context, a, b):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         if a != b or not isinstance(a, types.Float):
             return None
 
@@ -55,7 +53,7 @@ def _either(name: str, plain: Any) -> Any:
     def chosen(a: Any, b: Any) -> Any:
         return plain(a, b)
 
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return chosen
     of_floats = _instruction(name)
 
@@ -67,13 +65,14 @@ def _either(name: str, plain: Any) -> Any:
 
     compared = jit(plain)
 
-    @overload(chosen)
-    def compiled(a, b):  # type: ignore[no-untyped-def]
+    def choose(a, b):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         if a == b and isinstance(a, types.Float):
             return with_instruction
         return otherwise
 
-    return chosen
+    return Overloaded(chosen, choose)
 
 
 maximum = _either("llvm.maximum", larger)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["unsigned"]
-
-_config: Any = numba.config
 
 
 def _same(number: Any) -> Any:
@@ -26,4 +24,4 @@ def _wrapped(number: Any) -> Any:
 #: Makes a start or a step unsigned. A signed index may count from the end of an array, so that the
 #: compiler cannot tell that a loop is contiguous if its step is one; an unsigned one cannot, and
 #: the loop is vectorised. Negative steps wrap around, to the same element.
-unsigned = _same if _config.DISABLE_JIT else _wrapped
+unsigned = _wrapped if IS_COMPILED else _same

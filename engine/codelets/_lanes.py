@@ -15,14 +15,13 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from tilescope.engine.codelets._addresses import AT_ONCE, floats_at, numbers_at
 from tilescope.engine.codelets._block_emitter import BlockEmitter
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = [
     "BLOCKS",
@@ -53,7 +52,6 @@ SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)
 #: Most pixels of a block: the lists of pixels are padded by one less.
 LARGEST = AT_ONCE
 
-_config: Any = numba.config
 #: Addresses of floats and of lists of integers, and numbers, in the order of a kernel's arguments.
 _FLOATS, _LISTS = ("out", "x", "w"), ("out_places", "x_places", "tap_x", "tap_w")
 _ARGUMENTS = (
@@ -111,6 +109,8 @@ def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
         typing_context, out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
         tap_w, n_taps, count, n_pixels,
     ):  # fmt: skip
+        from numba.core import types
+
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             values = dict(zip(_ARGUMENTS, arguments, strict=True))
             for names, kind in ((_FLOATS, ir.FloatType()), (_LISTS, ir.IntType(64))):
@@ -136,7 +136,7 @@ def row_kernel(n_lanes: int) -> Any:
     pixels repeat the last one up to a multiple of `LARGEST`.
     """
     has_halves = n_lanes == PAIR_LANES
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return _plain(n_lanes, has_halves=has_halves)
 
     blocks = BLOCKS[n_lanes]  # a dictionary has no digest
@@ -153,7 +153,7 @@ def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
 
     Of steps, pitches, halves and counts it takes no notice.
     """
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return _plain(n_lanes, n_own=n_own)
 
     blocks = EACH_BLOCKS[n_lanes] if n_own == 1 else SEVERAL_BLOCKS  # a dictionary has no digest
@@ -167,7 +167,7 @@ def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
 
 def dot_kernel() -> Any:
     """Return the same function for one output per pixel, with contiguous inputs and weights."""
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return _plain(1)
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ def spread_kernel() -> Any:
     are contiguous: those of the first output of all inputs, of the second one, and so on. Of steps,
     pitches, halves and counts it takes no notice.
     """
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return _plain_spread
 
     def emit(builder: Any, values: dict[str, Any]) -> None:

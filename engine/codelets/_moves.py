@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
-from numba.np import arrayobj
 
 from tilescope.engine.codelets._move_emitter import Dim, MoveEmitter
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["move_block"]
-
-_config: Any = numba.config
-_items: Any = arrayobj
 
 
 def _compiled() -> Any:
     @intrinsic
     def move(typing_context, x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
+        from numba.core import types
+        from numba.np import arrayobj
+
+        items: Any = arrayobj
         number = types.int64
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -44,9 +43,9 @@ def _compiled() -> Any:
             dims = [Dim(*steps) for steps in zip(numbers(5), numbers(2), numbers(6), strict=True)]
 
             def copy_one(to: Any, at: Any) -> None:
-                value = _items.load_item(context, builder, x, builder.gep(source, [at]))
+                value = items.load_item(context, builder, x, builder.gep(source, [at]))
                 value = context.cast(builder, value, x.dtype, out.dtype)
-                _items.store_item(context, builder, out, value, builder.gep(target, [to]))
+                items.store_item(context, builder, out, value, builder.gep(target, [to]))
 
             item_bytes = context.get_abi_sizeof(target.type.pointee)
             emitter = MoveEmitter(builder, target, source, item_bytes)
@@ -73,4 +72,4 @@ def _plain(x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-d
 
 #: Copies a block, converted to the type of `out`: ``x, at, x_stride, out, to, size, stride``. Sizes
 #: and strides are arrays or tuples of three numbers.
-move_block = _plain if _config.DISABLE_JIT else _compiled()
+move_block = _compiled() if IS_COMPILED else _plain

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
-from numba.np import arrayobj
 
 from tilescope.engine.codelets._pair_emitter import Operand, PairEmitter
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["combine_blocks"]
-
-_config: Any = numba.config
-_items: Any = arrayobj
 
 
 def _compiled() -> Any:
@@ -29,6 +24,10 @@ def _compiled() -> Any:
         typing_context, function, a, a_start, a_stride, b, b_start, b_stride,
         out, out_start, size, stride,
     ):  # fmt: skip
+        from numba.core import types
+        from numba.np import arrayobj
+
+        items: Any = arrayobj
         called = function.get_call_type(typing_context, (a.dtype, b.dtype), {})
         number = types.int64
 
@@ -43,13 +42,13 @@ def _compiled() -> Any:
             call = context.get_function(function, called)
 
             def load(place: Any) -> Any:
-                return _items.load_item(context, builder, b, place)
+                return items.load_item(context, builder, b, place)
 
             def one(left: Any, second: Any, place: Any) -> None:
-                values = [_items.load_item(context, builder, a, left), second]
+                values = [items.load_item(context, builder, a, left), second]
                 found = call(builder, values)
                 found = context.cast(builder, found, called.return_type, out.dtype)
-                _items.store_item(context, builder, out, found, place)
+                items.store_item(context, builder, out, found, place)
 
             left, right, result = (
                 Operand(pointer(k), arguments[k + 1], numbers(stride))
@@ -81,4 +80,4 @@ def _plain(  # type: ignore[no-untyped-def]
 #: Stores the results of a function of pairs: the function; array, start and strides of the first
 #: operand and of the second one; array and start of the result, sizes, and strides of the result,
 #: which may be the first operand.
-combine_blocks = _plain if _config.DISABLE_JIT else _compiled()
+combine_blocks = _compiled() if IS_COMPILED else _plain

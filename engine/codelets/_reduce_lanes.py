@@ -15,11 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic, overload
 
 from tilescope.engine.codelets._extremes import larger, smaller
 from tilescope.engine.codelets._vector_emitter import (
@@ -27,6 +24,8 @@ from tilescope.engine.codelets._vector_emitter import (
     emit_loop,
     emit_masked_load,
 )
+from tilescope.engine.jit._jit import Overloaded, intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["COLUMNS", "FLOAT_OPERATIONS", "LANES", "column_reduction", "row_reduction"]
 
@@ -35,7 +34,6 @@ LANES = 16
 #: Columns of a block, which are held in registers over all rows.
 COLUMNS = 64
 
-_config: Any = numba.config
 _F32, _I64 = ir.FloatType(), ir.IntType(64)
 _WIDE = ir.VectorType(_F32, LANES)
 
@@ -147,6 +145,8 @@ def _load_some(builder: Any, x: Any, at: Any, count: Any, otherwise: float) -> A
 def _row_intrinsic(operation: _Fold | _Extreme) -> Any:
     @intrinsic
     def of_row(typing_context, x, start, outer, outer_step, inner):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         number = types.int64
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -176,6 +176,8 @@ def _row_intrinsic(operation: _Fold | _Extreme) -> Any:
 def _column_intrinsic(operation: _Fold | _Extreme) -> Any:
     @intrinsic
     def of_block(typing_context, x, at, steps, totals, first, n):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         number = types.int64
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -261,7 +263,7 @@ def row_reduction(name: str, otherwise: Any) -> Any:
             return otherwise(x, start, outer, outer_step, inner)
         return _plain_row(operation, x, start, outer, outer_step, inner)
 
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         return chosen
     of_row = _row_intrinsic(operation)
 
@@ -271,11 +273,10 @@ def row_reduction(name: str, otherwise: Any) -> Any:
     def of_others(x, start, outer, outer_step, inner):  # type: ignore[no-untyped-def]
         return otherwise(x, start, outer, outer_step, inner)
 
-    @overload(chosen)
-    def compiled(x, start, outer, outer_step, inner):  # type: ignore[no-untyped-def]
-        return in_lanes if x.dtype == types.float32 else of_others
+    def choose(x, start, outer, outer_step, inner):  # type: ignore[no-untyped-def]
+        return in_lanes if str(x.dtype) == "float32" else of_others
 
-    return chosen
+    return Overloaded(chosen, choose)
 
 
 def column_reduction(name: str, otherwise: Any) -> Any:
@@ -285,7 +286,7 @@ def column_reduction(name: str, otherwise: Any) -> Any:
     column, (outer, outer step, inner, inner step) of the elements of a column, an array of at least
     `n` rounded up to `LANES`, and the number of columns. What is not float goes to `otherwise`.
     """
-    if name not in FLOAT_OPERATIONS or _config.DISABLE_JIT:
+    if name not in FLOAT_OPERATIONS or not IS_COMPILED:
         return otherwise
     of_block = _column_intrinsic(FLOAT_OPERATIONS[name])
 
@@ -301,8 +302,7 @@ def column_reduction(name: str, otherwise: Any) -> Any:
     def of_others(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
         otherwise(x, at, steps, totals, n)
 
-    @overload(chosen)
-    def compiled(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
-        return in_blocks if x.dtype == types.float32 else of_others
+    def choose(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
+        return in_blocks if str(x.dtype) == "float32" else of_others
 
-    return chosen
+    return Overloaded(chosen, choose)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit._jit import intrinsic, jit
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["round_float8_block", "round_half_block"]
-
-_config: Any = numba.config
 
 
 def _plain_to_half(value: float) -> np.float32:
@@ -29,6 +25,8 @@ def _compiled_to_half() -> Any:
 
     @intrinsic
     def to_half(typing_context, value):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
         if value != types.float32:
             return None
 
@@ -40,7 +38,7 @@ def _compiled_to_half() -> Any:
     return to_half
 
 
-_to_half = _plain_to_half if _config.DISABLE_JIT else _compiled_to_half()
+_to_half = _compiled_to_half() if IS_COMPILED else _plain_to_half
 
 
 @jit

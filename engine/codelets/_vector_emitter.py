@@ -7,11 +7,23 @@ from typing import Any
 
 from llvmlite import ir
 
-__all__ = ["Body", "emit_fold", "emit_loop", "emit_masked_load", "emit_splat"]
+__all__ = [
+    "Body",
+    "emit_declaration",
+    "emit_fold",
+    "emit_loop",
+    "emit_masked_load",
+    "emit_splat",
+]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 #: Takes the counters of a loop and the values it carries, returns the values after the round.
 Body = Callable[[list[Any], list[Any]], list[Any]]
+
+
+def emit_declaration(builder: Any, kind: Any, name: str) -> Any:
+    """Declare a function, once in a module, and return it."""
+    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
 
 
 def emit_loop(

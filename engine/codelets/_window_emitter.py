@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
 
-from tilescope.engine.codelets._vector_emitter import emit_loop
+from tilescope.engine.codelets._vector_emitter import emit_declaration, emit_loop
 
 __all__ = ["Row", "WindowEmitter"]
 
-_functions: Any = cgutils
 _I64 = ir.IntType(64)
 _ZERO, _ONE = _I64(0), _I64(1)
 #: Channels that are combined at once, largest first; the rest one by one.
@@ -51,9 +49,7 @@ class WindowEmitter:
         if is_float:
             lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
             name = f"llvm.maximum.{lanes}f{8 * self.item_bytes}"
-            maximum = _functions.get_or_insert_function(
-                builder.module, ir.FunctionType(kind, [kind] * 2), name
-            )
+            maximum = emit_declaration(builder, ir.FunctionType(kind, [kind] * 2), name)
             return builder.call(maximum, [a, b], fastmath=("nsz",))
         compare = builder.icmp_signed if self.is_signed else builder.icmp_unsigned
         return builder.select(compare(">", b, a), b, a)

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from tilescope.engine.codelets._extremes import larger
 from tilescope.engine.codelets._window_emitter import Row, WindowEmitter
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
 
 __all__ = ["window_row"]
-
-_config: Any = numba.config
-_types: Any = types
 
 
 def _compiled(is_max: bool) -> Any:
@@ -26,8 +22,10 @@ def _compiled(is_max: bool) -> Any:
     def combine_row(  # type: ignore[no-untyped-def]
         typing_context, x, source, x_steps, out, target, steps, window, is_first
     ):
+        from numba.core import types
+
         number = types.int64
-        pair = _types.UniTuple(number, 2)
+        pair = types.UniTuple(number, 2)
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             def row(k: int) -> Row:
@@ -47,7 +45,7 @@ def _compiled(is_max: bool) -> Any:
             emitter.row(row(0), row(3), numbers, is_true)
             return context.get_dummy_value()
 
-        taken = (x, number, pair, out, number, pair, _types.UniTuple(number, 7), number)
+        taken = (x, number, pair, out, number, pair, types.UniTuple(number, 7), number)
         return types.void(*taken), generate
 
     return combine_row
@@ -80,4 +78,4 @@ def window_row(is_max: bool) -> Any:
     channels, stride, dilation, shift, columns of `x`, taps); and whether results are those of the
     window alone, not combined with what they hold. A result without an element is left as it is.
     """
-    return _plain(is_max) if _config.DISABLE_JIT else _compiled(is_max)
+    return _compiled(is_max) if IS_COMPILED else _plain(is_max)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,10 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit._jit import cache_folder, cached_jit, uncached_jit
-from tilescope.engine.jit.calls import array_in
+from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.identity import kernel_digest
+from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.jit.tables import array_in
 from tilescope.engine.number.grid import HALF, Grid
 
 #: Types of arrays, by their name in a launcher.
@@ -65,16 +63,12 @@ def launcher_of(
 
 @functools.cache
 def _launcher(source: str, kernel: Any, makes_arrays: bool) -> Any:
-    """Compile the source of a launcher around a kernel."""
+    """Return what the source of a launcher defines, around a kernel."""
     digest = kernel_digest(kernel)
-    # numba's cache names the kernel's module, which must still exist when the cache is loaded.
-    module = getattr(kernel, "__module__", "")
-    key = hashlib.blake2b(f"{source}{digest}{module}".encode(), digest_size=8).hexdigest()
-    # Symbols of code from the cache must differ: a name of its own, since all take the same types.
+    # Symbols of code from its file must differ: a name of its own, since all take the same types.
+    key = hashlib.blake2b(f"{source}{digest}".encode(), digest_size=8).hexdigest()
     name = f"launch_{key}"
     source = source.replace("def launch(", f"def {name}(", 1)
-    path = cache_folder() / "launchers" / f"{name}.py"
-    is_kept = digest is not None and _write_once(path, source)
     namespace: dict[str, Any] = {
         "kernel": kernel,
         "round_float8_block": round_float8_block,
@@ -84,9 +78,10 @@ def _launcher(source: str, kernel: Any, makes_arrays: bool) -> Any:
         "as_strided": np.lib.stride_tricks.as_strided,
         "__name__": __name__,
     }
-    exec(compile(source, str(path), "exec"), namespace)  # source is ours: see _launcher_source
-    compiled_by = cached_jit if is_kept else uncached_jit
-    return compiled_by(namespace[name], counts_references=makes_arrays)
+    exec(compile(source, f"<{name}>", "exec"), namespace)  # source is ours: see _launcher_source
+    if not IS_COMPILED:
+        return namespace[name]
+    return Entry("" if digest is None else name, namespace[name], counts_references=makes_arrays)
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -206,22 +201,6 @@ def _launcher_source(
         )
         for name, grid in rounded
     )
-
-
-def _write_once(path: Path, text: str) -> bool:
-    """Write a launcher's file, which numba's cache needs; return False if the write fails."""
-    if path.exists():
-        return True
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}.{id(path):x}.tmp")
-        partial.write_text(text, encoding="utf-8")
-        now_s = int(time.time())  # numba compares the time, and archives keep whole seconds
-        os.utime(partial, (now_s, now_s))
-        partial.replace(path)
-    except OSError:
-        return False
-    return True
 
 
 def launch_arrays(

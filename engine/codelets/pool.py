@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.codelets._moves import move_block
+from tilescope.engine.codelets._room import given_back, taken
 from tilescope.engine.codelets._windows import window_row
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Sliding
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
-from tilescope.engine.jit._jit import allocating_jit, jit
+from tilescope.engine.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -55,7 +56,7 @@ def _pool_kernel(is_max: bool) -> Any:
             if count > 0:
                 out[to + c * step] /= count
 
-    @allocating_jit
+    @jit
     def kernel(  # type: ignore[no-untyped-def]
         x, x_start, x_size, x_stride, out, out_start, out_size, out_stride,
         kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x,
@@ -67,7 +68,8 @@ def _pool_kernel(is_max: bool) -> Any:
         # Channels apart are brought side by side, a row at a time.
         is_apart = x_stride[2] != 1 and out_stride[2] == 1 and n > 1
         apart = (x_stride[0], x_stride[1], x_stride[2])
-        rows = np.empty(n_columns * n, x.dtype) if is_apart else x
+        own = taken(n_columns * n, x) if is_apart else x[:0]
+        rows = own if is_apart else x
         x_steps = (n, 1) if is_apart else (x_stride[1], x_stride[2])
         for oy in range(out_size[0]):
             target = out_start + oy * out_stride[0]
@@ -92,6 +94,7 @@ def _pool_kernel(is_max: bool) -> Any:
                 count = kernel_height * kernel_width if divisor == 2 else max(n_used, 1)
                 to = target + ox * out_stride[1]
                 finish(out, to, step, n, n_used, count if divisor > 0 else 0)
+        given_back(own)
 
     return kernel
 

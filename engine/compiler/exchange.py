@@ -146,7 +146,7 @@ class Exchange:
         if machine.n_ipus > 1:
             is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
         piece, start, length, is_shared = split_by_pair(
-            receiver, sender, self.start[order], self.length[order], partner, is_near
+            receiver, self.start[order], self.length[order], partner, is_near
         )
         if not is_shared.any():
             return None

@@ -18,7 +18,7 @@ from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
-from tilescope.engine.jit.calls import SIGNATURE
+from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.processor import report_new_code
 
 __all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
@@ -205,17 +205,16 @@ def compile_launchers(
     BadGraph
         When a kernel cannot be compiled.
     """
-    wanted: dict[int, tuple[Any, str]] = {}
+    wanted: dict[int, tuple[Entry, str]] = {}
     for launch in launches:
-        if not hasattr(launch.call, "compile"):
+        if not isinstance(launch.call, Entry):
             continue  # compilation is disabled: plain Python
         wanted.setdefault(id(launch.call), (launch.call, launch.codelet_name))
     for done, (call, name) in enumerate(wanted.values()):
         if progress is not None:
-            progress(done, len(wanted), call.__name__)
+            progress(done, len(wanted), call.function.__name__)
         try:
-            call.compile(SIGNATURE)
-            if call.stats.cache_misses:
+            if call.load():
                 report_new_code()
         except (OSError, MemoryError):  # from the kernel cache, not from this kernel
             raise

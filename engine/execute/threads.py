@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.jit.calls import address_of, new_state, run_tasks
+from tilescope.engine.jit.calls import new_state, run_tasks
+from tilescope.engine.jit.settings import IS_COMPILED, n_threads
 
 __all__ = ["Calls", "Tasks", "Threads", "thread_pool"]
-
-_config: Any = numba.config
 
 #: Minimum work of a part of a launch, elements: a microsecond or two.
 _LEAST_PART = 1 << 12
@@ -124,8 +121,9 @@ class Calls:
     def __init__(self, stages: Sequence[Sequence[Launch]], threads: Threads) -> None:
         self.stages = stages
         self._threads = threads
-        if _config.DISABLE_JIT:
+        if not IS_COMPILED:
             return
+        run_tasks.load()  # before several threads call it
         distinct = {id(launch): launch for stage in stages for launch in stage}
         self._launches = [*distinct.values()]
         cuts = {key: threads.cuts(launch) for key, launch in distinct.items()}
@@ -153,7 +151,7 @@ class Calls:
         KernelFailed
             When the function of a codelet raised.
         """
-        if _config.DISABLE_JIT:
+        if not IS_COMPILED:
             for stage in self.stages:
                 for launch in stage:
                     launch.run()
@@ -176,7 +174,7 @@ class Calls:
 def _rows(number: int, launch: Launch, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the rows of a launch's parts for `run_tasks`, and its number."""
     rows = np.empty((cuts.size - 1, 5), np.int64)
-    rows[:, 0], rows[:, 1], rows[:, 2] = address_of(launch.call), cuts[:-1], cuts[1:]
+    rows[:, 0], rows[:, 1], rows[:, 2] = launch.call.address, cuts[:-1], cuts[1:]
     rows[:, 3], rows[:, 4] = launch.table.ctypes.data, number
     return rows
 
@@ -204,4 +202,4 @@ def _dealt(
 
 def thread_pool() -> Threads:
     """Return the threads that run large launches: NUMBA_NUM_THREADS of them, at most 8."""
-    return Threads(min(int(_config.NUMBA_NUM_THREADS), 8))
+    return Threads(min(n_threads(), 8))

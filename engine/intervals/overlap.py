@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["first_read_of_write", "first_shared_write"]
 
 
-@cached_jit
-def _shared_write(start, length):  # type: ignore[no-untyped-def]
+@array_pass("int64[:], int64[:]", writes="int64[:]")
+def _shared_write(start, length, pair):  # type: ignore[no-untyped-def]
     last = 0
     for i in range(1, start.size):
         if start[i] < start[last] + length[last]:
-            return last, i
+            pair[0], pair[1] = last, i
+            return
         if start[i] + length[i] > start[last] + length[last]:
             last = i
-    return -1, -1
 
 
-@cached_jit
+@array_pass("int64[:], int64[:], int64[:], int64[:], int64[:], int64[:]", writes="int64[:]")
 def _read_of_write(  # type: ignore[no-untyped-def]
-    vertex, start, length, first, write_vertex, write_start
+    vertex, start, length, first, write_vertex, write_start, pair
 ):
     for i in range(start.size):
         k = first[i]
         while k < write_start.size and write_start[k] < start[i] + length[i]:
             if write_vertex[k] != vertex[i]:
-                return i, k
+                pair[0], pair[1] = i, k
+                return
             k += 1
-    return -1, -1
 
 
 def first_shared_write(
@@ -46,7 +44,8 @@ def first_shared_write(
     start, length : ndarray of int64, shape (n,)
         Runs in ascending order of their start.
     """
-    pair: Any = _shared_write(start, length)
+    pair = np.full(2, -1)
+    _shared_write(start, length, pair)
     return None if pair[0] < 0 else (int(pair[0]), int(pair[1]))
 
 
@@ -70,5 +69,6 @@ def first_read_of_write(
     vertex, start, length = reads
     write_vertex, write_start, write_length = writes
     first = np.searchsorted(write_start + write_length, start, side="right")
-    pair: Any = _read_of_write(vertex, start, length, first, write_vertex, write_start)
+    pair = np.full(2, -1)
+    _read_of_write(vertex, start, length, first, write_vertex, write_start, pair)
     return None if pair[0] < 0 else (int(pair[0]), int(pair[1]))

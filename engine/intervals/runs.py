@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.host_memory import available_bytes
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = [
     "check_room",
@@ -28,26 +28,15 @@ _BYTES_PER_RUN = 160
 _INT64_MAX = np.iinfo(np.int64).max
 
 
-def _alike(*arrays: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return contiguous, read-only arrays: numba compiles a function for every other kind anew."""
-    views = [np.ascontiguousarray(array).view() for array in arrays]
-    for view in views:
-        view.flags.writeable = False
-    return views
-
-
-@cached_jit
-def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
-    """Return a run's start and length, and the sizes and strides of its repetitions, per region.
+@array_pass("int64[:, :], int64[:, :]", writes="int64[:], int64[:], int64[:, :], int64[:, :]")
+def _normal_form(size, stride, first, length, count, spacing):  # type: ignore[no-untyped-def]
+    """Find a run's start and length, and the sizes and strides of its repetitions, per region.
 
     A region is a set of elements, so its dimensions may be sorted and merged: in ascending order of
-    stride, a dimension that continues the one below extends it.
+    stride, a dimension that continues the one below extends it. `first` holds the starts of the
+    regions, lengths and counts ones, spacings zeros.
     """
     n, n_dims = size.shape
-    first = start.copy()
-    length = np.ones(n, np.int64)
-    count = np.ones((n, n_dims), np.int64)
-    spacing = np.zeros((n, n_dims), np.int64)
     for v in range(n):
         kept = 0
         for d in range(n_dims):
@@ -82,25 +71,26 @@ def _normal_form(start, size, stride):  # type: ignore[no-untyped-def]
         for k in range(out, n_dims):
             spacing[v, k] = 0
             count[v, k] = 1
-    return first, length, count, spacing
 
 
-@cached_jit
-def _fill_runs(first, length, count, spacing, tile, base, place):  # type: ignore[no-untyped-def]
-    n, n_dims = count.shape
-    total = place[n] - place[0]
-    run_tile = np.empty(total, np.int64)
-    run_start = np.empty(total, np.int64)
-    run_length = np.empty(total, np.int64)
-    index = np.zeros(8, np.int64)
+@array_pass(
+    "int64[:], int64[:], int64[:, :], int64[:, :], int64[:], int64[:]",
+    writes="int64[:], int64[:, :]",
+)
+def _fill_runs(  # type: ignore[no-untyped-def]
+    first, length, count, spacing, tile, n_runs, index, runs
+):
+    """Write tile, start and length of the runs of regions; `index` is for their dimensions."""
+    n_dims = count.shape[1]
     r = 0
-    for v in range(n):
-        index[:] = 0
-        element = first[v] + base
-        for _ in range(place[v], place[v + 1]):
-            run_tile[r] = tile[v]
-            run_start[r] = element
-            run_length[r] = length[v]
+    for v in range(first.size):
+        for d in range(n_dims):
+            index[d] = 0
+        element = first[v]
+        for _ in range(n_runs[v]):
+            runs[0, r] = tile[v]
+            runs[1, r] = element
+            runs[2, r] = length[v]
             r += 1
             d = 0
             while d < n_dims:
@@ -113,7 +103,6 @@ def _fill_runs(first, length, count, spacing, tile, base, place):  # type: ignor
                 element -= index[d] * spacing[v, d]
                 index[d] = 0
                 d += 1
-    return run_tile, run_start, run_length
 
 
 def union_runs(
@@ -149,28 +138,26 @@ def union_runs(
     RunFailed
         If this computer lacks memory for the runs.
     """
-    first, length, count, spacing = _normal_form(*_alike(start, size, stride))
+    first = start.astype(np.int64) + base
+    length = np.ones(start.size, np.int64)
+    count, spacing = np.ones(size.shape, np.int64), np.zeros(size.shape, np.int64)
+    _normal_form(size, stride, first, length, count, spacing)
+    owner = tile.astype(np.int64)
+    n_runs = np.prod(count, axis=1, dtype=np.int64)
     place = np.zeros(start.size + 1, np.int64)
-    np.cumsum(np.prod(count, axis=1, dtype=np.int64), out=place[1:])
+    np.cumsum(n_runs, out=place[1:])
     if int(place[-1]) == start.size:  # every region is one run
-        return join_runs(tile.astype(np.int64), first + base, length)
+        return join_runs(owner, first, length)
     # Vertices of a tile mostly read the same elements: joining chunk by chunk bounds the memory.
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     at = n_kept = 0
     while at < start.size:
         end = max(int(np.searchsorted(place, place[at] + _RUNS_AT_ONCE, side="right")) - 1, at + 1)
         check_room(int(place[end] - place[at]) + n_kept, where)
-        part = slice(at, end)
-        runs = _fill_runs(
-            first[part],
-            length[part],
-            count[part],
-            spacing[part],
-            tile[part].astype(np.int64, copy=False),
-            base,
-            place[at : end + 1],
-        )
-        parts.append(join_runs(*runs))
+        columns = (each[at:end] for each in (first, length, count, spacing, owner, n_runs))
+        runs = np.empty((3, int(place[end] - place[at])), np.int64)
+        _fill_runs(*columns, np.empty(size.shape[1], np.int64), runs)
+        parts.append(join_runs(runs[0], runs[1], runs[2]))
         n_kept += parts[-1][0].size
         at = end
     if len(parts) == 1:
@@ -202,23 +189,20 @@ def check_room(n_runs: int, where: str) -> None:
         )
 
 
-@cached_jit
-def _join(tile, start, length):  # type: ignore[no-untyped-def]
-    n = tile.size
-    out_tile = np.empty(n, np.int64)
-    out_start = np.empty(n, np.int64)
-    out_end = np.empty(n, np.int64)
+@array_pass("int64[:], int64[:], int64[:]", writes="int64[:, :], int64[:]")
+def _join(tile, start, length, runs, n_runs):  # type: ignore[no-untyped-def]
+    """Write tile, start and end of the joined runs, and their number."""
     m = 0
-    for i in range(n):
+    for i in range(tile.size):
         end = start[i] + length[i]
-        if m > 0 and out_tile[m - 1] == tile[i] and start[i] <= out_end[m - 1]:
-            out_end[m - 1] = max(out_end[m - 1], end)
+        if m > 0 and runs[0, m - 1] == tile[i] and start[i] <= runs[2, m - 1]:
+            runs[2, m - 1] = max(runs[2, m - 1], end)
         else:
-            out_tile[m] = tile[i]
-            out_start[m] = start[i]
-            out_end[m] = end
+            runs[0, m] = tile[i]
+            runs[1, m] = start[i]
+            runs[2, m] = end
             m += 1
-    return m, out_tile, out_start, out_end
+    n_runs[0] = m
 
 
 def order_by_tile(tile: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -258,8 +242,10 @@ def join_ordered_runs(
     tile: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return the union per tile of runs that are sorted by tile and start: like `join_runs`."""
-    n, tile, start, end = _join(tile, start, length)
-    return tile[:n].copy(), start[:n].copy(), end[:n] - start[:n]
+    runs, n_runs = np.empty((3, tile.size), np.int64), np.zeros(1, np.int64)
+    _join(tile, start, length, runs, n_runs)
+    tile, start, end = runs[:, : n_runs[0]]
+    return tile.copy(), start.copy(), end - start
 
 
 def split_by_owner(
@@ -304,12 +290,10 @@ def split_by_owner(
     return tuple(column[is_remote] for column in pieces)
 
 
-@cached_jit
-def _group(tile, key, starts):  # type: ignore[no-untyped-def]
+@array_pass("int32[:], int64[:], int64[:, :]", writes="int64[:], int64[:], int64[:, :], int64[:]")
+def _group(tile, key, starts, first, count, spacing, n_groups):  # type: ignore[no-untyped-def]
+    """Write first piece, number of pieces and spacings of the groups, and their number."""
     n_operands, n = starts.shape
-    first = np.empty(n, np.int64)
-    count = np.empty(n, np.int64)
-    spacing = np.zeros((n, n_operands), np.int64)
     m = -1
     for i in range(n):
         if m >= 0 and tile[i] == tile[i - 1] and key[i] == key[i - 1]:
@@ -326,7 +310,7 @@ def _group(tile, key, starts):  # type: ignore[no-untyped-def]
         m += 1
         first[m] = i
         count[m] = 1
-    return first[: m + 1].copy(), count[: m + 1].copy(), spacing[: m + 1].copy()
+    n_groups[0] = m + 1
 
 
 def group_pieces(
@@ -350,9 +334,10 @@ def group_pieces(
     spacing : ndarray of int64, shape (n_groups, n_operands)
         Distance between starts; 0 in a group of one.
     """
-    grouped: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] = _group(
-        tile, key, starts
-    )
-    first, count, spacing = grouped
+    n_operands, n_pieces = starts.shape
+    first, count = np.empty((2, n_pieces), np.int64)
+    spacing, n_groups = np.zeros((n_pieces, n_operands), np.int64), np.zeros(1, np.int64)
+    _group(tile, key, starts, first, count, spacing, n_groups)
+    first, count, spacing = (each[: n_groups[0]].copy() for each in (first, count, spacing))
     spacing[count == 1] = 0
     return first, count, spacing

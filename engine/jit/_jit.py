@@ -1,147 +1,137 @@
-"""The numba configuration: compilation of kernels and their cache.
+"""Kernels: functions that numba compiles, as part of the loop over vertices that calls them.
 
-numba does not recompile a cached function if the file of a function it calls changes, and reuses
-a cache filled without bounds checks when they are enabled. To avoid both, the name of the cache
-folder is a digest of all kernel sources, numba's version and the settings that affect code.
+Nothing here imports numba. It gets to know a kernel when a function is compiled that uses it.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import itertools
-import os
-import secrets
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, cast
+from functools import cached_property
+from typing import Any
 
-import numba
-import platformdirs
-from numba.core import bytecode as _bytecode
-from numba.core import types
-from numba.core.caching import FunctionCache
-from numba.core.registry import CPUDispatcher
+from tilescope.engine.jit.settings import IS_COMPILED
 
-from tilescope.engine.jit.compiler_memo import install
-from tilescope.engine.jit.linked_library import KernelCompiler, LinkingCompiler
-
-__all__ = [
-    "allocating_jit",
-    "cache_folder",
-    "cached_jit",
-    "is_cached",
-    "jit",
-    "source_digest",
-    "uncached_jit",
-]
-
-# The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
-# would do so by the width of its vectors. Kernels that gain by it state their order themselves.
-_FAST = {"nsz"}
-#: numba populates this module on import.
-_config: Any = numba.config
-# numba numbers functions from 1 in every process, and their symbols carry the number. Code of two
-# processes from the cache could then have one symbol for two kernels made by one function, of which
-# the linker keeps the first: numbers begin elsewhere in every process.
-_bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48) << 14)
-_ROOT = Path(__file__).parent.parent
-install()
+__all__ = ["Intrinsic", "Kernel", "Overloaded", "allocating_jit", "intrinsic", "jit"]
 
 
-@functools.cache
-def _engine_sources() -> tuple[Path, ...]:
-    names = ("codelets", "compiler/kernels", "intervals", "jit")
-    folders = (_ROOT / name for name in names)
-    return tuple(sorted(path for folder in folders for path in folder.glob("*.py")))
+class _Declared:
+    """What numba gets to know when a function is compiled that uses it."""
+
+    def _declare(self) -> Any:
+        """Return what numba knows it as."""
+        raise NotImplementedError
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        """The type of it, for which numba asks."""
+        from tilescope.engine.jit.compiler import type_of
+
+        self._known = self._declare()  # types hold functions weakly
+        return type_of(self._known)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Stay one object, in numba's copies of the code that uses it."""
+        return self
 
 
-def source_digest() -> str:
-    """Return a digest of the sources of all kernels."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in _engine_sources():
-        digest.update(path.read_bytes())
-    digest.update(repr((numba.__version__, _config.BOUNDSCHECK, sorted(_FAST))).encode())
-    return digest.hexdigest()
+class Kernel(_Declared):
+    """A function that compiled code calls: it is compiled as part of its callers.
 
+    Parameters
+    ----------
+    function
+        The function.
+    counts_references
+        Whether its code counts references to arrays.
+    """
 
-@functools.cache
-def cache_folder() -> Path:
-    """Return the folder of this version's compiled kernels; it may not exist yet."""
-    base = os.environ.get("NUMBA_CACHE_DIR")
-    root = Path(base) if base else Path(platformdirs.user_cache_dir("tilescope")) / "kernels"
-    return root / source_digest()
+    def __init__(self, function: Callable[..., Any], *, counts_references: bool) -> None:
+        self.py_func, self.counts_references = function, counts_references
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
+    def _declare(self) -> Any:
+        from tilescope.engine.jit.compiler import linked
 
-class _Linked(CPUDispatcher):
-    """A function compiled as part of its callers, and once more if Python calls it."""
+        return linked(self.py_func, counts_references=self.counts_references)
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile it for the types of constants, not once more for every constant."""
-        unliteral: Any = types.unliteral
-        args = tuple(map(unliteral, args))
-        return super().get_call_template(args, {name: unliteral(kws[name]) for name in kws})
-
-    @functools.cached_property
+    @cached_property
     def _for_python(self) -> Any:
-        return uncached_jit(self.py_func)
+        from tilescope.engine.jit.compiler import for_python
 
-    def __call__(self, *args: Any) -> Any:
-        """Call it from Python."""
-        return self._for_python(*args)
+        return for_python(self.py_func)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it from Python, compiled for that in this process."""
+        return self._for_python(*arguments)
+
+
+class Intrinsic(_Declared):
+    """A function whose code is LLVM IR; Python cannot call it.
+
+    Parameters
+    ----------
+    definition
+        Takes the typing context and the types of the arguments, and returns a signature and what
+        emits the code, or None.
+    prefers_literals
+        Whether constants among the arguments come as types of their values.
+    """
+
+    def __init__(self, definition: Callable[..., Any], *, prefers_literals: bool) -> None:
+        self.definition, self.prefers_literals = definition, prefers_literals
+
+    def _declare(self) -> Any:
+        from numba import extending
+
+        if self.prefers_literals:
+            return extending.intrinsic(prefer_literal=True)(self.definition)
+        return extending.intrinsic(self.definition)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Say that only compiled code calls it."""
+        raise NotImplementedError(f"only compiled code can call {self.definition.__qualname__}")
+
+
+class Overloaded(_Declared):
+    """A function that is another one in compiled code, by the types of its arguments.
+
+    Parameters
+    ----------
+    py_func
+        The function in Python.
+    choose
+        Takes the types of the arguments and returns the function to compile.
+    """
+
+    def __init__(self, py_func: Callable[..., Any], choose: Callable[..., Any]) -> None:
+        self.py_func, self.choose = py_func, choose
+
+    def _declare(self) -> Any:
+        from numba import extending
+
+        extending.overload(self.py_func)(self.choose)
+        return self.py_func
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function in Python."""
+        return self.py_func(*arguments)
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that compiled code calls: it has no wrapper for Python.
+    """Compile a kernel that compiled code calls.
 
     It makes no arrays, and returns none: its code counts no references. It has no comprehensions,
     inner functions, blocks of *with*, or expressions on whole arrays.
     """
-    return _linked(function, counts_references=False)
+    return Kernel(function, counts_references=False) if IS_COMPILED else function
 
 
 def allocating_jit(function: Callable[..., Any]) -> Any:
     """Compile a kernel that compiled code calls, and that may make or return arrays."""
-    return _linked(function, counts_references=True)
+    return Kernel(function, counts_references=True) if IS_COMPILED else function
 
 
-def cached_jit(function: Callable[..., Any], *, counts_references: bool = True) -> Any:
-    """Compile a function that Python calls, and cache the code on disk."""
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(cache_folder())
-    options = {"pipeline_class": LinkingCompiler, "_nrt": counts_references}
-    try:
-        return _njit(function, cache=True, **options)
-    except RuntimeError:  # the folder is not writable: compile in every process
-        return _njit(function, **options)
-    finally:
-        _config.CACHE_DIR = before
-
-
-def uncached_jit(function: Callable[..., Any], *, counts_references: bool = True) -> Any:
-    """Compile a function that Python calls, in every process."""
-    return _njit(function, pipeline_class=LinkingCompiler, _nrt=counts_references)
-
-
-def is_cached(function: Any, signature: tuple[Any, ...]) -> bool:
-    """Return whether the cache on disk has a function's code for types and for this processor."""
-    cache: Any = getattr(function, "_cache", None)
-    if not isinstance(cache, FunctionCache):
-        return False
-    cache = cast(Any, cache)
-    key = cache._index_key(signature, function.targetctx.codegen())
-    name = cache._cache_file._load_index().get(key)
-    return name is not None and Path(cache.cache_path, name).is_file()
-
-
-def _linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
-    options = {} if counts_references else {"pipeline_class": KernelCompiler}
-    made = _njit(function, no_cpython_wrapper=True, _nrt=counts_references, **options)
-    if isinstance(made, CPUDispatcher):  # else compilation is disabled
-        made.__class__ = _Linked
-    return made
-
-
-def _njit(function: Callable[..., Any], **options: Any) -> Any:
-    options["no_cfunc_wrapper"] = True
-    return numba.njit(nogil=True, error_model="numpy", fastmath=_FAST, **options)(function)
+def intrinsic(definition: Callable[..., Any], *, prefers_literals: bool = False) -> Any:
+    """Return the function for compiled code that a definition emits: see `Intrinsic`."""
+    return Intrinsic(definition, prefers_literals=prefers_literals)

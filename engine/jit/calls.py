@@ -1,31 +1,17 @@
-"""Calls of compiled functions by address: a whole list of them in one call from Python.
-
-All functions take three integers, ``(first, last, table)``, and return nothing; `table` is the
-address of an array of integers with the addresses and lengths of the arrays that they work on.
-"""
+"""Calls of compiled functions by address: a whole list of them in one call from Python."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import intrinsic, jit
+from tilescope.engine.jit.entry import array_pass
 
-__all__ = ["SIGNATURE", "address_of", "array_in", "new_state", "run_tasks"]
+__all__ = ["new_state", "run_tasks"]
 
-_config: Any = numba.config
-_carray: Any = vars(numba)["carray"]  # numba does not declare it
 _I64 = ir.IntType(64)
-#: Types of the arguments.
-SIGNATURE = (numba.int64,) * 3
 
 # Threads that run stages of tasks share a few numbers: two cache lines of each of them, which it
 # alone writes as a rule, and one for all. Lines come in pairs, which processors fetch together.
@@ -38,73 +24,18 @@ _RESPECT = 1 << 7
 _PATIENCE = 1 << 12
 
 
-def _plain_pointer(address: int) -> ctypes.c_void_p:
-    """Return a pointer in runs without compilation."""
-    return ctypes.c_void_p(int(address))
-
-
-def _plain_array(table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
-    """Return an array, or a number, in runs without compilation."""
-    numbers = _carray(_plain_pointer(table), (place + 1 + n_dims,), np.int64)
-    if n_dims == 0:
-        return int(numbers[place])
-    return _carray(_plain_pointer(numbers[place]), tuple(numbers[place + 1 :]), dtype)
-
-
-def _compiled_array() -> Any:
-    @intrinsic(prefer_literal=True)
-    def array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
-        at, n = place.literal_value, n_dims.literal_value
-        kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
-
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            from numba.np import arrayobj
-
-            arrays: Any = arrayobj
-            numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
-            words = [
-                builder.load(builder.gep(numbers, [_I64(at + k)], inbounds=True))
-                for k in range(1 + n)
-            ]
-            if n == 0:
-                return words[0]
-            size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-            strides = [_I64(size)]
-            for length in words[:1:-1]:
-                strides.insert(0, builder.mul(strides[0], length))
-            made = arrays.make_array(kind)(context, builder)
-            data = context.get_data_type(kind.dtype).as_pointer()
-            arrays.populate_array(
-                made,
-                data=builder.inttoptr(words[0], data),
-                shape=words[1:],
-                strides=strides,
-                itemsize=_I64(size),
-                meminfo=None,
-            )
-            return made._getvalue()
-
-        return kind(table, place, n_dims, dtype), generate
-
-    return array
-
-
-#: Array in a table: takes the table's address, and as constants the place of the array's address
-#: there, which the shape follows, the number of dimensions and the type; without dimensions, the
-#: number in that place.
-array_in: Any = _plain_array if _config.DISABLE_JIT else _compiled_array()
-
-
-def _call_intrinsic(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
+def _call_function(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
     """Call a function by address; return whether it raised."""
+    from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         address, *numbers = arguments
-        place = cgutils.voidptr_t.as_pointer()
+        pointer = ir.IntType(8).as_pointer()
+        place = pointer.as_pointer()
         kind = ir.FunctionType(ir.IntType(32), [place, place, _I64, _I64, _I64])
         called = builder.inttoptr(address, kind.as_pointer())
         with builder.goto_entry_block():  # a loop would take more of the stack in every round
-            results = [builder.alloca(cgutils.voidptr_t) for _ in range(2)]
+            results = [builder.alloca(pointer) for _ in range(2)]
         status = builder.call(called, [*results, *numbers])
         # numba's calling convention: 0 and -2, which stands for None, are no errors.
         is_none = builder.icmp_signed("==", status, status.type(-2))
@@ -115,51 +46,57 @@ def _call_intrinsic(typing_context, function, first, last, table):  # type: igno
     return types.boolean(number, number, number, number), generate
 
 
-def _atomic(n_arguments: int, result: Any, emit: Callable[..., Any]) -> Any:
-    """Return an intrinsic on the int64 at an address; `emit` gets builder, pointer and numbers."""
+def _load_number(typing_context, address):  # type: ignore[no-untyped-def]
+    """Load the int64 at an address, which other threads change."""
+    from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        address, *numbers = arguments
-        return emit(builder, builder.inttoptr(address, _I64.as_pointer()), *numbers)
+        place = builder.inttoptr(arguments[0], _I64.as_pointer())
+        return builder.load_atomic(place, "seq_cst", 8)
 
-    if n_arguments == 1:
-
-        def one(typing_context, address):  # type: ignore[no-untyped-def]
-            return result(types.int64), generate
-
-        return intrinsic(one)
-    if n_arguments == 2:
-
-        def two(typing_context, address, value):  # type: ignore[no-untyped-def]
-            return result(types.int64, types.int64), generate
-
-        return intrinsic(two)
-
-    def three(typing_context, address, expected, value):  # type: ignore[no-untyped-def]
-        return result(types.int64, types.int64, types.int64), generate
-
-    return intrinsic(three)
+    return types.int64(types.int64), generate
 
 
-def _emit_load(builder: Any, place: Any) -> Any:
-    return builder.load_atomic(place, "seq_cst", 8)
+def _add_number(typing_context, address, value):  # type: ignore[no-untyped-def]
+    """Add to the int64 at an address; return what was there."""
+    from numba.core import types
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = builder.inttoptr(arguments[0], _I64.as_pointer())
+        return builder.atomic_rmw("add", place, arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
 
 
-def _emit_add(builder: Any, place: Any, value: Any) -> Any:
-    return builder.atomic_rmw("add", place, value, "seq_cst")
+def _swap_numbers(typing_context, address, expected, value):  # type: ignore[no-untyped-def]
+    """Replace the int64 at an address if it is the expected one; return whether it was."""
+    from numba.core import types
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        place = builder.inttoptr(arguments[0], _I64.as_pointer())
+        pair = builder.cmpxchg(place, *arguments[1:], "seq_cst", "seq_cst")
+        return builder.extract_value(pair, 1)
+
+    return types.boolean(types.int64, types.int64, types.int64), generate
 
 
-def _emit_swap(builder: Any, place: Any, expected: Any, value: Any) -> Any:
-    pair = builder.cmpxchg(place, expected, value, "seq_cst", "seq_cst")
-    return builder.extract_value(pair, 1)
+def _sched_yield(typing_context):  # type: ignore[no-untyped-def]
+    """Let another thread have the processor."""
+    from numba.core import types
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(ir.IntType(32), [])
+        function = ir.Function(builder.module, kind, "sched_yield")
+        return builder.call(function, [])
+
+    return types.int32(), generate
 
 
-_call: Any = intrinsic(_call_intrinsic)
-_load: Any = _atomic(1, types.int64, _emit_load)
-_add: Any = _atomic(2, types.int64, _emit_add)
-#: Replaces a number if it is the expected one; whether it was.
-_swap: Any = _atomic(3, types.boolean, _emit_swap)
-_yield_processor: Any = types.ExternalFunction("sched_yield", types.int32())
+_call = intrinsic(_call_function)
+_load = intrinsic(_load_number)
+_add = intrinsic(_add_number)
+_swap = intrinsic(_swap_numbers)
+_yield_processor = intrinsic(_sched_yield)
 
 
 def new_state(first: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -194,7 +131,7 @@ def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
     return total
 
 
-@cached_jit
+@array_pass("int64[:, :], int64[:, :], bool[:], int64, int64")
 def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untyped-def]
     """Run stages of tasks, alone or beside other threads that got the same arrays.
 
@@ -254,10 +191,3 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
             waited += 1
             if waited > _PATIENCE:
                 _yield_processor()
-
-
-def address_of(function: Any) -> int:
-    """Return the address of a function compiled for `SIGNATURE`."""
-    overload = function.overloads[SIGNATURE]
-    name = overload.fndesc.llvm_func_name
-    return int(overload.library.get_pointer_to_function(name))

@@ -12,9 +12,10 @@ from dataclasses import fields, is_dataclass
 from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
+
+from tilescope.engine.jit._jit import Intrinsic, Overloaded
 
 __all__ = ["kernel_digest"]
 
@@ -33,11 +34,11 @@ def kernel_digest(kernel: Any) -> str | None:
 
 def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
     """Describe a constant, a function, or an object identified by its name."""
-    value = getattr(value, "py_func", value)
-    if isinstance(value, numba.core.extending._Intrinsic):  # called by numba during compilation
-        yield f"intrinsic {value._defn.__module__}.{value._defn.__qualname__}".encode()
-        yield from _of_function(value._defn, seen)
+    functions = _declared(value)
+    if functions:
+        yield from _of_functions(functions, seen)
         return
+    value = getattr(value, "py_func", value)
     match value:
         case None | bool() | int() | float() | complex() | str() | bytes() | EllipsisType():
             yield f"{type(value).__name__} {value!r}".encode()
@@ -69,6 +70,22 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
             yield f"name {getattr(value, '__module__', '')}.{value.__name__}".encode()
         case _:
             raise TypeError(f"a {type(value).__name__} has no digest")
+
+
+def _declared(value: Any) -> list[Any]:
+    """Return the functions that numba calls, or compiles, in place of a value; none for others."""
+    if isinstance(value, Overloaded):
+        return [value.choose, value.py_func]
+    if isinstance(value, Intrinsic):
+        return [value.definition]
+    definition = getattr(value, "_defn", None)  # of numba's own intrinsic, a user's
+    return [definition] if isinstance(definition, FunctionType) else []
+
+
+def _of_functions(functions: list[Any], seen: set[int]) -> Iterator[bytes]:
+    for function in functions:
+        yield f"declared {function.__module__}.{function.__qualname__}".encode()
+        yield from _of_function(function, seen)
 
 
 def _of_code(code: CodeType, seen: set[int]) -> Iterator[bytes]:

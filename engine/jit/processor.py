@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 
-from numba.core.registry import cpu_target
-
-from tilescope.engine.jit._jit import cache_folder
+from tilescope.engine.jit.code_files import cache_folder
+from tilescope.engine.jit.settings import processor
 
 __all__ = ["note_processor", "report_new_code"]
 
@@ -16,19 +15,13 @@ _log = logging.getLogger(__name__)
 _FILE = "processor"
 
 
-def _processor() -> tuple[str, str]:
-    """Return the name of the processor, and all that numba distinguishes processors by."""
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return str(name), f"{name} {features}"
-
-
 def note_processor() -> str:
     """Write down for which processor kernels are compiled ahead, and return its name."""
     path = cache_folder() / _FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    name, description = _processor()
-    path.write_text(f"{name}\n{description}", encoding="ascii")
-    return name
+    own = processor()
+    path.write_text(f"{own.name}\n{own.description}", encoding="ascii")
+    return own.name
 
 
 @functools.cache
@@ -39,12 +32,12 @@ def report_new_code() -> None:
         noted, described = path.read_text(encoding="ascii").split("\n", 1)
     except (OSError, ValueError):
         return
-    name, description = _processor()
-    if description != described:
+    own = processor()
+    if own.description != described:
         _log.warning(
             "warning: kernels in %s are compiled for the processor %s, and are compiled anew for"
             " %s; NUMBA_CPU_NAME names another one",
             path.parent,
             noted,
-            name,
+            own.name,
         )

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-import numba
 import numpy as np
-from numba.core.errors import NumbaError
 
 from tilescope.engine import codelets
 from tilescope.engine.codelets.launcher import launcher_of
@@ -22,9 +19,10 @@ from tilescope.engine.compiler.codelet_place import codelets_of
 from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit._jit import cache_folder, is_cached
-from tilescope.engine.jit.calls import SIGNATURE
+from tilescope.engine.jit.code_files import cache_folder
+from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.processor import note_processor
+from tilescope.engine.jit.settings import IS_COMPILED
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.machine import load_machine
@@ -36,8 +34,6 @@ from tilescope.engine.session.engine import Engine
 
 __all__ = ["Warmup", "warm_up"]
 
-#: numba populates this module on import.
-_config: Any = numba.config
 #: File with the launchers for which codelets have no code: functions of bits on floats.
 _LEFT_OUT = "left-out"
 #: Kernels that a process takes at a time.
@@ -52,7 +48,7 @@ class _Kernel:
     place: int
     dtype: str
 
-    def launcher(self) -> Any:
+    def launcher(self) -> Entry:
         """Return the launcher of the codelet on this type."""
         codelet = list(codelets_of(import_module(self.module)))[self.place]
         types = [DTYPES[field.dtype or self.dtype] for field in codelet.fields]
@@ -63,7 +59,8 @@ class _Kernel:
             for field, dtype in zip(codelet.fields, types, strict=True)
             if field.is_written and dtype.grid is not None
         )
-        return launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
+        found: Entry = launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
+        return found
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,16 @@ def _kernels() -> dict[str, _Kernel]:
         for place, codelet in enumerate(codelets_of(import_module(module.name))):
             for dtype in _types_of(codelet):
                 kernel = _Kernel(module.name, place, dtype)
-                found.setdefault(kernel.launcher().__name__, kernel)
+                found.setdefault(kernel.launcher().name, kernel)
     return found
 
 
 def _compile(kernel: _Kernel) -> bool:
     """Compile a kernel into the cache; return False if the codelet has no code for the type."""
+    from numba.core.errors import NumbaError
+
     try:
-        kernel.launcher().compile(SIGNATURE)
+        kernel.launcher().load()
     except NumbaError:
         return False
     return True
@@ -123,7 +122,7 @@ def _writable(folder: Path) -> Path:
     BadInput
         When compilation is disabled, or the folder is not writable.
     """
-    if _config.DISABLE_JIT:
+    if not IS_COMPILED:
         raise BadInput("NUMBA_DISABLE_JIT is set: without it, kernels are compiled")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +186,7 @@ def warm_up(
     missing = {
         name: kernel
         for name, kernel in known.items()
-        if name not in left_out and not is_cached(kernel.launcher(), SIGNATURE)
+        if name not in left_out and not kernel.launcher().is_kept
     }
     n_compiled = 0
     if missing:

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 MODULE = """
-from tilescope.engine.jit._jit import cached_jit, jit
+import numpy as np
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.entry import array_pass
 
 def made(operation):
     inner = jit(operation)
@@ -18,10 +20,14 @@ def made(operation):
         for i in range(10):
             total += inner(x + i)
         return total
-    @cached_jit
+    @array_pass("", writes="float64[:]")
     def run(x):
-        return each(x)
-    return run
+        x[0] = each(x[0])
+    def called(x):
+        array = np.array([x])
+        run(array)
+        return float(array[0])
+    return called
 
 add = made(lambda x: x + 1.0)
 double = made(lambda x: x * 2.0)
@@ -51,7 +57,7 @@ def test_every_process_numbers_functions_from_another_number(tmp_path: Path) -> 
     """Their symbols hold the number: equal ones would let the linker drop a kernel."""
     (tmp_path / "kernels.py").write_text("")
     code = (
-        "from tilescope.engine.jit._jit import jit\n"
+        "import tilescope.engine.jit.compiler\n"
         "from numba.core.bytecode import FunctionIdentity\n"
         "print(FunctionIdentity.from_function(lambda x: x).unique_id)"
     )
@@ -63,17 +69,38 @@ def test_a_kernel_that_compiled_code_calls_is_called_from_python_too(tmp_path: P
     (tmp_path / "kernels.py").write_text(MODULE)
     code = (
         "inner = kernels.jit(lambda x: x + 1.0)\n"
-        "outer = kernels.cached_jit(lambda x: inner(x) * 2.0)\n"
+        "outer = kernels.made(lambda x: inner(x) * 2.0)\n"
         "print(inner(1.0), outer(1.0), inner(2.0))"
     )
-    assert printed(code, tmp_path) == "2.0 4.0 3.0"
+    assert printed(code, tmp_path) == "2.0 130.0 3.0"
+
+
+def test_a_file_that_is_torn_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(MODULE)
+    assert printed("print(kernels.add(1.0))", tmp_path) == "65.0"
+    (file,) = (tmp_path / "cache").glob("*/*/run_*")
+    whole = file.read_bytes()
+    for torn in (whole[:-100], b"", whole[:40] + b"?" + whole[41:]):
+        file.write_bytes(torn)
+        assert printed("print(kernels.add(1.0))", tmp_path) == "65.0"
+        assert len(file.read_bytes()) > len(whole) - 100
+
+
+def test_without_a_writable_folder_kernels_are_compiled_in_every_process(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(MODULE)
+    (tmp_path / "cache").touch()
+    for _ in range(2):
+        assert printed("print(kernels.add(1.0))", tmp_path) == "65.0"
 
 
 NESTED = """
+import ctypes
 import numpy as np
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import allocating_jit, jit
+from tilescope.engine.jit.entry import Entry
+from tilescope.engine.jit.tables import array_in
 
-@jit
+@allocating_jit
 def checked(x):
     if x[0] < 0:
         raise ValueError("below zero")
@@ -84,32 +111,58 @@ def checked(x):
 def factorial(n):
     return 1 if n < 2 else n * factorial(n - 1)
 
-@cached_jit
-def run(x):
-    return checked(x)
+float64 = np.float64
 
-def said(x):
-    try:
-        return run(x)
-    except ValueError as error:
-        return str(error)
+def enter(first, last, table):
+    x = array_in(table, 0, 1, float64)
+    x[0] = checked(x)
+
+def twice(first, last, table):
+    x = array_in(table, 0, 1, float64)
+    x[:] = np.sort(x * 2)
+
+def run(function, x):
+    table = np.array([x.ctypes.data, x.size])
+    entry = Entry("nested", function, counts_references=True)
+    word, place = ctypes.c_int64, (ctypes.c_void_p * 2)()
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, word, word, word)
+    at = ctypes.addressof(place)
+    status = kind(entry.address)(at, at + 8, 0, 1, table.ctypes.data)
+    if status > 0:
+        try:
+            entry(0, 1, table.ctypes.data)
+        except ValueError as error:
+            return str(error), entry.is_kept
+    return x.tolist(), entry.is_kept
 """
 
 
 def test_what_a_kernel_calls_prints_raises_and_calls_itself(tmp_path: Path) -> None:
-    """The second process takes it from the cache."""
+    """It needs objects of its process, and is compiled in each."""
     (tmp_path / "kernels.py").write_text(NESTED)
-    code = "import numpy as np; print(kernels.said(np.ones(4)), kernels.said(-np.ones(1)))"
-    for _ in range(2):
-        assert printed(code, tmp_path) == "array [1. 1. 1. 1.]\n24 below zero"
-
-
-def test_a_function_for_python_that_another_one_calls_keeps_its_own_code(tmp_path: Path) -> None:
-    module = (
-        "from tilescope.engine.jit._jit import cached_jit\n"
-        "@cached_jit\ndef inner(x):\n    return x + 1\n"
-        "@cached_jit\ndef outer(x):\n    return inner(x) * 2\n"
+    code = (
+        "import numpy as np; run, enter = kernels.run, kernels.enter\n"
+        "print(run(enter, np.ones(4)), run(enter, -np.ones(1)))"
     )
-    (tmp_path / "kernels.py").write_text(module)
     for _ in range(2):
-        assert printed("print(kernels.outer(1), kernels.inner(1))", tmp_path) == "4 2"
+        assert printed(code, tmp_path) == (
+            "array [1. 1. 1. 1.]\n([24.0, 1.0, 1.0, 1.0], False) ('below zero', False)"
+        )
+
+
+def test_a_kernel_that_makes_arrays_is_taken_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(NESTED)
+    code = "import numpy as np; print(kernels.run(kernels.twice, np.array([3.0, 1.0])))"
+    for _ in range(2):
+        assert printed(code, tmp_path) == "([2.0, 6.0], True)"
+
+
+def test_a_process_that_finds_all_kernels_compiled_has_no_compiler(tmp_path: Path) -> None:
+    """Importing numba takes longer than most runs."""
+    (tmp_path / "kernels.py").write_text("from tilescope.engine.session import warmup")
+    code = (
+        "import sys\n"
+        "kernels.warmup._compile_compiler()\n"
+        "print(sum(name.split('.')[0] == 'numba' for name in sys.modules) > 0)"
+    )
+    assert [printed(code, tmp_path) for _ in range(2)] == ["True", "False"]

@@ -67,9 +67,7 @@ def _on(processor: str, folder: Path, models: Sequence[str] = ()) -> str:
     feature = _FEATURES.get(processor, "")
     if feature not in Path("/proc/cpuinfo").read_text():
         pytest.skip(f"this processor has no {feature}")
-    return _digest(
-        models, NUMBA_CPU_NAME=processor, NUMBA_CPU_FEATURES="", NUMBA_CACHE_DIR=str(folder)
-    )
+    return _digest(models, NUMBA_CPU_NAME=processor, NUMBA_CACHE_DIR=str(folder))
 
 
 on_x86 = pytest.mark.skipif(

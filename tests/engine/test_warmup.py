@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 
 from tilescope.engine.errors import BadInput
@@ -39,7 +38,7 @@ if __name__ == "__main__":
         print(done.n_compiled, done.n_kernels, done.processor, *told)
         told.clear()
     launchers = [kernel.launcher() for kernel in few().values()]
-    print(len(launchers), sum(warmup.is_cached(call, warmup.SIGNATURE) for call in launchers))
+    print(len(launchers), sum(call.is_kept for call in launchers))
 """
 
 
@@ -83,7 +82,7 @@ def test_a_warm_up_that_cannot_write_says_where_to(
         f"Cannot write compiled kernels to {folder}: Not a directory; name another directory in"
         " NUMBA_CACHE_DIR"
     )
-    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    monkeypatch.setattr(warmup, "IS_COMPILED", False)
     with pytest.raises(BadInput, match="NUMBA_DISABLE_JIT is set"):
         warmup.warm_up()
 

@@ -90,7 +90,7 @@ def _kernel_cache() -> str | None:
     """Return numba's cache directory for these sources; None without numba."""
     if find_spec("numba") is None:
         return None
-    from tilescope.engine.jit._jit import cache_folder
+    from tilescope.engine.jit.code_files import cache_folder
 
     return str(cache_folder())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["peaks"]
 
 
-@cached_jit
+@array_pass("int64[:], int64[:], int64[:], int64[:]", writes="int64[:], int64[:], int64[:]")
 def _peaks(tile_start, n_bytes, start, end, change, peak, peak_step):  # type: ignore[no-untyped-def]
     n_steps = change.size - 1
     for tile in range(peak.size):

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["split_by_pair"]
 
 
-@cached_jit
-def _split(first, sender, start, length, partner, may_share):  # type: ignore[no-untyped-def]
-    # A fragment is cut at most where fragments of the partner begin and end.
-    room = 4 * sender.size
-    piece = np.empty(room, np.int64)
-    part_start = np.empty(room, np.int64)
-    part_length = np.empty(room, np.int64)
-    is_shared = np.zeros(room, np.bool_)
+@array_pass(
+    "int64[:], int64[:], int64[:], int64[:], bool[:]", writes="int64[:, :], bool[:], int64[:]"
+)
+def _split(  # type: ignore[no-untyped-def]
+    first, start, length, partner, may_share, parts, is_shared, n_parts
+):
+    """Write piece, start and length of the parts, which of them are shared, and their number."""
     n = 0
     for tile in range(partner.size):
         other = partner[tile]
@@ -32,22 +31,22 @@ def _split(first, sender, start, length, partner, may_share):  # type: ignore[no
             end_j = start[j] + length[j] if j < j_stop else 0
             if j == j_stop or (i < i_stop and at_i < at_j):
                 stop = end_i if j == j_stop else min(end_i, at_j)
-                piece[n], part_start[n], part_length[n] = i, at_i, stop - at_i
+                parts[0, n], parts[1, n], parts[2, n] = i, at_i, stop - at_i
                 n += 1
                 at_i = stop
             elif i == i_stop or at_j < at_i:
                 stop = end_j if i == i_stop else min(end_j, at_i)
-                piece[n], part_start[n], part_length[n] = j, at_j, stop - at_j
+                parts[0, n], parts[1, n], parts[2, n] = j, at_j, stop - at_j
                 n += 1
                 at_j = stop
             else:
                 stop = min(end_i, end_j)
                 shares = may_share[i] and may_share[j]
-                piece[n], part_start[n], part_length[n] = i, at_i, stop - at_i
+                parts[0, n], parts[1, n], parts[2, n] = i, at_i, stop - at_i
                 is_shared[n] = shares
                 n += 1
                 if not shares:
-                    piece[n], part_start[n], part_length[n] = j, at_i, stop - at_i
+                    parts[0, n], parts[1, n], parts[2, n] = j, at_i, stop - at_i
                     n += 1
                 at_i = at_j = stop
             if i < i_stop and at_i == end_i:
@@ -56,12 +55,11 @@ def _split(first, sender, start, length, partner, may_share):  # type: ignore[no
             if j < j_stop and at_j == end_j:
                 j += 1
                 at_j = start[j] if j < j_stop else 0
-    return n, piece, part_start, part_length, is_shared
+    n_parts[0] = n
 
 
 def split_by_pair(
     receiver: NDArray[np.int64],
-    sender: NDArray[np.int64],
     start: NDArray[np.int64],
     length: NDArray[np.int64],
     partner: NDArray[np.int64],
@@ -71,7 +69,7 @@ def split_by_pair(
 
     Parameters
     ----------
-    receiver, sender, start, length : ndarray of int64, shape (n,)
+    receiver, start, length : ndarray of int64, shape (n,)
         Fragments, sorted by receiver and start; those of one receiver do not overlap.
     partner : ndarray of int64, shape (n_tiles,)
         The other tile of the pair, by tile, or -1.
@@ -86,7 +84,11 @@ def split_by_pair(
         Whether both tiles of the pair receive it.
     """
     first = np.searchsorted(receiver, np.arange(partner.size + 1))
-    n, piece, part_start, part_length, is_shared = _split(
-        first, sender, start, length, partner, may_share
-    )
-    return piece[:n].copy(), part_start[:n].copy(), part_length[:n].copy(), is_shared[:n].copy()
+    # A fragment is cut at most where fragments of the partner begin and end.
+    room = 4 * receiver.size
+    parts, is_shared = np.empty((3, room), np.int64), np.zeros(room, np.bool_)
+    n_parts = np.zeros(1, np.int64)
+    _split(first, start, length, partner, may_share, parts, is_shared, n_parts)
+    n = n_parts[0]
+    piece, part_start, part_length = (column[:n].copy() for column in parts)
+    return piece, part_start, part_length, is_shared[:n].copy()

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.entry import array_pass
 from tilescope.engine.machine import Machine
 
 __all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked", "share"]
@@ -132,10 +133,10 @@ def _meet(a, b, first, start, end):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _is_always(i, n_steps, lives):  # type: ignore[no-untyped-def]
+def _is_always(i, n_steps, owner, life, start, end):  # type: ignore[no-untyped-def]
     """Return whether a part is live at every step, without an end between."""
-    own = lives.first[lives.owner[i]]
-    return lives.start[own] == 0 and lives.end[own] == n_steps
+    own = life[owner[i]]
+    return start[own] == 0 and end[own] == n_steps
 
 
 @jit
@@ -149,29 +150,37 @@ def _drop_past(live, n_fixed, n_live, step, owner, life, end):  # type: ignore[n
     return kept
 
 
-@cached_jit
-def _first_fit(tile_start, turn, size, lives, base, asked, sizes, n_steps):  # type: ignore[no-untyped-def]
-    # Unpacked once: numba counts references each time a tuple is passed on.
-    owner, life, start, end = lives.owner, lives.first, lives.start, lives.end
-    region, first, neighbour, is_soft = asked.region, asked.first, asked.neighbour, asked.is_soft
-    plain, limit, element, wide = sizes.plain, sizes.limit, sizes.element, sizes.wide
-    order, is_swept = turn.order, turn.is_swept
-    offset = np.full(size.size, -1, np.int64)
-    highest = base.copy()
-    # Parts that are still to be used, ascending by address. They overlap where they live at
-    # different times.
-    live = np.empty(size.size, np.int64)
+@array_pass(
+    "int64[:], int64[:], bool[:], int64[:], int64[:], int64[:], int64[:], int64[:], int8[:],"
+    " int64[:], int64[:], bool[:], int64[:], int64, int64, int64[:]",
+    writes="int64[:], int64[:], int64[:]",
+)
+def _first_fit(  # type: ignore[no-untyped-def]
+    tile_start, order, chosen, size, owner, life, start, end, region,
+    first, neighbour, is_soft, sizes, n_steps, is_swept, base, live, offset, highest,
+):  # fmt: skip
+    """Write the addresses of parts, and one past the highest one of every tile.
+
+    Offsets are -1 before, the highest addresses those of `base`.
+    """
+    plain, limit, element, wide = sizes[0], sizes[1], sizes[2], sizes[3]
+    # In `live`, parts that are still to be used, ascending by address. They overlap where they live
+    # at different times.
     for t in range(base.size):
         n_live = 0
         # The first live parts that are used at every step and leave no gap: nothing fits there.
         n_fixed, floor = 0, base[t]
         # Where the last part was placed if it is used at every step: others like it come behind.
         last_size, last_end, last_slot = -1, floor, 0
-        for i in order[tile_start[t] : tile_start[t + 1] if turn.chosen[t] else tile_start[t]]:
+        for i in order[tile_start[t] : tile_start[t + 1] if chosen[t] else tile_start[t]]:
             if is_swept:
                 n_live = _drop_past(live, n_fixed, n_live, start[life[owner[i]]], owner, life, end)
             is_plain = region[i] == 0 and first[i] == first[i + 1]
-            is_alike = is_plain and size[i] == last_size and _is_always(i, n_steps, lives)
+            is_alike = (
+                is_plain
+                and size[i] == last_size
+                and _is_always(i, n_steps, owner, life, start, end)
+            )
             begin, begin_slot = (last_end, last_slot + 1) if is_alike else (floor, n_fixed)
             at = begin if region[i] == 0 else max(begin, plain)
             slot = begin_slot
@@ -211,16 +220,33 @@ def _first_fit(tile_start, turn, size, lives, base, asked, sizes, n_steps):  # t
             live[slot] = i
             n_live += 1
             offset[i] = at
-            is_last = not is_swept and is_plain and _is_always(i, n_steps, lives)
+            is_last = not is_swept and is_plain and _is_always(i, n_steps, owner, life, start, end)
             last_size, last_end, last_slot = (size[i] if is_last else -1), at + size[i], slot
             while (
                 n_fixed < n_live
                 and offset[live[n_fixed]] == floor
-                and _is_always(live[n_fixed], n_steps, lives)
+                and _is_always(live[n_fixed], n_steps, owner, life, start, end)
             ):
                 floor += size[live[n_fixed]]
                 n_fixed += 1
             highest[t] = max(highest[t], at + size[i])
+
+
+def _placed(
+    tile_start: NDArray[np.int64],
+    turn: _Turn,
+    size: NDArray[np.int64],
+    lives: Lifetimes,
+    base: NDArray[np.int64],
+    asked: Asked,
+    sizes: _Map,
+    n_steps: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the address of every part placed, else -1, and one past the highest of every tile."""
+    offset, live = np.full(size.size, -1), np.empty(size.size, np.int64)
+    highest = np.array(base, np.int64)
+    arrays = (tile_start, turn.order, turn.chosen, size, *lives, *asked)
+    _first_fit(*arrays, np.array(sizes), n_steps, turn.is_swept, base, live, offset, highest)
     return offset, highest
 
 
@@ -284,9 +310,7 @@ def first_fit(
     n_steps = int(lifetimes.end.max(initial=0))
     given = size, lifetimes, base, asked, sizes, n_steps
     swept = _Turn(np.arange(size.size), is_swept=True, chosen=np.ones(base.size, np.bool_))
-    offset: NDArray[np.int64]
-    highest: NDArray[np.int64]
-    offset, highest = _first_fit(tile_start, swept, *given)
+    offset, highest = _placed(tile_start, swept, *given)
     is_late = (highest > sizes.limit) & (np.diff(tile_start) <= _MOST_PARTS)
     if not is_late.any():
         return offset, highest
@@ -297,7 +321,7 @@ def first_fit(
     for key in ((-size,), (-size, -steps)):
         is_late = is_late & (highest > sizes.limit)
         order = np.lexsort((swept.order, *key, tile))
-        again, reached = _first_fit(tile_start, _Turn(order, False, is_late), *given)
+        again, reached = _placed(tile_start, _Turn(order, False, is_late), *given)
         is_better = is_late & (reached < highest)
         offset = np.where(is_better[tile], again, offset)
         highest = np.where(is_better, reached, highest)
@@ -326,7 +350,7 @@ def share(
         One past the highest address in use.
     """
     n_parts = size.size
-    offset, highest = _first_fit(
+    offset, highest = _placed(
         np.array([0, n_parts]),
         _Turn(np.arange(n_parts), is_swept=True, chosen=np.ones(1, np.bool_)),
         size,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["list_schedule"]
 
 
-@cached_jit
-def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def]
-    busy = np.zeros((n_tiles, n_contexts), np.int64)
-    n_used = np.zeros(n_tiles, np.int32)
+@array_pass("int32[:], int64[:]", writes="int64[:, :], int64[:]")
+def _schedule(tile, cycles, busy, n_used):  # type: ignore[no-untyped-def]
+    """Add the instructions of every vertex to a context of its tile."""
+    n_contexts = busy.shape[1]
     for v in range(tile.size):
         t = tile[v]
         least = n_used[t]
@@ -26,11 +26,6 @@ def _schedule(tile, cycles, n_tiles, n_contexts):  # type: ignore[no-untyped-def
                 if busy[t, c] < busy[t, least]:
                     least = c
             busy[t, least] += cycles[v]
-    longest = np.zeros(n_tiles, np.int64)
-    for t in range(n_tiles):
-        for c in range(n_contexts):
-            longest[t] = max(longest[t], busy[t, c])
-    return longest * n_contexts
 
 
 def list_schedule(
@@ -50,5 +45,6 @@ def list_schedule(
     ndarray of int64, shape (n_tiles,)
         Longest context times the number of contexts.
     """
-    longest: NDArray[np.int64] = _schedule(tile, cycles, n_tiles, n_contexts)
-    return longest
+    busy = np.zeros((n_tiles, n_contexts), np.int64)
+    _schedule(tile, cycles, busy, np.zeros(n_tiles, np.int64))
+    return np.asarray(busy.max(axis=1, initial=0) * n_contexts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["schedule_of_sends"]
 
@@ -37,15 +38,14 @@ def _busy_tile(tiles, first, last, now, receives_until):  # type: ignore[no-unty
 
 
 @jit
-def _first_free(low, high, now, order, sends, until, waiting):  # type: ignore[no-untyped-def]
+def _first_free(  # type: ignore[no-untyped-def]
+    low, high, now, order, lane, first, receiver, sends_until, receives_until, waiting
+):
     """Return the place of the first of a tile's sends that can begin, or -1 and when to look again.
 
     `waiting` remembers a busy receiver of each send, to look at it first. Places of sends that have
     begun wait for a tile that is never free.
     """
-    # Unpacked once: numba counts references each time a tuple is passed on.
-    lane, first, receiver = sends
-    sends_until, receives_until = until
     soonest = _NEVER
     for begin in range(low, high, _AT_ONCE):
         end = min(begin + _AT_ONCE, high)
@@ -98,21 +98,23 @@ def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
     return kept
 
 
-@cached_jit
-def _schedule(cycles, sends, order, waiting, first_of_tile, n_left):  # type: ignore[no-untyped-def]
-    lane, first, receiver = sends
-    n_tiles, n_sends = first_of_tile.size - 1, lane.size
-    begin = np.zeros(n_sends, np.int64)
-    until = np.zeros(n_tiles, np.int64), np.zeros(n_tiles + 1, np.int64)
-    sends_until, receives_until = until
-    receives_until[n_tiles] = _NEVER
-    sent_at, sources = np.zeros(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
-    listens_to, last_of_tile = np.empty(n_tiles, np.int64), np.empty(n_tiles, np.int64)
-    for tile in range(n_tiles):
-        listens_to[tile], last_of_tile[tile] = -1, first_of_tile[tile + 1]
-    # Tiles that have something left to send, and when each next looks at its sends. Many look in
-    # the same cycle, so that going through them costs less than a queue in the order of time.
-    tiles, looks_at = np.empty(n_tiles, np.int64), np.zeros(n_tiles, np.int64)
+@array_pass(
+    "int64[:], int64[:], int64[:], int64[:], int64[:]",
+    writes="int64[:], int64[:], int64[:], int64[:], int64[:], int64[:],"
+    " int64[:], int64[:], int64[:], int64[:], int64[:], int64[:]",
+)
+def _schedule(  # type: ignore[no-untyped-def]
+    cycles, lane, first, receiver, first_of_tile, order, waiting, n_left, begin,
+    sends_until, receives_until, sent_at, sources, listens_to, last_of_tile, tiles, looks_at,
+):  # fmt: skip
+    """Write when sends begin and tiles are done, and how often tiles set what they listen to.
+
+    These are zeros before, but for the entry after the last tile in `receives_until`, a tile that
+    is never free, and for `listens_to`, which is -1. `tiles` and `looks_at` are for the tiles that
+    have something left to send, and when each next looks at its sends. Many look in the same cycle,
+    so that going through them costs less than a queue in the order of time.
+    """
+    n_tiles = first_of_tile.size - 1
     n_sending = 0
     for tile in range(n_tiles):
         if n_left[tile] > 0:
@@ -132,7 +134,10 @@ def _schedule(cycles, sends, order, waiting, first_of_tile, n_left):  # type: ig
                     low, high = first_of_tile[tile], last_of_tile[tile]
                     place, soonest = -1, sends_until[tile]
                     if soonest <= now:  # else its lane was lent to its partner
-                        place, soonest = _first_free(low, high, now, order, sends, until, waiting)
+                        place, soonest = _first_free(
+                            low, high, now, order, lane, first, receiver, sends_until,
+                            receives_until, waiting,
+                        )  # fmt: skip
                     looks_at[i] = soonest
                     if place < 0:
                         continue
@@ -157,7 +162,6 @@ def _schedule(cycles, sends, order, waiting, first_of_tile, n_left):  # type: ig
         now = next_look
         if 2 * n_sending <= n_listed:
             n_listed = _still_sending(tiles, looks_at, n_listed)
-    return begin, receives_until, sent_at, sources
 
 
 def schedule_of_sends(
@@ -190,12 +194,27 @@ def schedule_of_sends(
     sources : ndarray of int64, shape (n_tiles,)
         How often each tile sets the tile that it listens to.
     """
-    begin, receives_until, sent_at, sources = _schedule(
+    n_tiles = first_of_tile.size - 1
+    begin = np.zeros(lane.size, np.int64)
+    sends_until, sent_at, sources, looks_at, tiles = np.zeros((5, n_tiles), np.int64)
+    receives_until = np.append(np.zeros(n_tiles, np.int64), _NEVER)
+    _schedule(
         cycles,
-        (lane, first, receiver),
-        order.copy(),
-        receiver[first[order]],
+        lane,
+        first,
+        receiver,
         first_of_tile,
-        np.diff(first_of_tile),
+        order.astype(np.int64),
+        receiver[first[order]].astype(np.int64),
+        np.diff(first_of_tile).astype(np.int64),
+        begin,
+        sends_until,
+        receives_until,
+        sent_at,
+        sources,
+        np.full(n_tiles, -1),
+        first_of_tile[1:].astype(np.int64),
+        tiles,
+        looks_at,
     )
     return begin, receives_until[:-1], sent_at, sources

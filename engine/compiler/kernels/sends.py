@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import allocating_jit, cached_jit, jit
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.entry import array_pass
 
 __all__ = ["parts_of_fragments"]
 
@@ -21,25 +22,14 @@ def _mixed(x):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-@allocating_jit
-def _number_sets(sender, bits, n_parts):  # type: ignore[no-untyped-def]
-    """Return the number of every part's set of tiles, by the order in which sets first occur.
+@jit
+def _number_sets(sender, bits, n_parts, keys, numbers, owner, number):  # type: ignore[no-untyped-def]
+    """Write the number of every part's set of tiles, by the order in which sets first occur.
 
-    A set belongs to one sender, so the table of known ones is that of the sender being looked at.
+    A set belongs to one sender, so the table of known ones, `keys`, `numbers` and `owner`, is that
+    of the sender being looked at: a place of another sender, or of -1, is free.
     """
-    number = np.empty(n_parts, np.int64)
-    most, first = 0, 0
-    for i in range(1, n_parts + 1):
-        if i == n_parts or sender[i] != sender[first]:
-            most, first = max(most, i - first), i
-    n_places = 4
-    while n_places < 2 * most:
-        n_places *= 2
-    mask = np.uint64(n_places - 1)
-    keys, numbers = np.empty(n_places, np.uint64), np.empty(n_places, np.int64)
-    owner = np.empty(n_places, np.int64)
-    for k in range(n_places):
-        owner[k] = -1  # a place of another sender is free
+    mask = np.uint64(owner.size - 1)
     n_known = 0
     for i in range(n_parts):
         key, tile = bits[i], sender[i]
@@ -50,25 +40,26 @@ def _number_sets(sender, bits, n_parts):  # type: ignore[no-untyped-def]
             owner[place], keys[place], numbers[place] = tile, key, n_known
             n_known += 1
         number[i] = numbers[place]
-    return number
 
 
-@cached_jit
-def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped-def]
+@array_pass(
+    "int64[:], int64[:], int64[:], int64[:], int64[:]",
+    writes="uint64[:], int64[:], uint64[:], int64[:, :],"
+    " int64[:, :], uint64[:], int64[:], int64[:], int64[:]",
+)
+def _parts(  # type: ignore[no-untyped-def]
+    sender, start, length, n_bytes, receiver, mixed, active, keys,
+    table, parts, bits, first, receivers, counts,
+):  # fmt: skip
+    """Write parts, sends and receivers, and the numbers of parts and receivers.
+
+    Receivers for which there is no room are counted only. `mixed` is for bits of every tile,
+    `active` for fragments, `keys` and the rows of `table`, number and owner, for sets of tiles.
+    """
     n = sender.size
-    # A part begins where a fragment begins or ends.
-    part_sender, part_start = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
-    part_bytes = np.empty(2 * n, np.int64)
-    bits = np.empty(2 * n, np.uint64)
-    first = np.empty(2 * n + 1, np.int64)
-    receivers = np.empty(n, np.int64)
-    n_tiles = 0
-    for tile in receiver:
-        n_tiles = max(n_tiles, tile + 1)
-    mixed = np.empty(n_tiles, np.uint64)
-    for tile in range(n_tiles):
+    part_sender, part_start, part_bytes, send = parts[0], parts[1], parts[2], parts[3]
+    for tile in range(mixed.size):
         mixed[tile] = _mixed(tile)
-    active = np.empty(n, np.int64)
     n_parts, n_receivers = 0, 0
     first[0] = 0
     i = 0
@@ -88,17 +79,13 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
                 stop = min(stop, start[active[k]] + length[active[k]])
             if next_in < n and sender[next_in] == tile:
                 stop = min(stop, start[next_in])
-            if n_receivers + n_active > receivers.size:
-                more = np.empty(2 * receivers.size + n_active, np.int64)
-                for k in range(n_receivers):
-                    more[k] = receivers[k]
-                receivers = more
             item_bytes = n_bytes[active[0]] // length[active[0]]
             of_set = np.uint64(0)
             kept = 0
             for k in range(n_active):
                 f = active[k]
-                receivers[n_receivers] = receiver[f]
+                if n_receivers < receivers.size:
+                    receivers[n_receivers] = receiver[f]
                 n_receivers += 1
                 of_set += mixed[receiver[f]]
                 if start[f] + length[f] > stop:
@@ -110,8 +97,8 @@ def _parts(sender, start, length, n_bytes, receiver):  # type: ignore[no-untyped
             first[n_parts] = n_receivers
             n_active, at = kept, stop
         i = next_in
-    send = _number_sets(part_sender, bits, n_parts)
-    return n_parts, n_receivers, (part_sender, part_start, part_bytes, send, first, receivers)
+    _number_sets(part_sender, bits, n_parts, keys, table[0], table[1], send)
+    counts[0], counts[1] = n_parts, n_receivers
 
 
 def parts_of_fragments(
@@ -135,14 +122,26 @@ def parts_of_fragments(
     receivers : ndarray of int64
         Tiles that receive each part.
     """
-    with np.errstate(over="ignore"):  # bits are mixed modulo 2 ** 64, as plain Python too
-        n_parts, n_receivers, parts = _parts(sender, start, length, n_bytes, receiver)
-    part_sender, part_start, part_bytes, send, first, receivers = parts
-    return (
-        part_sender[:n_parts].copy(),
-        part_start[:n_parts].copy(),
-        part_bytes[:n_parts].copy(),
-        send,
-        first[: n_parts + 1].copy(),
-        receivers[:n_receivers].copy(),
-    )
+    n = sender.size
+    mixed = np.empty(int(receiver.max(initial=-1)) + 1, np.uint64)
+    # A part begins where a fragment begins or ends.
+    parts, bits = np.empty((4, 2 * n), np.int64), np.empty(2 * n, np.uint64)
+    first, counts = np.zeros(2 * n + 1, np.int64), np.zeros(2, np.int64)
+    most = 2 * int(np.bincount(sender).max(initial=0))
+    n_places = 1 << (2 * most).bit_length()
+    n_receivers = 2 * n
+    while True:
+        receivers = np.empty(n_receivers, np.int64)
+        known, table = np.empty(n_places, np.uint64), np.full((2, n_places), -1)
+        work = mixed, np.empty(n, np.int64), known, table
+        with np.errstate(over="ignore"):  # bits are mixed modulo 2 ** 64, as plain Python too
+            _parts(
+                sender, start, length, n_bytes, receiver, *work,
+                parts, bits, first, receivers, counts,
+            )  # fmt: skip
+        n_parts, n_receivers = map(int, counts)
+        if n_receivers <= receivers.size:
+            break
+    part_sender, part_start, part_bytes, send = (column[:n_parts].copy() for column in parts)
+    places = first[: n_parts + 1].copy()
+    return part_sender, part_start, part_bytes, send, places, receivers[:n_receivers].copy()

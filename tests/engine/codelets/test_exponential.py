@@ -13,7 +13,7 @@ from scipy import special
 
 from tilescope.engine.codelets import _exponential
 from tilescope.engine.codelets.in_place import unary_kernels_in_place
-from tilescope.engine.jit._jit import uncached_jit
+from tilescope.engine.jit.compiler import for_python
 
 Floats = NDArray[Any]
 
@@ -42,13 +42,12 @@ WANTED: dict[str, Callable[[Floats], Floats]] = {
 def _all(name: str, x: Floats) -> Floats:
     function = getattr(_exponential, name)
 
-    @uncached_jit
     def loop(x: Floats, out: Floats) -> None:
         for i in range(x.size):
             out[i] = function(x[i])
 
     out = np.empty_like(x)
-    loop(x, out)
+    for_python(loop)(x, out)
     return out
 
 
@@ -89,7 +88,7 @@ def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
 def test_kernels_are_vectorised(name: str) -> None:
     """As part of a launcher, which is optimised once: a branch around the polynomial remains."""
     vector, _ = unary_kernels_in_place(getattr(_exponential, name))
-    made = uncached_jit(vector.py_func)
+    made = for_python(vector.py_func)
     made.compile((numba.float32[::1],))
     (code,) = made.inspect_llvm().values()
     assert "fmul nsz <" in code, "no vector of numbers is multiplied"

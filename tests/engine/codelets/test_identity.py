@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any
 
+import numba.extending
 import numpy as np
 import pytest
 from llvmlite import ir
@@ -24,7 +25,7 @@ from tilescope.engine import (
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
-from tilescope.engine.jit._jit import allocating_jit, jit
+from tilescope.engine.jit._jit import Overloaded, allocating_jit, intrinsic, jit
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.program import Execute
 
@@ -118,6 +119,16 @@ def test_types_of_the_compiler_count_by_their_text() -> None:
     assert None not in digests
     assert len(set(digests)) == 2
     assert digests[0] == kernel_digest(scaled(ir.IntType(64)))
+
+
+def test_what_stands_for_a_function_in_compiled_code_counts() -> None:
+    """Its definition is called, or the function that is chosen compiled."""
+    kinds = (intrinsic, lambda made: Overloaded(scaled(1), made), numba.extending.intrinsic)
+    for made in kinds:
+        digests = [kernel_digest(over(made(scaled(factor)))) for factor in (2, 3, 2)]
+        assert None not in digests
+        assert digests[0] != digests[1]
+        assert digests[0] == digests[2]
 
 
 def test_the_same_kernel_has_one_digest() -> None:

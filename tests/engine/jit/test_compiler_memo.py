@@ -18,7 +18,8 @@ from numba.core.registry import cpu_target
 from numba.extending import overload
 
 from tilescope.engine.jit import compiler_memo
-from tilescope.engine.jit._jit import cached_jit, jit
+from tilescope.engine.jit._jit import jit
+from tilescope.engine.jit.compiler import for_python
 from tilescope.engine.jit.compiler_memo import replace_method
 
 config: Any = numba.config
@@ -92,7 +93,7 @@ def test_flags_are_equal_by_their_values_with_defaults() -> None:
 def test_what_is_declared_later_is_found() -> None:
     """Registries are looked through again after a declaration."""
     before = jit(lambda x: x + 1.0)
-    assert cached_jit(lambda x: before(x) * 2.0)(1.0) == 4.0
+    assert for_python(lambda x: before(x) * 2.0)(1.0) == 4.0
 
     def plus_two(x: float) -> float:
         return x + 2.0
@@ -106,7 +107,7 @@ def test_what_is_declared_later_is_found() -> None:
 
         return added
 
-    after = cached_jit(lambda x: plus_two(x) * 2.0)
+    after = for_python(lambda x: plus_two(x) * 2.0)
     assert after(1.0) == 6.0
 
 
@@ -173,7 +174,7 @@ def test_an_error_names_the_place() -> None:
 @compiled
 def test_numba_functions_that_kernels_called_are_callable_by_others() -> None:
     """Kernels need no wrappers of them; a function of a user's has its own."""
-    of_kernel = cached_jit(lambda n: np.zeros(n).size + max(n, 3))
+    of_kernel = for_python(lambda n: np.zeros(n).size + max(n, 3))
     assert of_kernel(4) == 8
     assert numba.njit(lambda n: np.zeros(n).sum() + max(n, 3))(4) == 4.0
 
@@ -182,7 +183,7 @@ def test_numba_functions_that_kernels_called_are_callable_by_others() -> None:
 def test_callbacks_of_the_lock_are_back_after_a_compilation() -> None:
     before = list(ffi.lib._lock._cblist)
     assert before
-    assert cached_jit(lambda n: n + 7)(1) == 8
+    assert for_python(lambda n: n + 7)(1) == 8
     assert ffi.lib._lock._cblist == before
 
 

@@ -1,0 +1,102 @@
+"""Files of compiled code, one per kernel and processor, in a folder of the cache.
+
+numba's own cache does not compile a function again if the file of a function that it calls
+changes, and takes code without checks of bounds when they are enabled. The name of the folder is a
+digest of all kernel sources, numba's version and the settings that affect code; the name of a file
+is that of the kernel, with a digest of its code and all values that it uses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import platformdirs
+
+from tilescope.engine.jit.settings import checks_bounds, compiler_version, processor
+
+__all__ = ["FAST", "Code", "cache_folder", "read", "source_digest", "write"]
+
+# The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
+# would do so by the width of its vectors. Kernels that gain by it state their order themselves.
+FAST = frozenset({"nsz"})
+_ROOT = Path(__file__).parent.parent
+_DIGEST_BYTES = 16
+
+
+class Code(NamedTuple):
+    """The code of a kernel.
+
+    Parameters
+    ----------
+    symbol
+        Name of its function in the object code.
+    machine_code
+        Object code.
+    """
+
+    symbol: str
+    machine_code: bytes
+
+
+@functools.cache
+def _engine_sources() -> tuple[Path, ...]:
+    names = ("codelets", "compiler/kernels", "intervals", "jit")
+    folders = (_ROOT / name for name in names)
+    return tuple(sorted(path for folder in folders for path in folder.glob("*.py")))
+
+
+def source_digest() -> str:
+    """Return a digest of the sources of all kernels."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in _engine_sources():
+        digest.update(path.read_bytes())
+    digest.update(compiler_version())
+    digest.update(repr((checks_bounds(), sorted(FAST))).encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Return the folder of this version's compiled kernels; it may not exist yet."""
+    base = os.environ.get("NUMBA_CACHE_DIR")
+    root = Path(base) if base else Path(platformdirs.user_cache_dir("tilescope")) / "kernels"
+    return root / source_digest()
+
+
+def _path(name: str) -> Path:
+    """Return the file of a kernel's code for this processor."""
+    description = processor().description.encode()
+    own = hashlib.blake2b(description, digest_size=8).hexdigest()
+    return cache_folder() / own / name
+
+
+def read(name: str) -> Code | None:
+    """Return a kernel's code for this processor; None if there is none, or its file is torn."""
+    try:
+        content = _path(name).read_bytes()
+    except OSError:
+        return None
+    digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+    if hashlib.blake2b(rest, digest_size=_DIGEST_BYTES).digest() != digest:
+        return None
+    symbol, _, machine_code = rest.partition(b"\n")
+    return Code(symbol.decode(), machine_code)
+
+
+def write(name: str, code: Code) -> None:
+    """Keep the code of a kernel; without a writable folder it is compiled in every process."""
+    rest = code.symbol.encode() + b"\n" + code.machine_code
+    path = _path(name)
+    partial = path.with_name(f"{name}.{os.getpid()}.{id(code):x}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(hashlib.blake2b(rest, digest_size=_DIGEST_BYTES).digest() + rest)
+        partial.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()

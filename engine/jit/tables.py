@@ -1,0 +1,72 @@
+"""Arrays by address, from the table that a function called by address takes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from tilescope.engine.jit._jit import intrinsic
+from tilescope.engine.jit.settings import IS_COMPILED
+
+__all__ = ["array_in", "plain_array"]
+
+_I64 = ir.IntType(64)
+
+
+def plain_array(address: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return the array at an address, in runs without compilation."""
+    from numba.np import numpy_support
+
+    support: Any = numpy_support
+    return support.carray(ctypes.c_void_p(int(address)), shape, dtype)
+
+
+def _plain(table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+    """Return an array, or a number, in runs without compilation."""
+    numbers = plain_array(table, (place + 1 + n_dims,), np.int64)
+    if n_dims == 0:
+        return int(numbers[place])
+    return plain_array(numbers[place], tuple(numbers[place + 1 :]), dtype)
+
+
+def _array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+    from numba.core import types
+    from numba.np import arrayobj
+
+    at, n = place.literal_value, n_dims.literal_value
+    kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
+    arrays: Any = arrayobj
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
+        words = [
+            builder.load(builder.gep(numbers, [_I64(at + k)], inbounds=True)) for k in range(1 + n)
+        ]
+        if n == 0:
+            return words[0]
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        strides = [_I64(size)]
+        for length in words[:1:-1]:
+            strides.insert(0, builder.mul(strides[0], length))
+        made = arrays.make_array(kind)(context, builder)
+        data = context.get_data_type(kind.dtype).as_pointer()
+        arrays.populate_array(
+            made,
+            data=builder.inttoptr(words[0], data),
+            shape=words[1:],
+            strides=strides,
+            itemsize=_I64(size),
+            meminfo=None,
+        )
+        return made._getvalue()
+
+    return kind(table, place, n_dims, dtype), generate
+
+
+#: Array in a table: takes the table's address, and as constants the place of the array's address
+#: there, which the shape follows, the number of dimensions and the type; without dimensions, the
+#: number in that place.
+array_in: Any = intrinsic(_array, prefers_literals=True) if IS_COMPILED else _plain
