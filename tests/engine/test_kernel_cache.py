@@ -38,6 +38,7 @@ def printed(code: str, folder: Path) -> str:
     """Return what a process prints that imports the kernels."""
     paths = os.pathsep.join([str(folder), *sys.path])
     environ = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / "cache")}
+    environ["NUMBA_DISABLE_JIT"] = "0"  # what is tested is compiled code
     done = subprocess.run(
         [sys.executable, "-c", f"import kernels\n{code}"],
         env=environ, capture_output=True, text=True, check=True,

@@ -12,7 +12,10 @@ import pytest
 
 from tilescope.engine.errors import BadInput
 from tilescope.engine.jit import processor
+from tilescope.engine.jit.settings import IS_COMPILED
 from tilescope.engine.session import warmup
+
+pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="compilation is disabled")
 
 #: A warm-up of three kernels, one of which has no code: a function of bits on floats.
 SCRIPT = """
