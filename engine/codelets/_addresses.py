@@ -17,12 +17,22 @@ from tilescope.engine.jit._jit import intrinsic
 from tilescope.engine.jit.settings import IS_COMPILED
 from tilescope.engine.jit.tables import plain_array
 
-__all__ = ["AT_ONCE", "address", "floats_at", "list_places", "numbers_at"]
+__all__ = [
+    "AT_ONCE",
+    "address",
+    "all_floats",
+    "all_numbers",
+    "floats_at",
+    "list_places",
+    "numbers_at",
+]
 
 #: Entries that `list_places` writes at a time.
 AT_ONCE = 8
 
 _WORD = ir.IntType(64)
+#: More elements than a computer has.
+_ALL = 1 << 48
 
 
 def floats_at(place: int, index: int, n: int) -> NDArray[np.float32]:
@@ -93,6 +103,36 @@ def _compiled_list_places() -> Any:
     return list_places
 
 
+def _compiled_all(name: str) -> Any:
+    @intrinsic
+    def all_from(typing_context, place):  # type: ignore[no-untyped-def]
+        from numba.core import types
+        from numba.np import arrayobj
+
+        arrays: Any = arrayobj
+        kind: Any = types.Array(getattr(types, name), 1, "C")
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            item = context.get_data_type(kind.dtype)
+            item_bytes = _WORD(context.get_abi_sizeof(item))
+            data = builder.inttoptr(arguments[0], item.as_pointer())
+            made = context.make_array(kind)(context, builder)
+            shape = [_WORD(_ALL)]
+            arrays.populate_array(made, data, shape, [item_bytes], item_bytes, meminfo=None)
+            return made._getvalue()
+
+        return kind(types.int64), generate
+
+    return all_from
+
+
+def _plain_all(dtype: type) -> Any:
+    return lambda place: plain_array(place, (_ALL,), dtype)
+
+
+#: Array of everything from an address on: its end is not known.
+all_floats: Any = _compiled_all("float32") if IS_COMPILED else _plain_all(np.float32)
+all_numbers: Any = _compiled_all("int64") if IS_COMPILED else _plain_all(np.int64)
 #: Address of an element of an array.
 address: Any = _compiled_address() if IS_COMPILED else _plain_address
 #: Writes first, first + step … to an address, n integers, and up to `AT_ONCE` - 1 more.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 
+from tilescope.engine.codelets._addresses import all_floats, all_numbers
+from tilescope.engine.codelets._indices import unsigned
 from tilescope.engine.jit._jit import intrinsic, jit
+from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.number.grid import HALF, Grid
 
-__all__ = ["round_float8_block", "round_half_block"]
+__all__ = ["rounder_of"]
 
 
 def _plain_to_half(value: float) -> np.float32:
@@ -57,44 +62,54 @@ def _to_float8(value, mantissa_bits, lowest_exponent, largest):  # type: ignore[
     return near if value > 0 else -near
 
 
-@jit
-def _row_start(row, start, size, stride):  # type: ignore[no-untyped-def]
-    """Return the start of a row of the innermost dimension."""
-    at = start
-    for k in range(size.size - 1):
-        d = size.size - 2 - k
-        at += row % size[d] * stride[d]
-        row //= size[d]
-    return at
+def _round_region(round_one: Any) -> Any:
+    """Return the function that rounds the elements of a region in place.
+
+    Its arguments are the address of the memory, that of the region, which is the first element,
+    sizes and strides, and the number of dimensions.
+    """
+
+    def round_region(memory, region, n_dims):  # type: ignore[no-untyped-def]
+        values, numbers = all_floats(memory), all_numbers(region)
+        last = n_dims - 1
+        n, step = unsigned(numbers[n_dims]), unsigned(numbers[2 * n_dims])
+        n_rows = 1
+        for d in range(last):
+            n_rows *= numbers[1 + d]
+        for row in range(n_rows):
+            at, rest = numbers[0], row
+            for d in range(last - 1, -1, -1):
+                at += rest % numbers[1 + d] * numbers[1 + n_dims + d]
+                rest //= numbers[1 + d]
+            first = unsigned(at)
+            if step == 1:
+                for i in range(n):
+                    values[first + i] = round_one(values[first + i])
+            else:
+                for i in range(n):
+                    values[first + i * step] = round_one(values[first + i * step])
+
+    return round_region
 
 
-@jit
-def _n_rows(size):  # type: ignore[no-untyped-def]
-    n_rows = 1
-    for d in range(size.size - 1):
-        n_rows *= size[d]
-    return n_rows
+@functools.cache
+def rounder_of(grid: Grid) -> Any:
+    """Return the entry that rounds a region to a grid: see `_round_region`.
 
+    It is compiled once, not as part of every launcher.
+    """
+    if grid == HALF:
+        label, round_one = "round_half", _to_half
+    else:
+        mantissa_bits, lowest_exponent, largest = (
+            grid.mantissa_bits,
+            grid.lowest_exponent,
+            grid.largest,
+        )
 
-@jit
-def round_half_block(memory, start, size, stride):  # type: ignore[no-untyped-def]
-    """Round the elements of a region of any rank in place."""
-    last = size.size - 1
-    for row in range(_n_rows(size)):
-        at = _row_start(row, start, size, stride)
-        for i in range(size[last]):
-            place = at + i * stride[last]
-            memory[place] = _to_half(memory[place])
+        def to_float8(value):  # type: ignore[no-untyped-def]
+            return _to_float8(value, mantissa_bits, lowest_exponent, largest)
 
-
-@jit
-def round_float8_block(  # type: ignore[no-untyped-def]
-    memory, start, size, stride, mantissa_bits, lowest_exponent, largest
-):
-    """Round the elements of a region of any rank in place."""
-    last = size.size - 1
-    for row in range(_n_rows(size)):
-        at = _row_start(row, start, size, stride)
-        for i in range(size[last]):
-            place = at + i * stride[last]
-            memory[place] = _to_float8(memory[place], mantissa_bits, lowest_exponent, largest)
+        label, round_one = "round_float8", jit(to_float8)
+    function = _round_region(round_one)
+    return Entry(label, function) if IS_COMPILED else function

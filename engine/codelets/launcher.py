@@ -8,20 +8,20 @@ so that a sequence of launches is one call (`engine/jit/calls.py`).
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._rounding import round_float8_block, round_half_block
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.codelets._addresses import address
+from tilescope.engine.codelets._room import room_of
+from tilescope.engine.codelets._rounding import rounder_of
+from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.jit.entry import Entry
-from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.jit.settings import IS_COMPILED
-from tilescope.engine.jit.tables import array_in
-from tilescope.engine.number.grid import HALF, Grid
+from tilescope.engine.jit.tables import array_in, call_at
+from tilescope.engine.number.grid import Grid
 
 #: Types of arrays, by their name in a launcher.
 _TYPES = {
@@ -58,30 +58,34 @@ def launcher_of(
     source = _launcher_source(codelet, memories, hosts, rounded)
     # Lists and arrays of several dimensions are made for every vertex.
     makes_arrays = any(f.is_list or f.kind not in {"vector", "block"} for f in codelet.fields)
-    return _launcher(source, codelet.kernel, makes_arrays)
+    return _launcher(source, codelet.kernel, tuple(map(_round_by, rounded)), makes_arrays)
 
 
 @functools.cache
-def _launcher(source: str, kernel: Any, makes_arrays: bool) -> Any:
+def _launcher(source: str, kernel: Any, rounds: tuple[Any, ...], makes_arrays: bool) -> Any:
     """Return what the source of a launcher defines, around a kernel."""
-    digest = kernel_digest(kernel)
-    # Symbols of code from its file must differ: a name of its own, since all take the same types.
-    key = hashlib.blake2b(f"{source}{digest}".encode(), digest_size=8).hexdigest()
-    name = f"launch_{key}"
-    source = source.replace("def launch(", f"def {name}(", 1)
     namespace: dict[str, Any] = {
         "kernel": kernel,
-        "round_float8_block": round_float8_block,
-        "round_half_block": round_half_block,
         "array_in": array_in,
+        "address": address,
+        "few_numbers": room_of(3),
+        **{f"round{number}": function for number, function in enumerate(rounds)},
         **_TYPES,
         "as_strided": np.lib.stride_tricks.as_strided,
         "__name__": __name__,
     }
-    exec(compile(source, f"<{name}>", "exec"), namespace)  # source is ours: see _launcher_source
-    if not IS_COMPILED:
-        return namespace[name]
-    return Entry("" if digest is None else name, namespace[name], counts_references=makes_arrays)
+    exec(compile(source, "<launcher>", "exec"), namespace)  # source is ours: see _launcher_source
+    launch = namespace["launch"]
+    return Entry("launch", launch, counts_references=makes_arrays) if IS_COMPILED else launch
+
+
+@functools.cache
+def _round_by(rounded: tuple[str, Grid]) -> Any:
+    """Return the function of a rounder's address, and of what the rounder takes."""
+    if IS_COMPILED:
+        return call_at
+    rounder = rounder_of(rounded[1])
+    return lambda _, *region: rounder(*region)
 
 
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
@@ -107,14 +111,20 @@ def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, 
     return regions
 
 
-def _rounding_source(place: int, region: Sequence[str], grid: Grid, *, is_list: bool) -> str:
-    before = "        "
-    if is_list:
-        before = f"        for k in range(first{place}[v], first{place}[v + 1]):\n            "
-    if grid == HALF:
-        return f"{before}round_half_block({', '.join(region)})\n"
-    numbers = f"{grid.mantissa_bits}, {grid.lowest_exponent}, {grid.largest!r}"
-    return f"{before}round_float8_block({', '.join(region)}, {numbers})\n"
+def _rounding_source(number: int, field: Field, place: int, region: Sequence[str]) -> str:
+    """Return the lines that round a field of a vertex by the rounder with a number."""
+    memory, start, size, stride = region
+    call = f"round{number}(rounder{number}, address({memory}, 0), "
+    if not field.is_list:
+        column = start.removeprefix("places[v, ").removesuffix("]")
+        region_at = f"address(places, v * places.shape[1] + {column})"
+        return f"        {call}{region_at}, {field.n_dims})\n"
+    return (
+        f"        for k in range(first{place}[v], first{place}[v + 1]):\n"
+        "            region = few_numbers(places)\n"
+        f"            region[0], region[1], region[2] = {start}, {size}[0], {stride}[0]\n"
+        f"            {call}address(region, 0), 1)\n"
+    )
 
 
 def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list[str]:
@@ -158,14 +168,16 @@ def _arrays(codelet: Codelet, hosts: Sequence[str]) -> list[tuple[str, str, int]
     return arrays
 
 
-def _unpacking(codelet: Codelet, hosts: Sequence[str]) -> str:
-    """Return the source that makes arrays of the table's addresses and shapes."""
+def _unpacking(codelet: Codelet, hosts: Sequence[str], n_rounders: int) -> str:
+    """Return the source that makes arrays of the table's addresses and shapes, and numbers."""
     lines, at = [], 0
     for name, kind, n_dims in _arrays(codelet, hosts):
         lines.append(f"    {name} = array_in(table, {at}, {n_dims}, {kind})\n")
         at += 1 + n_dims
-    if codelet.is_multi_vertex:
-        lines.append(f"    n_workers = array_in(table, {at}, 0, int64)\n")
+    numbers = ["n_workers"] * codelet.is_multi_vertex
+    numbers += [f"rounder{number}" for number in range(n_rounders)]
+    for place, name in enumerate(numbers, at):
+        lines.append(f"    {name} = array_in(table, {place}, 0, int64)\n")
     return "".join(lines)
 
 
@@ -192,14 +204,12 @@ def _launcher_source(
     places = {field.name: place for place, field in enumerate(codelet.fields)}
     return (
         "def launch(first, last, table):\n"
-        f"{_unpacking(codelet, hosts)}"
+        f"{_unpacking(codelet, hosts, len(rounded))}"
         "    for v in range(first, last):\n"
         f"{run}{count}kernel({', '.join(arguments)})\n"
     ) + "".join(
-        _rounding_source(
-            places[name], regions[places[name]], grid, is_list=codelet.field(name).is_list
-        )
-        for name, grid in rounded
+        _rounding_source(number, codelet.field(name), places[name], regions[places[name]])
+        for number, (name, _) in enumerate(rounded)
     )
 
 
@@ -238,12 +248,20 @@ def launch_arrays(
 
 
 def launch_table(
-    codelet: Codelet, arrays: Sequence[NDArray[Any]], n_workers: int
+    codelet: Codelet, arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
 ) -> NDArray[np.int64]:
-    """Return the table that a launcher takes; it does not keep the arrays alive."""
+    """Return the table that a launcher takes; it does not keep the arrays alive.
+
+    Parameters
+    ----------
+    grids
+        Those that fields are rounded to, as for `launcher_of`: the table has the addresses of
+        their rounders.
+    """
     numbers: list[int] = []
     for array in arrays:
         numbers += [array.ctypes.data, *array.shape]
     if codelet.is_multi_vertex:
         numbers.append(n_workers)
+    numbers += [rounder_of(grid).address if IS_COMPILED else 0 for grid in grids]
     return np.array(numbers, np.int64)

@@ -149,7 +149,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[La
         launches.append(
             Launch(
                 launcher_of(codelet, tuple(map(distinct.index, hosts)), tuple(distinct), rounded),
-                launch_table(codelet, arrays, n_workers),
+                launch_table(codelet, arrays, n_workers, [grid for _, grid in rounded]),
                 arrays,
                 blocks.work,
                 counts,

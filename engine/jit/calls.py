@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import intrinsic, jit
 from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.jit.tables import call_at
 
 __all__ = ["new_state", "run_tasks"]
 
@@ -22,28 +23,6 @@ _OF_THREAD = 32
 _RESPECT = 1 << 7
 #: Rounds that a thread waits before it yields its processor: some ten microseconds.
 _PATIENCE = 1 << 12
-
-
-def _call_function(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
-    """Call a function by address; return whether it raised."""
-    from numba.core import types
-
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        address, *numbers = arguments
-        pointer = ir.IntType(8).as_pointer()
-        place = pointer.as_pointer()
-        kind = ir.FunctionType(ir.IntType(32), [place, place, _I64, _I64, _I64])
-        called = builder.inttoptr(address, kind.as_pointer())
-        with builder.goto_entry_block():  # a loop would take more of the stack in every round
-            results = [builder.alloca(pointer) for _ in range(2)]
-        status = builder.call(called, [*results, *numbers])
-        # numba's calling convention: 0 and -2, which stands for None, are no errors.
-        is_none = builder.icmp_signed("==", status, status.type(-2))
-        is_ok = builder.or_(is_none, builder.icmp_signed("==", status, status.type(0)))
-        return builder.not_(is_ok)
-
-    number = types.int64
-    return types.boolean(number, number, number, number), generate
 
 
 def _load_number(typing_context, address):  # type: ignore[no-untyped-def]
@@ -92,7 +71,6 @@ def _sched_yield(typing_context):  # type: ignore[no-untyped-def]
     return types.int32(), generate
 
 
-_call = intrinsic(_call_function)
 _load = intrinsic(_load_number)
 _add = intrinsic(_add_number)
 _swap = intrinsic(_swap_numbers)
@@ -175,7 +153,7 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
                     stop = end if is_chain[stage] else k + 1
                     if _swap(following, k, stop):
                         for task in range(k, stop):
-                            if _call(
+                            if call_at(
                                 tasks[task, 0], tasks[task, 1], tasks[task, 2], tasks[task, 3]
                             ):
                                 _swap(failed, -1, task)

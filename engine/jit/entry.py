@@ -37,9 +37,9 @@ class Entry:
 
     Parameters
     ----------
-    name
-        Name of its file, with a digest of all that it depends on; empty if it has none, so that it
-        is compiled in every process.
+    label
+        What it is; its name adds a digest of all that its code depends on. Without one, it is
+        compiled in every process.
     function
         The function.
     counts_references
@@ -47,9 +47,13 @@ class Entry:
     """
 
     def __init__(
-        self, name: str, function: Callable[..., Any], *, counts_references: bool = False
+        self, label: str, function: Callable[..., Any], *, counts_references: bool = False
     ) -> None:
-        self.name = name
+        digest = kernel_digest(function)
+        self._is_kept = digest is not None
+        self.name = f"{label}_{digest or id(function)}"
+        # All take the same types: their symbols differ by name.
+        function.__name__ = function.__qualname__ = self.name
         self.function, self._counts_references = function, counts_references
         self._address = 0
         self._owner: Any = None
@@ -66,19 +70,19 @@ class Entry:
 
         made = compiled(self.function, counts_references=self._counts_references)
         self._owner, self._address = made, made.address
-        if self.name and made.code is not None:
+        if self._is_kept and made.code is not None:
             code_files.write(self.name, made.code)
         return True
 
     def _kept(self) -> code_files.Code | None:
         """Return the code in its file; None if there is none that this process can use."""
-        code = code_files.read(self.name) if self.name else None
+        code = code_files.read(self.name) if self._is_kept else None
         return code if code is not None and is_complete(code) else None
 
     @property
     def is_kept(self) -> bool:
         """Whether its file has its code for this processor."""
-        return bool(self.name) and code_files.read(self.name) is not None
+        return self._is_kept and code_files.read(self.name) is not None
 
     @property
     def address(self) -> int:
@@ -118,9 +122,7 @@ class Pass:
         namespace: dict[str, Any] = {dtype.name: dtype.type for dtype, _ in arguments}
         namespace |= {"function": jit(self.py_func), "array_in": array_in}
         exec(source, namespace)  # source is ours: see above
-        digest = kernel_digest(namespace["enter"])
-        name = "" if digest is None else f"{self.__name__.strip('_')}_{digest}"
-        return Entry(name, namespace["enter"])
+        return Entry(self.__name__.strip("_"), namespace["enter"])
 
     @cached_property
     def _call(self) -> Any:

@@ -15,6 +15,8 @@ from tilescope.engine.jit.code_files import Code
 __all__ = ["is_complete", "load"]
 
 _LOCK = Lock()
+#: Functions of the code linked so far, by symbol; it is that of one compilation.
+_ADDRESSES: dict[str, int] = {}
 #: A table of symbols, in a file of object code.
 _SYMTAB = 2
 _SYMBOL_BYTES = 24
@@ -72,9 +74,12 @@ def _has_all(machine_code: bytes) -> bool:
 
 
 def load(code: Code) -> int:
-    """Return the address of the function of complete code."""
+    """Return the address of the function of complete code, which is linked once."""
     engine = _engine()
     with _LOCK:
+        if code.symbol in _ADDRESSES:
+            return _ADDRESSES[code.symbol]
         engine.add_object_file(binding.ObjectFileRef.from_data(code.machine_code))
         engine.finalize_object()
-        return int(engine.get_function_address(code.symbol))
+        _ADDRESSES[code.symbol] = int(engine.get_function_address(code.symbol))
+        return _ADDRESSES[code.symbol]

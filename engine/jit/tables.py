@@ -1,4 +1,4 @@
-"""Arrays by address, from the table that a function called by address takes."""
+"""Functions that are called by address, and the arrays in the table that they take."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llvmlite import ir
 from tilescope.engine.jit._jit import intrinsic
 from tilescope.engine.jit.settings import IS_COMPILED
 
-__all__ = ["array_in", "plain_array"]
+__all__ = ["array_in", "call_at", "plain_array"]
 
 _I64 = ir.IntType(64)
 
@@ -70,3 +70,29 @@ def _array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-unty
 #: there, which the shape follows, the number of dimensions and the type; without dimensions, the
 #: number in that place.
 array_in: Any = intrinsic(_array, prefers_literals=True) if IS_COMPILED else _plain
+
+
+def _call_function(typing_context, function, first, last, table):  # type: ignore[no-untyped-def]
+    """Call a function by address; return whether it raised."""
+    from numba.core import types
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        address, *numbers = arguments
+        pointer = ir.IntType(8).as_pointer()
+        place = pointer.as_pointer()
+        kind = ir.FunctionType(ir.IntType(32), [place, place, _I64, _I64, _I64])
+        called = builder.inttoptr(address, kind.as_pointer())
+        with builder.goto_entry_block():  # a loop would take more of the stack in every round
+            results = [builder.alloca(pointer) for _ in range(2)]
+        status = builder.call(called, [*results, *numbers])
+        # numba's calling convention: 0 and -2, which stands for None, are no errors.
+        is_none = builder.icmp_signed("==", status, status.type(-2))
+        is_ok = builder.or_(is_none, builder.icmp_signed("==", status, status.type(0)))
+        return builder.not_(is_ok)
+
+    number = types.int64
+    return types.boolean(number, number, number, number), generate
+
+
+#: Calls a function by address, in compiled code: takes the address and three integers.
+call_at = intrinsic(_call_function)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tilescope.engine import codelets
+from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.compiler.codelet_place import codelets_of
 from tilescope.engine.errors import BadInput
@@ -27,6 +28,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.machine import load_machine
 from tilescope.engine.number.dtype import DTYPES
+from tilescope.engine.number.grid import HALF
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.engine.session.compile import compile_programs
@@ -158,6 +160,7 @@ def _compile_compiler() -> None:
         for name in ("left", "right"):
             device.connect_stream(name, np.zeros((1, 64, 64), np.float32))
         device.run()
+    rounder_of(HALF).load()
 
 
 def warm_up(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tilescope import engine
-from tilescope.engine.codelets._rounding import round_float8_block
+from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, dtype_of, float8
 from tilescope.engine.library.elementwise import binary, cast, unary
@@ -41,8 +41,8 @@ def grid_of(layout: str, scale: int = 0) -> Grid:
 
 def by_kernel(values: NDArray[np.float32], grid: Grid) -> NDArray[np.float32]:
     memory = values.copy()
-    place = (0, np.array([memory.size]), np.array([1]))
-    round_float8_block(memory, *place, grid.mantissa_bits, grid.lowest_exponent, grid.largest)
+    region = np.array([0, memory.size, 1])
+    rounder_of(grid)(memory.ctypes.data, region.ctypes.data, 1)
     return memory
 
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope import engine
-from tilescope.engine.codelets._rounding import round_half_block
+from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.graph import FLOAT16, FLOAT32
 from tilescope.engine.library.elementwise import binary, cast
+from tilescope.engine.number.grid import HALF
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 NO_OPTIONS = engine.resolve_options(environ={})
@@ -23,7 +24,8 @@ def rounded(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Round a matrix in place with the compiled kernel, and return it."""
     memory = values.copy().reshape(-1)
     rows, columns = values.shape
-    round_half_block(memory, 0, np.array([rows, columns]), np.array([columns, 1]))
+    region = np.array([0, rows, columns, columns, 1])
+    rounder_of(HALF)(memory.ctypes.data, region.ctypes.data, 2)
     return memory.reshape(values.shape)
 
 

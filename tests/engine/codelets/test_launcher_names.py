@@ -13,7 +13,7 @@ from tilescope.engine.program import Execute
 OWN = [
     ("first", "last", "v"),
     ("kernel", "launch", "range"),
-    ("as_strided", "round_half_block", "_counts"),
+    ("as_strided", "round0", "rounder0"),
     ("x", "x_start", "x_size"),
     ("memory0", "start0", "scalar0"),
     ("numpy", "match", "größe"),
