@@ -22,7 +22,4 @@ if ! "$target/bin/python" -c 'import numba' 2>/dev/null; then
   echo "no engine in $target: no kernels to compile"
   exit 0
 fi
-# A layer of an image may keep times in whole seconds, and numba compares them.
-find "$target" -path '*/tilescope/*.py' -exec sh -c '
-  for file; do touch -d "@$(stat -c %Y "$file")" "$file"; done' sh {} +
 NUMBA_CACHE_DIR=$folder NUMBA_CPU_NAME=$processor "$target/bin/tilescope" warmup

@@ -70,6 +70,13 @@ def test_every_processor_has_files_of_its_own(name: str, value: str, tmp_path: P
     assert told(code, tmp_path, **{name: value}) != told(code, tmp_path)
 
 
+def test_files_for_a_named_processor_are_found_on_any_host(tmp_path: Path) -> None:
+    """Those of an image, compiled elsewhere."""
+    code = "from tilescope.engine.jit.settings import processor; print(processor().description)"
+    described, _ = told(code, tmp_path, NUMBA_CPU_NAME="haswell")
+    assert described.split()[1:] == ["haswell"]
+
+
 LOOP = """
 import numba
 import numpy as np
