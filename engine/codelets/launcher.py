@@ -20,7 +20,7 @@ from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.settings import IS_COMPILED
-from tilescope.engine.jit.tables import array_in, call_at
+from tilescope.engine.jit.tables import array_in, call_at, numbers_of
 from tilescope.engine.number.grid import Grid
 
 #: Types of arrays, by their name in a launcher.
@@ -258,9 +258,7 @@ def launch_table(
         Those that fields are rounded to, as for `launcher_of`: the table has the addresses of
         their rounders.
     """
-    numbers: list[int] = []
-    for array in arrays:
-        numbers += [array.ctypes.data, *array.shape]
+    numbers = numbers_of(arrays)
     if codelet.is_multi_vertex:
         numbers.append(n_workers)
     numbers += [rounder_of(grid).address if IS_COMPILED else 0 for grid in grids]

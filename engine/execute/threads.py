@@ -12,6 +12,7 @@ from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
 from tilescope.engine.jit.calls import new_state, run_tasks
 from tilescope.engine.jit.settings import IS_COMPILED, n_threads
+from tilescope.engine.jit.tables import numbers_of
 
 __all__ = ["Calls", "Tasks", "Threads", "thread_pool"]
 
@@ -93,6 +94,9 @@ class Tasks:
         self._bounds = ends[np.append(begins, True)]
         self._is_chain = is_chain[begins]
         self._rows = np.concatenate([rows for share in zip(*stages, strict=True) for rows in share])
+        numbers = numbers_of([self._rows, self._bounds, self._is_chain])
+        self._table = np.array(numbers, np.int64)
+        self._table_at = self._table.ctypes.data
 
     def launch_number(self, task: int) -> int:
         """Return the number of the launch that a task is a part of."""
@@ -104,7 +108,7 @@ class Tasks:
 
     def run(self, share: int, state: NDArray[np.int64]) -> None:
         """Take part in a run as one of the threads; the arrays live until then."""
-        run_tasks(self._rows, self._bounds, self._is_chain, share, state.ctypes.data)
+        run_tasks.run(share, state.ctypes.data, self._table_at)
 
 
 class Calls:

@@ -7,12 +7,13 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import intrinsic, jit
-from tilescope.engine.jit.entry import array_pass
-from tilescope.engine.jit.tables import call_at
+from tilescope.engine.jit.entry import Entry
+from tilescope.engine.jit.tables import array_in, call_at
 
 __all__ = ["new_state", "run_tasks"]
 
 _I64 = ir.IntType(64)
+_int64, _bool = np.int64, np.bool_
 
 # Threads that run stages of tasks share a few numbers: two cache lines of each of them, which it
 # alone writes as a rule, and one for all. Lines come in pairs, which processors fetch together.
@@ -109,8 +110,7 @@ def _total(state, number, n_shares):  # type: ignore[no-untyped-def]
     return total
 
 
-@array_pass("int64[:, :], int64[:, :], bool[:], int64, int64")
-def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untyped-def]
+def _run_tasks(thread, state, table):  # type: ignore[no-untyped-def]
     """Run stages of tasks, alone or beside other threads that got the same arrays.
 
     Tasks of a stage need nothing of each other, unless it is a chain, which one thread runs in
@@ -122,18 +122,23 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
 
     Parameters
     ----------
-    tasks : ndarray of int64, shape (n, 5)
-        Address of the function, first piece, last, table, and a number of the caller's; those of a
-        share follow each other.
-    bounds : ndarray of int64, shape (n_stages + 1, n_shares)
-        First task of every stage in every share; of the row after the last stage, the end.
-    is_chain : ndarray of bool, shape (n_stages,)
-        Whether a stage is a chain; its tasks are all of one share.
     thread
         Number of the thread: its share.
     state : int
         Address of the array of `new_state`; its last number is the task that failed, or -1.
+    table : int
+        Address of the table of three arrays.
+
+        tasks : ndarray of int64, shape (n, 5)
+            Address of the function, first piece, last, table, and a number of the caller's; those
+            of a share follow each other.
+        bounds : ndarray of int64, shape (n_stages + 1, n_shares)
+            First task of every stage in every share; of the row after the last stage, the end.
+        is_chain : ndarray of bool, shape (n_stages,)
+            Whether a stage is a chain; its tasks are all of one share.
     """
+    tasks = array_in(table, 0, 2, _int64)
+    bounds, is_chain = array_in(table, 3, 2, _int64), array_in(table, 6, 1, _bool)
     n_stages, n_shares = bounds.shape[0] - 1, bounds.shape[1]
     failed, own = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
     _add(own + 8 * _RUNS, 1)
@@ -169,3 +174,7 @@ def run_tasks(tasks, bounds, is_chain, thread, state):  # type: ignore[no-untype
             waited += 1
             if waited > _PATIENCE:
                 _yield_processor()
+
+
+#: See `_run_tasks`.
+run_tasks = Entry("run_tasks", _run_tasks)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilescope.engine.jit import code_files
 from tilescope.engine.jit._jit import jit
 from tilescope.engine.jit.identity import kernel_digest
 from tilescope.engine.jit.loader import is_complete, load
 from tilescope.engine.jit.settings import IS_COMPILED
-from tilescope.engine.jit.tables import array_in
+from tilescope.engine.jit.tables import array_in, numbers_of
 
 __all__ = ["Entry", "Pass", "array_pass"]
 
@@ -56,7 +55,7 @@ class Entry:
         function.__name__ = function.__qualname__ = self.name
         self.function, self._counts_references = function, counts_references
         self._address = 0
-        self._owner: Any = None
+        self._owned: tuple[Any, ...] = ()  # what must live as long as its code
 
     def load(self) -> bool:
         """Take the code from its file, or compile it; return whether it was compiled."""
@@ -69,7 +68,8 @@ class Entry:
         from tilescope.engine.jit.compiler import compiled
 
         made = compiled(self.function, counts_references=self._counts_references)
-        self._owner, self._address = made, made.address
+        self._owned += (made,)
+        self._address = made.address
         if self._is_kept and made.code is not None:
             code_files.write(self.name, made.code)
         return True
@@ -89,6 +89,24 @@ class Entry:
         """Address of the function."""
         self.load()
         return self._address
+
+    @cached_property
+    def _call(self) -> Callable[[int, int, int], int]:
+        results = (ctypes.c_void_p * 2)()  # numba's functions return results by address; none here
+        place = ctypes.addressof(results)
+        self._owned += (results,)
+        return partial(_FUNCTION(self.address), place, place + 8)
+
+    def run(self, first: int, last: int, table: int) -> None:
+        """Call it by address: without the interpreter's lock, on the calling thread.
+
+        Raises
+        ------
+        RuntimeError
+            If it failed.
+        """
+        if self._call(first, last, table) not in _FINE:
+            raise RuntimeError(f"{self.name} failed")
 
     @cached_property
     def _for_python(self) -> Any:
@@ -123,15 +141,6 @@ class Pass:
         namespace |= {"function": jit(self.py_func), "array_in": array_in}
         exec(source, namespace)  # source is ours: see above
         return Entry(self.__name__.strip("_"), namespace["enter"])
-
-    @cached_property
-    def _call(self) -> Any:
-        return _FUNCTION(self._entry.address)
-
-    def load(self) -> None:
-        """Load or compile the function, before several threads call it."""
-        if IS_COMPILED:
-            self._call  # noqa: B018
 
     def _arrays(self, arguments: tuple[Any, ...]) -> list[Any]:
         """Return the arguments as the function takes them.
@@ -177,17 +186,8 @@ class Pass:
         if not IS_COMPILED:
             self.py_func(*arrays)
             return
-        numbers: list[int] = []
-        for array in arrays:
-            if isinstance(array, int):
-                numbers.append(array)
-            else:
-                numbers += [array.ctypes.data, *array.shape]
-        table: NDArray[np.int64] = np.array(numbers, np.int64)
-        results = (ctypes.c_void_p * 2)()
-        place = ctypes.addressof(results)
-        if self._call(place, place + 8, 0, 0, table.ctypes.data) not in _FINE:
-            raise RuntimeError(f"{self.__name__} failed")
+        table = np.array(numbers_of(arrays), np.int64)
+        self._entry.run(0, 0, table.ctypes.data)
 
 
 def _arguments(kinds: str) -> list[tuple[Any, int]]:

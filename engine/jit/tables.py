@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from tilescope.engine.jit._jit import intrinsic
 from tilescope.engine.jit.settings import IS_COMPILED
 
-__all__ = ["array_in", "call_at", "plain_array"]
+__all__ = ["array_in", "call_at", "numbers_of", "plain_array"]
 
 _I64 = ir.IntType(64)
+
+
+def numbers_of(arrays: Iterable[NDArray[Any] | int]) -> list[int]:
+    """Return addresses and shapes of arrays, and numbers, as a table has them.
+
+    The table does not keep the arrays alive.
+    """
+    numbers: list[int] = []
+    for array in arrays:
+        if isinstance(array, int):
+            numbers.append(array)
+        else:
+            numbers += [array.ctypes.data, *array.shape]
+    return numbers
 
 
 def plain_array(address: Any, shape: tuple[int, ...], dtype: Any) -> Any:
