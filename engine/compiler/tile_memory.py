@@ -65,7 +65,10 @@ class LiveParts:
         start, end, is_first = lifetimes.start[life], lifetimes.end[life], number == 0
         tile = np.repeat(np.arange(tile_start.size - 1), np.diff(tile_start))[part]
         if not is_first.all():
-            order = np.lexsort((part, start, tile))
+            # Stable, so that parts stay in order; 16-bit integers are sorted by radix.
+            is_short = max(tile_start.size, int(start.max())) < 1 << 16
+            keys = (start, tile)
+            order = np.lexsort([key.astype(np.uint16) for key in keys] if is_short else keys)
             part, start, end = part[order], start[order], end[order]
             is_first, tile = is_first[order], tile[order]
         return cls(
