@@ -140,23 +140,21 @@ class LiveBytes:
         The array, of int64 and shape (n_tiles,), is valid until the next span is requested.
         """
         n_steps, n_tiles = self.totals.size, self.peak.size
-        here = np.flatnonzero(self.n_bytes)
-        tile, n_bytes = self.parts.tile[here], self.n_bytes[here]
-        start, end = (
-            step[here] * n_tiles + tile for step in (self.parts.start_step, self.parts.end_step)
-        )
+        tile = self.parts.tile
+        start = self.parts.start_step * n_tiles + tile
+        end = self.parts.end_step * n_tiles + tile
         live = np.zeros(n_tiles, np.int64)
         span = 0
         steps_at_once = max(_CELLS_AT_ONCE // n_tiles, 1)
         for first in range(0, n_steps, steps_at_once):
             stop = min(first + steps_at_once, n_steps)
-            change = _by_cell(start, n_bytes, first * n_tiles, stop * n_tiles)
-            change -= _by_cell(end, n_bytes, first * n_tiles, stop * n_tiles)
+            cells = first * n_tiles, stop * n_tiles
+            change = _by_cell(start, self.n_bytes, *cells) - _by_cell(end, self.n_bytes, *cells)
             by_step = change.reshape(-1, n_tiles)
             for step in np.flatnonzero(by_step.any(axis=1)).tolist():
                 if first + step > span:
                     yield span, first + step, live
-                live += by_step[step]
+                live += by_step[step].astype(np.int64)
                 span = first + step
         yield span, n_steps, live
 
@@ -170,10 +168,16 @@ class LiveBytes:
 
 def _by_cell(
     cell: NDArray[np.int64], n_bytes: NDArray[np.int64], first: int, stop: int
-) -> NDArray[np.int64]:
-    """Return the sums of bytes in some of the cells: ndarray of int64, shape (stop - first,)."""
-    here = (cell >= first) & (cell < stop)
-    return np.bincount(cell[here] - first, n_bytes[here], stop - first).astype(np.int64)
+) -> NDArray[np.float64]:
+    """Return the sums of bytes in some of the cells: ndarray of float64, shape (stop - first,)."""
+    if first:
+        here = cell >= first
+        cell, n_bytes = cell[here] - first, n_bytes[here]
+    n_cells = stop - first
+    if cell.max(initial=0) >= n_cells:
+        here = cell < n_cells
+        cell, n_bytes = cell[here], n_bytes[here]
+    return np.bincount(cell, n_bytes, n_cells).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
