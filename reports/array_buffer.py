@@ -49,7 +49,7 @@ class ArrayBuffer:
     def pattern(self, values: np.ndarray) -> int:
         """Append one row unless an equal row exists; return its index."""
         row = self._as_rows(np.asarray(values).reshape(1, -1))
-        digest = blake2b(row.tobytes(), digest_size=16).digest()
+        digest = blake2b(np.ascontiguousarray(row[0]).data, digest_size=16).digest()
         index = self._pattern_rows.get(digest)
         if index is None:
             index = self._pattern_rows[digest] = self.append(row)

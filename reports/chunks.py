@@ -38,22 +38,23 @@ def digest_values(values: np.ndarray) -> bytes:
     return hasher.digest()
 
 
-def pack(values: np.ndarray) -> PackedChunk:
+def pack(values: np.ndarray, digest: bytes | None = None) -> PackedChunk:
     """Return a chunk of these values, packed by the codec that makes it smaller.
 
     Parameters
     ----------
     values : ndarray, shape (n_rows, n_columns), little-endian integers
         The rectangle.
+    digest : bytes, optional
+        That of `digest_values`, where it is known.
     """
-    values = np.ascontiguousarray(values)
-    raw = values.tobytes()
+    raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     # Byte planes of neighbouring values often compress better than the values themselves.
-    planes = np.frombuffer(raw, np.uint8).reshape(-1, values.dtype.itemsize).T.tobytes()
+    planes = np.ascontiguousarray(raw.reshape(-1, values.dtype.itemsize).T)
     compressor = zstandard.ZstdCompressor(level=_LEVEL)
-    plain, shuffled = compressor.compress(raw), compressor.compress(planes)
+    plain, shuffled = compressor.compress(raw.data), compressor.compress(planes.data)
     codec, data = ("zstd", plain) if len(plain) <= len(shuffled) else ("shuffle+zstd", shuffled)
-    return PackedChunk(digest_values(values), codec, len(raw), data)
+    return PackedChunk(digest or digest_values(values), codec, raw.size, data)
 
 
 def unpack(chunk: PackedChunk, dtype: str, shape: tuple[int, int], where: str) -> np.ndarray:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise, repeat
+from itertools import chain, repeat
 from math import isnan
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,6 @@ class RowBuffer:
         self.table = table
         self.rows: list[tuple[Any, ...]] = []
         self._names = [column.name for column in table.columns]
-        self._casts = [_cast_of(table, column) for column in table.columns]
         self._key = table.primary_key
         self._key_place = self._names.index(self._key)
         self.next_id = 0
@@ -37,15 +37,19 @@ class RowBuffer:
 
     def add(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows given as mappings from column name to value."""
-        self._take([self._row(row) for row in rows])
+        found = list(rows)
+        self._check_names(set(chain.from_iterable(found)))
+        columns = {name: [row.get(name) for row in found] for name in self._names}
+        columns[self._key] = self._numbered(found)
+        self._take(
+            [_cast_all(self.table, column, columns[column.name]) for column in self.table.columns]
+        )
 
     def add_columns(
         self, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
     ) -> None:
         """Add rows given as columns; a scalar number or string applies to every row."""
-        unknown = set(columns) - set(self._names)
-        if unknown:
-            raise ValueError(f"table {self.table.name} has no column {min(unknown)!r}")
+        self._check_names(set(columns))
         long = {
             name: values.tolist() if isinstance(values, np.ndarray) else values
             for name, values in columns.items()
@@ -56,36 +60,42 @@ class RowBuffer:
         (n_rows,) = lengths
         long.setdefault(self._key, range(self.next_id, self.next_id + n_rows))
         parts: list[Iterable[Any]] = []
-        for name, cast, column in zip(self._names, self._casts, self.table.columns, strict=True):
-            values = long.get(name)
+        for column in self.table.columns:
+            values = long.get(column.name)
             if values is None:
                 self._require_nullable(column)
                 parts.append(repeat(None, n_rows))
             elif isinstance(values, list | tuple | range):
-                parts.append(map(cast, values))
+                parts.append(_cast_all(self.table, column, values))
             else:
-                parts.append(repeat(cast(values), n_rows))
-        self._take(list(zip(*parts, strict=False)))
+                parts.append(repeat(_cast(self.table, column, values), n_rows))
+        self._take(parts)
 
-    def _row(self, row: Mapping[str, object]) -> tuple[Any, ...]:
-        if self._key not in row:
-            row = {self._key: self.next_id, **row}
-        if not set(row) <= set(self._names):
-            unknown = min(set(row) - set(self._names))
-            raise ValueError(f"table {self.table.name} has no column {unknown!r}")
-        self.next_id = int(row[self._key]) + 1  # type: ignore[call-overload]
-        return tuple(
-            cast(row.get(name)) for name, cast in zip(self._names, self._casts, strict=True)
-        )
+    def _check_names(self, names: set[str]) -> None:
+        unknown = names.difference(self._names)
+        if unknown:
+            raise ValueError(f"table {self.table.name} has no column {min(unknown)!r}")
 
-    def _take(self, rows: list[tuple[Any, ...]]) -> None:
+    def _numbered(self, rows: Sequence[Mapping[str, object]]) -> list[Any]:
+        """Return the identities of rows; those without one follow the row before."""
+        ids: list[Any] = []
+        for row in rows:
+            number: Any = row.get(self._key, self.next_id)
+            ids.append(number)
+            self.next_id = int(number) + 1
+        return ids
+
+    def _take(self, columns: Sequence[Iterable[Any]]) -> None:
+        rows = list(zip(*columns, strict=False))
         if not rows:
             return
         place = self._key_place
-        rows.sort(key=lambda row: row[place])  # cheap if already sorted
         ids = [row[place] for row in rows]
+        if not all(map(lt, ids, ids[1:])):
+            rows.sort(key=lambda row: row[place])
+            ids.sort()
         is_late = self._last_id is not None and ids[0] <= self._last_id
-        if is_late or any(a == b for a, b in pairwise(ids)):
+        if is_late or not all(map(lt, ids, ids[1:])):
             raise ValueError(f"rows of {self.table.name} must be in ascending order of {self._key}")
         self.rows.extend(rows)
         self._last_id = ids[-1]
@@ -96,24 +106,32 @@ class RowBuffer:
             raise ValueError(f"rows of {self.table.name} need {column.name!r}")
 
 
-def _cast_of(table: TableSpec, column: ColumnSpec) -> Callable[[Any], Any]:
-    """Return the conversion of a value to the one SQLite stores, which the digests cover."""
-    convert = _CASTS[column.kind]
-    is_text, place = convert is _text, f"{table.name}.{column.name}"
+def _cast_all(table: TableSpec, column: ColumnSpec, values: Sequence[Any]) -> Sequence[Any]:
+    """Return values as SQLite stores them; those of a column are mostly that already."""
+    kinds = set(map(type, values))
+    present = values
+    if column.is_nullable and type(None) in kinds:
+        kinds.discard(type(None))
+        present = [value for value in values if value is not None]
+    kind, are_stored = _STORED[column.kind]
+    if not kinds or (kinds == {kind} and are_stored(present)):
+        return values
+    return [_cast(table, column, value) for value in values]
 
-    def cast(value: Any) -> Any:
-        if value is None and column.is_nullable:
-            return None
-        if value is None:
-            raise ValueError(f"rows of {table.name} need {column.name!r}")
-        if isinstance(value, str) is not is_text:
-            raise ValueError(f"{place} cannot hold {value!r}")
-        try:
-            return convert(value)
-        except (OverflowError, TypeError, ValueError) as error:
-            raise ValueError(f"{place} cannot hold {str(value)[:80]!r}: {error}") from error
 
-    return cast
+def _cast(table: TableSpec, column: ColumnSpec, value: Any) -> Any:
+    """Return a value as SQLite stores it, which the digests cover."""
+    place = f"{table.name}.{column.name}"
+    if value is None and column.is_nullable:
+        return None
+    if value is None:
+        raise ValueError(f"rows of {table.name} need {column.name!r}")
+    if isinstance(value, str) is not (column.kind == "text"):
+        raise ValueError(f"{place} cannot hold {value!r}")
+    try:
+        return _CASTS[column.kind](value)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(f"{place} cannot hold {str(value)[:80]!r}: {error}") from error
 
 
 def _integer(value: Any) -> int:
@@ -152,4 +170,26 @@ _CASTS: dict[str, Callable[[Any], Any]] = {
     "integer": _integer,
     "real": _real,
     "text": _text,
+}
+
+
+def _are_whole(values: Sequence[int]) -> bool:
+    return min(values) >= -(2**63) and max(values) < 2**63
+
+
+def _are_numbers(values: Sequence[float]) -> bool:
+    return not any(map(isnan, values))
+
+
+def _are_short(values: Sequence[str]) -> bool:
+    return all(map(str.isascii, values)) and max(map(len, values)) <= MAX_TEXT_BYTES
+
+
+#: The type of values that mostly need no conversion, and whether they do not.
+_STORED: dict[str, tuple[type, Callable[[Sequence[Any]], bool]]] = {
+    "boolean": (bool, lambda _: True),
+    "bytes": (bytes, lambda _: True),
+    "integer": (int, _are_whole),
+    "real": (float, _are_numbers),
+    "text": (str, _are_short),
 }

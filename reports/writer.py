@@ -7,7 +7,7 @@ import ctypes
 import os
 import secrets
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,13 @@ import numpy as np
 
 from tilescope.reports import schema
 from tilescope.reports.array_buffer import ArrayBuffer
-from tilescope.reports.chunks import MAX_STORED_BYTES, PackedChunk, pack, saturated_sum
+from tilescope.reports.chunks import (
+    MAX_STORED_BYTES,
+    PackedChunk,
+    digest_values,
+    pack,
+    saturated_sum,
+)
 from tilescope.reports.digests import ROWS_PER_BLOCK, chain, digest_columns
 from tilescope.reports.errors import ReportNotWritable
 from tilescope.reports.lock import DirectoryLock
@@ -344,40 +350,53 @@ class ReportWriter:
         width = buffer.spec.chunk_columns
         starts = range(0, buffer.n_columns, width)
         parts = [np.ascontiguousarray(rows[:, start : start + width]) for start in starts]
-        chunks = [pack(part) for part in parts]
-        if any(len(chunk.data) > MAX_STORED_BYTES for chunk in chunks):
+        digests = [digest_values(part) for part in parts]
+        new = {
+            digest: pack(part, digest)
+            for digest, part in zip(digests, parts, strict=True)
+            if digest not in self._known_chunks
+        }
+        if any(len(chunk.data) > MAX_STORED_BYTES for chunk in new.values()):
             middle = len(rows) // 2  # incompressible data: two chunks instead of one
             self._write_block(buffer, first_row, rows[:middle])
             self._write_block(buffer, first_row + middle, rows[middle:])
             return
-        for start, part, chunk in zip(starts, parts, chunks, strict=True):
-            self._store(chunk)
-            self._table(schema.array_chunk, own=True).add(
-                [
-                    {
-                        "array_id": buffer.array_id,
-                        "row_start": first_row,
-                        "n_rows": len(part),
-                        "column_start": start,
-                        "n_columns": part.shape[1],
-                        "digest": chunk.digest,
-                        "minimum": part.min(),
-                        "maximum": part.max(),
-                        "total": saturated_sum(part),
-                    }
-                ]
-            )
+        self._store(new.values())
+        self._table(schema.array_chunk, own=True).add_columns(
+            {
+                "array_id": buffer.array_id,
+                "row_start": first_row,
+                "n_rows": len(rows),
+                "column_start": starts,
+                "n_columns": [part.shape[1] for part in parts],
+                "digest": digests,
+                "minimum": [int(part.min()) for part in parts],
+                "maximum": [int(part.max()) for part in parts],
+                "total": [saturated_sum(part) for part in parts],
+            }
+        )
 
-    def _store(self, chunk: PackedChunk) -> None:
-        if chunk.digest in self._known_chunks:
-            return
-        self._known_chunks.add(chunk.digest)
+    def _store(self, chunks: Collection[PackedChunk]) -> None:
+        self._known_chunks.update(chunk.digest for chunk in chunks)
         waiting = self._table(schema.chunk, own=True)
-        facts = {"digest": chunk.digest, "codec": chunk.codec, "raw_bytes": chunk.raw_bytes}
         # The bytes are written at once; the buffer keeps the columns that the digest covers.
-        waiting.add([{**facts, "data": b""}])
-        row = (*waiting.rows[-1][:-1], chunk.data)
-        self._open_connection().execute(schema.chunk.insert, row)
+        waiting.add(
+            {
+                "digest": chunk.digest,
+                "codec": chunk.codec,
+                "raw_bytes": chunk.raw_bytes,
+                "data": b"",
+            }
+            for chunk in chunks
+        )
+        first = len(waiting.rows) - len(chunks)
+        self._open_connection().executemany(
+            schema.chunk.insert,
+            [
+                (*row[:-1], chunk.data)
+                for row, chunk in zip(waiting.rows[first:], chunks, strict=True)
+            ],
+        )
 
     def _seal(self, final: Path) -> None:
         connection = self._open_connection()

@@ -60,8 +60,8 @@ _EXTRA_OF_PACKAGE = {
     "uvicorn": "web",
 }
 
-#: Commands that compute, or keep running; all others read a report, answer and end.
-_LASTING = ("run", "serve", "warmup")
+#: Commands that keep running, or start processes; all others answer and end.
+_LASTING = ("serve", "warmup")
 
 EXIT_USAGE = 2
 EXIT_FAILED = 4
@@ -105,7 +105,8 @@ def _shorten_process() -> None:
     """Spare a process that ends after one answer what only a long one profits from.
 
     NumPy's OpenBLAS starts a thread per core at import, and they spin. The cyclic garbage
-    collector scans all rows of a report, when reading and again at exit.
+    collector scans all modules, and all rows of a report, when reading and again at exit; a run
+    leaves it none of its arrays.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()

@@ -97,16 +97,20 @@ class Column:
 
     def group_counts(self, n_groups: int) -> NDArray[np.int64]:
         """Return the number of non-zero values per group, of equal groups: shape (n_groups,)."""
-        return np.diff(self._edges(n_groups))
+        return np.array([self.ids.size]) if n_groups == 1 else np.diff(self._edges(n_groups))
 
     def group_sums(self, n_groups: int) -> NDArray[np.int64]:
         """Return the sum per group, of equal groups such as IPUs: shape (n_groups,)."""
+        if n_groups == 1:
+            return np.array([self.sum()])
         total = np.zeros(self.ids.size + 1, np.int64)
         np.cumsum(self.narrow_values, out=total[1:])
         return np.diff(total[self._edges(n_groups)])
 
     def group_maxima(self, n_groups: int) -> NDArray[np.int64]:
         """Return the largest value per group, of equal groups: ndarray of int64, (n_groups,)."""
+        if n_groups == 1:
+            return np.array([self.max()])
         largest = np.zeros(n_groups, np.int64)
         edges = self._edges(n_groups)
         busy = np.flatnonzero(np.diff(edges))

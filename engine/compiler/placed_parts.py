@@ -48,17 +48,21 @@ class PlacedParts:
     @property
     def start(self) -> Ids:
         """First step of every part: ndarray of int64, shape (n_parts,)."""
-        owners = distinct(self.variable)
-        first = [self.lives[i][0][0] if i in self.lives else 0 for i in owners.tolist()]
-        return np.array(first, np.int64)[np.searchsorted(owners, self.variable)]
+        first = np.zeros(int(self.variable.max(initial=-1)) + 1, np.int64)
+        for owner, lives in self.lives.items():
+            if owner < first.size:
+                first[owner] = lives[0][0]
+        return first[self.variable]
 
     def lifetimes(self, variable: Ids) -> Lifetimes:
         """Return the lives of parts with the given owners; always-live parts span all steps."""
-        owners = distinct(variable)
+        n_parts = np.bincount(variable)
+        owners = np.flatnonzero(n_parts)
+        index = np.cumsum(n_parts > 0) - 1
         lives = [self.lives.get(i, ((0, self.n_steps),)) for i in owners.tolist()]
         first = np.cumsum([0, *(len(own) for own in lives)])
         steps = np.array([*chain.from_iterable(lives)], np.int64).reshape(-1, 2)
-        return Lifetimes(np.searchsorted(owners, variable), first.astype(np.int64), *steps.T.copy())
+        return Lifetimes(index[variable], first.astype(np.int64), *steps.T.copy())
 
 
 def parts_of(

@@ -13,6 +13,8 @@ from tilescope.engine.compiler.kernels.placement import Lifetimes
 
 __all__ = ["LiveBytes", "LiveParts", "Lives", "Memory"]
 
+#: Size of the table of changes by step and tile: 64 MB.
+_CELLS_AT_ONCE = 1 << 23
 #: Half-open ranges of steps during which something lives, ascending and apart.
 Lives = tuple[tuple[int, int], ...]
 
@@ -63,7 +65,10 @@ class LiveParts:
         start, end, is_first = lifetimes.start[life], lifetimes.end[life], number == 0
         tile = np.repeat(np.arange(tile_start.size - 1), np.diff(tile_start))[part]
         if not is_first.all():
-            order = np.lexsort((part, start, tile))
+            # Stable, so that parts stay in order; 16-bit integers are sorted by radix.
+            is_short = max(tile_start.size, int(start.max())) < 1 << 16
+            keys = (start, tile)
+            order = np.lexsort([key.astype(np.uint16) for key in keys] if is_short else keys)
             part, start, end = part[order], start[order], end[order]
             is_first, tile = is_first[order], tile[order]
         return cls(
@@ -134,26 +139,24 @@ class LiveBytes:
 
         The array, of int64 and shape (n_tiles,), is valid until the next span is requested.
         """
-        n_steps = self.totals.size
-        here = np.flatnonzero(self.n_bytes)
-        tile, n_bytes = self.parts.tile[here], self.n_bytes[here]
-        start = np.minimum(self.parts.start_step[here], n_steps)
-        end = np.minimum(self.parts.end_step[here], n_steps)
-        step = np.concatenate([start, end])
-        # numpy sorts 16-bit integers by radix, many times faster than 64-bit ones.
-        order = np.argsort(step.astype(np.uint16) if n_steps < 1 << 16 else step, kind="stable")
-        step = step[order]
-        tile = np.concatenate([tile, tile])[order]
-        change = np.concatenate([n_bytes, -n_bytes])[order]
-        is_edge = np.bincount(step, minlength=n_steps + 1) > 0
-        is_edge[[0, n_steps]] = True
-        edges = np.flatnonzero(is_edge)
-        place = np.searchsorted(step, edges)
-        live = np.zeros(self.peak.size, np.int64)
-        for i, first in enumerate(edges[:-1].tolist()):
-            now = slice(int(place[i]), int(place[i + 1]))
-            np.add.at(live, tile[now], change[now])
-            yield first, int(edges[i + 1]), live
+        n_steps, n_tiles = self.totals.size, self.peak.size
+        tile = self.parts.tile
+        start = self.parts.start_step * n_tiles + tile
+        end = self.parts.end_step * n_tiles + tile
+        live = np.zeros(n_tiles, np.int64)
+        span = 0
+        steps_at_once = max(_CELLS_AT_ONCE // n_tiles, 1)
+        for first in range(0, n_steps, steps_at_once):
+            stop = min(first + steps_at_once, n_steps)
+            cells = first * n_tiles, stop * n_tiles
+            change = _by_cell(start, self.n_bytes, *cells) - _by_cell(end, self.n_bytes, *cells)
+            by_step = change.reshape(-1, n_tiles)
+            for step in np.flatnonzero(by_step.any(axis=1)).tolist():
+                if first + step > span:
+                    yield span, first + step, live
+                live += by_step[step].astype(np.int64)
+                span = first + step
+        yield span, n_steps, live
 
     def dense(self) -> NDArray[np.int64]:
         """Return all live bytes, for small programs: ndarray of int64, shape (n_steps, n_tiles)."""
@@ -161,6 +164,20 @@ class LiveBytes:
         for first, stop, live in self.spans():
             table[first:stop] = live
         return table
+
+
+def _by_cell(
+    cell: NDArray[np.int64], n_bytes: NDArray[np.int64], first: int, stop: int
+) -> NDArray[np.float64]:
+    """Return the sums of bytes in some of the cells: ndarray of float64, shape (stop - first,)."""
+    if first:
+        here = cell >= first
+        cell, n_bytes = cell[here] - first, n_bytes[here]
+    n_cells = stop - first
+    if cell.max(initial=0) >= n_cells:
+        here = cell < n_cells
+        cell, n_bytes = cell[here], n_bytes[here]
+    return np.bincount(cell, n_bytes, n_cells).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,9 +19,13 @@ _ENGINE = Path(__file__).parents[1]
 def engine_versions() -> dict[str, str]:
     """Return the package version, and a digest of the engine's sources for work in progress."""
     sources = blake2b(digest_size=32)
-    for path in sorted(_ENGINE.rglob("*.py")):
-        sources.update(str(path.relative_to(_ENGINE)).encode())
-        sources.update(path.read_bytes())
+    # As plain strings: `Path` takes as long for 400 files as reading them does.
+    for folder, _, names in sorted(os.walk(_ENGINE)):
+        sources.update(os.path.relpath(folder, _ENGINE).encode())
+        for name in sorted(name for name in names if name.endswith(".py")):
+            sources.update(name.encode())
+            with open(f"{folder}/{name}", "rb", buffering=0) as file:
+                sources.update(file.read())
     try:
         package = version("tilescope")
     except PackageNotFoundError:

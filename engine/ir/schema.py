@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import defs, helper, numpy_helper, shape_inference
-from onnx.reference import ReferenceEvaluator
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.operation import Node, ResultType
@@ -109,6 +108,9 @@ def evaluate_by_reference(
     node: Node, arrays: Sequence[NDArray[Any] | None]
 ) -> tuple[NDArray[Any], ...]:
     """Return a node's results by ONNX's reference implementation."""
+    # Most models need none of it, and its operators take longer to import than all others.
+    from onnx.reference import ReferenceEvaluator
+
     proto = _proto(node)
     opsets = [helper.make_opsetid(node.operator.domain, node.version)]
     feeds = {

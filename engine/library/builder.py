@@ -24,7 +24,7 @@ from tilescope.engine.graph import (
     View,
 )
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.digest import KnownDigests
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.memo import PlanMemo
@@ -43,6 +43,7 @@ _KINDS = {
     "available_memory": AvailableMemory,
     "partials": PartialsTypes,
     "plan_memo": PlanMemo,
+    "digests": KnownDigests,
 }
 
 
@@ -73,6 +74,8 @@ class Builder:
         of the graph by default. In-place operations compute where their target lies.
     plan_memo
         Plans operations, equal ones once.
+    digests
+        Digests of the weights of a model.
     """
 
     graph: Graph
@@ -85,6 +88,7 @@ class Builder:
     serial_part: int | None = None
     tiles: TileSet = None  # type: ignore[assignment] # the graph's compute tiles
     plan_memo: PlanMemo = field(default_factory=PlanMemo)
+    digests: KnownDigests = field(default_factory=KnownDigests)
 
     def __post_init__(self) -> None:
         """Check the arguments, and take the graph's compute tiles if no others are given.
@@ -118,7 +122,7 @@ class Builder:
         weights
             An operand, which is digested if it is an ndarray of constants.
         """
-        digest = digest_of([weights]) if isinstance(weights, np.ndarray) else None
+        digest = self.digests.of(weights) if isinstance(weights, np.ndarray) else None
         debug = self.debug.child(
             name, "library", operation, detail, weights_digest=digest, flops=flops
         )

@@ -84,7 +84,11 @@ class Lowering:
             if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
                 node = operation.origin or operation
-                weights = [value.digest for value in node.operands if value.known is not None]
+                weights = []
+                for value in node.operands:
+                    if value.known is not None:
+                        weights.append(value.digest)
+                        self.builder.digests.add(value.known, value.digest)
                 debug = outside.child(
                     operation.name,
                     "onnx",

@@ -7,6 +7,7 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable import Executable
 from tilescope.engine.compiler.overflow import describe_overflow
 from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
@@ -115,11 +116,18 @@ def _write_steps(
     patterns = np.zeros(len(executable.steps) * n_ipus, np.int32)
     nothing = np.zeros(executable.machine.tiles_per_ipu, np.int64)
     patterns[:] = writer.pattern("cycles.pattern", nothing)
+    # Steps of equal cost share the column.
+    known: dict[Column, NDArray[np.int32]] = {}
     for item in executable.steps:
+        row = slice(item.step_id * n_ipus, (item.step_id + 1) * n_ipus)
         tile_cycles = item.cost.tile_cycles
+        if tile_cycles in known:
+            patterns[row] = known[tile_cycles]
+            continue
         for ipu_id in np.flatnonzero(tile_cycles.group_counts(n_ipus)).tolist():
             pattern = writer.pattern("cycles.pattern", tile_cycles.group(ipu_id, n_ipus))
             patterns[item.step_id * n_ipus + ipu_id] = pattern
+        known[tile_cycles] = patterns[row]
     _write_costs(writer, executable, patterns)
     return patterns
 

@@ -227,16 +227,14 @@ class _Walk:
             origin = self._state.get(variable.variable_id)
             if origin is None:
                 continue
-            if len(origin.start) == 1 or access.elements is None:
-                counts = np.diff(origin.start, append=variable.n_elements)
-                if access.elements is not None:
-                    counts = np.array([access.elements.n_elements])
+            elements = access.elements
+            if len(origin.start) == 1:
+                counts = [variable.n_elements if elements is None else elements.n_elements]
             else:
-                counts = np.diff(
-                    access.elements.below(np.append(origin.start, variable.n_elements))
-                )
+                edges = np.append(origin.start, variable.n_elements)
+                counts = np.diff(edges if elements is None else elements.below(edges)).tolist()
             of_set: dict[int, int] = {}
-            for number, count in zip(origin.writers.tolist(), counts.tolist(), strict=True):
+            for number, count in zip(origin.writers.tolist(), counts, strict=True):
                 of_set[number] = of_set.get(number, 0) + count
             of_writer: dict[int, int] = {}
             for number, count in of_set.items():
@@ -279,6 +277,9 @@ class _Walk:
         """Return the origin that has the writers of both."""
         if one is other:
             return one
+        if len(one.start) == len(other.start) == 1:
+            (a,), (b,) = one.writers.tolist(), other.writers.tolist()
+            return _one_origin(self._set_of(self._sets[a] | self._sets[b]))
         start = np.union1d(one.start, other.start)
         sides = (
             side.writers[np.searchsorted(side.start, start, side="right") - 1]

@@ -133,7 +133,10 @@ class _Uses:
         start, end = repeat.starts[0], repeat.starts[0] + repeat.length
         slots = np.arange(self._offset[end] - self._offset[start])
         names = self._named[self._offset[starts][:, None] + slots]
-        calls = names[:, np.sort(np.unique(names[0], return_index=True)[1])]
+        slot_of: dict[int, int] = {}
+        for slot, name in enumerate(names[0].tolist()):
+            slot_of.setdefault(name, slot)
+        calls = names[:, list(slot_of.values())]
         written = _written(self.leaves[start:end])
         is_written = np.array([self.variables[i] in written for i in calls[0].tolist()], np.bool_)
         is_shared = ~is_written & (calls == calls[0]).all(axis=0)
@@ -166,12 +169,14 @@ class _Costs:
         self.exchanges, self.machine, self.uses = exchanges, exchanges.machine, uses
         self._of_leaf: dict[bytes, tuple[float, float]] = {}
         self._of_variable: dict[Variable, tuple[float, float]] = {}
+        #: By type, number of elements and digests of the mapping.
+        self._of_mapping: dict[tuple[str, int, bytes], tuple[float, float]] = {}
 
     def gain(self, repeat: Repeat) -> float:
         """Return the bytes that outlining saves on a tile, in the mean; 0 where it does not pay."""
         start, n_calls = repeat.starts[0], len(repeat.starts)
         call = self.uses.leaves[start : start + repeat.length]
-        code, cycles = np.sum([self._leaf(leaf) for leaf in call], axis=0)
+        code, cycles = (sum(column) for column in zip(*map(self._leaf, call), strict=True))
         if (n_calls - 1) * code < n_calls * _LEAST_BYTES:
             return 0
         roles = self.uses.roles(repeat)
@@ -206,16 +211,23 @@ class _Costs:
     def _variable(self, variable: Variable) -> tuple[float, float]:
         """Return the mean state of the vertices that copy a variable, and their cycles."""
         if variable not in self._of_variable:
-            walk = joint_walk([_whole(variable)], _whole(variable))
-            assert walk is not None, "a variable is compatible with itself"
-            state = 0
-            for is_block, tiles, _ in walk.batches():
-                state += tiles.size * (COPY_BLOCK if is_block else COPY).state_bytes
-            lengths = (variable.map_end - variable.map_start) * variable.dtype.n_bytes
-            largest = float(np.bincount(variable.map_tile, lengths).max())
-            cycles = largest / self.machine.data_path_bytes
-            self._of_variable[variable] = state / self.machine.n_tiles, cycles
+            digest = self.exchanges.digests.of
+            mapping = digest(variable.map_start) + digest(variable.map_tile)
+            key = variable.dtype.name, variable.n_elements, mapping
+            if key not in self._of_mapping:
+                self._of_mapping[key] = self._copy(variable)
+            self._of_variable[variable] = self._of_mapping[key]
         return self._of_variable[variable]
+
+    def _copy(self, variable: Variable) -> tuple[float, float]:
+        walk = joint_walk([_whole(variable)], _whole(variable))
+        assert walk is not None, "a variable is compatible with itself"
+        state = 0
+        for is_block, tiles, _ in walk.batches():
+            state += tiles.size * (COPY_BLOCK if is_block else COPY).state_bytes
+        lengths = (variable.map_end - variable.map_start) * variable.dtype.n_bytes
+        largest = float(np.bincount(variable.map_tile, lengths).max())
+        return state / self.machine.n_tiles, largest / self.machine.data_path_bytes
 
 
 class _Outliner:
