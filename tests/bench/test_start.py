@@ -20,12 +20,15 @@ def test_starts() -> None:
         sys.stdout.write(f"\n{what}: {1e3 * seconds:,.0f} ms")
 
 
-@pytest.mark.parametrize("precision", ["float", "half"])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("opennsfw", "float"), ("opennsfw", "half"), ("light-resnet50", "float")],
+)
 def test_runs_on_a_fresh_machine(
-    tmp_path: Path, catalogue_model: Callable[[str], Path], precision: str
+    tmp_path: Path, catalogue_model: Callable[[str], Path], name: str, precision: str
 ) -> None:
     """The second run finds kernels and plans of the first."""
-    model = catalogue_model("opennsfw")
+    model = catalogue_model(name)
     environ = {
         **os.environ,
         "PYTHONPATH": str(_ROOT / "compat"),
@@ -46,4 +49,4 @@ def test_runs_on_a_fresh_machine(
         subprocess.run(command, env=environ, cwd=tmp_path, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        sys.stdout.write(f"\nopennsfw in {precision}, {what} run: {seconds:.1f} s")
+        sys.stdout.write(f"\n{name} in {precision}, {what} run: {seconds:.1f} s")
