@@ -120,18 +120,20 @@ def blocks(
         raise BadGraph(f"{where} have {len(sizes)} sizes and {len(strides)} strides")
     n_vertices = a_count(f"{where}: the number of vertices", n_vertices, 0)
 
-    def column(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
+    def checked(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
         given: NDArray[np.int64] = whole_numbers(f"{where}: starts, sizes and strides", values)
         if given.shape not in ((), (n_vertices,)):
             raise BadGraph(f"{where}: expected {n_vertices} values, got shape {given.shape}")
-        return np.broadcast_to(given, (n_vertices,))
+        return given
 
-    return Regions(
-        variable,
-        np.array(column(start), order="C"),  # a copy: the caller may modify its array later
-        np.ascontiguousarray(np.stack([column(s) for s in sizes], axis=1)),
-        np.ascontiguousarray(np.stack([column(s) for s in strides], axis=1)),
-    )
+    # Copies: the caller may modify its arrays later.
+    first = np.empty(n_vertices, np.int64)
+    first[:] = checked(start)
+    size, stride = np.empty((2, n_vertices, len(sizes)), np.int64)
+    for table, columns in ((size, sizes), (stride, strides)):
+        for dim, values in enumerate(columns):
+            table[:, dim] = checked(values)
+    return Regions(variable, first, size, stride)
 
 
 def check_variable(variable: object) -> None:

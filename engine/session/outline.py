@@ -109,15 +109,19 @@ class _Uses:
         self.last: dict[Variable, int] = {}
         numbers: dict[Variable, int] = {}
         named: list[int] = []
+        is_written: list[bool] = []
         self._offset = np.zeros(len(leaves) + 1, np.int64)
         for i, leaf in enumerate(leaves):
+            written = _written(leaf)
             for variable in leaf.variables:
+                is_written.append(variable in written)
                 self.first.setdefault(variable, i)
                 self.last[variable] = i
                 named.append(numbers.setdefault(variable, len(numbers)))
             self._offset[i + 1] = len(named)
         self.variables = list(numbers)
         self._named = np.array(named, np.int64)
+        self._is_written = np.array(is_written, np.bool_)
         self._first, self._last = (
             np.array([found[v] for v in self.variables], np.int64)
             for found in (self.first, self.last)
@@ -137,8 +141,8 @@ class _Uses:
         for slot, name in enumerate(names[0].tolist()):
             slot_of.setdefault(name, slot)
         calls = names[:, list(slot_of.values())]
-        written = _written(self.leaves[start:end])
-        is_written = np.array([self.variables[i] in written for i in calls[0].tolist()], np.bool_)
+        written = set(names[0][self._is_written[self._offset[start] + slots]].tolist())
+        is_written = np.array([number in written for number in slot_of], np.bool_)
         is_shared = ~is_written & (calls == calls[0]).all(axis=0)
         is_older = self._is_constant[calls] | (self._first[calls] < starts[:, None])
         is_used = self._last[calls] >= (starts + repeat.length)[:, None]
@@ -147,11 +151,12 @@ class _Uses:
         return _Roles(self.variables, calls, brought.tolist(), kept.tolist())
 
 
-def _written(call: Sequence[Leaf]) -> set[Variable]:
-    """Return the variables that the vertices of a stretch write."""
+def _written(leaf: Leaf) -> set[Variable]:
+    """Return the variables that the vertices of a leaf write."""
+    if not leaf.structure:
+        return set()
     return {
         batch.fields[field.name].variable
-        for leaf in call
         for batch in leaf.compute_set.batches
         for field in batch.codelet.fields
         if field.is_written
