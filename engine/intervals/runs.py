@@ -223,7 +223,7 @@ def order_by_tile(tile: NDArray[np.int64], start: NDArray[np.int64]) -> NDArray[
     # Values are sorted several times faster than places: each key carries its place.
     key <<= place_bits
     key |= np.arange(key.size)
-    key.sort()
+    key.sort(kind="stable")  # keys come in ascending stretches
     key &= (1 << place_bits) - 1
     return key
 
