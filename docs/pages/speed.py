@@ -55,7 +55,8 @@ of the engine, from a sample of the stack per millisecond.
 _START = """\
 ## A start
 
-Processor time of whole processes.
+Processor time of whole processes. The first run of a model on a machine compiles the kernels that
+it needs and plans its products and convolutions; the second one finds all of that in files.
 """
 
 

@@ -18,6 +18,7 @@ from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
+from tilescope.engine.host_memory import uncollected
 from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.processor import report_new_code
 
@@ -190,6 +191,7 @@ def bind_all(
     return by_step
 
 
+@uncollected()
 def compile_launchers(
     launches: Iterable[Launch], progress: Callable[[int, int, str], None] | None = None
 ) -> None:

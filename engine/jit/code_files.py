@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+import llvmlite
 import platformdirs
 
 from tilescope.engine.jit.settings import checks_bounds, compiler_version, processor
@@ -56,7 +57,7 @@ def source_digest() -> str:
     for path in _engine_sources():
         digest.update(path.read_bytes())
     digest.update(compiler_version())
-    digest.update(repr((checks_bounds(), sorted(FAST))).encode())
+    digest.update(repr((llvmlite.__version__, checks_bounds(), sorted(FAST))).encode())
     return digest.hexdigest()
 
 

@@ -24,8 +24,8 @@ from tilescope.engine.jit.tables import array_in, numbers_of
 
 __all__ = ["Entry", "Pass", "array_pass"]
 
-_Numbers = ctypes.c_int64
-_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[_Numbers] * 3)
+_PLACE, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int32, _PLACE, _PLACE, _NUMBER, _NUMBER, _NUMBER)
 #: What a function returns that raised nothing: numba's calling convention.
 _FINE = {0, -2}
 _ARGUMENT = re.compile(r"(\w+)(?:\[([:, ]+)\])?")
@@ -92,7 +92,7 @@ class Entry:
 
     @cached_property
     def _call(self) -> Callable[[int, int, int], int]:
-        results = (ctypes.c_void_p * 2)()  # numba's functions return results by address; none here
+        results = (_PLACE * 2)()  # numba's functions return results by address; none here
         place = ctypes.addressof(results)
         self._owned += (results,)
         return partial(_FUNCTION(self.address), place, place + 8)

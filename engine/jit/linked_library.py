@@ -7,7 +7,6 @@ needed once, in the code of the kernel: that takes a third of the time.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,8 @@ from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+
+from tilescope.engine.host_memory import uncollected
 
 __all__ = ["KernelCompiler", "LinkingCompiler"]
 
@@ -86,18 +87,6 @@ class _LinkedLibrary(_Library):
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold garbage collection off: it would look at all that numba keeps again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
 def _unheard() -> Iterator[None]:
     """Do not announce every call of LLVM to numba's timers."""
     lock: Any = getattr(ffi.lib, "_lock", None)
@@ -142,7 +131,7 @@ class LinkingCompiler(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
-        with global_compiler_lock, _uncollected(), _unheard():
+        with global_compiler_lock, uncollected(), _unheard():
             before = codegen._library_class
             codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)

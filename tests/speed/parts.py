@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 __all__ = ["compile_parts", "run_parts", "start_parts"]
@@ -21,6 +22,8 @@ _ROOT = Path(__file__).parents[2]
 #: Processor time between two samples of a compile, seconds.
 _INTERVAL_S = 0.001
 _N_TIMES = 7
+#: Models that are run on a machine without compiled kernels.
+_RUN = ("mnist-8", "opennsfw")
 
 
 def sampled(call: Callable[[], object]) -> dict[str, float]:
@@ -102,7 +105,12 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def start_parts() -> dict[str, float]:
-    """Return the processor seconds of starting commands, beside those of their imports."""
+    """Return the processor seconds of starting commands, beside those of their imports.
+
+    And of whole runs of models, as the first on a machine and with all that it kept.
+    """
+    from tilescope.engine.models import fetch
+
     code = "from tilescope.main import main; raise SystemExit(main({}))"
     report = _ROOT / "tests/golden/v4/small.pop"
     commands = {
@@ -112,12 +120,22 @@ def start_parts() -> dict[str, float]:
         "tilescope summary, a small report": code.format(["summary", str(report)]),
         "import numba": "import numba",
     }
-    return {what: median(_process(c) for _ in range(_N_TIMES)) for what, c in commands.items()}
+    found = {what: median(_process(c) for _ in range(_N_TIMES)) for what, c in commands.items()}
+    for name in _RUN:
+        with TemporaryDirectory() as folder:
+            code_of_run = code.format(["run", str(fetch(name)), "--quiet", f"--report={folder}/r"])
+            kernels = f"{folder}/kernels"
+            found[f"tilescope run {name}, first on a machine"] = _process(code_of_run, kernels)
+            again = median(_process(code_of_run, kernels) for _ in range(_N_TIMES))
+            found[f"tilescope run {name}, second"] = again
+    return found
 
 
-def _process(code: str) -> float:
-    """Return the processor seconds of a Python process."""
+def _process(code: str, kernels: str = "") -> float:
+    """Return the processor seconds of a Python process, with a folder of compiled kernels."""
     environ = os.environ | {"PYTHONPATH": f"{_ROOT / 'compat'}:{_ROOT}"}
+    if kernels:
+        environ["NUMBA_CACHE_DIR"] = kernels
     before = os.times()
     subprocess.run(
         [sys.executable, "-c", code], env=environ, check=True, stdout=subprocess.DEVNULL, cwd="/"
