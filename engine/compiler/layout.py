@@ -203,15 +203,16 @@ def _categories(
     always[in_graph] = is_always_live[variable[in_graph]]
     worst = live.peak_step[tile]
     at_peak = (parts.start_step <= worst) & (worst < parts.end_step) & ~always
-    # Three categories, plus the variables not live at the peak as the fourth.
-    category = np.full(variable.size, 3)
+    names = ("constant", "variable", "message")
+    category = np.full(variable.size, -1, np.int8)
     category[at_peak & ~in_graph] = 2
     category[(always & ~constant) | (at_peak & in_graph)] = 1
     category[constant] = 0
-    place = category * n_tiles + tile
-    split = _by_region(parts.offset, parts.n_bytes, machine)
-    sums = np.zeros((4, 3, n_tiles), np.int64)
+    counted = np.flatnonzero(category >= 0)  # the others are not live at the peak
+    place = category[counted].astype(np.int64) * n_tiles + tile[counted]
+    split = _by_region(parts.offset[counted], parts.n_bytes[counted], machine)
+    sums = np.zeros((3, 3, n_tiles), np.int64)
     for region in np.flatnonzero(split.any(axis=1)):
-        sums[:, region] = np.bincount(place, split[region], 4 * n_tiles).reshape(4, n_tiles)
-    result |= zip(("constant", "variable", "message"), sums[:3], strict=True)
+        sums[:, region] = np.bincount(place, split[region], 3 * n_tiles).reshape(3, n_tiles)
+    result |= zip(names, sums, strict=True)
     return result

@@ -63,6 +63,7 @@ class LiveParts:
         number = np.arange(part.size) - np.repeat(np.cumsum(n_lives) - n_lives, n_lives)
         life = lifetimes.first[lifetimes.owner[part]] + number
         start, end, is_first = lifetimes.start[life], lifetimes.end[life], number == 0
+        del life, number  # as large as what is returned
         tile = np.repeat(np.arange(tile_start.size - 1), np.diff(tile_start))[part]
         if not is_first.all():
             # Stable, so that parts stay in order; 16-bit integers are sorted by radix.
@@ -71,8 +72,11 @@ class LiveParts:
             order = np.lexsort([key.astype(np.uint16) for key in keys] if is_short else keys)
             part, start, end = part[order], start[order], end[order]
             is_first, tile = is_first[order], tile[order]
+            del order
+        first_of_tile = np.searchsorted(tile, np.arange(tile_start.size))
+        del tile
         return cls(
-            np.searchsorted(tile, np.arange(tile_start.size)),
+            first_of_tile,
             variable_id[part],
             n_bytes[part],
             offset[part],
