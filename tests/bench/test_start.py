@@ -34,6 +34,7 @@ def test_runs_on_a_fresh_machine(
         "PYTHONPATH": str(_ROOT / "compat"),
         "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
     }
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has bytecode
     command = [
         sys.executable,
         "-m",
