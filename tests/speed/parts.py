@@ -111,7 +111,11 @@ def start_parts() -> dict[str, float]:
     """
     from tilescope.engine.models import fetch
 
-    code = "from tilescope.main import main; raise SystemExit(main({}))"
+    # As the command itself: given no arguments, it takes those of the process.
+    code = (
+        "import sys; sys.argv = ['tilescope', *{}];"
+        " from tilescope.main import main; raise SystemExit(main())"
+    )
     report = _ROOT / "tests/golden/v4/small.pop"
     commands = {
         "import typer": "import typer",
@@ -134,6 +138,7 @@ def start_parts() -> dict[str, float]:
 def _process(code: str, kernels: str = "") -> float:
     """Return the processor seconds of a Python process, with a folder of compiled kernels."""
     environ = os.environ | {"PYTHONPATH": f"{_ROOT / 'compat'}:{_ROOT}"}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation has bytecode
     if kernels:
         environ["NUMBA_CACHE_DIR"] = kernels
     before = os.times()
