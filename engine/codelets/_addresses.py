@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets._vector_emitter import emit_loop, emit_splat
 from tilescope.engine.jit._jit import intrinsic
 from tilescope.engine.jit.settings import IS_COMPILED
-from tilescope.engine.jit.tables import plain_array
+from tilescope.engine.jit.tables import emit_array, plain_array
 
 __all__ = [
     "AT_ONCE",
@@ -107,19 +107,13 @@ def _compiled_all(name: str) -> Any:
     @intrinsic
     def all_from(typing_context, place):  # type: ignore[no-untyped-def]
         from numba.core import types
-        from numba.np import arrayobj
 
-        arrays: Any = arrayobj
         kind: Any = types.Array(getattr(types, name), 1, "C")
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             item = context.get_data_type(kind.dtype)
-            item_bytes = _WORD(context.get_abi_sizeof(item))
             data = builder.inttoptr(arguments[0], item.as_pointer())
-            made = context.make_array(kind)(context, builder)
-            shape = [_WORD(_ALL)]
-            arrays.populate_array(made, data, shape, [item_bytes], item_bytes, meminfo=None)
-            return made._getvalue()
+            return emit_array(context, builder, kind, data, [_WORD(_ALL)])
 
         return kind(types.int64), generate
 

@@ -14,6 +14,7 @@ from llvmlite import ir
 from tilescope.engine.codelets._vector_emitter import emit_declaration
 from tilescope.engine.jit._jit import intrinsic, jit
 from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.jit.tables import emit_array
 
 __all__ = ["given_back", "room_of", "taken"]
 
@@ -22,20 +23,14 @@ def _compiled(size: int) -> Any:
     @intrinsic
     def room(typing_context, like):  # type: ignore[no-untyped-def]
         from numba.core import types
-        from numba.np import arrayobj
 
-        arrays: Any = arrayobj
         kind: Any = types.Array(like.dtype, 1, "C")
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             item = context.get_data_type(kind.dtype)
             with builder.goto_entry_block():  # a loop would take more of the stack in every round
                 data = builder.alloca(item, ir.IntType(64)(size))
-            item_bytes = context.get_constant(types.intp, context.get_abi_sizeof(item))
-            made = context.make_array(kind)(context, builder)
-            shape = [context.get_constant(types.intp, size)]
-            arrays.populate_array(made, data, shape, [item_bytes], item_bytes, meminfo=None)
-            return made._getvalue()
+            return emit_array(context, builder, kind, data, [ir.IntType(64)(size)])
 
         return kind(like), generate
 
@@ -52,9 +47,7 @@ def room_of(size: int) -> Any:
 def _malloc(typing_context, n, like):  # type: ignore[no-untyped-def]
     """Return an array on the heap of the type of `like`, or raise a MemoryError."""
     from numba.core import types
-    from numba.np import arrayobj
 
-    arrays: Any = arrayobj
     kind: Any = types.Array(like.dtype, 1, "C")
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -65,10 +58,8 @@ def _malloc(typing_context, n, like):  # type: ignore[no-untyped-def]
         data = builder.call(function, [builder.mul(arguments[0], item_bytes)])
         with builder.if_then(builder.icmp_unsigned("==", data, ir.Constant(place, None))):
             context.call_conv.return_user_exc(builder, MemoryError, ("for the work of a kernel",))
-        made = context.make_array(kind)(context, builder)
         data = builder.bitcast(data, item.as_pointer())
-        arrays.populate_array(made, data, arguments[:1], [item_bytes], item_bytes, meminfo=None)
-        return made._getvalue()
+        return emit_array(context, builder, kind, data, arguments[:1])
 
     return kind(types.int64, like), generate
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -88,35 +89,43 @@ def _round_by(rounded: tuple[str, Grid]) -> Any:
     return lambda _, *region: rounder(*region)
 
 
+def _first_columns(codelet: Codelet) -> list[int]:
+    """Return where every field begins in the places of a vertex: start, sizes and strides.
+
+    A list of intervals has arrays of its own instead.
+    """
+    n_columns = (0 if field.is_list else 1 + 2 * field.n_dims for field in codelet.fields)
+    return [*accumulate(n_columns, initial=0)][:-1]
+
+
 def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
     """Return memory, start, size and stride of every field: columns of the places of vertex v.
 
     A list of intervals has arrays of its own instead, with an entry for every interval.
     """
     regions = []
-    column = 0
-    for place, (field, memory) in enumerate(zip(codelet.fields, memories, strict=True)):
+    fields = zip(codelet.fields, memories, _first_columns(codelet), strict=True)
+    for place, (field, memory, column) in enumerate(fields):
         if field.is_list:
             columns = (f"start{place}[k]", f"size{place}[k]", f"stride{place}[k]")
         else:
             size, stride = column + 1, column + 1 + field.n_dims
-            end = stride + field.n_dims
             columns = (
                 f"places[v, {column}]",
                 f"places[v, {size}:{stride}]",
-                f"places[v, {stride}:{end}]",
+                f"places[v, {stride}:{stride + field.n_dims}]",
             )
-            column = end
         regions.append((f"memory{memory}", *columns))
     return regions
 
 
-def _rounding_source(number: int, field: Field, place: int, region: Sequence[str]) -> str:
+def _rounding_source(
+    number: int, field: Field, place: int, column: int, region: Sequence[str]
+) -> str:
     """Return the lines that round a field of a vertex by the rounder with a number."""
     memory, start, size, stride = region
     call = f"round{number}(rounder{number}, address({memory}, 0), "
     if not field.is_list:
-        column = start.removeprefix("places[v, ").removesuffix("]")
         region_at = f"address(places, v * places.shape[1] + {column})"
         return f"        {call}{region_at}, {field.n_dims})\n"
     return (
@@ -130,8 +139,8 @@ def _rounding_source(number: int, field: Field, place: int, region: Sequence[str
 def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list[str]:
     """Return what the kernel takes of every field."""
     arguments: list[str] = []
-    column = 0
-    for place, (field, region) in enumerate(zip(codelet.fields, regions, strict=True)):
+    fields = zip(codelet.fields, regions, _first_columns(codelet), strict=True)
+    for place, (field, region, column) in enumerate(fields):
         memory, start, size, stride = region
         if field.is_list:
             interval = f"{memory}[{start} : {start} + size{place}[k, 0]]"
@@ -139,7 +148,6 @@ def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list
             continue
         sizes = [f"places[v, {column + 1 + d}]" for d in range(field.n_dims)]
         strides = [f"places[v, {column + 1 + field.n_dims + d}]" for d in range(field.n_dims)]
-        column += 1 + 2 * field.n_dims
         if field.kind == "vector":
             arguments.append(f"{memory}[{start} : {start} + {sizes[0]}]")
         elif field.kind == "block":
@@ -208,8 +216,11 @@ def _launcher_source(
         "    for v in range(first, last):\n"
         f"{run}{count}kernel({', '.join(arguments)})\n"
     ) + "".join(
-        _rounding_source(number, codelet.field(name), places[name], regions[places[name]])
+        _rounding_source(
+            number, codelet.field(name), place, _first_columns(codelet)[place], regions[place]
+        )
         for number, (name, _) in enumerate(rounded)
+        for place in [places[name]]
     )
 
 

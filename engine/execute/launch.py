@@ -214,7 +214,7 @@ def compile_launchers(
         wanted.setdefault(id(launch.call), (launch.call, launch.codelet_name))
     for done, (call, name) in enumerate(wanted.values()):
         if progress is not None:
-            progress(done, len(wanted), call.function.__name__)
+            progress(done, len(wanted), call.name)
         try:
             if call.load():
                 report_new_code()

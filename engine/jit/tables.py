@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilescope.engine.jit._jit import intrinsic
 from tilescope.engine.jit.settings import IS_COMPILED
 
-__all__ = ["array_in", "call_at", "numbers_of", "plain_array"]
+__all__ = ["array_in", "call_at", "emit_array", "numbers_of", "plain_array"]
 
 _I64 = ir.IntType(64)
 
@@ -48,13 +48,25 @@ def _plain(table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
     return plain_array(numbers[place], tuple(numbers[place + 1 :]), dtype)
 
 
+def emit_array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
+    """Emit a contiguous array of numba's at a pointer to its elements; nobody counts references."""
+    from numba.np import arrayobj
+
+    arrays: Any = arrayobj
+    size = _I64(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    strides = [size]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    made = arrays.make_array(kind)(context, builder)
+    arrays.populate_array(made, data, shape, strides, size, meminfo=None)
+    return made._getvalue()
+
+
 def _array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
     from numba.core import types
-    from numba.np import arrayobj
 
     at, n = place.literal_value, n_dims.literal_value
     kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
-    arrays: Any = arrayobj
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
@@ -63,21 +75,8 @@ def _array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-unty
         ]
         if n == 0:
             return words[0]
-        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        strides = [_I64(size)]
-        for length in words[:1:-1]:
-            strides.insert(0, builder.mul(strides[0], length))
-        made = arrays.make_array(kind)(context, builder)
-        data = context.get_data_type(kind.dtype).as_pointer()
-        arrays.populate_array(
-            made,
-            data=builder.inttoptr(words[0], data),
-            shape=words[1:],
-            strides=strides,
-            itemsize=_I64(size),
-            meminfo=None,
-        )
-        return made._getvalue()
+        data = builder.inttoptr(words[0], context.get_data_type(kind.dtype).as_pointer())
+        return emit_array(context, builder, kind, data, words[1:])
 
     return kind(table, place, n_dims, dtype), generate
 

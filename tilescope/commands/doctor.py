@@ -87,7 +87,7 @@ def _version(name: str) -> str | None:
 
 
 def _kernel_cache() -> str | None:
-    """Return numba's cache directory for these sources; None without numba."""
+    """Return the directory of compiled kernels of these sources; None without the engine."""
     if find_spec("numba") is None:
         return None
     from tilescope.engine.jit.code_files import cache_folder
