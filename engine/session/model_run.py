@@ -77,6 +77,8 @@ class ModelRun:
         Of the last iteration, by name.
     report
         Path of the report; None without a report.
+    lost
+        Reason why a requested report is missing or ended before the run; empty if neither.
     cycles
         Cycles of one iteration on the slowest IPU.
     """
@@ -84,6 +86,7 @@ class ModelRun:
     compiled: CompiledModel
     outputs: dict[str, NDArray[Any]]
     report: Path | None
+    lost: str
     cycles: int
 
 
@@ -283,4 +286,4 @@ def run_model(
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)
     cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
-    return ModelRun(compiled, outputs, engine.recorder.path, cycles)
+    return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles)
