@@ -24,7 +24,7 @@ from tilescope.reports.packed import PackedArray
 from tilescope.reports.report import Report
 
 if TYPE_CHECKING:
-    from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.check import Problem, check_report, explain_damage
     from tilescope.reports.writer import ReportWriter
 
 __all__ = [
@@ -42,11 +42,17 @@ __all__ = [
     "ReportWriter",
     "UnsupportedSchema",
     "check_report",
+    "explain_damage",
     "find_reports",
     "open_report",
 ]
 
-_MODULES = {"Problem": "check", "check_report": "check", "ReportWriter": "writer"}
+_MODULES = {
+    "Problem": "check",
+    "ReportWriter": "writer",
+    "check_report": "check",
+    "explain_damage": "check",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,11 @@ class Report:
             raise
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self._finalizer.alive
+
+    @property
     def is_complete(self) -> bool:
         """Whether the run finished and sealed the report."""
         return self.milestones[-1] == "finished"

@@ -1,0 +1,1 @@
+"""Fault injection: damaged and hostile reports, hostile files."""
