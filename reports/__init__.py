@@ -19,9 +19,10 @@ from tilescope.reports.errors import (
     ReportNotWritable,
     UnsupportedSchema,
 )
-from tilescope.reports.open import open_report
+from tilescope.reports.open import open_report, report_state
 from tilescope.reports.packed import PackedArray
-from tilescope.reports.report import Report
+from tilescope.reports.report import NewerRun, Report
+from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
     from tilescope.reports.check import Problem, check_report, explain_damage
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DamagedReport",
     "FoundReport",
+    "NewerRun",
     "NotAReport",
     "PackedArray",
     "Problem",
@@ -39,12 +41,15 @@ __all__ = [
     "ReportInUse",
     "ReportNotFound",
     "ReportNotWritable",
+    "ReportState",
     "ReportWriter",
+    "State",
     "UnsupportedSchema",
     "check_report",
     "explain_damage",
     "find_reports",
     "open_report",
+    "report_state",
 ]
 
 _MODULES = {

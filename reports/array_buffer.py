@@ -68,6 +68,15 @@ class ArrayBuffer:
         for start in range(0, end, height):
             yield first + start, rows[start : min(start + height, end)]
 
+    def pending(self) -> tuple[int, np.ndarray]:
+        """Return (first row, rows) of the rows that fill no chunk yet; they stay in the buffer."""
+        first = self.n_rows - self._n_pending
+        if not self._pending:
+            return first, np.zeros((0, self.n_columns), self.spec.dtype)
+        if len(self._pending) > 1:
+            self._pending = [np.concatenate(self._pending)]
+        return first, self._pending[0]
+
     def _as_rows(self, values: np.ndarray) -> np.ndarray:
         name, wide = self.spec.name, self.spec.columns != "one"
         if values.ndim == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ from pathlib import Path
 from tilescope.reports.errors import ReportError, UnsupportedSchema
 from tilescope.reports.open import check_header, has_side_file
 from tilescope.reports.schema import REPORT_NAME
+from tilescope.reports.state import is_unfinished_name
 
 __all__ = ["FoundReport", "find_reports"]
 
 _MAX_DEPTH = 6
 _MAX_DIRECTORIES = 10_000
-_LEFTOVER = re.compile(r"profile_[0-9a-f]+\.pop")
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _files(place: Path) -> Iterator[Path]:
         subdirectories.sort()
         subdirectories[:] = [name for name in subdirectories if not name.startswith(".")]
         for name in sorted(names):
-            if name == REPORT_NAME or _LEFTOVER.fullmatch(name):
+            if name == REPORT_NAME or is_unfinished_name(here / name):
                 yield here / name
 
 
@@ -80,7 +79,7 @@ def _describe(file: Path, place: Path) -> FoundReport | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    is_complete = not _LEFTOVER.fullmatch(path.name)
+    is_complete = not is_unfinished_name(path)
     identity = blake2b(os.fsencode(path), digest_size=6).hexdigest()
     label = _label(file, place, is_complete)
     is_damaged = is_complete and _is_damaged(path)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from tilescope.reports.errors import ReportInUse, ReportNotWritable
 
 __all__ = ["DirectoryLock"]
+
+#: Readers that ask for the state of a report share the lock for an instant.
+_ATTEMPTS = 5
+_PAUSE_S = 0.01
 
 
 class DirectoryLock:
@@ -29,6 +36,7 @@ class DirectoryLock:
         ReportNotWritable
             Creating or opening the directory failed.
         """
+        self._new_directory = None if directory.exists() else directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -38,14 +46,27 @@ class DirectoryLock:
                 " Choose another directory with autoReport.directory or --report."
             ) from error
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._descriptor)
         except OSError as error:
             os.close(self._descriptor)
             self._descriptor = None
-            raise ReportInUse(
-                f"Another engine is writing a report into {directory}."
-                " Wait until it ends, or choose another directory."
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise ReportInUse(
+                    f"Another engine is writing a report into {directory}."
+                    " Wait until it ends, or choose another directory."
+                ) from error
+            self.remove_new_directory()
+            raise ReportNotWritable(
+                f"Cannot write a report into {directory}: its file system does not support locks"
+                f" ({error.strerror}). Choose a directory on another file system with"
+                " autoReport.directory or --report."
             ) from error
+
+    def remove_new_directory(self) -> None:
+        """Remove the directory if it was created for this lock and is empty."""
+        if self._new_directory is not None:
+            with contextlib.suppress(OSError):
+                self._new_directory.rmdir()
 
     def sync(self) -> None:
         """Flush renames in the directory to disk."""
@@ -63,3 +84,22 @@ class DirectoryLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a directory exclusively.
+
+    Raises
+    ------
+    OSError
+        Another process holds the lock, or locks are not supported.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return

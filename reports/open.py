@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import stat
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,14 +15,24 @@ import apsw
 from tilescope.reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
 from tilescope.reports.file_header import read_header
 from tilescope.reports.guard import GuardedConnection
-from tilescope.reports.report import Report
+from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.schema import REPORT_NAME
 from tilescope.reports.side_files import SIDE_SUFFIXES, side_file
 from tilescope.reports.snapshot import copy_snapshot
+from tilescope.reports.state import (
+    ReportState,
+    State,
+    is_unfinished_name,
+    sign_of_life,
+    state_after,
+    unfinished_reports,
+)
 
-__all__ = ["check_header", "find_leftovers", "has_side_file", "open_report"]
+__all__ = ["check_header", "has_side_file", "open_report", "report_state"]
 
 _ATTEMPTS = 5
+#: Unfinished reports of a directory that are looked at.
+_MOST_UNFINISHED = 16
 
 
 def open_report(path: Path | str) -> Report:
@@ -31,8 +41,9 @@ def open_report(path: Path | str) -> Report:
     Parameters
     ----------
     path : Path or str
-        A report file, or a directory. In a directory, opens ``profile.pop`` or, after killed runs,
-        the newest incomplete report.
+        A report file, or a directory. In a directory, opens ``profile.pop``, whose
+        `Report.newer_run` tells of an unfinished run after it; without one, the newest unfinished
+        report that holds a compilation.
 
     Returns
     -------
@@ -52,33 +63,23 @@ def open_report(path: Path | str) -> Report:
     """
     shown = Path(path)
     try:
-        for _ in range(_ATTEMPTS - 1):
-            file = _find(shown)
-            before = _state(file)
-            try:
-                return _open_file(file)
-            except (FileNotFoundError, ReportError):
-                if before == _state(file):
-                    raise
-                # An engine was writing it, or has just renamed it.
-        return _open_file(_find(shown))
+        return _open_directory(shown) if shown.is_dir() else _open_steadily(_regular(shown))
     except OSError as error:
         raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
         raise ReportNotFound(f"Cannot read {str(shown)!r}: invalid file name.") from error
 
 
-def find_leftovers(directory: Path) -> list[Path]:
-    """Return the incomplete reports of killed or running engines in a directory, newest first."""
-    found = []
-    for file in directory.glob("profile_*.pop"):
+def _open_steadily(file: Path) -> Report:
+    """Open a file; again while it changes, since an engine writes it or has just renamed it."""
+    for _ in range(_ATTEMPTS - 1):
+        before = _state(file)
         try:
-            status = file.stat()
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode):
-            found.append((status.st_mtime_ns, file))
-    return [file for _, file in sorted(found, reverse=True)]
+            return _open_file(file)
+        except (FileNotFoundError, ReportError):
+            if before == _state(file):
+                raise
+    return _open_file(file)
 
 
 def has_side_file(file: Path) -> bool:
@@ -104,16 +105,110 @@ def _open_file(file: Path) -> Report:
     return report
 
 
-def _find(path: Path) -> Path:
-    if path.is_dir():
-        candidates = [path / REPORT_NAME, *find_leftovers(path)]
-        for candidate in candidates:
-            if candidate.is_file():
-                return candidate
-        raise ReportNotFound(
-            f"No report in {path}: neither {REPORT_NAME} nor an incomplete report of a killed run."
-            " Run a model with `tilescope run` first, or choose another directory."
-        )
+def _open_directory(directory: Path) -> Report:
+    """Open the complete report of a directory, else the newest unfinished one with data."""
+    for _ in range(_ATTEMPTS):
+        final = directory / REPORT_NAME
+        if final.is_file():
+            report = _open_steadily(final)
+            report.newer_run = _newer_run(directory, final)
+            return report
+        try:
+            return _open_unfinished(unfinished_reports(directory))
+        except FileNotFoundError:
+            continue  # its engine has just finished
+    raise ReportNotFound(
+        f"No report in {directory}: neither {REPORT_NAME} nor an unfinished report of a run."
+        " Run a model with `tilescope run` first, or choose another directory."
+    )
+
+
+def _open_unfinished(files: Sequence[Path]) -> Report:
+    """Open the first file that holds a compilation; the first one if none does.
+
+    Raises
+    ------
+    FileNotFoundError
+        No file is left.
+    ReportError
+        None can be read: the error of the first.
+    """
+    problem: Exception = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    empty: Report | None = None
+    for file in files[:_MOST_UNFINISHED]:
+        try:
+            report = _open_steadily(file)
+        except (FileNotFoundError, ReportError) as error:
+            problem = error if isinstance(problem, FileNotFoundError) else problem
+            continue
+        if len(report.milestones) > 1:
+            if empty is not None:
+                empty.close()
+            return report
+        if empty is None:
+            empty = report
+        else:
+            report.close()
+    if empty is not None:
+        return empty
+    raise problem
+
+
+def _newer_run(directory: Path, final: Path) -> NewerRun | None:
+    """Return the newest unfinished run after a complete report that holds data or still runs."""
+    finished_at = final.stat().st_mtime
+    for file in unfinished_reports(directory)[:_MOST_UNFINISHED]:
+        if (sign_of_life(file) or 0.0) <= finished_at:
+            break
+        state = report_state(file, verify=True)
+        if state is not None:
+            return NewerRun(file, state)
+    return None
+
+
+def report_state(file: Path, *, verify: bool = False) -> ReportState | None:
+    """Return the state of a report file; None if it holds no data and no engine writes it.
+
+    Parameters
+    ----------
+    file : Path
+        A report file, not a directory.
+    verify : bool
+        Whether to verify all of the file unless it is being written; opening verifies the chain of
+        digests only.
+
+    Raises
+    ------
+    ReportNotFound, NotAReport, UnsupportedSchema
+        It cannot be a report of this version.
+    """
+    try:
+        with open_report(file) as report:
+            state = report.state
+            if verify and state.state is not State.RUNNING:
+                report.verify()
+            return None if _is_idle_start(report, state) else state
+    except NotAReport:
+        if is_unfinished_name(file):  # empty: an engine has just begun, or was killed then
+            state = state_after("", file)
+            return state if state.state is State.RUNNING else None
+        raise
+    except DamagedReport as error:
+        return ReportState(State.DAMAGED, None, str(error))
+
+
+def _is_idle_start(report: Report, state: ReportState) -> bool:
+    return len(report.milestones) < 2 and state.state is not State.RUNNING
+
+
+def _regular(path: Path) -> Path:
+    """Return a path if it leads to a regular file.
+
+    Raises
+    ------
+    ReportNotFound, NotAReport
+        Nothing is there, or something else.
+    """
     if not path.exists():
         raise ReportNotFound(f"{path} does not exist. Expected a report file or its directory.")
     if not path.is_file():

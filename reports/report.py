@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.layout import ArrayLayout, read_layouts
 from tilescope.reports.packed import PackedArray
 from tilescope.reports.schema import ARRAYS, TABLES, TableSpec
+from tilescope.reports.state import ReportState, State, state_after
 from tilescope.reports.verify import VerifiedTables
 
-__all__ = ["Report"]
+__all__ = ["NewerRun", "Report"]
 
 #: Chunks have their own digests; blocks and milestones form the chain verified at opening.
 _SEALED_OTHERWISE = {"chunk", "milestone", "row_block"}
@@ -29,8 +32,32 @@ _NOT_CONTENT = {"milestone", "row_block", "wall_clock", "provenance", "engine_op
 _CACHE_BYTES = 64 * 1024 * 1024
 
 
+@dataclass(frozen=True)
+class NewerRun:
+    """A run that began after a complete report of its directory and has none of its own.
+
+    Parameters
+    ----------
+    path
+        Its unfinished report.
+    state
+        The state of that.
+    """
+
+    path: Path
+    state: ReportState
+
+    @property
+    def sentence(self) -> str:
+        """The state of the newer run in one sentence."""
+        return f"A newer run is in {self.path.name}. {self.state.sentence}".rstrip()
+
+
 class Report:
-    """An open report; several threads may use it concurrently."""
+    """An open report; several threads may use it concurrently.
+
+    ``newer_run`` is the newest run of the directory that was opened, if it is not in this report.
+    """
 
     def __init__(
         self,
@@ -45,6 +72,8 @@ class Report:
         self._layouts: dict[str, ArrayLayout] | None = None
         self._cache: OrderedDict[tuple[bytes, str], np.ndarray] = OrderedDict()
         self._cached_bytes = 0
+        self._damage = ""
+        self.newer_run: NewerRun | None = None
         self._finalizer = weakref.finalize(self, _close, connection, private_directory)
         try:
             blocks, self.milestones = self._read_chain()
@@ -59,9 +88,16 @@ class Report:
         return self._finalizer.alive
 
     @property
+    def state(self) -> ReportState:
+        """The state at this moment; damage counts once something has come upon it."""
+        if self._damage:
+            return ReportState(State.DAMAGED, None, self._damage)
+        return state_after(self.milestones[-1], self.path)
+
+    @property
     def is_complete(self) -> bool:
-        """Whether the run finished and sealed the report."""
-        return self.milestones[-1] == "finished"
+        """Whether the run finished and sealed the report, and no damage is known."""
+        return self.state.is_complete
 
     def rows(self, table: TableSpec, *names: str) -> list[tuple[Any, ...]]:
         """Return a table as rows of chosen columns, in order of the primary key.
@@ -82,15 +118,17 @@ class Report:
         ValueError
             The table has no such column.
         """
-        return self._tables.rows(table, *names)
+        with self._noting_damage():
+            return self._tables.rows(table, *names)
 
     def columns(self, table: TableSpec, *names: str) -> tuple[Sequence[Any], ...]:
         """Return chosen columns of a table, in order of the primary key; as `rows` otherwise."""
-        return self._tables.columns(table, *names)
+        with self._noting_damage():
+            return self._tables.columns(table, *names)
 
     def column(self, table: TableSpec, name: str) -> Sequence[Any]:
         """Return one column of a table, in order of the primary key; as `rows` otherwise."""
-        return self._tables.columns(table, name)[0]
+        return self.columns(table, name)[0]
 
     def n_rows(self, table: TableSpec) -> int:
         """Return the number of rows that were sealed in a table, without reading them."""
@@ -98,7 +136,7 @@ class Report:
 
     def table(self, table: TableSpec) -> dict[str, list[Any]]:
         """Return a whole table as columns by name; as `rows` otherwise."""
-        return dict(zip(table.place, map(list, self._tables.columns(table)), strict=True))
+        return dict(zip(table.place, map(list, self.columns(table)), strict=True))
 
     def array(self, name: str) -> PackedArray:
         """Return a packed array; it has no rows if the run ended before writing it.
@@ -115,11 +153,11 @@ class Report:
         """
         if name not in ARRAYS:
             raise ValueError(f"unknown packed array {name!r}")
-        with self._connection.lock:
+        with self._connection.lock, self._noting_damage():
             if self._layouts is None:
                 self._layouts = read_layouts(self._tables, self.path)
             layout = self._layouts[name]
-        return PackedArray(layout, self._chunk)
+        return PackedArray(layout, self._read_chunk)
 
     def verify(self) -> None:
         """Verify all rows and chunks against their digests.
@@ -133,7 +171,7 @@ class Report:
         """
         for table in TABLES.values():
             if table.name not in _SEALED_OTHERWISE:
-                self._tables.columns(table)
+                self.columns(table)
         for name in ARRAYS:
             self.array(name).verify()
 
@@ -180,6 +218,18 @@ class Report:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def _noting_damage(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedReport as error:
+            self._damage = self._damage or str(error)
+            raise
+
+    def _read_chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
+        with self._noting_damage():
+            return self._chunk(layout, digest, shape)
 
     def _chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
         """Return the verified values of a chunk, from the cache if possible."""

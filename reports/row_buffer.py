@@ -6,40 +6,66 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from math import isnan
 from operator import lt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilescope.reports.schema import ColumnSpec, TableSpec
 
-__all__ = ["MAX_TEXT_BYTES", "RowBuffer"]
+__all__ = ["MAX_TEXT_BYTES", "RowBuffer", "RowMark"]
 
 #: Maximum length of a text; readers reject longer ones without reading them.
 MAX_TEXT_BYTES = 1_000_000
 
 
+class RowMark(NamedTuple):
+    """A state of a buffer, to which it can be reset."""
+
+    n_rows: int
+    next_id: int
+    last_id: int | None
+
+    def without(self, n_rows: int) -> RowMark:
+        """Return the same state of a buffer whose first rows were dropped."""
+        return self._replace(n_rows=self.n_rows - n_rows)
+
+
 class RowBuffer:
-    """Rows of one table as SQLite will hold them, in order of their primary key."""
+    """Rows of one table as SQLite will hold them, in order of their primary key.
+
+    ``rows`` are those without a lasting seal; SQLite holds the first ``n_stored`` of them.
+    """
 
     def __init__(self, table: TableSpec) -> None:
         self.table = table
         self.rows: list[tuple[Any, ...]] = []
-        self._names = [column.name for column in table.columns]
+        self.n_stored = 0
+        self.names = [column.name for column in table.columns]
         self._key = table.primary_key
-        self._key_place = self._names.index(self._key)
+        self._key_place = self.names.index(self._key)
         self.next_id = 0
         self._last_id: int | None = None
 
-    def take(self) -> list[tuple[Any, ...]]:
-        """Return the buffered rows and clear the buffer."""
-        rows, self.rows = self.rows, []
-        return rows
+    def drop(self, n_rows: int) -> None:
+        """Drop the first rows, which are sealed."""
+        del self.rows[:n_rows]
+        self.n_stored -= n_rows
+
+    def mark(self) -> RowMark:
+        """Return the present state."""
+        return RowMark(len(self.rows), self.next_id, self._last_id)
+
+    def reset(self, mark: RowMark) -> None:
+        """Forget all rows since a state."""
+        del self.rows[mark.n_rows :]
+        self.n_stored = min(self.n_stored, mark.n_rows)
+        self.next_id, self._last_id = mark.next_id, mark.last_id
 
     def add(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows given as mappings from column name to value."""
         found = list(rows)
         self._check_names(set(chain.from_iterable(found)))
-        columns = {name: [row.get(name) for row in found] for name in self._names}
+        columns = {name: [row.get(name) for row in found] for name in self.names}
         columns[self._key] = self._numbered(found)
         self._take(
             [_cast_all(self.table, column, columns[column.name]) for column in self.table.columns]
@@ -72,7 +98,7 @@ class RowBuffer:
         self._take(parts)
 
     def _check_names(self, names: set[str]) -> None:
-        unknown = names.difference(self._names)
+        unknown = names.difference(self.names)
         if unknown:
             raise ValueError(f"table {self.table.name} has no column {min(unknown)!r}")
 

@@ -6,28 +6,20 @@ import contextlib
 import ctypes
 import os
 import secrets
+import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import apsw
 import numpy as np
 
-from tilescope.reports import schema
-from tilescope.reports.array_buffer import ArrayBuffer
-from tilescope.reports.chunks import (
-    MAX_STORED_BYTES,
-    PackedChunk,
-    digest_values,
-    pack,
-    saturated_sum,
-)
-from tilescope.reports.digests import ROWS_PER_BLOCK, chain, digest_columns
-from tilescope.reports.errors import ReportNotWritable
+from tilescope.reports.errors import ReportError, ReportNotWritable
 from tilescope.reports.lock import DirectoryLock
-from tilescope.reports.new_file import new_file, refusal
-from tilescope.reports.row_buffer import RowBuffer
+from tilescope.reports.new_file import PAGE_BYTES, new_file, refusal
+from tilescope.reports.open import open_report
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,
@@ -36,18 +28,25 @@ from tilescope.reports.schema import (
     TABLES,
     TableSpec,
 )
+from tilescope.reports.state import ENDED_EARLY, FINISHED
+from tilescope.reports.store import ReportStore
 
 __all__ = ["ReportWriter"]
+#: The log is written back into the file when it has this many pages, at most every so often, so
+#: that readers of a running report can copy both while the file stays as it is.
 _CHECKPOINT_PAGES = 16_384
-_OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
+_CHECKPOINT_S = 10.0
+_MOST_LOG_PAGES = 262_144
+_RESERVED = (FINISHED, ENDED_EARLY)
 _live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()
 
 
 class ReportWriter:
-    """Writes one report; committed data survives a crash of the process.
+    """Writes one report; committed data survives a crash of the process and a loss of power.
 
     After a disk failure, the first call raises `ReportNotWritable`. Later calls do nothing, so that
-    the recorded run can continue, and `finish` raises the error again.
+    the recorded run can continue, and `finish` raises the error again. The same holds after a call
+    that an interrupt or lack of memory has ended halfway: nothing is committed any more.
     """
 
     def __init__(self, path: Path, lock: DirectoryLock, connection: apsw.Connection) -> None:
@@ -56,11 +55,9 @@ class ReportWriter:
         self._connection: apsw.Connection | None = connection
         self._pid = os.getpid()
         self._failure: ReportNotWritable | None = None
-        self._tables: dict[str, RowBuffer] = {}
-        self._arrays: dict[str, ArrayBuffer] = {}
-        self._known_chunks: set[bytes] = set()
-        self._chain = b""
-        self._n_row_blocks = 0
+        self._store = ReportStore(connection)
+        self._is_changing = False
+        self._checkpointed_at = time.monotonic()
         _live.add(self)
 
     @classmethod
@@ -90,10 +87,15 @@ class ReportWriter:
             if writer is not None:
                 writer.abandon()
             lock.release()
-            for suffix in ("", "-journal", "-wal", "-shm"):
-                with contextlib.suppress(OSError):
-                    Path(f"{path}{suffix}").unlink(missing_ok=True)
+            _remove(path)
+            lock.remove_new_directory()
             raise refusal(directory, error) from error
+        except BaseException:
+            if writer is not None:
+                writer.abandon()
+            lock.release()
+            _remove(path)
+            raise
         return writer
 
     @property
@@ -119,7 +121,8 @@ class ReportWriter:
         """
         self._check_owner()
         if not self.has_failed:
-            self._table(table).add(rows)
+            with self._changing():
+                self._store.table(table).add(rows)
 
     def add_columns(
         self, table: TableSpec, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
@@ -140,7 +143,8 @@ class ReportWriter:
         """
         self._check_owner()
         if not self.has_failed:
-            self._table(table).add_columns(columns)
+            with self._changing():
+                self._store.table(table).add_columns(columns)
 
     def append(self, array_name: str, values: np.ndarray) -> int:
         """Append rows to a packed array and return the index of the first.
@@ -160,10 +164,11 @@ class ReportWriter:
             A write failed.
         """
         self._check_owner()
-        buffer = self._array(array_name)
-        first = buffer.append(values)
-        self._describe(buffer)
-        self._guard(lambda: self._write_chunks(buffer))
+        buffer = self._store.array(array_name)
+        with self._changing():
+            first = buffer.append(values)
+            self._store.describe(buffer)
+            self._guard(lambda: self._store.write_chunks(buffer))
         return first
 
     def append_columns(self, group: str, columns: Mapping[str, np.ndarray | Sequence[int]]) -> None:
@@ -213,19 +218,24 @@ class ReportWriter:
             A write failed.
         """
         self._check_owner()
-        buffer = self._array(array_name)
-        row = buffer.pattern(values)
-        self._describe(buffer)
-        self._guard(lambda: self._write_chunks(buffer))
+        buffer = self._store.array(array_name)
+        with self._changing():
+            row = buffer.pattern(values)
+            self._store.describe(buffer)
+            self._guard(lambda: self._store.write_chunks(buffer))
         return row
 
-    def commit(self, milestone: str) -> None:
+    def commit(self, milestone: str, *, grows: bool = False) -> None:
         """Write all data so far durably, and record a milestone.
 
         Parameters
         ----------
         milestone : str
-            Such as ``compiled`` or ``run``; ``finished`` is reserved for `finish`.
+            Such as ``compiled`` or ``run``; ``finished`` and ``ended early`` are reserved for
+            `finish`.
+        grows : bool
+            Whether commits of the same milestone follow: they replace this one, and their number
+            does not matter for the size of the file.
 
         Raises
         ------
@@ -233,38 +243,50 @@ class ReportWriter:
             A write failed; the file still has all earlier commits.
         """
         self._check_owner()
-        if milestone == "finished":
-            raise ValueError("the milestone 'finished' is reserved for finish()")
-        self._guard(lambda: self._commit(milestone))
+        if milestone in _RESERVED:
+            raise ValueError(f"the milestone {milestone!r} is reserved for finish()")
+        with self._changing():
+            self._guard(lambda: self._commit(milestone, grows=grows))
 
-    def finish(self) -> Path:
-        """Seal the report as ``profile.pop``, one self-contained file, and return its path.
+    def finish(self, *, ended_early: bool = False) -> Path:
+        """Seal and verify the report, one self-contained file, and return its path.
+
+        Parameters
+        ----------
+        ended_early : bool
+            Whether the run was interrupted. The report keeps the name of an unfinished one and does
+            not replace an earlier ``profile.pop``.
 
         Raises
         ------
         ReportNotWritable
-            A write failed, now or earlier; the incomplete file keeps all commits.
+            A write failed, now or earlier; the unfinished file keeps all commits.
         """
         self._check_owner()
         if self._failure is not None:
             raise ReportNotWritable(str(self._failure))
-        if self._connection is None:
-            raise ValueError("the report is finished or abandoned")
-        final = self.path.with_name(REPORT_NAME)
-        self._guard(lambda: self._seal(final))
-        self.path = final
-        return final
+        self._open_connection()
+        with self._changing():
+            self._guard(lambda: self._seal(ENDED_EARLY if ended_early else FINISHED))
+        return self.path
+
+    def sign_life(self) -> None:
+        """Touch a file beside the report: its time of modification tells readers of life."""
+        if self._pid == os.getpid() and self._connection is not None:
+            with contextlib.suppress(OSError):
+                os.utime(f"{self.path}-shm")
 
     def abandon(self) -> None:
         """Close the file, incomplete; repeated calls and calls after `finish` are harmless."""
-        if self._pid != os.getpid() or self._connection is None:
+        if self._pid != os.getpid():
             return
         connection, self._connection = self._connection, None
-        with contextlib.suppress(apsw.Error, OSError):
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        with contextlib.suppress(apsw.Error, OSError):
-            connection.close()
+        if connection is not None:
+            with contextlib.suppress(apsw.Error, OSError):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            with contextlib.suppress(apsw.Error, OSError):
+                connection.close()
         self._lock.release()
 
     def __enter__(self) -> ReportWriter:
@@ -285,123 +307,35 @@ class ReportWriter:
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         for table in TABLES.values():
             connection.execute(table.create)
-        self._commit("created")
+        self._store.commit("created")
         # From here on, the file identifies itself without its -wal.
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
-        connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}").fetchall()
+        connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+        self._lock.sync()
 
-    def _commit(self, milestone: str) -> None:
+    def _commit(self, milestone: str, *, grows: bool) -> None:
+        self._open_connection()
+        self._store.commit(milestone, grows=grows)
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Write a long log back into the file, but not often."""
         connection = self._open_connection()
-        for buffer in self._arrays.values():
-            self._write_chunks(buffer, everything=True)
-        self._begin()
-        blocks: list[tuple[Any, ...]] = []
-        for name, rows in self._tables.items():
-            if name != "milestone":
-                blocks.extend(self._write_rows(rows))
-        # Earlier milestones; their rows are already written.
-        blocks.extend(self._write_rows(self._table(schema.milestone, own=True), insert=False))
-        numbered = [(self._n_row_blocks + i, *block) for i, block in enumerate(blocks)]
-        connection.executemany(schema.row_block.insert, numbered)
-        self._n_row_blocks += len(numbered)
-        self._chain = chain(self._chain, milestone, self._n_row_blocks, numbered)
-        seal = self._table(schema.milestone, own=True)
-        seal.add([{"name": milestone, "n_row_blocks": self._n_row_blocks, "digest": self._chain}])
-        connection.execute(schema.milestone.insert, seal.rows[-1])
-        connection.execute("COMMIT")
+        n_pages = self._n_log_pages()
+        is_due = time.monotonic() - self._checkpointed_at >= _CHECKPOINT_S
+        if n_pages >= _MOST_LOG_PAGES or (is_due and n_pages >= _CHECKPOINT_PAGES):
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._checkpointed_at = time.monotonic()
 
-    def _describe(self, buffer: ArrayBuffer) -> None:
-        """Assign an array's id and row once it has values, so that ids ascend."""
-        if buffer.array_id is not None or not buffer.n_rows:
-            return
-        rows, spec = self._table(schema.array, own=True), buffer.spec
-        buffer.array_id = rows.next_id
-        rows.add(
-            [
-                {
-                    "name": spec.name,
-                    "dtype": spec.dtype,
-                    "n_columns": buffer.n_columns,
-                    "chunk_rows": spec.chunk_rows,
-                    "chunk_columns": spec.chunk_columns,
-                }
-            ]
-        )
+    def _n_log_pages(self) -> int:
+        try:
+            return os.stat(f"{self.path}-wal").st_size // PAGE_BYTES
+        except OSError:
+            return 0
 
-    def _write_rows(self, buffer: RowBuffer, *, insert: bool = True) -> list[tuple[Any, ...]]:
-        """Insert a table's buffered rows; return (table, first id, last id, count, digest)."""
-        rows, name = buffer.take(), buffer.table.name
-        if insert and name != "chunk":  # chunks are inserted when packed
-            self._open_connection().executemany(buffer.table.insert, rows)
-        blocks = []
-        for start in range(0, len(rows), ROWS_PER_BLOCK):
-            block = rows[start : start + ROWS_PER_BLOCK]
-            columns = list(zip(*block, strict=True))[: len(buffer.table.digested)]
-            digest = digest_columns(buffer.table, columns)
-            blocks.append((name, block[0][0], block[-1][0], len(block), digest))
-        return blocks
-
-    def _write_chunks(self, buffer: ArrayBuffer, *, everything: bool = False) -> None:
-        for first_row, rows in buffer.blocks(everything=everything):
-            self._begin()
-            self._write_block(buffer, first_row, rows)
-
-    def _write_block(self, buffer: ArrayBuffer, first_row: int, rows: np.ndarray) -> None:
-        width = buffer.spec.chunk_columns
-        starts = range(0, buffer.n_columns, width)
-        parts = [np.ascontiguousarray(rows[:, start : start + width]) for start in starts]
-        digests = [digest_values(part) for part in parts]
-        new = {
-            digest: pack(part, digest)
-            for digest, part in zip(digests, parts, strict=True)
-            if digest not in self._known_chunks
-        }
-        if any(len(chunk.data) > MAX_STORED_BYTES for chunk in new.values()):
-            middle = len(rows) // 2  # incompressible data: two chunks instead of one
-            self._write_block(buffer, first_row, rows[:middle])
-            self._write_block(buffer, first_row + middle, rows[middle:])
-            return
-        self._store(new.values())
-        self._table(schema.array_chunk, own=True).add_columns(
-            {
-                "array_id": buffer.array_id,
-                "row_start": first_row,
-                "n_rows": len(rows),
-                "column_start": starts,
-                "n_columns": [part.shape[1] for part in parts],
-                "digest": digests,
-                "minimum": [int(part.min()) for part in parts],
-                "maximum": [int(part.max()) for part in parts],
-                "total": [saturated_sum(part) for part in parts],
-            }
-        )
-
-    def _store(self, chunks: Collection[PackedChunk]) -> None:
-        self._known_chunks.update(chunk.digest for chunk in chunks)
-        waiting = self._table(schema.chunk, own=True)
-        # The bytes are written at once; the buffer keeps the columns that the digest covers.
-        waiting.add(
-            {
-                "digest": chunk.digest,
-                "codec": chunk.codec,
-                "raw_bytes": chunk.raw_bytes,
-                "data": b"",
-            }
-            for chunk in chunks
-        )
-        first = len(waiting.rows) - len(chunks)
-        self._open_connection().executemany(
-            schema.chunk.insert,
-            [
-                (*row[:-1], chunk.data)
-                for row, chunk in zip(waiting.rows[first:], chunks, strict=True)
-            ],
-        )
-
-    def _seal(self, final: Path) -> None:
+    def _seal(self, milestone: str) -> None:
         connection = self._open_connection()
-        self._commit("finished")
-        connection.execute("PRAGMA synchronous=FULL")  # makes the checkpoint durable
+        self._store.finish(milestone)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()
         connection.close()
@@ -411,30 +345,31 @@ class ReportWriter:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.replace(self.path, final)
+        self._verify()
+        if milestone == FINISHED:
+            final = self.path.with_name(REPORT_NAME)
+            os.replace(self.path, final)
+            self.path = final
         self._lock.sync()
         self._lock.release()
 
-    def _table(self, table: TableSpec, *, own: bool = False) -> RowBuffer:
-        if table.name in _OWN_TABLES and not own:
-            raise ValueError(f"table {table.name} is only written by append and commit")
-        buffer = self._tables.get(table.name)
-        if buffer is None:
-            buffer = self._tables[table.name] = RowBuffer(table)
-        return buffer
+    def _verify(self) -> None:
+        """Read the sealed file as every reader does, before it takes the place of another.
 
-    def _array(self, name: str) -> ArrayBuffer:
-        buffer = self._arrays.get(name)
-        if buffer is None:
-            if name not in ARRAYS:
-                raise ValueError(f"unknown packed array {name!r}")
-            buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name])
-        return buffer
-
-    def _begin(self) -> None:
-        connection = self._open_connection()
-        if not connection.in_transaction:
-            connection.execute("BEGIN IMMEDIATE")
+        Raises
+        ------
+        ReportNotWritable
+            It does not read as it was written.
+        """
+        try:
+            with open_report(self.path) as report:
+                report.verify()
+        except ReportError as error:
+            raise ReportNotWritable(
+                f"The finished report does not read as it was written: {error}"
+                f" It stays as {self.path}; take its sound runs out with"
+                f" `tilescope recover {self.path}`."
+            ) from error
 
     def _open_connection(self) -> apsw.Connection:
         if self._connection is None:
@@ -448,6 +383,24 @@ class ReportWriter:
                 " a forked process must not write to it."
             )
 
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Let a call change the buffers; if it ends halfway, nothing is committed any more."""
+        if self._is_changing and self._failure is None:
+            self._fail(
+                ReportNotWritable(
+                    f"The report {self.path} ended at its last commit:"
+                    " a write to it was interrupted."
+                )
+            )
+        self._is_changing = True
+        try:
+            yield
+        except (ValueError, ReportNotWritable):  # nothing was changed, or all is ended
+            self._is_changing = False
+            raise
+        self._is_changing = False
+
     def _guard(self, work: Callable[[], None]) -> None:
         """Run work on the file; turn the first failed write into a report error."""
         if self._failure is not None:
@@ -457,10 +410,29 @@ class ReportWriter:
         except apsw.ConstraintError as error:
             self.abandon()
             raise ValueError(f"two rows violate a unique constraint: {error}") from error
-        except (apsw.Error, OSError) as error:
-            self._failure = refusal(self.path.parent, error)
-            self.abandon()
-            raise self._failure from error
+        except ReportNotWritable as error:
+            self._fail(error)
+        except (apsw.Error, OSError, MemoryError) as error:
+            self._fail(refusal(self.path.parent, error), error)
+
+    def _fail(self, failure: ReportNotWritable, cause: BaseException | None = None) -> None:
+        """End the report at its last commit.
+
+        Raises
+        ------
+        ReportNotWritable
+            Always.
+        """
+        self._failure = failure
+        self.abandon()
+        raise failure from cause
+
+
+def _remove(path: Path) -> None:
+    """Remove a report that could not be begun, with all files beside it."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        with contextlib.suppress(OSError):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def _after_fork_in_child() -> None:

@@ -272,7 +272,7 @@ def test_a_full_disk_is_reported_once_and_keeps_committed_data(tmp_path, limit_b
     assert outcome.count("\n") == 1
     assert "Cannot write the report into" in outcome
     if outcome.startswith("refused"):
-        assert list((tmp_path / "r").iterdir()) == []
+        assert not (tmp_path / "r").exists()
         return
     n_done = int(outcome.split()[1])
     with open_report(_leftover(tmp_path / "r")) as report:

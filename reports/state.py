@@ -1,0 +1,189 @@
+"""The state of a report: running, ended early, damaged or complete. It is decided here only."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+__all__ = [
+    "ENDED_EARLY",
+    "FINISHED",
+    "ReportState",
+    "State",
+    "is_unfinished_name",
+    "sign_of_life",
+    "state_after",
+    "unfinished_reports",
+]
+
+#: Milestone that seals the report of an engine that finished.
+FINISHED = "finished"
+#: Milestone that seals the report of an engine that was closed by an exception or an interrupt.
+ENDED_EARLY = "ended early"
+
+_UNFINISHED_NAME = re.compile(r"profile_[0-9a-f]+\.pop")
+#: Files whose time of modification is a sign of life; the writer touches the last once a second.
+_SUFFIXES = ("", "-wal", "-shm")
+#: Without locks, an engine is alive if its last sign of life is at most this old, in seconds.
+_SILENCE_S = 30.0
+
+
+class State(StrEnum):
+    """What became of the run that a report describes."""
+
+    RUNNING = "running"
+    ENDED_EARLY = "ended early"
+    DAMAGED = "damaged"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class ReportState:
+    """The state of a report.
+
+    Parameters
+    ----------
+    state
+        The state.
+    sign_of_life
+        Last time that the engine wrote, seconds since 1970; None for a complete or damaged report.
+    damage
+        Description of the damage in a sentence; empty unless the report is damaged.
+    """
+
+    state: State
+    sign_of_life: float | None = None
+    damage: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the engine finished and no damage is known."""
+        return self.state is State.COMPLETE
+
+    @property
+    def sentence(self) -> str:
+        """The state in one sentence; empty if the report is complete."""
+        match self.state:
+            case State.RUNNING:
+                return (
+                    "The engine is still running; its last sign of life was at"
+                    f" {_clock(self.sign_of_life)}. The report shows the runs recorded so far."
+                )
+            case State.ENDED_EARLY:
+                return (
+                    "The run ended early: its engine was killed, interrupted or closed by an error,"
+                    f" and last wrote at {_clock(self.sign_of_life)}. The report shows the runs"
+                    " recorded until then."
+                )
+            case State.DAMAGED:
+                return f"The report is damaged: {self.damage}"
+        return ""
+
+    def as_json(self) -> dict[str, object]:
+        """Return the state for JSON output: ``state``, ``sign_of_life_s`` and ``sentence``."""
+        return {
+            "state": str(self.state),
+            "sign_of_life_s": self.sign_of_life,
+            "sentence": self.sentence,
+        }
+
+
+def state_after(milestone: str, file: Path) -> ReportState:
+    """Return the state of an undamaged report from its last milestone, at this moment.
+
+    A held lock is life. Where locks are not supported, the last sign of life decides.
+
+    Parameters
+    ----------
+    milestone : str
+        Name of the last milestone of the report.
+    file : Path
+        Path of the report.
+    """
+    if milestone == FINISHED:
+        return ReportState(State.COMPLETE)
+    life = sign_of_life(file)
+    if milestone == ENDED_EARLY or not is_unfinished_name(file):
+        return ReportState(State.ENDED_EARLY, life)
+    return ReportState(State.RUNNING if _is_alive(file, life) else State.ENDED_EARLY, life)
+
+
+def is_unfinished_name(file: Path) -> bool:
+    """Return whether a file has the name of a report that is being written, or ended early."""
+    return bool(_UNFINISHED_NAME.fullmatch(file.name))
+
+
+def unfinished_reports(directory: Path) -> list[Path]:
+    """Return the unfinished reports of a directory, last sign of life first.
+
+    Raises
+    ------
+    OSError
+        The directory cannot be read.
+    """
+    dated = []
+    for name in os.listdir(directory):
+        file = directory / name
+        if not is_unfinished_name(file):
+            continue
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            dated.append((sign_of_life(file) or 0.0, file))
+    return [file for _, file in sorted(dated, reverse=True)]
+
+
+def sign_of_life(file: Path) -> float | None:
+    """Return when an engine last wrote a report, seconds since 1970; None if it is missing."""
+    times = []
+    for suffix in _SUFFIXES:
+        try:
+            times.append(os.stat(f"{file}{suffix}").st_mtime)
+        except OSError:
+            continue
+    return max(times, default=None)
+
+
+def _is_alive(file: Path, life: float | None) -> bool:
+    """Return whether an engine is writing a file: a directory has at most one at a time."""
+    is_locked = _is_locked(file.parent)
+    if is_locked is None:
+        return life is not None and abs(time.time() - life) <= _SILENCE_S
+    return is_locked and _newest(unfinished_reports(file.parent)) == file.name
+
+
+def _newest(files: Sequence[Path]) -> str:
+    return files[0].name if files else ""
+
+
+def _is_locked(directory: Path) -> bool | None:
+    """Return whether an engine holds the lock of a directory; None where that is unknown."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return True if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _clock(moment: float | None) -> str:
+    """Return a moment as people read it, in UTC."""
+    if moment is None:
+        return "an unknown time"
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
