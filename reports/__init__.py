@@ -25,7 +25,7 @@ from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
-    from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.check import Problem, check_report, explain_damage
     from tilescope.reports.writer import ReportWriter
 
 __all__ = [
@@ -46,12 +46,18 @@ __all__ = [
     "State",
     "UnsupportedSchema",
     "check_report",
+    "explain_damage",
     "find_reports",
     "open_report",
     "report_state",
 ]
 
-_MODULES = {"Problem": "check", "check_report": "check", "ReportWriter": "writer"}
+_MODULES = {
+    "Problem": "check",
+    "ReportWriter": "writer",
+    "check_report": "check",
+    "explain_damage": "check",
+}
 
 
 def __getattr__(name: str) -> Any:
