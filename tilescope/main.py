@@ -40,6 +40,7 @@ COMMANDS = {
     "baseline": "Store reports to compare against, by model, machine and options.",
     "export": "Export the figures of a report for a benchmark tracker.",
     "figure": "Write a chart of a report, or of two, to a file that opens without a server.",
+    "recover": "Take the sound runs out of a damaged or unfinished report, into a new one.",
     "models": "List and fetch trained models; check a model before it runs.",
     "machines": "Compare machines: every figure of both parameter sets.",
     "warmup": "Compile the kernels of the library for later runs, in several processes.",
