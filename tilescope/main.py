@@ -85,7 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        for note in getattr(interrupt, "__notes__", ()):
+            _say(f"Interrupted. {note}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: discard the rest.
@@ -216,7 +218,7 @@ def _report_error(error: Exception) -> int:
         return EXIT_USAGE
     code = getattr(error, "exit_code", None)
     if isinstance(code, int) and isinstance(getattr(error, "code", None), str):
-        _say(str(error))
+        _say("\n".join([str(error), *getattr(error, "__notes__", ())]))
         return code
     if isinstance(error, MemoryError):
         _say(
