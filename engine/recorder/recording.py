@@ -197,7 +197,7 @@ def _write_waiting(desk: _Desk) -> None:
     finally:
         for request in requests:
             request.done.put(None)
-    if desk.items and not desk.is_over:
+    if requests and desk.items and not desk.is_over:  # another request may be among them
         desk.wake.put(None)
 
 
