@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.container import NotAnEntry, decode, encode
+from tilescope.engine.compiler.container import MALFORMED, NotAnEntry, decode, encode
 from tilescope.engine.jit.code_files import CHOICE
 from tilescope.private_folder import PARTIAL, NotPrivate, PrivateFolder, warn_once
 from tilescope.reports.digests import DIGEST_BYTES
@@ -108,7 +108,7 @@ class CacheFolder:
                     "warning: %s is not usable and is replaced: it %s", where, error.problem
                 )
             return None
-        except (NotAnEntry, KeyError) as error:
+        except (NotAnEntry, *MALFORMED) as error:
             _log.warning("warning: %s is not usable and is replaced: %s", where, error)
             return None
         except OSError as error:
