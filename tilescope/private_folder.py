@@ -210,9 +210,9 @@ class PrivateFolder:
 
     def _open_for_reading(self, name: str, largest_bytes: int) -> tuple[int, int]:
         """Return the descriptor and the size of a file that is fit for use."""
-        path = self.path / name
+        path, folder = self.path / name, self._open()
         try:
-            descriptor = os.open(name, _READ, dir_fd=self._open())
+            descriptor = os.open(name, _READ, dir_fd=folder)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket or a device
                 raise NotPrivate(path, "is not a file") from None

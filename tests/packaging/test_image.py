@@ -25,7 +25,7 @@ def test_the_image_installs_by_the_tested_script_and_serves_the_reports() -> Non
 def test_kernels_are_compiled_for_the_processor_that_runs_name() -> None:
     build, last_stage = RECIPE.rsplit("\nFROM ", 1)
     assert 'docker/warmup.sh /opt/tilescope /opt/kernels "$PROCESSOR"' in build
-    assert "COPY --from=build --chown=tilescope /opt/kernels /opt/kernels" in last_stage
+    assert "COPY --from=build --chown=root:root /opt/kernels /opt/kernels" in last_stage
     assert "NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=$PROCESSOR" in last_stage
     # The argument has no value in a stage that does not repeat it.
     assert re.findall(r"^ARG PROCESSOR=(\S+)$", RECIPE, re.MULTILINE) == ["haswell", "haswell"]
