@@ -68,7 +68,7 @@ def is_complete(code: Code) -> bool:
     try:
         if is_elf and _has_all(code.machine_code):
             return True
-    except (struct.error, LookupError, ValueError):
+    except (struct.error, ArithmeticError, LookupError, ValueError):
         return False  # its tables point out of the file
     from tilescope.engine.jit.compiler import declare_runtime
 

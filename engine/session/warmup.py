@@ -148,7 +148,7 @@ def _writable(path: Path) -> PrivateFolder:
 
 
 def _left_out_in(folder: PrivateFolder) -> set[str]:
-    """Return the launchers for which codelets have no code; none if there is no such file."""
+    """Return the launchers for which codelets have no code; none without the file."""
     try:
         return set(folder.read(_LEFT_OUT, _LARGEST_LIST_BYTES).decode("ascii").split())
     except (FileNotFoundError, ValueError):

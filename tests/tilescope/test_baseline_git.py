@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tilescope.baselines import StoreNotUsable, open_store
+from tilescope.baselines.git_branch import GitBranchStore
 
 Run = Callable[..., Any]
 
@@ -122,7 +123,9 @@ def test_a_remote_of_the_command_line_runs_nothing(
 )
 def test_a_remote_on_another_computer_is_accepted(repository: Path, remote: str) -> None:
     configure(repository, store="git:b", remote=remote)
-    assert open_store("git:b", remote, is_from_file=True)
+    store = open_store("git:b", remote, is_from_file=True)
+    assert isinstance(store, GitBranchStore)
+    assert store.remote == remote
 
 
 def planted_repository(folder: Path) -> Path:

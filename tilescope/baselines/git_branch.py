@@ -56,7 +56,7 @@ class GitBranchStore:
     def __init__(
         self, directory: Path, branch: str, remote: str | None = None, *, is_from_file: bool = False
     ) -> None:
-        self._git, self._branch, self._remote = Git(directory), branch, remote
+        self._git, self._branch, self.remote = Git(directory), branch, remote
         self._ref = f"refs/heads/{branch}"
         problem = self._git.problem("rev-parse", "--git-dir")
         if "dubious ownership" in problem:
@@ -71,7 +71,7 @@ class GitBranchStore:
         check_branch(self._git, branch)
         try:
             if remote is not None:
-                self._remote = check_remote(self._git, remote, is_from_file=is_from_file)
+                self.remote = check_remote(self._git, remote, is_from_file=is_from_file)
             trees = self._git.run("worktree", "list", "--porcelain").decode("utf-8", "replace")
         except GitFailed as error:
             raise self._not_usable(error) from None
@@ -117,7 +117,7 @@ class GitBranchStore:
             tip = self._tip()
             blob = f"{tip}:{key.path}"
             if not tip or self._git.problem("cat-file", "-e", blob):
-                where = f"{self._remote}/{self._branch}" if self._remote else self._branch
+                where = f"{self.remote}/{self._branch}" if self.remote else self._branch
                 raise BaselineMissing(
                     f"no baseline for {key} on branch {where};"
                     " store one with: tilescope baseline save REPORT"
@@ -158,13 +158,13 @@ class GitBranchStore:
     def _tip(self) -> str:
         """Return the last commit of the branch; empty if it does not exist yet."""
         ref = self._ref
-        if self._remote is not None:
+        if self.remote is not None:
             ref = f"refs/tilescope/{self._branch}"
-            listed = self._git.run("ls-remote", "--", self._remote, self._ref)
+            listed = self._git.run("ls-remote", "--", self.remote, self._ref)
             if not listed.strip():
                 return ""
             options = ("--quiet", "--no-tags", "--no-recurse-submodules")
-            self._git.run("fetch", *options, "--", self._remote, f"+{self._ref}:{ref}")
+            self._git.run("fetch", *options, "--", self.remote, f"+{self._ref}:{ref}")
         if self._git.problem("rev-parse", "--verify", "--quiet", ref):
             return ""
         tip = self._git.word("rev-parse", "--verify", ref)
@@ -193,14 +193,14 @@ class GitBranchStore:
 
     def _is_moved(self, tip: str, commit: str) -> bool:
         """Move the branch from a tip to a commit; return False if it was moved meanwhile."""
-        if self._remote is not None:
+        if self.remote is not None:
             options = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
             target = f"{commit}:{self._ref}"
-            problem = self._git.problem("push", *options, "--", self._remote, target)
+            problem = self._git.problem("push", *options, "--", self.remote, target)
             if problem and not any(
                 word in problem for word in ("rejected", "fetch first", "lock", "failed to update")
             ):
-                raise StoreNotUsable(f"cannot push to {self._remote}: {problem.splitlines()[-1]}")
+                raise StoreNotUsable(f"cannot push to {self.remote}: {problem.splitlines()[-1]}")
             return not problem
         old = tip or "0" * len(commit)
         problem = self._git.problem("update-ref", self._ref, commit, old)

@@ -19,6 +19,21 @@ ARRAY: dict[str, Any] = {
     "bytes": 0, "digest": "00",
 }  # fmt: skip
 
+CHANGES: list[dict[str, Any]] = [
+    {"dtype": "O", "shape": [1]},
+    {"dtype": "no type"},
+    {"shape": [1 << 70]},
+    {"shape": [-1]},
+    {"shape": "x"},
+    {"shape": [1 << 50], "raw_bytes": 1 << 53},
+    {"shape": [1 << 62, 1 << 62], "raw_bytes": 8},
+    {"stored": "O", "shape": [1], "raw_bytes": 8},
+    {"shape": [1], "raw_bytes": 8, "digest": "zz"},
+    {"bytes": -1},
+    {"bytes": "1"},
+    {"name": []},
+]
+
 
 def entry(header: object) -> bytes:
     """Return an entry with a header and the digest of it, which anyone can compute."""
@@ -44,23 +59,7 @@ def test_the_form_of_an_entry_is_the_one_that_is_read(tmp_path: Path) -> None:
         {"facts": {}, "arrays": [None]},
         {"facts": {}, "arrays": [{}]},
         {"arrays": [ARRAY]},
-        *(
-            {"facts": {}, "arrays": [{**ARRAY, **changes}]}
-            for changes in (
-                {"dtype": "O", "shape": [1]},
-                {"dtype": "no type"},
-                {"shape": [1 << 70]},
-                {"shape": [-1]},
-                {"shape": "x"},
-                {"shape": [1 << 50], "raw_bytes": 1 << 53},
-                {"shape": [1 << 62, 1 << 62], "raw_bytes": 8},
-                {"stored": "O", "shape": [1], "raw_bytes": 8},
-                {"shape": [1], "raw_bytes": 8, "digest": "zz"},
-                {"bytes": -1},
-                {"bytes": "1"},
-                {"name": []},
-            )
-        ),
+        *({"facts": {}, "arrays": [{**ARRAY, **changes}]} for changes in CHANGES),
     ],
     ids=lambda header: json.dumps(header)[:200],
 )
