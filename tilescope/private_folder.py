@@ -12,7 +12,6 @@ import contextlib
 import errno
 import logging
 import os
-import secrets
 import stat
 import weakref
 from pathlib import Path
@@ -231,7 +230,7 @@ class PrivateFolder:
 
     def _write(self, folder: int, name: str, content: bytes, is_durable: bool) -> None:
         """Write a file in an open folder under another name, and rename it."""
-        partial = f".{name[:80]}.{os.getpid()}.{secrets.token_hex(8)}{PARTIAL}"
+        partial = f".{name[:80]}.{os.getpid()}.{os.urandom(8).hex()}{PARTIAL}"
         descriptor = os.open(partial, _CREATE, 0o600, dir_fd=folder)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
