@@ -54,7 +54,7 @@ def find(start: Path) -> Path | None:
     """Return the nearest ``tilescope.toml`` in a directory or those above it."""
     start = start.resolve()
     for directory in (start, *start.parents):
-        if (directory / FILE_NAME).is_file():
+        if os.path.isfile(directory / FILE_NAME):  # False too where it may not look
             return directory / FILE_NAME
     return None
 

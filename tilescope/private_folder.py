@@ -79,7 +79,7 @@ class PrivateFolder:
     """
 
     def __init__(self, path: Path | str) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(path)
         self._descriptor: int | None = None
 
     def open_file(self, name: str, largest_bytes: int) -> BinaryIO:
@@ -295,7 +295,8 @@ def _check_access(status: os.stat_result, path: Path, *, is_above: bool = False)
 def _open_folder(path: Path, *, is_created: bool) -> int:
     """Return the descriptor of a folder after a check of it and of all folders above it."""
     folder, shown = os.open("/", _FOLDER), Path("/")
-    names = list(reversed((Path.cwd() / path).parts[1:]))
+    whole = path if path.is_absolute() else Path.cwd() / path
+    names = list(reversed(whole.parts[1:]))
     n_links = 0
     try:
         _check_access(os.fstat(folder), shown, is_above=bool(names))

@@ -22,7 +22,16 @@ import platformdirs
 from tilescope.engine.jit.settings import checks_bounds, compiler_version, processor
 from tilescope.private_folder import NotPrivate, PrivateFolder, warn_once
 
-__all__ = ["CHOICE", "FAST", "Code", "cache_folder", "read", "source_digest", "write"]
+__all__ = [
+    "CHOICE",
+    "FAST",
+    "Code",
+    "cache_folder",
+    "folder_problem",
+    "read",
+    "source_digest",
+    "write",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -75,6 +84,19 @@ def cache_folder() -> Path:
     base = os.environ.get("NUMBA_CACHE_DIR")
     root = Path(base) if base else Path(platformdirs.user_cache_dir("tilescope")) / "kernels"
     return root / source_digest()
+
+
+def folder_problem() -> str:
+    """Return why the folder of compiled kernels is not used, and what to do; empty if it is."""
+    try:
+        PrivateFolder(cache_folder()).names()
+    except NotPrivate as error:
+        return error.advice(CHOICE)
+    except FileNotFoundError:  # made when the first kernel is compiled
+        return ""
+    except OSError as error:
+        return f"{error.strerror}; {CHOICE}"
+    return ""
 
 
 @functools.cache

@@ -243,7 +243,15 @@ def test_a_folder_that_is_removed_is_made_again(tmp_path: Path) -> None:
     assert (tmp_path / "cache" / "entry").read_bytes() == b"2"
 
 
-def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_working_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder_of(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work").rmdir()
+    assert PrivateFolder(path).read("entry", 10) == b"content"
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     path = folder_of(tmp_path)
     (path / "folder").mkdir()
     with pytest.raises(IsADirectoryError):

@@ -64,7 +64,7 @@ class CacheFolder:
         *,
         is_requested: bool = True,
     ) -> None:
-        self._folder = PrivateFolder(directory)
+        self._folder = PrivateFolder(Path(directory).expanduser())
         self.directory = self._folder.path
         self.kind = kind
         self._most = most
@@ -149,7 +149,7 @@ class CacheFolder:
 
     def _warn(self, error: NotPrivate) -> None:
         choice = "name another directory" if self._is_requested else CHOICE
-        warn_once(error, f"cache of {self.kind} files", choice, _log)
+        warn_once(error, "cached compilations", choice, _log)
 
     def _sweep(self) -> None:
         """Remove what killed processes left, and once the oldest entries beyond a number."""

@@ -110,6 +110,6 @@ def test_a_cache_of_others_is_not_used(
     folder.store(b"y", {"a": 2}, {})
     assert len(list(path.iterdir())) == 1
     assert caplog.messages == [
-        f"warning: continuing without cache of {kind} files: {path} may be written by other users;"
+        f"warning: continuing without cached compilations: {path} may be written by other users;"
         f" run `chmod go-w {path}`, or name another directory"
     ]
