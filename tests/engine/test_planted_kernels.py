@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -40,13 +41,24 @@ def run(folder: Path, *, umask: int = 0o022) -> tuple[str, list[str]]:
     return done.stdout.strip(), done.stderr.splitlines()
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Path:
-    """Return a cache with the kernel, which the next process takes from it."""
-    folder = tmp_path / "cache"
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the kernel, made by a process."""
+    folder = tmp_path_factory.mktemp("compiled") / "cache"
     assert run(folder) == ("42.0 True", [])
-    file_of(folder)
     return folder
+
+
+@pytest.fixture
+def cache(compiled: Path, tmp_path: Path) -> Path:
+    """Return a folder with the kernel, which the next process takes from it."""
+    return Path(shutil.copytree(compiled, tmp_path / "cache"))
+
+
+def test_the_next_process_takes_the_kernel_from_its_file(cache: Path) -> None:
+    before = file_of(cache).stat()
+    assert run(cache) == ("42.0 True", [])
+    assert file_of(cache).stat().st_ino == before.st_ino
 
 
 def file_of(folder: Path) -> Path:
@@ -149,10 +161,11 @@ def test_content_that_is_no_code_is_compiled_anew(cache: Path, content: bytes) -
 
 
 @needs_root
-def test_kernels_of_an_image_are_read_by_its_user_and_not_written(tmp_path: Path) -> None:
+def test_kernels_of_an_image_are_read_by_its_user_and_not_written(
+    cache: Path, tmp_path: Path
+) -> None:
     """Root made them, and `docker/warmup.sh` lets others read them."""
-    folder = tmp_path / "kernels"
-    assert run(folder)[0] == "42.0 True"
+    folder = cache
     target = tmp_path / "target"
     (target / "bin").mkdir(parents=True)
     for name in ("python", "tilescope"):

@@ -181,10 +181,9 @@ class GitBranchStore:
             index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
             if tip:
                 self._git.run("read-tree", tip, environ=index)
-            lines = "".join(f"100644 {blob}\t{path}\n" for path, blob in entries.items())
-            self._git.run(
-                "update-index", "--add", "--index-info", given=lines.encode(), environ=index
-            )
+            lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in entries.items())
+            options = ("--add", "-z", "--index-info")
+            self._git.run("update-index", *options, given=lines.encode(), environ=index)
             tree = self._git.word("write-tree", environ=index)
         if tip and tree == self._git.word("rev-parse", f"{tip}^{{tree}}"):
             return None
