@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tilescope import private_folder
-from tilescope.private_folder import NotPrivate, PrivateFolder, warn_once
+from tilescope.private_folder import NotPrivate, PrivateFolder, access, warn_once
 
 ALICE, MALLORY = 31_001, 31_002
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users: needs root")
@@ -262,7 +261,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_warning_is_given_once_and_says_what_to_do(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_folder, "_reported", set())
+    monkeypatch.setattr(access, "_reported", set())
     path = folder_of(tmp_path, mode=0o777)
     (path / "a").mkdir()
     log = logging.getLogger("tilescope.test")
