@@ -184,6 +184,7 @@ def test_a_warm_up_says_why_it_does_not_write(tmp_path: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT / "compat")}
+    environ["NUMBA_DISABLE_JIT"] = "0"
     done = subprocess.run(
         [sys.executable, "-m", "tilescope", "warmup"], env=environ, capture_output=True,
         text=True, check=False,

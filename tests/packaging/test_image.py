@@ -65,6 +65,18 @@ def test_an_image_without_the_engine_compiles_nothing(tmp_path: Path) -> None:
     assert warmed(target).returncode == 2
 
 
+def test_kernels_of_an_image_are_readable_by_all_and_writable_by_their_owner(
+    tmp_path: Path,
+) -> None:
+    target = environment_with(tmp_path / "target", has_engine=True)
+    script = 'umask 077; mkdir -p "$NUMBA_CACHE_DIR/a/b"; touch "$NUMBA_CACHE_DIR/a/b/kernel"'
+    (target / "bin" / "tilescope").write_text(f"#!/bin/sh\n{script}\n")
+    folder = tmp_path / "kernels"
+    assert warmed(target, folder, "haswell").returncode == 0
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+    assert modes == {"kernels": 0o755, "a": 0o755, "b": 0o755, "kernel": 0o644}
+
+
 def test_versions_are_plain_and_name_no_host() -> None:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line for line in lines if not line.startswith("#")]

@@ -278,3 +278,17 @@ def test_a_store_that_is_a_directory(tilescope: Run, repository: Path, store: st
     done = tilescope("baseline", "list")
     assert (done.code, len(done.err.splitlines())) in ((2, 1), (0, 0))
     assert not (repository / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users: needs root")
+def test_a_repository_of_another_user_is_refused(
+    tilescope: Run, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(repository.parent))  # without a safe.directory of the user
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for path in (repository, repository / ".git"):
+        os.chown(path, 31_002, 31_002)
+    done = tilescope("baseline", "list", "--store", "git:b")
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "belongs to another user" in done.err
+    assert "safe.directory" in done.err
