@@ -7,10 +7,12 @@ afterwards, as a notebook does, and then closes the engine.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +29,7 @@ from tilescope.engine import Engine
 from tilescope.engine.errors import EngineBusy
 from tilescope.reports import State, open_report
 
-__all__ = ["run"]
+__all__ = ["run", "run_in_thread"]
 
 _KINDS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError)
 _N_RUNS = 40
@@ -158,6 +160,44 @@ def _n_instructions() -> int:
         counter = _AtInstruction(-1, KeyboardInterrupt)
         _Trial(Path(directory) / "r", 1).work(lambda: counter)
     return -1 - counter.left
+
+
+def run_in_thread(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
+    """Raise MemoryError in the thread that records, at random times; return counts and failures."""
+    failures: list[str] = []
+    n_lost = 0
+    began = time.monotonic()
+    for trial_seed in range(seed, seed + number):
+        delay_s = random.Random(trial_seed).random() * 0.03
+        with TemporaryDirectory() as directory:
+            engine = start(Path(directory) / "r")
+            recording = engine.recorder._recording
+            assert recording is not None
+            thread_id = ctypes.c_ulong(recording._thread.ident or 0)
+            error = ctypes.py_object(MemoryError)
+            raise_in_thread = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            timer = threading.Timer(delay_s, raise_in_thread, (thread_id, error))
+            timer.start()
+            acknowledged = 0
+            with engine:
+                for name in range(_N_RUNS):
+                    engine.run(name=f"a{name}")
+                    engine.flush_report()
+                    acknowledged = acknowledged if engine.recorder.lost else name + 1
+            timer.join()
+            wrong = contradictions(Path(directory) / "r")
+            if not wrong:
+                with open_report(Path(directory) / "r") as report:
+                    names, state = run_names(report), report.state.state
+                is_lost = bool(engine.recorder.lost)
+                n_lost += is_lost
+                if len(names) < acknowledged or (not is_lost and len(names) < _N_RUNS):
+                    wrong.append(f"{acknowledged} were acknowledged, {len(names)} are there")
+                if state is not (State.ENDED_EARLY if is_lost else State.COMPLETE):
+                    wrong.append(f"the state is {state}, lost: {engine.recorder.lost!r}")
+        failures += [f"seed {trial_seed}: {sentence}" for sentence in wrong]
+    seconds = round(time.monotonic() - began, 1)
+    return {"trials": number, "lost_reports": n_lost, "failures": failures, "seconds": seconds}
 
 
 def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
