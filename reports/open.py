@@ -25,7 +25,7 @@ _MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 5
 
 
-def open_report(path: Path | str) -> Report:
+def open_report(path: Path | str, *, name: str | None = None) -> Report:
     """Open a report for reading; neither the file nor its directory changes.
 
     Parameters
@@ -33,6 +33,8 @@ def open_report(path: Path | str) -> Report:
     path : Path or str
         A report file, or a directory. In a directory, opens ``profile.pop`` or, after killed runs,
         the newest incomplete report.
+    name : str or None
+        What messages call the report; None for its path.
 
     Returns
     -------
@@ -51,21 +53,22 @@ def open_report(path: Path | str) -> Report:
         The file is inconsistent.
     """
     shown = Path(path)
+    label = str(shown) if name is None else name
     try:
         for _ in range(_ATTEMPTS - 1):
-            file = _find(shown)
+            file = _find(shown, label)
             before = _state(file)
             try:
-                return _open_file(file)
+                return _open_file(file, name)
             except (FileNotFoundError, ReportError):
                 if before == _state(file):
                     raise
                 # An engine was writing it, or has just renamed it.
-        return _open_file(_find(shown))
+        return _open_file(_find(shown, label), name)
     except OSError as error:
-        raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
+        raise ReportNotFound(f"Cannot read {label}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
-        raise ReportNotFound(f"Cannot read {str(shown)!r}: invalid file name.") from error
+        raise ReportNotFound(f"Cannot read {label!r}: invalid file name.") from error
 
 
 def find_leftovers(directory: Path) -> list[Path]:
@@ -86,43 +89,43 @@ def has_side_file(file: Path) -> bool:
     return any(_side(file, suffix).exists() for suffix in _SIDE_SUFFIXES)
 
 
-def _open_file(file: Path) -> Report:
+def _open_file(file: Path, name: str | None) -> Report:
     if has_side_file(file):
-        return _open_copy(file)
-    check_header(file)
+        return _open_copy(file, name)
+    check_header(file, name)
     uri = f"file:{quote(str(file.absolute()))}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        report = Report(GuardedConnection(file, uri, flags, file))
+        report = Report(GuardedConnection(file, uri, flags, name or str(file)), name=name)
     except ReportError as error:
         if not file.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from error
         raise
     if has_side_file(file):  # an engine has just started to write
         report.close()
-        return _open_copy(file)
+        return _open_copy(file, name)
     return report
 
 
-def _find(path: Path) -> Path:
+def _find(path: Path, label: str) -> Path:
     if path.is_dir():
         candidates = [path / REPORT_NAME, *find_leftovers(path)]
         for candidate in candidates:
             if candidate.is_file():
                 return candidate
         raise ReportNotFound(
-            f"No report in {path}: neither {REPORT_NAME} nor an incomplete report of a killed run."
+            f"No report in {label}: neither {REPORT_NAME} nor an incomplete report of a killed run."
             " Run a model with `tilescope run` first, or choose another directory."
         )
     if not path.exists():
-        raise ReportNotFound(f"{path} does not exist. Expected a report file or its directory.")
+        raise ReportNotFound(f"{label} does not exist. Expected a report file or its directory.")
     if not path.is_file():
-        raise NotAReport(f"{path} is not a regular file. Expected a report file or its directory.")
+        raise NotAReport(f"{label} is not a regular file. Expected a report file or its directory.")
     return path
 
 
-def check_header(file: Path) -> None:
-    """Validate the first bytes, before SQLite opens the file.
+def check_header(file: Path, name: str | None = None) -> None:
+    """Validate the first bytes, before SQLite opens the file; ``name`` is as in `open_report`.
 
     Raises
     ------
@@ -138,38 +141,39 @@ def check_header(file: Path) -> None:
     with file.open("rb") as stream:
         header = stream.read(_HEADER_BYTES)
         size_bytes = os.fstat(stream.fileno()).st_size
+    label = name or str(file)
     if not header:
-        raise NotAReport(f"{file} is empty, not a report.")
+        raise NotAReport(f"{label} is empty, not a report.")
     if not header.startswith(_MAGIC) or len(header) < _HEADER_BYTES:
-        raise NotAReport(f"{file} is not a report: it lacks the header of an SQLite file.")
+        raise NotAReport(f"{label} is not a report: it lacks the header of an SQLite file.")
     if int.from_bytes(header[68:72]) != APPLICATION_ID:
-        raise NotAReport(f"{file} is another program's SQLite file, not a report.")
+        raise NotAReport(f"{label} is another program's SQLite file, not a report.")
     version = int.from_bytes(header[60:64])
     if version != SCHEMA_VERSION:
-        raise unsupported(file, version)
+        raise unsupported(label, version)
     page_bytes = int.from_bytes(header[16:18])
     n_pages = int.from_bytes(header[28:32])
     if int.from_bytes(header[56:60]) != 1 or n_pages * page_bytes != size_bytes:
         raise DamagedReport(
-            f"{file} is damaged: it has {size_bytes} bytes where its header declares"
+            f"{label} is damaged: it has {size_bytes} bytes where its header declares"
             f" {n_pages * page_bytes}, or its text is not UTF-8. Copy it again from its source."
         )
 
 
-def _open_copy(file: Path) -> Report:
+def _open_copy(file: Path, name: str | None) -> Report:
     """Open a private copy of a file and its journal, which SQLite may modify."""
     directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
-        copy = _copy_steadily(file, directory)
+        copy = _copy_steadily(file, directory, name or str(file))
         flags = apsw.SQLITE_OPEN_READWRITE
-        connection = GuardedConnection(copy, str(copy), flags, file)
-        return Report(connection, shown_path=file, private_directory=directory)
+        connection = GuardedConnection(copy, str(copy), flags, name or str(file))
+        return Report(connection, shown_path=file, name=name, private_directory=directory)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
 
 
-def _copy_steadily(file: Path, directory: Path) -> Path:
+def _copy_steadily(file: Path, directory: Path, label: str) -> Path:
     """Copy a consistent snapshot of a file and its journal while an engine may be writing."""
     copy = directory / file.name
     sources = [file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)]
@@ -184,7 +188,7 @@ def _copy_steadily(file: Path, directory: Path) -> Path:
         # itself must be unchanged.
         if before == _state(file)[0]:
             return copy
-    raise ReportError(f"{file} changes too fast to copy. Try again in a moment.")
+    raise ReportError(f"{label} changes too fast to copy. Try again in a moment.")
 
 
 def _state(file: Path) -> list[tuple[int, int, int] | None]:
