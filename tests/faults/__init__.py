@@ -1,0 +1,1 @@
+"""Faults that the product must survive: hostile requests and hostile models, in large numbers."""
