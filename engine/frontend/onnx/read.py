@@ -12,7 +12,9 @@ from onnx import inliner
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
 from tilescope.engine.frontend.onnx.external import load_small_tensors, without_large_tensors
+from tilescope.engine.frontend.onnx.long_names import shorten_names
 from tilescope.engine.frontend.onnx.model_file import check_is_file
+from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
     name_domains,
@@ -35,6 +37,7 @@ __all__ = [
 _DEEPEST_BODIES = 4
 
 
+@refusing_plainly
 def model_digest(path: Path) -> str:
     """Return the SHA-256 of a model file, and of its external weights, as hexadecimal digits."""
     content = path.read_bytes()
@@ -64,6 +67,7 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
     return opsets
 
 
+@refusing_plainly
 def read_model(path: Path) -> onnx.ModelProto:
     """Return the model of a file, of supported operators only.
 
@@ -138,6 +142,7 @@ def _checked(path: Path) -> onnx.ModelProto:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    shorten_names(model)
     load_small_tensors(model, path.parent)
     check_imports(model)
     name_domains(model)
