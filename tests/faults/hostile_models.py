@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-__all__ = ["HOSTILE_FILES", "HOSTILE_MODELS", "small_models"]
+__all__ = ["HOSTILE_FILES", "HOSTILE_MODELS", "addition", "renamed", "small_models"]
 
 _MIB = 1 << 20
 _FLOAT = TensorProto.FLOAT
@@ -35,8 +35,10 @@ def _model(nodes: list[onnx.NodeProto], weights: list[TensorProto]) -> onnx.Mode
 def small_models() -> list[onnx.ModelProto]:
     """Return valid models of several kinds of nodes, whose parts are then replaced."""
     make, array = helper.make_node, numpy_helper.from_array
-    branch = [helper.make_graph([make(kind, ["x"], ["b"])], kind, [],
-              [helper.make_tensor_value_info("b", _FLOAT, [2, 3])]) for kind in ("Relu", "Neg")]  # fmt: skip
+    out = helper.make_tensor_value_info("b", _FLOAT, [2, 3])
+    branch = [
+        helper.make_graph([make(kind, ["x"], ["b"])], kind, [], [out]) for kind in ("Relu", "Neg")
+    ]
     decision = make("If", ["c"], ["y"], name="if", then_branch=branch[0], else_branch=branch[1])
     constant = make("Constant", [], ["s"], value=array(np.array([3, 2], np.int64)))
     text = make("Constant", [], ["t"], value_string="a text")
@@ -89,7 +91,7 @@ def _outside(**entries: str) -> _Change:
     return change
 
 
-def _named(old: str, new: str) -> _Change:
+def renamed(old: str, new: str) -> _Change:
     """Rename a value, or the node."""
 
     def change(model: onnx.ModelProto) -> None:
@@ -188,7 +190,7 @@ HOSTILE_MODELS: Mapping[str, _Change] = {
     "output of type 99": lambda m: setattr(m.graph.output[0].type.tensor_type, "elem_type", 99),
     "input is a sequence": lambda m: m.graph.input[0].type.sequence_type.elem_type.SetInParent(),
     **{
-        f"name of {label}: {part}": _named(part, name)
+        f"name of {label}: {part}": renamed(part, name)
         for part in ("x", "k", "y", "node")
         for label, name in {
             "1 MB": _LONG,
@@ -210,7 +212,7 @@ HOSTILE_MODELS: Mapping[str, _Change] = {
     "duplicate constant": lambda m: m.graph.initializer.append(m.graph.initializer[0]),
     "duplicate output": lambda m: m.graph.node.append(m.graph.node[0]),
     "duplicate input": lambda m: m.graph.input.append(m.graph.input[0]),
-    "constant named as input": _named("k", "x"),
+    "constant named as input": renamed("k", "x"),
     "output that nothing makes": lambda m: m.graph.output.add(name="nothing"),
     "reads what nothing makes": lambda m: m.graph.node[0].input.append("nothing"),
     "no outputs of a node": lambda m: m.graph.node[0].ClearField("output"),
@@ -296,7 +298,7 @@ def _varint(number: int) -> bytes:
 HOSTILE_FILES: Mapping[str, Callable[[Path], object]] = {
     "folder": lambda path: path.mkdir(),
     "FIFO": os.mkfifo,
-    "nothing": lambda path: None,
+    "nothing": lambda _: None,
     "empty": lambda path: path.write_bytes(b""),
     "text": lambda path: path.write_bytes(b"a text, not a model\n" * 100),
     "zeros": lambda path: path.write_bytes(bytes(5_000)),

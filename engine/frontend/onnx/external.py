@@ -132,7 +132,7 @@ def _place(tensor: TensorProto, folder: Path) -> tuple[Path, int, int]:
     if not is_inside:
         raise BadModel(f"{what}: {shown} is outside the model's folder")
     if not is_file:
-        raise BadModel(f"{what}: the file {shown} does not exist")
+        raise BadModel(f"{what}: the file {shown} does not exist or is not a regular file")
     try:
         offset = int(stated.get("offset", "0"))
         n_bytes = int(stated["length"]) if "length" in stated else size - offset

@@ -11,8 +11,8 @@ from tilescope.engine.frontend.onnx.walk import graphs_of
 
 __all__ = ["MOST_CHARACTERS", "shorten_names", "shortened"]
 
-#: Longer names are cut. Exporters write up to a few hundred characters, the path of a module.
-MOST_CHARACTERS = 1_000
+#: Longer names are cut. Exporters write up to about two hundred characters.
+MOST_CHARACTERS = 250
 _HEAD, _TAIL = 100, 40
 
 

@@ -35,6 +35,8 @@ __all__ = [
 
 #: How deep bodies of operators that ONNX defines by others may be in each other.
 _DEEPEST_BODIES = 4
+#: Operators that one message lists.
+_MOST_LISTED = 100
 
 
 @refusing_plainly
@@ -90,10 +92,13 @@ def read_model(path: Path) -> onnx.ModelProto:
         return model
     n_nodes = sum(len(names) for names in missing.values())
     lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
-    for operator, names in sorted(missing.items()):
+    listed = sorted(missing.items())
+    for operator, names in listed[:_MOST_LISTED]:
         shown = ", ".join(names[:6])
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         lines.append(f"  {operator} ({len(names)}): {shown}{more}")
+    if len(listed) > _MOST_LISTED:
+        lines.append(f"  and {len(listed) - _MOST_LISTED} more")
     lines.append(f"Supported operators: {', '.join(supported_operators())}.")
     raise UnsupportedOperators("\n".join(lines))
 
