@@ -19,11 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tilescope.webapp.errors import Failure
+from tilescope.webapp.security import CALLBACK_PATH
 from tilescope.webapp.view import view_names
 
-__all__ = ["CALLBACK_PATH", "DashRequests"]
+__all__ = ["DashRequests"]
 
-CALLBACK_PATH = "/_dash-update-component"
 _SUITES_PATH = "/_dash-component-suites/"
 #: The longest one, a selection of tiles, lists numbers.
 _MOST_CHARACTERS = 100_000

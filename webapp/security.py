@@ -17,13 +17,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tilescope.webapp.dash_requests import CALLBACK_PATH
 from tilescope.webapp.errors import Failure, describe_failure
 
-__all__ = ["Gate", "content_security_policy", "host_name"]
+__all__ = ["CALLBACK_PATH", "Gate", "content_security_policy", "host_name"]
 
 _log = logging.getLogger(__name__)
 
+#: Dash's route of callbacks.
+CALLBACK_PATH = "/_dash-update-component"
 #: A page's requests are a few kilobytes; nothing is uploaded. Only callbacks have a body.
 MAX_BODY_BYTES = 1 << 20
 MAX_PATH_BYTES = 2_000

@@ -411,9 +411,11 @@ def test_a_long_output_name_is_shortened(tilescope: Run, tmp_path: Path) -> None
 
 
 def test_an_output_name_too_long_for_an_archive_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
+    folder.mkdir()
     with pytest.raises(RunFailed, match="too long"):
-        write_outputs(tmp_path / "out.npz", {"n" * 70_000: np.zeros(2)})
-    assert list(tmp_path.iterdir()) == []
+        write_outputs(folder / "out.npz", {"n" * 70_000: np.zeros(2)})
+    assert list(folder.iterdir()) == []
 
 
 def test_outputs_cannot_be_a_directory(tilescope: Run, model: Path) -> None:

@@ -36,6 +36,11 @@ def refusing_plainly(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function of a model's path that refuses what it cannot read in one sentence.
 
     The cause of a refusal that no check foresaw is kept for whoever looks for it.
+
+    Raises
+    ------
+    BadModel
+        By the returned function, when the model is inconsistent.
     """
 
     @wraps(function)
