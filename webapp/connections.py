@@ -140,8 +140,10 @@ class Connection(asyncio.Protocol):
         return n_bytes
 
     def _has_queue(self) -> bool:
-        """Return whether whole requests wait for the response to an earlier one."""
-        return bool(getattr(self, "pipeline", ()))
+        """Return whether a whole request waits for its response, so that others wait for it."""
+        cycle = getattr(self, "cycle", None)
+        is_running = cycle is not None and not getattr(cycle, "response_complete", True)
+        return bool(getattr(self, "pipeline", ())) or (is_running and self._is_head_expected())
 
     def _pause_reading(self) -> None:
         if hasattr(self, "flow"):

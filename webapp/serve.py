@@ -14,7 +14,7 @@ import uvicorn
 
 from tilescope.reports import open_report
 from tilescope.webapp.app import create_app
-from tilescope.webapp.connections import bounded_protocol
+from tilescope.webapp.connections import HEAD_BYTES, bounded_protocol
 from tilescope.webapp.errors import BadAddress, NothingToServe, PortInUse
 from tilescope.webapp.help import Fidelity
 from tilescope.webapp.library import Library
@@ -171,6 +171,7 @@ def _run(app: object, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         http=bounded_protocol(),
+        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=2,
         ws="none",

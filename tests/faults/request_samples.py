@@ -104,9 +104,8 @@ def samples(server: Server, report_ids: Sequence[str]) -> list[Request]:
     found += [Request("GET", "/api/reports"), Request("GET", "/api/help")]
     for module in modules():
         for route in module.routes(Library([])).routes:
-            aliases = [
-                parameter.alias for parameter in route.dependant.query_params
-            ]  # codespell:ignore dependant
+            query_fields = route.dependant.query_params  # codespell:ignore dependant
+            aliases = [parameter.alias for parameter in query_fields]
             path = route.path.replace("{report_id}", report_ids[0])
             query = tuple((name, report_ids[-1] if name == "with" else "0") for name in aliases)
             found.append(Request("GET", f"/api{path}", query))

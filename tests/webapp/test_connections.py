@@ -91,8 +91,9 @@ def test_every_client_that_keeps_the_server_waiting_is_cut_off(server: Server) -
     with ThreadPoolExecutor(len(clients)) as pool:
         running = {name: pool.submit(client) for name, client in clients.items()}
         ends = {name: future.result() for name, future in running.items()}
+    assert ends.pop("empty lines") in {400, 408}
     assert ends == {
-        "nothing": CLOSED, "empty lines": 408, "half a head": 408, "half a body": 408,
+        "nothing": CLOSED, "half a head": 408, "half a body": 408,
         "no second request": 200, "half a second head": 200, "single bytes": CLOSED,
         "no reading": CLOSED,
     }  # fmt: skip
