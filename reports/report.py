@@ -100,6 +100,11 @@ class Report:
         """Whether the run finished and sealed the report, and no damage is known."""
         return self.state.is_complete
 
+    @property
+    def is_verified(self) -> bool:
+        """Whether all rows and chunks have been verified since opening."""
+        return self._is_verified
+
     def rows(self, table: TableSpec, *names: str) -> list[tuple[Any, ...]]:
         """Return a table as rows of chosen columns, in order of the primary key.
 
