@@ -131,10 +131,16 @@ class ReportStates:
         if state.state is State.RUNNING or (known is not None and known.is_verified):
             return
         served = replace(_served(state, entry), is_verified=report.is_verified)
-        if self._keep(entry, stamp, served).label == State.DAMAGED or served.is_verified:
-            return
+        self._keep(entry, stamp, served)
+        self.verify(entry, is_next=is_next)
+
+    def verify(self, entry: FoundReport, *, is_next: bool = True) -> None:
+        """Verify a report in the background, unless it was, or is damaged, or is being written."""
         with self._lock:
-            self._entries[entry.report_id] = stamp, entry.label, entry.path
+            known = self._known.get(entry.report_id)
+            if known is None or known[1].is_verified or not known[1].is_sound:
+                return
+            self._entries[entry.report_id] = known[0], entry.label, entry.path
         self._verifier.add(entry.report_id, entry.path, is_next=is_next)
 
     def is_pending(self, entry: FoundReport) -> bool:

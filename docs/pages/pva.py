@@ -63,10 +63,11 @@ Where a script gets its report from a running engine, write `pva.getReport(engin
 `engine.getReport()`: the engine does not depend on `pva`.
 
 Opening a report that is not complete works: libpva has no such notion. A Python warning of the
-category `pva.ReportStateWarning`, a `UserWarning`, says once that its engine still runs, that it ended
-early, that it is damaged, or that its directory holds a newer run. `warnings.simplefilter("error",
-pva.ReportStateWarning)` turns it into an error. Data that do not match their digests raise
-`tilescope.reports.DamagedReport` when they are read; small reports are verified when they are opened.
+category `pva.ReportStateWarning`, a `UserWarning`, says once that its engine still runs, that it
+ended early, that it is damaged, or that its directory holds a newer run.
+`warnings.simplefilter("error", pva.ReportStateWarning)` turns it into an error. Data that do not
+match their digests raise `tilescope.reports.DamagedReport` when they are read; small reports are
+verified when they are opened.
 
 Cycles by step type add up to what `tilescope summary` reports for one IPU, whichever way a script
 adds them up:

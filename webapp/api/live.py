@@ -58,8 +58,10 @@ def _state(library: Library, entry: FoundReport) -> dict[str, Any]:
         The file is gone.
     """
     states = library.states
+    states.of(entry)
+    states.verify(entry)
     is_pending = states.is_pending(entry)
-    state = states.of(entry)
+    state = states.of(entry)  # after that: what the verification says now is not missed
     newer = states.newer_run(entry)
     return {
         "ok": True,
