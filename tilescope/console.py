@@ -143,7 +143,7 @@ def telling_state(report: Report) -> Iterator[None]:
         yield
     except (DamagedReport, ReportIncomplete):
         raise  # says it
-    except BaseException:
+    except Exception:
         _tell_state(report)
         raise
     _tell_state(report)
@@ -249,6 +249,7 @@ def report_json(report: Report) -> dict[str, object]:
     return {
         "path": str(report.path),
         "is_complete": state.is_complete,
+        "is_verified": report.is_verified,
         "state": state.as_json(),
         "newer_run": None if newer is None else newer.as_json(),
     }

@@ -25,7 +25,8 @@ shortened in the middle (`…`), numbers stay whole, and columns that do not fit
 below. In a pipe nothing is shortened, wrapped or coloured. Work that takes over a second shows
 progress on a terminal. `--json`
 prints raw numbers in ASCII; keys carry the unit (`_bytes`, `_cycles`), and `path`, `is_complete`,
-`state` and `newer_run` describe the report. Keys are stable across versions; new ones may be added.
+`is_verified` (all of it), `state` and `newer_run` describe the report. Keys are stable across
+versions; new ones may be added.
 
 | Exit code | Meaning |
 | --- | --- |

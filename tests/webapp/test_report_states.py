@@ -41,11 +41,16 @@ def _until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def _verifiers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "verifier"}
+
+
 def _state_cell(entry: FoundReport, overviews: Overviews) -> str:
     return overview_cells(entry, overviews)[-1].text
 
 
 def test_a_page_verifies_its_report_in_the_background(tmp_path: Path, library: Library) -> None:
+    before = _verifiers()
     # Too large to be verified with the row of the home page.
     generate_report(tmp_path / "a", n_tiles=256, n_steps=4000, n_variables=2000, seed=1)
     (entry,) = library.found()
@@ -60,9 +65,9 @@ def test_a_page_verifies_its_report_in_the_background(tmp_path: Path, library: L
     assert str(tmp_path) not in state.sentence
     overviews = Overviews(library.states)
     assert _state_cell(entry, overviews).startswith("damaged")
-    assert "verifier" in [thread.name for thread in threading.enumerate()]
+    assert len(_verifiers() - before) == 1
     library.close()
-    assert "verifier" not in [thread.name for thread in threading.enumerate()]
+    assert _verifiers() == before
 
 
 def test_a_small_report_is_verified_with_its_row(tmp_path: Path, library: Library) -> None:

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
             else:
                 by_ipu = ipu_values(report) if _has_several_ipus(found) else {}
                 print_line(f"Report {path}")
-                _print_state(report)
+                _print_state(report, is_verified=verify)
                 _print(found, by_ipu, all_options, units, top)
 
 
@@ -131,13 +131,15 @@ def _print_ipus(by_ipu: dict[str, tuple[int | float | None, ...]], units: Units,
         print_line(f"… {n_ipus - max(top, 16):,} more; --top N shows more, --json all")
 
 
-def _print_state(report: Report) -> None:
+def _print_state(report: Report, *, is_verified: bool) -> None:
     """Print the state of a report, unless it is complete, and that of a newer run."""
     state, newer = report.state, report.newer_run
     if not state.is_complete:
         print_line(f"{state.sentence} Last milestone: {report.milestones[-1]}.")
     if newer is not None:
         print_line(newer.sentence)
+    if is_verified:
+        print_line("All rows and chunks match their digests.")
 
 
 def _print(

@@ -15,9 +15,10 @@
     return [...shown].find(([, page]) => page.path === location.pathname);
   }
 
-  function notice(text) {
+  // Shows sentences, a paragraph each. Only another state is announced, not every sign of life.
+  function notice(sentences) {
     let box = document.getElementById('live-notice');
-    if (!text) { box?.remove(); return; }
+    if (!sentences.length) { box?.remove(); return; }
     if (!box) {
       box = document.createElement('div');
       box.id = 'live-notice';
@@ -25,7 +26,17 @@
       box.setAttribute('role', 'status');
       (document.getElementById('content') || document.body).prepend(box);
     }
-    if (box.textContent !== text) box.textContent = text;
+    if (box.textContent === sentences.join('')) return;
+    const kinds = sentences.map((text) => text.split(/[;:] (?=its)/)[0]).join();
+    box.setAttribute('aria-live', box.dataset.kinds === kinds ? 'off' : 'polite');
+    box.dataset.kinds = kinds;
+    const lines = document.createElement('div');
+    lines.replaceChildren(...sentences.map((text) => {
+      const line = document.createElement('p');
+      line.textContent = text;
+      return line;
+    }));
+    box.replaceChildren(lines);
   }
 
   // Asks for the state of a report; returns the id of its finished file once the run is over.
@@ -54,7 +65,7 @@
       if (successor) {
         await window.tilescope.refreshReports();
         window.tilescope.changeView({[name]: successor}, false);
-        notice('');
+        notice([]);
         return true;
       }
       hasGrown = hasGrown || Boolean(before && before.stamp !== states.get(view[name]).stamp);
@@ -66,7 +77,7 @@
     const known = names.map((name) => ({name, ...states.get(view[name])}));
     const sentences = known.filter(({sentence}) => sentence).map(({name, sentence}) => (
       view.with ? (name === 'with' ? 'Candidate: ' : 'Baseline: ') + sentence : sentence));
-    if (visible()?.[1].view.report === view.report) notice(sentences.join(' '));
+    if (visible()?.[1].view.report === view.report) notice(sentences);
     return known.some(({isLive}) => isLive);
   }
 
