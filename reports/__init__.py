@@ -27,7 +27,7 @@ from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
-    from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.check import Problem, check_report, explain_damage
     from tilescope.reports.writer import ReportWriter
 
 __all__ = [
@@ -49,13 +49,19 @@ __all__ = [
     "State",
     "UnsupportedSchema",
     "check_report",
+    "explain_damage",
     "find_reports",
     "open_report",
     "report_state",
     "require_complete",
 ]
 
-_MODULES = {"Problem": "check", "check_report": "check", "ReportWriter": "writer"}
+_MODULES = {
+    "Problem": "check",
+    "ReportWriter": "writer",
+    "check_report": "check",
+    "explain_damage": "check",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,12 @@ from urllib.parse import quote
 import apsw
 
 from tilescope.reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
-from tilescope.reports.guard import GuardedConnection, unsupported
+from tilescope.reports.file_header import read_header
+from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.report import NewerRun, Report
-from tilescope.reports.schema import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
+from tilescope.reports.schema import REPORT_NAME
+from tilescope.reports.side_files import SIDE_SUFFIXES, side_file
+from tilescope.reports.snapshot import copy_snapshot
 from tilescope.reports.state import (
     ReportState,
     State,
@@ -27,9 +30,6 @@ from tilescope.reports.state import (
 
 __all__ = ["check_header", "has_side_file", "open_report", "report_state"]
 
-_SIDE_SUFFIXES = ("-wal", "-journal")
-_HEADER_BYTES = 100
-_MAGIC = b"SQLite format 3\0"
 _ATTEMPTS = 5
 #: Unfinished reports of a directory that are looked at.
 _MOST_UNFINISHED = 16
@@ -84,7 +84,7 @@ def _open_steadily(file: Path) -> Report:
 
 def has_side_file(file: Path) -> bool:
     """Return whether a non-empty SQLite journal belongs to the file."""
-    return any(_side(file, suffix).exists() for suffix in _SIDE_SUFFIXES)
+    return any(side_file(file, suffix).exists() for suffix in SIDE_SUFFIXES)
 
 
 def _open_file(file: Path) -> Report:
@@ -217,7 +217,7 @@ def _regular(path: Path) -> Path:
 
 
 def check_header(file: Path) -> None:
-    """Validate the first bytes, before SQLite opens the file.
+    """Validate the first bytes of a report without side files, before SQLite opens it.
 
     Raises
     ------
@@ -231,23 +231,12 @@ def check_header(file: Path) -> None:
         The file cannot be read.
     """
     with file.open("rb") as stream:
-        header = stream.read(_HEADER_BYTES)
+        header = read_header(stream, file)
         size_bytes = os.fstat(stream.fileno()).st_size
-    if not header:
-        raise NotAReport(f"{file} is empty, not a report.")
-    if not header.startswith(_MAGIC) or len(header) < _HEADER_BYTES:
-        raise NotAReport(f"{file} is not a report: it lacks the header of an SQLite file.")
-    if int.from_bytes(header[68:72]) != APPLICATION_ID:
-        raise NotAReport(f"{file} is another program's SQLite file, not a report.")
-    version = int.from_bytes(header[60:64])
-    if version != SCHEMA_VERSION:
-        raise unsupported(file, version)
-    page_bytes = int.from_bytes(header[16:18])
-    n_pages = int.from_bytes(header[28:32])
-    if int.from_bytes(header[56:60]) != 1 or n_pages * page_bytes != size_bytes:
+    if header.declared_bytes != size_bytes:
         raise DamagedReport(
-            f"{file} is damaged: it has {size_bytes} bytes where its header declares"
-            f" {n_pages * page_bytes}, or its text is not UTF-8. Copy it again from its source."
+            f"{file} is damaged: it has {size_bytes:,} bytes where its header declares"
+            f" {header.declared_bytes:,}. Copy it again from its source."
         )
 
 
@@ -255,7 +244,7 @@ def _open_copy(file: Path) -> Report:
     """Open a private copy of a file and its journal, which SQLite may modify."""
     directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
-        copy = _copy_steadily(file, directory)
+        copy = copy_snapshot(file, directory)
         flags = apsw.SQLITE_OPEN_READWRITE
         connection = GuardedConnection(copy, str(copy), flags, file)
         return Report(connection, shown_path=file, private_directory=directory)
@@ -264,28 +253,10 @@ def _open_copy(file: Path) -> Report:
         raise
 
 
-def _copy_steadily(file: Path, directory: Path) -> Path:
-    """Copy a consistent snapshot of a file and its journal while an engine may be writing."""
-    copy = directory / file.name
-    sources = [file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)]
-    for _ in range(_ATTEMPTS):
-        before = _state(file)[0]
-        for source in sources:
-            target = directory / source.name
-            target.unlink(missing_ok=True)
-            if source == file or source.is_file():
-                shutil.copyfile(source, target)
-        # Between checkpoints the journal only grows, and its frames have checksums; only the file
-        # itself must be unchanged.
-        if before == _state(file)[0]:
-            return copy
-    raise ReportError(f"{file} changes too fast to copy. Try again in a moment.")
-
-
 def _state(file: Path) -> list[tuple[int, int, int] | None]:
     """Return a fingerprint that changes with the file or its side files."""
     states: list[tuple[int, int, int] | None] = []
-    for part in (file, *(_side(file, suffix) for suffix in _SIDE_SUFFIXES)):
+    for part in (file, *(side_file(file, suffix) for suffix in SIDE_SUFFIXES)):
         try:
             status = part.stat()
         except FileNotFoundError:
@@ -293,7 +264,3 @@ def _state(file: Path) -> list[tuple[int, int, int] | None]:
         else:
             states.append((status.st_ino, status.st_size, status.st_mtime_ns))
     return states
-
-
-def _side(file: Path, suffix: str) -> Path:
-    return file.with_name(file.name + suffix)

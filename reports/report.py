@@ -89,6 +89,11 @@ class Report:
             raise
 
     @property
+    def is_open(self) -> bool:
+        """Whether it is open."""
+        return self._finalizer.alive
+
+    @property
     def state(self) -> ReportState:
         """The state at this moment; damage counts once something has come upon it."""
         if self._damage:

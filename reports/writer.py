@@ -432,6 +432,8 @@ class ReportWriter:
         ReportNotWritable
             Always.
         """
+        if self._n_commits and self.path.name not in str(failure):
+            failure = ReportNotWritable(f"{failure} {self.path.name} holds what was committed.")
         self._failure = failure
         self.abandon()
         raise failure from cause

@@ -7,7 +7,7 @@ import json
 import logging
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -190,6 +190,17 @@ def _loaded(path: Path, setup: Setup, seed: int) -> Model:
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 
+@contextlib.contextmanager
+def _noting_report(engine: Engine) -> Iterator[None]:
+    """Add the place of the report to an exception or interrupt that ends it early."""
+    try:
+        yield
+    except BaseException as error:
+        if engine.recorder.path is not None and not isinstance(error, OutOfTileMemory):
+            error.add_note(f"The report ended early: {engine.recorder.path}")
+        raise
+
+
 def run_model(
     path: Path,
     machine: Machine,
@@ -275,7 +286,8 @@ def run_model(
     del model  # with its weights: the executable has them as its vertices read them
     give_back()
     outputs: dict[str, NDArray[Any]] = {}
-    with Engine(compiled.executable, options, provenance=facts) as engine:
+    engine = Engine(compiled.executable, options, provenance=facts)
+    with _noting_report(engine), engine:
         engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
         # Inputs come last: those of a model that does not fit may exceed this computer's memory.
         given = dict(inputs or {})
