@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps
@@ -251,10 +252,7 @@ def _check_step(report: Report, step: int) -> None:
     """Reject an unknown step."""
     n_steps = len(_liveness_steps(report).step_id)
     if not n_steps:
-        raise BadQuestion(
-            f"{report.name} holds no liveness: it was written with autoReport.outputGraphProfile"
-            " false, or its engine was stopped before; run the model again with it"
-        )
+        raise BadQuestion(absence(report, "liveness"))
     if not 0 <= step < n_steps:
         raise BadQuestion(
             f"step {step} does not exist; this report has liveness steps 0 to {n_steps - 1}"

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tilescope.analyser.absence import machine_absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.validation import require
@@ -73,10 +74,7 @@ def target(report: Report) -> Target:
     """
     rows = report.rows(schema.target, *Target.__dataclass_fields__)
     if not rows:
-        raise BadQuestion(
-            f"{report.name} ends before its machine was written, so there is nothing to show;"
-            " run the model again"
-        )
+        raise BadQuestion(machine_absence(report))
     machine = Target(*rows[0])
     is_plausible = (
         min(machine.n_ipus, machine.n_replicas, machine.tiles_per_ipu, machine.bytes_per_tile) > 0

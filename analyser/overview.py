@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ReportOverview", "report_overview", "why_no_run"]
 
-_INCOMPLETE = "The report is incomplete: it was written until before the first run ended."
-
 
 @dataclass(frozen=True)
 class ReportOverview:
@@ -41,7 +39,6 @@ class ReportOverview:
         Tiles that do not fit, None without memory.
     """
 
-    is_complete: bool
     model: str
     machine: str
     n_ipus: int
@@ -67,7 +64,6 @@ def report_overview(report: Report) -> ReportOverview:
         fullest = None
     n_runs = execution(report).n_runs
     return ReportOverview(
-        report.is_complete,
         model_name(report),
         machine.name,
         machine.n_ipus,
@@ -84,19 +80,18 @@ _METRICS = ("cycles.total", "memory.max_tile", "memory.tiles_over_capacity")
 
 def why_no_run(report: Report) -> str:
     """Return why a report has no recorded run and what to do, in sentences; empty if it has one."""
-    if not report.n_rows(schema.target):
-        return _INCOMPLETE
-    line = report_overview(report)
-    if line.n_runs:
+    state = report.state
+    line = report_overview(report) if report.n_rows(schema.target) else None
+    if line is not None and line.n_runs:
         return ""
-    if line.n_tiles_over:
+    if line is not None and line.n_tiles_over:
         n_tiles, capacity = target(report).n_tiles, format_bytes(target(report).capacity_bytes)
         return (
             f"The program did not fit, so that nothing ran: {line.n_tiles_over:,} of {n_tiles:,}"
             f" tiles need more than {capacity}. Insights lists what would make it fit."
         )
-    if not line.is_complete:
-        return _INCOMPLETE
+    if not state.is_complete:
+        return f"No run is recorded: the report {state.clause}; {state.advice}."
     return (
         "Nothing ran, or the run was not recorded. Run the model with the option"
         " autoReport.outputExecutionProfile=true."

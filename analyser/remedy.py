@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps
@@ -292,10 +293,7 @@ def fit_advice(report: Report) -> FitAdvice:
     left as they are. The most that lives at one step is computed anew for every remedy.
     """
     if not has_memory(report):
-        raise BadQuestion(
-            f"{report.name} holds no memory: it was written with autoReport.outputGraphProfile"
-            " false, or its compilation did not end; run the model again with it"
-        )
+        raise BadQuestion(absence(report, "memory"))
     machine, lacks = target(report), missing_bytes(report)
     tile = int(largest_tiles(report, 1).tile_id[0])
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))

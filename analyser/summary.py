@@ -58,10 +58,9 @@ class Notice:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report is about, in rows; ``is_complete`` is False for a killed or running engine."""
+    """What a report is about, in rows."""
 
     path: str
-    is_complete: bool
     milestones: tuple[str, ...]
     target: tuple[Row, ...]
     graph: tuple[Row, ...]
@@ -90,7 +89,6 @@ def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
     has_target = bool(report.n_rows(schema.target))
     return Summary(
         report.name,
-        report.is_complete,
         tuple(report.milestones),
         _target_rows(target(report), style) if has_target else (),
         _metric_rows(report, _GRAPH_ROWS, style),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.liveness import liveness_step_ids, peak_step
@@ -151,10 +152,7 @@ def tile_map(report: Report, tile: int) -> TileMap:
     n_steps = len(liveness_step_ids(report))
     peak = peak_step(report, ("tile", tile))
     if peak is None:
-        raise BadQuestion(
-            f"{report.name} holds no liveness, so there is no memory map over time; run the model"
-            " again with autoReport.outputGraphProfile true"
-        )
+        raise BadQuestion(absence(report, "liveness"))
     code_bytes = _code_bytes(report, tile)
     is_placed = 0 < code_bytes <= int(parts.offset_bytes.min(initial=machine.bytes_per_tile))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
@@ -195,10 +196,7 @@ def category_bytes(report: Report) -> NDArray[np.int64]:
 def _require_memory(report: Report) -> None:
     """Refuse a report without memory, instead of answering 0 for all of it."""
     if not has_memory(report):
-        raise BadQuestion(
-            f"{report.name} holds no memory: it was written with autoReport.outputGraphProfile"
-            " false, or its engine was stopped before; run the model again with it"
-        )
+        raise BadQuestion(absence(report, "memory"))
 
 
 def tile_memory(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import contexts
 from tilescope.analyser.errors import BadQuestion
@@ -204,10 +205,7 @@ def _named(report: Report, name: str) -> VariableRow:
         ids = ", ".join(str(row.variable_id) for row in found[:10])
         raise BadQuestion(f"{len(found):,} variables are named {name[:80]!r}; give an id: {ids}")
     if not rows:
-        raise BadQuestion(
-            f"{report.name} holds no variables: it was written with"
-            " autoReport.outputGraphProfile false; run the model again with it"
-        )
+        raise BadQuestion(absence(report, "variables"))
     near = get_close_matches(name, {row.name for row in rows}, n=1, cutoff=0.0)
     raise BadQuestion(
         f"variable {name[:80]!r} does not exist; the nearest name is {near[0][:200]!r}"

@@ -9,11 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.reports.completeness import require_complete
 from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,
     QueryTooLong,
     ReportError,
+    ReportIncomplete,
     ReportInUse,
     ReportNotFound,
     ReportNotWritable,
@@ -39,6 +41,7 @@ __all__ = [
     "Report",
     "ReportError",
     "ReportInUse",
+    "ReportIncomplete",
     "ReportNotFound",
     "ReportNotWritable",
     "ReportState",
@@ -50,6 +53,7 @@ __all__ = [
     "find_reports",
     "open_report",
     "report_state",
+    "require_complete",
 ]
 
 _MODULES = {

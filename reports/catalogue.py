@@ -25,7 +25,8 @@ class FoundReport:
     """A report file found on disk, not opened yet.
 
     ``report_id`` is short and stable for a path. ``is_complete_guess`` depends on the file name
-    only, ``is_damaged_guess`` on size and header; opening the file gives certainty.
+    only, ``is_damaged_guess`` on size and header; they serve order and links.
+    `tilescope.reports.report_state` gives the state.
     """
 
     report_id: str
@@ -108,4 +109,4 @@ def _label(file: Path, place: Path, is_complete: bool) -> str:
     else:
         shown = "/".join((place.resolve().name, *file.parent.relative_to(place).parts))
     text = "".join(c if c.isprintable() else "�" for c in shown or file.name)
-    return text if is_complete else f"{text} ({file.name}, incomplete run)"
+    return text if is_complete else f"{text} ({file.name})"

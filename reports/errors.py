@@ -5,6 +5,7 @@ ReportError                 report: base of all
 ├── NotAReport              not_a_report: empty, text, or another program's file
 ├── UnsupportedSchema       unsupported_schema: another version's file
 ├── DamagedReport           damaged_report: digests or structure do not match
+├── ReportIncomplete        report_incomplete: still written, ended early, or not the newest run
 ├── QueryTooLong            query_too_long: a statement exceeded its time limit
 ├── ReportInUse             report_in_use: another engine is writing in that directory
 └── ReportNotWritable       report_not_writable: no permission, no space
@@ -18,6 +19,7 @@ __all__ = [
     "QueryTooLong",
     "ReportError",
     "ReportInUse",
+    "ReportIncomplete",
     "ReportNotFound",
     "ReportNotWritable",
     "UnsupportedSchema",
@@ -56,6 +58,12 @@ class DamagedReport(ReportError):
     """The content does not match its digests or structure."""
 
     code = "damaged_report"
+
+
+class ReportIncomplete(ReportError):
+    """A decision needs a complete report of the newest run, which this is not."""
+
+    code = "report_incomplete"
 
 
 class QueryTooLong(ReportError):

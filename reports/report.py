@@ -6,7 +6,7 @@ import shutil
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tilescope.reports.layout import ArrayLayout, read_layouts
 from tilescope.reports.packed import PackedArray
 from tilescope.reports.schema import ARRAYS, TABLES, TableSpec
 from tilescope.reports.state import ReportState, State, state_after
+from tilescope.reports.verification import is_small, verify_chunks
 from tilescope.reports.verify import VerifiedTables
 
 __all__ = ["NewerRun", "Report"]
@@ -52,6 +53,10 @@ class NewerRun:
         """The state of the newer run in one sentence."""
         return f"A newer run is in {self.path.name}. {self.state.sentence}".rstrip()
 
+    def as_json(self) -> dict[str, object]:
+        """Return path and state for JSON output."""
+        return {"path": str(self.path)} | self.state.as_json()
+
 
 class Report:
     """An open report; several threads may use it concurrently.
@@ -77,6 +82,7 @@ class Report:
         self._cache: OrderedDict[tuple[bytes, str], np.ndarray] = OrderedDict()
         self._cached_bytes = 0
         self._damage = ""
+        self._is_verified = False
         self.newer_run: NewerRun | None = None
         self._finalizer = weakref.finalize(self, _close, connection, private_directory)
         try:
@@ -102,6 +108,11 @@ class Report:
     def is_complete(self) -> bool:
         """Whether the run finished and sealed the report, and no damage is known."""
         return self.state.is_complete
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether all rows and chunks have been verified since opening."""
+        return self._is_verified
 
     def rows(self, table: TableSpec, *names: str) -> list[tuple[Any, ...]]:
         """Return a table as rows of chosen columns, in order of the primary key.
@@ -157,11 +168,14 @@ class Report:
         """
         if name not in ARRAYS:
             raise ValueError(f"unknown packed array {name!r}")
-        with self._connection.lock, self._noting_damage():
+        with self._noting_damage():
+            return PackedArray(self._array_layouts()[name], self._read_chunk)
+
+    def _array_layouts(self) -> dict[str, ArrayLayout]:
+        with self._connection.lock:
             if self._layouts is None:
                 self._layouts = read_layouts(self._tables, self.name)
-            layout = self._layouts[name]
-        return PackedArray(layout, self._read_chunk)
+            return self._layouts
 
     def verify(self) -> None:
         """Verify all rows and chunks against their digests.
@@ -173,11 +187,43 @@ class Report:
         DamagedReport
             Rows or chunks do not match their digests.
         """
-        for table in TABLES.values():
-            if table.name not in _SEALED_OTHERWISE:
-                self.columns(table)
-        for name in ARRAYS:
-            self.array(name).verify()
+        for _ in self.verification():
+            pass
+
+    def verification(self) -> Iterator[None]:
+        """Verify all rows and chunks in small parts; a caller may pause or stop between two.
+
+        Once all of an open report is verified, it is not verified again.
+
+        Yields
+        ------
+        None
+            After every part.
+
+        Raises
+        ------
+        DamagedReport
+            Rows or chunks do not match their digests.
+        """
+        if self._is_verified:
+            return
+        with self._noting_damage():
+            for table in TABLES.values():
+                if table.name not in _SEALED_OTHERWISE:
+                    self._tables.columns(table)
+                    yield
+            yield from verify_chunks(self._connection, self._array_layouts(), self.path)
+        self._is_verified = True
+
+    def verify_if_small(self) -> None:
+        """Verify the whole report if that takes some milliseconds; `state` tells of damage.
+
+        The limits are in `tilescope.reports.verification`.
+        """
+        with suppress(DamagedReport), self._noting_damage():
+            n_rows = sum(map(self.n_rows, TABLES.values()))
+            if is_small(n_rows, self._array_layouts):
+                self.verify()
 
     def has_content_of(self, other: Report) -> bool:
         """Return whether two reports hold the same rows and chunks, as stored.

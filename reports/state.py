@@ -88,6 +88,33 @@ class ReportState:
                 return f"The report is damaged: {self.damage}"
         return ""
 
+    @property
+    def clause(self) -> str:
+        """The state as what follows the name of the report in a sentence; empty if complete."""
+        match self.state:
+            case State.RUNNING:
+                return (
+                    "is still being written; the last sign of life of its engine was at"
+                    f" {_clock(self.sign_of_life)}"
+                )
+            case State.ENDED_EARLY:
+                return f"ended early; its engine last wrote at {_clock(self.sign_of_life)}"
+            case State.DAMAGED:
+                return "is damaged"
+        return ""
+
+    @property
+    def advice(self) -> str:
+        """What helps who needs the complete report, an imperative; empty if it is complete."""
+        match self.state:
+            case State.RUNNING:
+                return "wait until the engine finishes"
+            case State.ENDED_EARLY:
+                return "run the program again"
+            case State.DAMAGED:
+                return "copy it again from its source, or run the program again"
+        return ""
+
     def as_json(self) -> dict[str, object]:
         """Return the state for JSON output: ``state``, ``sign_of_life_s`` and ``sentence``."""
         return {

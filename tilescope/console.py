@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +35,7 @@ __all__ = [
     "reading",
     "report_json",
     "shorten",
+    "telling_state",
 ]
 
 #: Unicode categories that move the cursor, reverse the writing direction or are invisible.
@@ -113,6 +115,8 @@ class _Progress:
 
 
 _progress = _Progress()
+#: Reports whose state is part of JSON output.
+_in_json: WeakSet[Report] = WeakSet()
 
 
 @contextmanager
@@ -126,25 +130,72 @@ def progress(text: str, after_s: float = _QUICK_S) -> Iterator[Callable[[str], N
 
 
 @contextmanager
+def telling_state(report: Report) -> Iterator[None]:
+    """Verify a small report, and say after a command if it is not complete or not the newest run.
+
+    The standard error stream is used, unless the state is part of JSON output. A command that meets
+    damage ends with that error alone.
+    """
+    from tilescope.reports.errors import DamagedReport, ReportIncomplete
+
+    report.verify_if_small()
+    try:
+        yield
+    except (DamagedReport, ReportIncomplete):
+        raise  # says it
+    except Exception:
+        _tell_state(report)
+        raise
+    _tell_state(report)
+
+
+def _tell_state(report: Report) -> None:
+    """Print what is to be known of a report, a line each, unless JSON output has it."""
+    newer = report.newer_run
+    sentences = [report.state.sentence, "" if newer is None else newer.sentence]
+    if report in _in_json:
+        return
+    _progress.stop()
+    for sentence in filter(None, sentences):
+        print(clean(f"tilescope: {report.path}: {sentence}"), file=sys.stderr)  # noqa: T201
+
+
+@contextmanager
 def reading(path: Path) -> Iterator[Report]:
     """Open a report for a command, and show that it is read if that takes long."""
     from tilescope import analyser
     from tilescope.analyser.collection import without_collection
 
-    with progress(f"Reading {path}"), without_collection(), analyser.open(path) as report:
+    with (
+        progress(f"Reading {path}"),
+        without_collection(),
+        analyser.open(path) as report,
+        telling_state(report),
+    ):
         yield report
 
 
 @contextmanager
-def comparing(baseline: Path, candidate: Path) -> Iterator[tuple[Report, Report]]:
-    """Open two reports for a command, and show that they are compared if that takes long."""
+def comparing(
+    baseline: Path, candidate: Path, *, is_decisive: bool = False
+) -> Iterator[tuple[Report, Report]]:
+    """Open two reports for a command, and show that they are compared if that takes long.
+
+    With ``is_decisive``, both are verified in full and must be complete.
+    """
     from tilescope import analyser
+    from tilescope.reports import require_complete
 
     with (
         progress(f"Comparing {baseline} with {candidate}"),
         analyser.open(baseline) as one,
         analyser.open(candidate) as other,
+        telling_state(one),
+        telling_state(other),
     ):
+        if is_decisive:
+            require_complete(one)
+            require_complete(other)
         yield one, other
 
 
@@ -193,7 +244,15 @@ def print_json(answer: object) -> None:
 
 def report_json(report: Report) -> dict[str, object]:
     """Return the report's fields common to all JSON output."""
-    return {"path": str(report.path), "is_complete": report.is_complete}
+    _in_json.add(report)
+    state, newer = report.state, report.newer_run
+    return {
+        "path": str(report.path),
+        "is_complete": state.is_complete,
+        "is_verified": report.is_verified,
+        "state": state.as_json(),
+        "newer_run": None if newer is None else newer.as_json(),
+    }
 
 
 def print_table(

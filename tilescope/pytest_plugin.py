@@ -171,22 +171,39 @@ class _Expected:
     def problems(self, directory: Path) -> list[str]:
         """Return what is wrong with the reports in a directory, in sentences."""
         from tilescope import analyser
+        from tilescope.reports import ReportError, find_reports
 
-        found = sorted(directory.rglob(_REPORT_NAME))
-        if not found:
+        folders = sorted({entry.path.parent for entry in find_reports([directory])})
+        if not folders:
             return [f"The test wrote no report; programs it runs write one to {directory}."]
         problems = []
-        for path in found:
-            place = path.parent.relative_to(directory)
-            golden = None if self._golden is None else self._golden / place / _REPORT_NAME
-            if golden is not None and self._is_updated:
-                golden.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, golden)
-            with analyser.open(path) as report:
-                said = self._over_limits(report)
-                said += self._changed(report, golden, is_wanted=bool(said))
-            problems += said if len(found) == 1 else [f"{place}: {text}" for text in said]
+        for folder in folders:
+            place = folder.relative_to(directory.resolve())
+            try:
+                with analyser.open(folder) as report:
+                    said = self._problems_of(report, place)
+            except ReportError as error:
+                said = [str(error)]
+            problems += said if len(folders) == 1 else [f"{place}: {text}" for text in said]
         return problems
+
+    def _problems_of(self, report: Report, place: Path) -> list[str]:
+        """Return what is wrong with one report; it must be complete and of the newest run.
+
+        Raises
+        ------
+        DamagedReport, ReportIncomplete
+            It is not, or a golden report is not.
+        """
+        from tilescope.reports import require_complete
+
+        require_complete(report)
+        golden = None if self._golden is None else self._golden / place / _REPORT_NAME
+        if golden is not None and self._is_updated:
+            golden.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(report.path, golden)
+        said = self._over_limits(report)
+        return said + self._changed(report, golden, is_wanted=bool(said))
 
     def _over_limits(self, report: Report) -> list[str]:
         """Return a sentence per figure outside its limit."""
@@ -216,12 +233,14 @@ class _Expected:
         from tilescope import analyser
         from tilescope.analyser.diff import compare, explain
         from tilescope.analyser.gates import evaluate
+        from tilescope.reports import require_complete
 
         if golden is None:
             return []
         if not golden.is_file():
             return [f"No golden report at {golden}; write it with pytest --tilescope-update."]
         with analyser.open(golden) as stored:
+            require_complete(stored)
             difference = compare(stored, report)
             results = evaluate(self._gates, difference, stored, report)
             said = [result.text for result in results if result.status != "passed"]

@@ -64,7 +64,7 @@ def create_app(
         The simulator's fidelity, for the help panel.
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    overviews = Overviews()
+    overviews = Overviews(library.states)
     pages = page_modules()
     frame = Frame(library, pages)
     # Before Dash adds its catch-all route: the home page, and unknown endpoints that return JSON.

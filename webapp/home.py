@@ -13,11 +13,12 @@ from tilescope.analyser.overview import ReportOverview, report_overview
 from tilescope.analyser.quantities import MISSING, format_bytes, format_count
 from tilescope.reports import open_report
 from tilescope.reports.catalogue import FoundReport
-from tilescope.reports.errors import ReportError
+from tilescope.reports.errors import ReportError, ReportNotFound
 from tilescope.webapp.library import Library
+from tilescope.webapp.report_states import ReportStates, ServedState
 from tilescope.webapp.stamps import Stamp, file_stamp
 
-__all__ = ["HEADS", "Cell", "Head", "Overviews", "home_values", "overview_cells"]
+__all__ = ["HEADS", "Cell", "Head", "Overviews", "home_values", "is_settled", "overview_cells"]
 
 #: Reports that are listed.
 MOST_REPORTS = 200
@@ -57,30 +58,39 @@ _NUMBERS = {head.name for head in HEADS if head.is_number}
 
 
 class Overviews:
-    """The facts of reports, read once for every state of a file."""
+    """The facts of reports, read once for every stamp of a file.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    states : ReportStates
+        Of the library.
+    """
+
+    def __init__(self, states: ReportStates) -> None:
+        self.states = states
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Stamp, ReportOverview | str]] = {}
+        self._known: dict[str, tuple[Stamp, ReportOverview | None]] = {}
 
-    def known(self, entry: FoundReport) -> ReportOverview | str | None:
+    def known(self, entry: FoundReport) -> ReportOverview | None:
         """Return the facts of a report if they were read from its file as it is now."""
-        with self._lock:
-            known = self._known.get(entry.report_id)
-        if known is None or not entry.is_complete_guess or known[0] != file_stamp(entry.path):
-            return None
-        return known[1]
+        known = self._current(entry)
+        return None if known is None else known[1]
 
-    def of(self, entry: FoundReport) -> ReportOverview | str:
-        """Return the facts of a report, or why it cannot be read."""
-        known = self.known(entry)
+    def of(self, entry: FoundReport) -> ReportOverview | None:
+        """Return the facts of a report, nothing if it cannot be read."""
+        known = self._current(entry)
         if known is not None:
-            return known
+            return known[1]
         stamp = file_stamp(entry.path)
-        line = _read(entry)
+        line = _read(entry, stamp, self.states)
         with self._lock:
             self._known[entry.report_id] = stamp, line
         return line
+
+    def _current(self, entry: FoundReport) -> tuple[Stamp, ReportOverview | None] | None:
+        with self._lock:
+            known = self._known.get(entry.report_id)
+        return None if known is None or known[0] != file_stamp(entry.path) else known
 
 
 def home_values(library: Library, overviews: Overviews) -> dict[str, Any]:
@@ -93,7 +103,7 @@ def home_values(library: Library, overviews: Overviews) -> dict[str, Any]:
             "is_damaged": entry.is_damaged_guess,
             "cells": [
                 asdict(cell) | {"is_number": cell.name in _NUMBERS}
-                for cell in _cells(entry, overviews.known(entry))
+                for cell in _cells(entry, overviews)
             ],
         }
         for entry in entries[:MOST_REPORTS]
@@ -109,16 +119,31 @@ def _demo(library: Library) -> dict[str, str] | None:
 
 def overview_cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
     """Return the cells of a report that take opening it."""
-    return _facts(entry, overviews.of(entry))
+    line = overviews.of(entry)
+    try:
+        state = overviews.states.of(entry)
+    except ReportNotFound:
+        state = ServedState("gone")
+    return _facts(entry, line, state)
 
 
-def _read(entry: FoundReport) -> ReportOverview | str:
-    """Return the facts of a report, or a sentence without its path."""
+def is_settled(entry: FoundReport, overviews: Overviews) -> bool:
+    """Return whether the cells of a report stay as they are while its file does."""
+    states = overviews.states
+    return not (states.at_a_glance(entry).is_running or states.is_pending(entry))
+
+
+def _read(entry: FoundReport, stamp: Stamp, states: ReportStates) -> ReportOverview | None:
+    """Return the facts of a report, None if it has none; its state is verified or will be."""
     try:
         with open_report(entry.path, name=entry.label) as report:
-            return report_overview(report)
+            report.verify_if_small()
+            try:
+                return report_overview(report)
+            finally:
+                states.note(entry, stamp, report, is_next=False)
     except (ReportError, AnalyserError, OSError):
-        return "damaged" if entry.is_damaged_guess else "cannot be read"
+        return None
 
 
 def _note(n_reports: int) -> str:
@@ -126,21 +151,25 @@ def _note(n_reports: int) -> str:
     return f"The first {MOST_REPORTS:,} of {reports}" if n_reports > MOST_REPORTS else reports
 
 
-def _cells(entry: FoundReport, line: ReportOverview | str | None) -> list[Cell]:
+def _cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
     """Return all cells of a report but its name, in the order of the columns."""
     written = datetime.fromtimestamp(entry.mtime, UTC).strftime("%Y-%m-%d %H:%M:%S")
     cells = {head.name: Cell(head.name, "…") for head in HEADS[1:]}
     known = [Cell("written", written), Cell("size", format_bytes(entry.size_bytes))]
-    known += [] if line is None else _facts(entry, line)
+    line, state = overviews.known(entry), overviews.states.at_a_glance(entry)
+    if line is not None:
+        known += _facts(entry, line, state)
+    elif not state.is_complete:
+        known.append(Cell("state", state.label))
     cells |= {cell.name: cell for cell in known}
     return list(cells.values())
 
 
-def _facts(entry: FoundReport, line: ReportOverview | str) -> list[Cell]:
+def _facts(entry: FoundReport, line: ReportOverview | None, state: ServedState) -> list[Cell]:
     """Return the cells of what was read from a report."""
-    if isinstance(line, str):
+    if line is None:
         names = ("model", "machine", "runs", "cycles", "tile", "holds")
-        return [*(Cell(name, MISSING) for name in names), Cell("state", line)]
+        return [*(Cell(name, MISSING) for name in names), Cell("state", state.label)]
     ipus = f" × {line.n_ipus:,}" if line.n_ipus > 1 else ""
     tile = line.fullest_tile_id
     return [
@@ -152,7 +181,7 @@ def _facts(entry: FoundReport, line: ReportOverview | str) -> list[Cell]:
         if tile is None
         else _linked("tile", f"{tile:,}", "/memory", entry, tiles=f"{tile}", select=f"tile:{tile}"),
         _linked("holds", format_bytes(line.max_tile_bytes), "/memory", entry),
-        _linked("state", _state(line), "/insights", entry),
+        _linked("state", _state(line, state), "/insights", entry),
     ]
 
 
@@ -164,12 +193,10 @@ def _linked(name: str, text: str, path: str, entry: FoundReport, **parameters: s
     return Cell(name, text, f"{path}?{query}")
 
 
-def _state(line: ReportOverview) -> str:
-    """Return whether the program fits, and whether the report is whole."""
-    parts = []
+def _state(line: ReportOverview, state: ServedState) -> str:
+    """Return the state of the report unless it is complete, and whether the program fits."""
+    parts = [] if state.is_complete else [state.label]
     if line.n_tiles_over is not None:
         over = line.n_tiles_over
         parts.append(f"{over:,} tile{'s do' if over > 1 else ' does'} not fit" if over else "fits")
-    if not line.is_complete:
-        parts.append("incomplete")
-    return ", ".join(parts) or MISSING
+    return ", ".join(parts) or state.label

@@ -14,6 +14,7 @@ from typing import TypeVar
 from tilescope.reports import Report, open_report
 from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.webapp.errors import UnknownReport
+from tilescope.webapp.report_states import ReportStates
 from tilescope.webapp.stamps import Stamp, file_stamp, note_stamp
 
 __all__ = ["Library"]
@@ -67,6 +68,8 @@ class Library:
         self._open: OrderedDict[str, _Loan] = OrderedDict()
         self._found: dict[str, FoundReport] = {}
         self._listed_at: float | None = None
+        #: The states of the reports.
+        self.states = ReportStates()
         self._demo = [
             replace(entry, label="demo") for entry in find_reports([demo] if demo else [])
         ]
@@ -87,7 +90,7 @@ class Library:
         return sorted(
             entries,
             key=lambda entry: (
-                entry.is_damaged_guess, not entry.is_complete_guess, -entry.mtime,
+                self.states.is_known_damaged(entry), not entry.is_complete_guess, -entry.mtime,
             ),
         )  # fmt: skip
 
@@ -100,13 +103,17 @@ class Library:
             When no report has that id.
         """
         for is_second_look in (False, True):
-            with self._lock:
-                if is_second_look:
-                    self._listed_at = None
+            if is_second_look:
+                self.relist()
             for entry in (*self.found(), *self._demo):
                 if entry.report_id == report_id:
                     return entry
         raise UnknownReport("Unknown report; choose one in the menu at the top.")
+
+    def relist(self) -> None:
+        """Search for reports anew on the next request."""
+        with self._lock:
+            self._listed_at = None
 
     @contextmanager
     def opened(self, report_id: str) -> Iterator[Report]:
@@ -145,6 +152,7 @@ class Library:
 
     def close(self) -> None:
         """Close all reports; those in use close when they are returned."""
+        self.states.close()
         with self._lock:
             for report_id in list(self._open):
                 self._retire(report_id)
@@ -162,6 +170,7 @@ class Library:
                 self._open[entry.report_id] = loan
                 for report_id in list(self._open)[: -self._capacity]:
                     self._retire(report_id)
+                self.states.note(entry, loan.stamp, loan.report, is_next=True)
             self._open.move_to_end(entry.report_id)
             loan.users += 1
             return loan

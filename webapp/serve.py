@@ -7,12 +7,13 @@ import ipaddress
 import secrets
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
 
-from tilescope.reports import open_report
+from tilescope.reports import State, open_report
 from tilescope.webapp.app import create_app
 from tilescope.webapp.connections import HEAD_BYTES, bounded_protocol
 from tilescope.webapp.errors import BadAddress, NothingToServe, PortInUse
@@ -92,12 +93,7 @@ def serve_reports(
             fidelity=fidelity,
         )
         name = _link_host(host, allow_hosts)
-        n_incomplete = sum(not entry.is_complete_guess for entry in found)
-        say(
-            f"Serving {len(found)} report{'s' * (len(found) != 1)}"
-            + (f", {n_incomplete} of them incomplete" if n_incomplete else "")
-            + "."
-        )
+        say(_first_line(library))
         if not _is_loopback(str(address[0])):
             say(
                 f"Warning: {host} is reachable from other machines; anyone with the link"
@@ -114,6 +110,15 @@ def serve_reports(
     finally:
         listener.close()
         library.close()
+
+
+def _first_line(library: Library) -> str:
+    """Return how many reports are served, and how many of them in which state, unless complete."""
+    labels = [library.states.at_a_glance(entry).label for entry in library.found()]
+    counts = Counter(label for label in labels if label != State.COMPLETE)
+    states = ", ".join(f"{counts[label]:,} {label}" for label in sorted(counts))
+    reports = f"{len(labels):,} report{'s' * (len(labels) != 1)}"
+    return f"Serving {reports}" + (f" ({states})." if states else ".")
 
 
 def default_paths() -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilescope.analyser.absence import machine_absence
 from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.collection import without_collection
 from tilescope.analyser.diff.calls import align_calls
@@ -24,7 +25,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from tilescope.reports import Report
+    from tilescope.reports import NewerRun, Report, ReportState
 
 __all__ = ["Difference", "Side", "compare"]
 
@@ -34,9 +35,15 @@ class Side:
     """One of the two reports."""
 
     path: str
-    is_complete: bool
+    state: ReportState
+    newer_run: NewerRun | None
     n_runs: int
     is_data_dependent: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the engine of the report finished, and no damage is known."""
+        return self.state.is_complete
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,7 @@ def compare(baseline: Report, candidate: Report) -> Difference:
     """
     for report in (baseline, candidate):
         if not report.n_rows(schema.target):
-            raise BadQuestion(
-                f"{report.name} ends before its machine was written and is not comparable;"
-                " run the model again"
-            )
+            raise BadQuestion(machine_absence(report))
     with without_collection():
         return _compare(baseline, candidate)
 
@@ -133,4 +137,4 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
 def _side(report: Report) -> Side:
     """Return what is said of a report as a side."""
     flags = report.column(schema.run, "is_data_dependent")
-    return Side(report.name, report.is_complete, len(flags), any(flags))
+    return Side(report.name, report.state, report.newer_run, len(flags), any(flags))

@@ -22,10 +22,19 @@ __all__ = ["explain"]
 _MOST_CAUSES = 6
 
 
-def explain(difference: Difference) -> tuple[str, ...]:
-    """Return the difference in sentences: what caused most first, then what changed."""
+def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ...]:
+    """Return the difference in sentences: what caused most first, then what changed.
+
+    Parameters
+    ----------
+    difference
+        Of two reports.
+    has_states
+        Whether to begin with the states of reports that are not complete.
+    """
+    states = _states(difference) if has_states else []
     if difference.is_identical:
-        return ("The two reports hold identical data.", *_incomplete(difference))
+        return (*states, "The two reports hold identical data.")
     causes = [cause.sentence for cause in difference.causes[:_MOST_CAUSES]]
     more = len(difference.causes) - _MOST_CAUSES
     if more > 0:
@@ -43,16 +52,17 @@ def explain(difference: Difference) -> tuple[str, ...]:
     notes = []
     if difference.is_data_dependent:
         notes.append("Some cycles are data-dependent and may vary between identical runs.")
-    return (*_incomplete(difference), *causes, *effects, *notes)
+    return (*states, *causes, *effects, *notes)
 
 
-def _incomplete(difference: Difference) -> list[str]:
-    """Return a sentence per incomplete report."""
-    return [
-        f"{side.path} is incomplete: its engine was killed or is still running."
-        for side in (difference.baseline, difference.candidate)
-        if not side.is_complete
-    ]
+def _states(difference: Difference) -> list[str]:
+    """Return sentences about reports that are not complete, or not of the newest run."""
+    sentences = []
+    for name, side in (("Baseline", difference.baseline), ("Candidate", difference.candidate)):
+        newer = side.newer_run
+        texts = (side.state.sentence, "" if newer is None else newer.sentence)
+        sentences += [f"{name}: {text}" for text in texts if text]
+    return sentences
 
 
 def _cycles(difference: Difference) -> list[str]:

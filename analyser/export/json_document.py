@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilescope.analyser.breakdown import ChangeRow, ChangeTable
     from tilescope.analyser.diff import Difference
+    from tilescope.analyser.diff.compare import Side
     from tilescope.analyser.gates import GateResult
 
 __all__ = ["json_document"]
@@ -38,8 +39,8 @@ def json_document(
     """
     steps, variables, tiles = difference.steps, difference.variables, difference.tiles
     return {
-        "baseline": asdict(difference.baseline),
-        "candidate": asdict(difference.candidate),
+        "baseline": _side(difference.baseline),
+        "candidate": _side(difference.candidate),
         "is_identical": difference.is_identical,
         "is_data_dependent": difference.is_data_dependent,
         "unequal": list(difference.unequal),
@@ -76,6 +77,19 @@ def json_document(
         },
         "gates": [_gate(result) for result in results],
         "notes": list(notes),
+    }
+
+
+def _side(side: Side) -> dict[str, object]:
+    """Return one of the reports, with its state."""
+    newer = side.newer_run
+    return {
+        "path": side.path,
+        "is_complete": side.is_complete,
+        "state": side.state.as_json(),
+        "newer_run": None if newer is None else newer.as_json(),
+        "n_runs": side.n_runs,
+        "is_data_dependent": side.is_data_dependent,
     }
 
 

@@ -12,6 +12,7 @@ from tilescope.analyser.gates.gate import Gate, figures_named
 from tilescope.analyser.gates.subjects import Subject, subjects
 from tilescope.analyser.machine import target
 from tilescope.analyser.quantities import format_change, format_percent, format_value, percent_of
+from tilescope.reports.completeness import require_complete
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff import Difference
@@ -76,7 +77,17 @@ def evaluate(
         Accepted regressions; those that have expired do not count.
     today
         The day on which acknowledgements must hold; needed with acknowledgements only.
+
+    Raises
+    ------
+    DamagedReport
+        Rows or chunks of a report do not match their digests: gates verify both in full.
+    ReportIncomplete
+        A report is still written, ended early, or is not the newest run of its directory.
     """
+    if gates:
+        require_complete(baseline)
+        require_complete(candidate)
     valid = [item for item in acknowledgements if today is None or not item.has_expired(today)]
     clock_hz = target(candidate).clock_hz
     return tuple(

@@ -30,6 +30,7 @@ from pva.report import (
     getReport,
     openReport,
 )
+from pva.state import ReportStateWarning
 from pva.target import IPU, Target
 from pva.trace import Event, Trace, TraceNotSupported, openTrace
 from pva.variable import BriefVariable, LoweredVariable, Variable
@@ -65,6 +66,7 @@ __all__ = [
     "Program",
     "ProgramVisitor",
     "Report",
+    "ReportStateWarning",
     "Run",
     "StreamCopyBeginProgram",
     "StreamCopyEndProgram",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from pva.compilation import CompilationReport
 from pva.execution import ExecutionReport
 from pva.lazy import set_print_length
-from tilescope import analyser
+from pva.state import open_and_warn, warn_of_state
 from tilescope.analyser.execution import execution
 from tilescope.analyser.summary import summarise
 
@@ -159,7 +159,7 @@ def openReport(
     """
     if debugInfoFilename is not None and not Path(debugInfoFilename).exists():
         raise FileNotFoundError(f"debug information file {debugInfoFilename} does not exist")
-    return Report(analyser.open(profileFilename))
+    return Report(open_and_warn(profileFilename))
 
 
 class _HasReport(Protocol):
@@ -179,4 +179,6 @@ def getReport(engine: _HasReport, reportExecution: bool = True) -> Report:
     reportExecution
         Whether to include what ran.
     """
-    return Report(engine.get_report(), has_execution=reportExecution)
+    opened = engine.get_report()
+    warn_of_state(opened)
+    return Report(opened, has_execution=reportExecution)

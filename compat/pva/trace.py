@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pva.lazy import LazyList
-from tilescope import analyser
+from pva.state import open_and_warn
 from tilescope.analyser import runs as recorded
 from tilescope.analyser.execution import steps
 from tilescope.analyser.machine import target
@@ -131,4 +131,4 @@ def openTrace(path: str | PathLike[str]) -> Trace:
             f"{path} is a trace of the host, which is not supported yet: pass a profile.pop, whose"
             " runs are read as a trace"
         )
-    return Trace(analyser.open(path))
+    return Trace(open_and_warn(path))

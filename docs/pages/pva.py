@@ -22,6 +22,7 @@ from pva import (
     operations,
     program,
     report,
+    state,
     target,
     trace,
     variable,
@@ -61,6 +62,13 @@ directory that holds it. `import pva`, `import pva.pva_core` and `pva.preview` h
 Where a script gets its report from a running engine, write `pva.getReport(engine)` in place of
 `engine.getReport()`: the engine does not depend on `pva`.
 
+Opening a report that is not complete works: libpva has no such notion. A Python warning of the
+category `pva.ReportStateWarning`, a `UserWarning`, says once that its engine still runs, that it
+ended early, that it is damaged, or that its directory holds a newer run.
+`warnings.simplefilter("error", pva.ReportStateWarning)` turns it into an error. Data that do not
+match their digests raise `tilescope.reports.DamagedReport` when they are read; small reports are
+verified when they are opened.
+
 Cycles by step type add up to what `tilescope summary` reports for one IPU, whichever way a script
 adds them up:
 
@@ -96,6 +104,7 @@ Names that scripts in public repositories use, with the class that has them here
 
 _MODULES = (
     report,
+    state,
     target,
     compilation,
     memory,

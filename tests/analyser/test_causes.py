@@ -156,7 +156,7 @@ def test_compiled_only_incomplete_and_another_machine(
     assert "The baseline recorded 2 runs, the candidate 0; cycles are not compared." in compiled
     path = write_small_report(tmp_path / "unfinished", Shape(is_finished=False))
     with analyser.open(path) as unfinished:
-        last = explain(compare(small, unfinished))[-1]
-    assert last.endswith("is incomplete: its engine was killed or is still running.")
+        first = explain(compare(small, unfinished))[0]
+    assert first.startswith("Candidate: The run ended early")
     other = explain(compare(small, variation(Shape(target_name="bow", clock_hz=2e9))))
     assert other[0] == "Machine changed: small → bow."

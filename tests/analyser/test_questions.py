@@ -256,7 +256,6 @@ def test_summary_shows_the_metrics(small: Report) -> None:
     assert shown["tile_memory_bytes"].value == 1000
     assert shown["machine_time_s"].text == "970 ns"
     assert shown["compute_cycles"].text == "580 cycles (59.8%)"
-    assert found.is_complete
     assert found.milestones == ("created", "compiled", "finished")
     assert [option.name for option in found.options] == ["autoReport.all"]
     assert found.notices[0].severity == "warning"

@@ -34,8 +34,10 @@ interface FramePage {
 interface FrameReport {
   id: string;
   label: string;
-  /** The label in menus, which says if the report is damaged or incomplete. */
+  /** The label in menus, which names the state unless the report is complete. */
   choice: string;
+  /** The state in some words. */
+  state: string;
   is_complete: boolean;
   is_damaged: boolean;
 }

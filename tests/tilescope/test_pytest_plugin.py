@@ -192,3 +192,48 @@ def test_the_plugin_alone_loads_nothing_heavy() -> None:
     )
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "compat")}
     subprocess.run([sys.executable, "-c", code], env=environ, check=True, timeout=60)
+
+
+def test_limits_are_not_applied_to_a_report_that_is_not_complete(run_pytest: Pytest) -> None:
+    code, said = run_pytest(
+        """
+from tilescope.reports import ReportWriter
+
+@pytest.mark.tilescope(max_cycles=970)
+def test_early(tilescope_report):
+    write_small_report(tilescope_report, Shape(is_finished=False))
+
+@pytest.mark.tilescope(max_cycles=970)
+def test_leftover(tilescope_report):
+    write_small_report(tilescope_report)
+    write_small_report(tilescope_report, Shape(is_finished=False))
+
+@pytest.mark.tilescope(max_cycles=970)
+def test_running(tilescope_report):
+    write_small_report(tilescope_report / "one")
+    writer = ReportWriter.create(tilescope_report / "other")
+    writer.commit("compiled")
+    globals()["writer"] = writer
+
+@pytest.mark.tilescope(max_cycles=970)
+def test_damaged(tilescope_report):
+    path = write_small_report(tilescope_report)
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"\\x28\\xb5\\x2f\\xfd")
+    data[at + 6] ^= 255
+    path.write_bytes(data)
+
+@pytest.mark.tilescope(golden=True)
+def test_golden(tilescope_report):
+    write_small_report(tilescope_report, Shape(is_finished=False))
+""",
+        "--tilescope-update",
+    )
+    assert code == 1, said
+    assert "5 failed" in said
+    assert said.count("ended early; its engine last wrote at") >= 3
+    assert "A newer run than that of" in said
+    assert "other: " in said
+    assert "is still being written" in said
+    assert "damaged" in said
+    assert "Traceback" not in said

@@ -197,12 +197,13 @@ def test_a_report_is_not_touched(tilescope: Run, reports_directory: Path, comman
 def test_an_incomplete_report_is_read_and_said_so(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("summary", reports_directory / "incomplete")
     assert done.code == 0
-    assert "This report is incomplete" in done.out
+    assert "The run ended early" in done.out
     assert "Last milestone: run." in done.out
-    assert (
-        tilescope("summary", reports_directory / "incomplete", "--json").json()["is_complete"]
-        is False
-    )
+    assert "The run ended early" in done.err
+    done = tilescope("summary", reports_directory / "incomplete", "--json")
+    answer = done.json()
+    assert (answer["is_complete"], answer["state"]["state"]) == (False, "ended early")
+    assert (answer["newer_run"], done.err) == (None, "")
 
 
 def test_ops(tilescope: Run, reports_directory: Path) -> None:

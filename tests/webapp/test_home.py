@@ -45,7 +45,7 @@ def test_the_figures_of_reports_come_after_the_list(
     pair = {cell["name"]: cell["text"] for cell in answer["overviews"][ids["pair"]]}
     assert pair["machine"] == "gc200 × 2"
     killed = {cell["name"]: cell for cell in answer["overviews"][ids["killed"]]}
-    assert killed["state"]["text"] == "cannot be read"
+    assert killed["state"]["text"] == "ended early"
     assert not killed["cycles"]["href"]
 
 
@@ -62,7 +62,8 @@ def test_links_of_earlier_versions_lead_on(client: TestClient, ids: dict[str, st
 
 def test_lines_follow_the_files(tmp_path: Path) -> None:
     generate_report(tmp_path / "a", n_tiles=8, n_steps=24, n_variables=5, seed=1)
-    overviews, library = Overviews(), Library([tmp_path], clock=iter(range(0, 1000, 10)).__next__)
+    library = Library([tmp_path], clock=iter(range(0, 1000, 10)).__next__)
+    overviews = Overviews(library.states)
     (entry,) = library.found()
     assert overviews.known(entry) is None
     first = overviews.of(entry)
@@ -77,16 +78,21 @@ def test_lines_follow_the_files(tmp_path: Path) -> None:
     assert isinstance(second, ReportOverview)
     assert second.cycles != first.cycles
     entry.path.write_bytes(entry.path.read_bytes()[:5000])
-    line = overviews.of(library.found()[0])
-    assert line in {"damaged", "cannot be read"}
-    assert str(tmp_path) not in str(line)
+    cut = library.found()[0]
+    assert overviews.of(cut) is None
+    assert [cell.text for cell in overview_cells(cut, overviews)][-1] == "damaged"
+    assert str(tmp_path) not in library.states.of(cut).sentence
 
 
 def test_what_a_killed_run_left_is_named(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
-    ReportWriter.create(tmp_path / "killed").abandon()
-    (entry,) = Library([tmp_path]).found()
-    assert Overviews().of(entry) == "cannot be read"
+    writer = ReportWriter.create(tmp_path / "killed")
+    writer.commit("created")
+    writer.abandon()
+    library = Library([tmp_path])
+    (entry,) = library.found()
+    cells = overview_cells(entry, Overviews(library.states))
+    assert [cell.text for cell in cells][-1] == "ended early"
 
 
 def test_an_overview_of_a_report_without_runs_has_no_cycles(tmp_path: Path) -> None:
@@ -96,7 +102,9 @@ def test_an_overview_of_a_report_without_runs_has_no_cycles(tmp_path: Path) -> N
     assert (line.machine, line.n_ipus, line.n_runs, line.cycles) == ("gc200", 1, 0, None)
     assert line.n_tiles_over == 0
     library = Library([tmp_path])
-    cells = {cell.name: cell for cell in overview_cells(library.found()[0], Overviews())}
+    cells = {
+        cell.name: cell for cell in overview_cells(library.found()[0], Overviews(library.states))
+    }
     assert cells["cycles"].text == "–"
     assert cells["state"].text == "fits"
 
@@ -105,14 +113,14 @@ def test_names_of_files_are_text(tmp_path: Path) -> None:
     hostile = tmp_path / '"><img src=x onerror=alert(1)>'
     generate_report(hostile, n_tiles=8, n_steps=24, n_variables=5, seed=1)
     library = Library([tmp_path])
-    text = Frame(library, []).home(**home_values(library, Overviews()))
+    text = Frame(library, []).home(**home_values(library, Overviews(library.states)))
     assert "<img" not in text
     assert "&lt;img" in text
 
 
 def test_no_report_says_what_to_do(tmp_path: Path) -> None:
     library = Library([tmp_path])
-    text = Frame(library, []).home(**home_values(library, Overviews()))
+    text = Frame(library, []).home(**home_values(library, Overviews(library.states)))
     assert "tilescope run MODEL.onnx" in text
 
 
@@ -125,4 +133,6 @@ def test_the_demo_report_opens_and_is_not_in_the_list(tmp_path: Path) -> None:
     with library.opened(demo.report_id) as report:
         assert report_overview(report).model == "mnist-8"
     library.close()
-    assert demo.report_id in Frame(library, []).home(**home_values(library, Overviews()))
+    assert demo.report_id in Frame(library, []).home(
+        **home_values(library, Overviews(library.states))
+    )

@@ -43,13 +43,14 @@ def test_a_run_is_followed_to_its_finished_report(
     writer.commit("created")
     (entry,) = library.found()
     first = client.get(f"/reports/{entry.report_id}/state").json()
-    assert (first["is_complete"], first["successor"]) == (False, None)
+    assert (first["state"], first["is_running"], first["successor"]) == ("running", True, None)
+    assert first["sentence"].startswith("The engine is still running; its last sign of life was at")
     with library.opened(entry.report_id) as report:
         assert report.n_rows(schema.step) == 0
     _add_step(writer)
     writer.commit("compiled")
     second = client.get(f"/reports/{entry.report_id}/state").json()
-    assert second["state"] != first["state"]
+    assert second["stamp"] != first["stamp"]
     with library.opened(entry.report_id) as report:
         assert report.n_rows(schema.step) == 1
     assert client.get(f"/reports/{entry.report_id}/state").json() == second

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tilescope.analyser.absence import machine_absence
 from tilescope.analyser.provenance import model_name, provenance
 from tilescope.baselines.errors import BaselineError
 from tilescope.reports import schema
@@ -62,9 +63,7 @@ def key_of(report: Report, name: str | None = None) -> BaselineKey:
     columns = ("name", "n_ipus", "tiles_per_ipu", "parameter_set")
     rows = report.rows(schema.target, *columns)
     if not rows:
-        raise BaselineError(
-            f"{report.path} ends before its machine was written; run the model again"
-        )
+        raise BaselineError(machine_absence(report))
     machine, n_ipus, n_tiles, parameters = rows[0]
     text = f"{machine}-{n_ipus}x{n_tiles}-{parameters}"
     return BaselineKey(_folder(model), _folder(text), _options(report))

@@ -137,9 +137,10 @@ def _store(text: str | None, remote: str | None, config: Path | None) -> Baselin
 
 def _key(path: Path, name: str | None, *, is_saved: bool = False) -> tuple[BaselineKey, Path]:
     """Return the key and the file of a report; one that is saved must be complete."""
-    from tilescope.baselines import BaselineError, key_of
+    from tilescope.baselines import key_of
+    from tilescope.reports import require_complete
 
     with reading(path) as report:
-        if is_saved and not report.is_complete:
-            raise BaselineError(f"{report.path} is incomplete and cannot become a baseline")
+        if is_saved:
+            require_complete(report)
         return key_of(report, name), Path(report.path)

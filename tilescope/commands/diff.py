@@ -237,7 +237,7 @@ def _compare(
     smallest = None if min_change is None else parse_min_change(min_change)
     wanted = [name for name in BREAKDOWNS if name in (listed_by or ("step", "variable"))]
     today = datetime.now(UTC).date()
-    with comparing(*paths) as (one, other):
+    with comparing(*paths, is_decisive=bool(gates)) as (one, other):
         difference = compare(one, other)
         tables: dict[str, tuple[ChangeTable, ...]] = {"metric": (metric_table(difference),)}
         tables |= {name: change_tables(name, difference, one, other) for name in wanted}

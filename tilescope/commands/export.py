@@ -66,9 +66,11 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.gates import figures_named
         from tilescope.analyser.metrics import METRICS
         from tilescope.analyser.provenance import model_name
+        from tilescope.reports import require_complete
 
         wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}
         with reading(path) as report:
+            require_complete(report)
             values = {key: METRICS[key].compute(report) for key in METRICS if key in wanted}
             model = name or model_name(report) or report.path.parent.name
         if form is TrackerFormat.BENCHER:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 
 if TYPE_CHECKING:
     from tilescope.analyser.summary import Row, Summary
+    from tilescope.reports import Report
 
 __all__ = ["register"]
 
@@ -36,6 +36,13 @@ def register(app: typer.Typer) -> None:
             typer.Option("--all-options", help="Also list options with default values."),
         ] = False,
         top: TopOption = 10,
+        verify: Annotated[
+            bool,
+            typer.Option(
+                "--verify",
+                help="Verify the whole report first, at any size: damage ends the command.",
+            ),
+        ] = False,
     ) -> None:
         """Show machine, graph, memory, execution, provenance and options of a report."""
         from tilescope.analyser.metrics import ipu_values, values
@@ -43,6 +50,8 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.summary import summarise
 
         with reading(path) as report:
+            if verify:
+                report.verify()
             found = summarise(report, units.style)
             if as_json:
                 figures = {
@@ -53,7 +62,9 @@ def register(app: typer.Typer) -> None:
                 print_json(report_json(report) | _as_json(found, stages) | figures)
             else:
                 by_ipu = ipu_values(report) if _has_several_ipus(found) else {}
-                _print(path, found, by_ipu, all_options, units, top)
+                print_line(f"Report {path}")
+                _print_state(report, is_verified=verify)
+                _print(found, by_ipu, all_options, units, top)
 
 
 def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str, object]:
@@ -120,8 +131,18 @@ def _print_ipus(by_ipu: dict[str, tuple[int | float | None, ...]], units: Units,
         print_line(f"… {n_ipus - max(top, 16):,} more; --top N shows more, --json all")
 
 
+def _print_state(report: Report, *, is_verified: bool) -> None:
+    """Print the state of a report, unless it is complete, and that of a newer run."""
+    state, newer = report.state, report.newer_run
+    if not state.is_complete:
+        print_line(f"{state.sentence} Last milestone: {report.milestones[-1]}.")
+    if newer is not None:
+        print_line(newer.sentence)
+    if is_verified:
+        print_line("All rows and chunks match their digests.")
+
+
 def _print(
-    path: Path,
     summary: Summary,
     by_ipu: dict[str, tuple[int | float | None, ...]],
     all_options: bool,
@@ -129,12 +150,6 @@ def _print(
     top: int,
 ) -> None:
     """Print all sections, and the figures of every IPU if there are several."""
-    print_line(f"Report {path}")
-    if not summary.is_complete:
-        print_line(
-            "This report is incomplete: the engine was killed or is still running."
-            f" Last milestone: {summary.milestones[-1]}."
-        )
     for title, rows in summary.sections.items():
         if rows:
             print_line()

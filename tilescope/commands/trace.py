@@ -157,11 +157,12 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
 
 def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
     """Print runs, figures per IPU and contributors."""
+    from tilescope.analyser.overview import why_no_run
     from tilescope.analyser.quantities import format_cycles
 
     print_line(f"Execution trace of {report.path}")
     if not found.runs:
-        print_line("Nothing ran, or no run was recorded; run the model with profiling enabled.")
+        print_line(why_no_run(report))
         return
     print_line(
         f"{len(found.runs):,} runs, {found.n_entries:,} entries, cycles {found.start_cycle:,}"

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query
 
 from tilescope.reports.catalogue import FoundReport
 from tilescope.webapp.errors import UnknownReport
-from tilescope.webapp.home import Overviews, overview_cells
+from tilescope.webapp.home import Overviews, is_settled, overview_cells
 from tilescope.webapp.library import Library
+from tilescope.webapp.report_states import ServedState
 
 __all__ = ["listing", "routes"]
 
@@ -21,7 +22,8 @@ _MOST = 20
 def listing(library: Library) -> list[dict[str, Any]]:
     """Return the reports for the menus, the demo report last, without their paths."""
     demo = library.demo()
-    return [_describe(entry) for entry in (*library.found(), *([demo] if demo else []))]
+    entries = (*library.found(), *([demo] if demo else []))
+    return [_describe(entry, library.states.at_a_glance(entry)) for entry in entries]
 
 
 def routes(library: Library, overviews: Overviews) -> APIRouter:
@@ -37,32 +39,36 @@ def routes(library: Library, overviews: Overviews) -> APIRouter:
     def read_overviews(
         report_ids: Annotated[list[str], Query(alias="id", max_length=_MOST)],
     ) -> dict[str, Any]:
-        """Return the cells of reports in the list of the home page; unknown ones are left out."""
-        found = {}
+        """Return the cells of reports in the list of the home page; unknown ones are left out.
+
+        ``unsettled`` are those whose state may change by itself: an engine writes them, or they are
+        being verified.
+        """
+        found, unsettled = {}, []
         for report_id in report_ids:
             try:
-                cells = overview_cells(library.entry(report_id), overviews)
+                entry = library.entry(report_id)
             except UnknownReport:
                 continue
-            found[report_id] = [asdict(cell) for cell in cells]
-        return {"ok": True, "overviews": found}
+            if not is_settled(entry, overviews):
+                unsettled.append(report_id)
+            found[report_id] = [asdict(cell) for cell in overview_cells(entry, overviews)]
+            if report_id not in unsettled and not is_settled(entry, overviews):
+                unsettled.append(report_id)
+        return {"ok": True, "overviews": found, "unsettled": unsettled}
 
     return router
 
 
-def _describe(entry: FoundReport) -> dict[str, Any]:
+def _describe(entry: FoundReport, state: ServedState) -> dict[str, Any]:
     """Return the public fields of a report."""
     return {
         "id": entry.report_id,
         "label": entry.label,
-        "choice": _choice(entry),
-        "is_complete": entry.is_complete_guess,
-        "is_damaged": entry.is_damaged_guess,
+        "choice": entry.label if state.is_complete else f"{entry.label} – {state.label}",
+        "state": state.label,
+        "is_complete": state.is_complete,
+        "is_damaged": not state.is_sound,
         "size_bytes": entry.size_bytes,
         "modified_s": entry.mtime,
     }
-
-
-def _choice(entry: FoundReport) -> str:
-    """Return the label of a report in the menus; that of an incomplete run says so itself."""
-    return f"{entry.label} (damaged file)" if entry.is_damaged_guess else entry.label

@@ -4,6 +4,7 @@
   const RECENT = 'tilescope-recent';
   const MOST_RECENT = 6;
   const BATCH = 6;
+  const EVERY_MS = 2000;
 
   function recent() {
     try { return JSON.parse(localStorage.getItem(RECENT) || '[]'); } catch (error) { return []; }
@@ -78,8 +79,8 @@
   async function fill(part) {
     const query = new URLSearchParams(part.map((row) => ['id', row.dataset.report]));
     const answer = await fetch('/api/reports/overviews?' + query);
-    if (!answer.ok) return;
-    const {overviews} = await answer.json();
+    if (!answer.ok) return [];
+    const {overviews, unsettled} = await answer.json();
     for (const row of part) {
       for (const {name, text, href} of overviews[row.dataset.report] || []) {
         const cell = row.querySelector('[data-cell="' + name + '"]');
@@ -87,12 +88,24 @@
         const shown = href ? document.createElement('a') : document.createTextNode('');
         shown.textContent = text;
         if (shown instanceof HTMLAnchorElement) { shown.href = href; shown.className = 'page-link'; }
-        cell.replaceChildren(shown);
+        if (cell.textContent !== text) cell.replaceChildren(shown);
       }
     }
+    return part.filter((row) => unsettled.includes(row.dataset.report));
+  }
+
+  // Fills rows; returns those whose state may change by itself.
+  async function fillAll(wanted) {
+    const unsettled = [];
+    for (let at = 0; at < wanted.length; at += BATCH) unsettled.push(...await fill(wanted.slice(at, at + BATCH)));
+    return unsettled;
   }
   (async () => {
-    for (let at = 0; at < rows.length; at += BATCH) await fill(rows.slice(at, at + BATCH));
+    let unsettled = await fillAll(rows);
     document.documentElement.dataset.filled = '1';
+    while (unsettled.length) {  // engines write them, or they are being verified
+      await new Promise((resolve) => { setTimeout(resolve, EVERY_MS); });
+      unsettled = await fillAll(unsettled);
+    }
   })().catch(() => {});
 })();

@@ -36,11 +36,6 @@ ICON = "summary"
 VIEW = (Parameter("options", control="summary-options-filter"),)
 PANELS = {"body": (), "options": ("options",)}
 
-_INCOMPLETE = (
-    "Incomplete run: this report contains what was written before the run ended"
-    " (last milestone: {milestone}). Run the model again for a complete one."
-)
-
 
 def layout() -> html.Div:
     """Return the page without content."""
@@ -209,7 +204,7 @@ def _explanation(
     difference: Difference, figures: Sequence[html.A], tables: Sequence[html.Div]
 ) -> html.Section:
     """Return the headline figures, the differences as sentences, and what changed most."""
-    sentences = [html.Li(sentence) for sentence in explain(difference)]
+    sentences = [html.Li(sentence) for sentence in explain(difference, has_states=False)]
     return panel(
         "What changed, baseline to candidate",
         html.Div(list(figures), className="headlines"),
@@ -263,13 +258,8 @@ _HEADLINES = (
 
 
 def _notices(summary: Summary, prefix: str) -> list[html.Div]:
-    """Return the banner of an incomplete run and the engine's notices."""
-    bars = []
-    if not summary.is_complete:
-        milestone = summary.milestones[-1] if summary.milestones else "none"
-        bars.append(notice_bar("warning", prefix + _INCOMPLETE.format(milestone=milestone)))
-    bars += [notice_bar(notice.severity, prefix + notice.message) for notice in summary.notices]
-    return bars
+    """Return the engine's notices; the state of the report is a notice of every page."""
+    return [notice_bar(notice.severity, prefix + notice.message) for notice in summary.notices]
 
 
 def _options(
