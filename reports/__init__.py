@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.reports.damage import damage_behind, explain_damage
 from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,
@@ -25,7 +26,7 @@ from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
-    from tilescope.reports.check import Problem, check_report, explain_damage
+    from tilescope.reports.check import Problem, check_report
     from tilescope.reports.writer import ReportWriter
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "State",
     "UnsupportedSchema",
     "check_report",
+    "damage_behind",
     "explain_damage",
     "find_reports",
     "open_report",
@@ -56,7 +58,6 @@ _MODULES = {
     "Problem": "check",
     "ReportWriter": "writer",
     "check_report": "check",
-    "explain_damage": "check",
 }
 
 

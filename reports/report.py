@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilescope.reports.chunks import PackedChunk, unpack
+from tilescope.reports.constraints import Constraints
 from tilescope.reports.digests import chain
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.guard import GuardedConnection
@@ -78,6 +79,7 @@ class Report:
         try:
             blocks, self.milestones = self._read_chain()
             self._tables = VerifiedTables(connection, blocks, self.path)
+            self._constraints = Constraints(self._tables, self._layout, self.path)
         except BaseException:
             self.close()
             raise
@@ -118,13 +120,15 @@ class Report:
         ValueError
             The table has no such column.
         """
-        with self._noting_damage():
-            return self._tables.rows(table, *names)
+        return list(zip(*self.columns(table, *names), strict=True))
 
     def columns(self, table: TableSpec, *names: str) -> tuple[Sequence[Any], ...]:
         """Return chosen columns of a table, in order of the primary key; as `rows` otherwise."""
         with self._noting_damage():
-            return self._tables.columns(table, *names)
+            columns = self._tables.columns(table, *names)
+            with self._connection.lock:
+                self._constraints.check_table(table)
+            return columns
 
     def column(self, table: TableSpec, name: str) -> Sequence[Any]:
         """Return one column of a table, in order of the primary key; as `rows` otherwise."""
@@ -154,10 +158,14 @@ class Report:
         if name not in ARRAYS:
             raise ValueError(f"unknown packed array {name!r}")
         with self._connection.lock, self._noting_damage():
-            if self._layouts is None:
-                self._layouts = read_layouts(self._tables, self.path)
-            layout = self._layouts[name]
+            layout = self._layout(name)
+            self._constraints.check_array(layout)
         return PackedArray(layout, self._read_chunk)
+
+    def _layout(self, name: str) -> ArrayLayout:
+        if self._layouts is None:
+            self._layouts = read_layouts(self._tables, self.path)
+        return self._layouts[name]
 
     def verify(self) -> None:
         """Verify all rows and chunks against their digests.
@@ -171,9 +179,12 @@ class Report:
         """
         for table in TABLES.values():
             if table.name not in _SEALED_OTHERWISE:
-                self.columns(table)
+                with self._noting_damage():
+                    self._tables.columns(table)
         for name in ARRAYS:
-            self.array(name).verify()
+            with self._noting_damage(), self._connection.lock:
+                layout = self._layout(name)
+            PackedArray(layout, self._read_chunk).verify()
 
     def has_content_of(self, other: Report) -> bool:
         """Return whether two reports hold the same rows and chunks, as stored.

@@ -127,23 +127,34 @@ def progress(text: str, after_s: float = _QUICK_S) -> Iterator[Callable[[str], N
 
 @contextmanager
 def reading(path: Path) -> Iterator[Report]:
-    """Open a report for a command, and show that it is read if that takes long."""
+    """Open a report for a command, and show that it is read if that takes long.
+
+    An unexpected error of an inconsistent report becomes a sentence about the report.
+    """
     from tilescope import analyser
     from tilescope.analyser.collection import without_collection
+    from tilescope.reports import explain_damage
 
-    with progress(f"Reading {path}"), without_collection(), analyser.open(path) as report:
+    with (
+        progress(f"Reading {path}"),
+        without_collection(),
+        analyser.open(path) as report,
+        explain_damage(report),
+    ):
         yield report
 
 
 @contextmanager
 def comparing(baseline: Path, candidate: Path) -> Iterator[tuple[Report, Report]]:
-    """Open two reports for a command, and show that they are compared if that takes long."""
+    """Open two reports for a command as `reading` does, and show that they are compared."""
     from tilescope import analyser
+    from tilescope.reports import explain_damage
 
     with (
         progress(f"Comparing {baseline} with {candidate}"),
         analyser.open(baseline) as one,
         analyser.open(candidate) as other,
+        explain_damage(one, other),
     ):
         yield one, other
 

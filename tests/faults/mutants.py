@@ -1,6 +1,7 @@
 """Damaged and hostile reports by the thousand: ``python -m tests.faults.mutants --seed S``.
 
-Every mutant is given to the commands, to `pva` and to the analyser, in processes with little memory.
+Every mutant is given to the commands, to `pva` and to the analyser, in processes with little
+memory.
 """
 
 from __future__ import annotations
@@ -76,10 +77,9 @@ def _run_cases(
                     counts[done["outcome"]] += 1
                     counts["answers"] += done["n_answers"]
                     counts["failures"] += bool(done["failures"])
-                    for key in figures:
-                        figures[key] = max(figures[key], done[key])
-                    for failure in done["failures"]:
-                        failures.append(f"{done['case']}: {failure}")
+                    for key, value in figures.items():
+                        figures[key] = max(value, done[key])
+                    failures.extend(f"{done['case']}: {text}" for text in done["failures"])
     return {**dict(sorted(counts.items())), **figures}
 
 
