@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -196,28 +197,22 @@ def _execution(report: Report, run_id: int | None) -> Execution:
     index_of_run = {number: index for index, (number, _) in enumerate(runs)}
     rows = [row for row in track_rows(report) if row.run_id in index_of_run]
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
-    for row in rows:
-        at = index_of_run[row.run_id], row.ipu_id
-        time[at] = max(time[at], row.n_cycles)
+    at = [index_of_run[row.run_id] for row in rows], [row.ipu_id for row in rows]
+    np.maximum.at(time, at, np.array([row.n_cycles for row in rows], dtype=np.int64))
 
-    executions, critical, waiting, caused, own = (
-        np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(5)
+    executions, cycles = _sum_trace(report, rows, len(all_steps), track=0)
+    critical, waiting, caused, own = (
+        np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
     )
-    computing: dict[int, list[TrackRow]] = {}
-    for row in rows:
-        if row.track == 0 and machine.n_ipus > 1:
-            computing.setdefault(row.run_id, []).append(row)
-        with_cycles = row.track == 0 and machine.n_ipus == 1
-        counted, cycles = _read_trace(report, row, len(all_steps), with_cycles)
-        executions[row.ipu_id] += counted
-        critical[row.ipu_id] += cycles
-        own[row.ipu_id] += cycles
-    for tracks in computing.values():
-        path = _critical_path(report, tracks)
-        critical += path.cycles
-        waiting += path.waiting
-        caused += path.caused
-        own += path.own
+    if machine.n_ipus == 1:
+        critical, own = cycles, cycles.copy()
+    else:
+        computing = [row for row in rows if row.track == 0]
+        for path, n_runs in _critical_paths(report, computing):
+            critical += n_runs * path.cycles
+            waiting += n_runs * path.waiting
+            caused += n_runs * path.caused
+            own += n_runs * path.own
     run_cycles = time.max(axis=1) if runs else np.zeros(0, dtype=np.int64)
     for array in (run_cycles, executions, critical, waiting, caused, own):
         array.flags.writeable = False
@@ -255,26 +250,68 @@ def joins(report: Report) -> NDArray[np.bool_]:
     return answer
 
 
-def _critical_path(report: Report, rows: list[TrackRow]) -> CriticalPath:
+def _critical_paths(report: Report, rows: Sequence[TrackRow]) -> Iterator[tuple[CriticalPath, int]]:
+    """Yield the distinct critical paths of runs on several IPUs, with the number of their runs.
+
+    Runs of a static program repeat each other, so that few paths are computed for many runs.
+    """
+    runs: dict[int, list[TrackRow]] = {}
+    for row in rows:
+        runs.setdefault(row.run_id, []).append(row)
+    columns = _Columns(report)
+    counts: dict[bytes, int] = {}
+    first: dict[bytes, list[TrackRow]] = {}
+    for tracks in runs.values():
+        key = b"".join(columns.signature(row) for row in tracks)
+        counts[key] = counts.get(key, 0) + 1
+        first.setdefault(key, tracks)
+    for key, tracks in first.items():
+        yield _critical_path(report, tracks, columns), counts[key]
+
+
+class _Columns:
+    """The columns of the trace by entry, read in large parts."""
+
+    def __init__(self, report: Report) -> None:
+        self._arrays = [report.array(f"trace.{name}") for name in _TRACK_COLUMNS]
+        self._first, self._columns = 0, [np.zeros(0, dtype=np.int64)] * len(_TRACK_COLUMNS)
+
+    def of(self, row: TrackRow) -> list[NDArray[np.int64]]:
+        """Return step, start, end, period and count of the entries of a track, from its start."""
+        stop = self._first + len(self._columns[0])
+        if not self._first <= row.first_entry <= row.stop_entry <= stop:
+            self._first = row.first_entry
+            stop = max(row.stop_entry, row.first_entry + _ENTRIES_AT_A_TIME)
+            self._columns = [
+                array.read(self._first, stop).astype(np.int64) for array in self._arrays
+            ]
+        part = slice(row.first_entry - self._first, row.stop_entry - self._first)
+        step_id, start, end, period, count = (column[part] for column in self._columns)
+        return [step_id, start - row.start_cycle, end - row.start_cycle, period, count]
+
+    def signature(self, row: TrackRow) -> bytes:
+        """Return what two tracks that take the same course have in common."""
+        facts = f"{row.ipu_id} {row.n_cycles} {row.n_entries};".encode()
+        return facts + b"".join(column.tobytes() for column in self.of(row))
+
+
+_TRACK_COLUMNS = ("step_id", "start_cycle", "end_cycle", "period", "count")
+
+
+def _critical_path(report: Report, rows: list[TrackRow], columns: _Columns) -> CriticalPath:
     """Return the critical path of one run on several IPUs."""
     n_steps = len(steps(report))
     empty = np.zeros(0, dtype=np.int64)
     tracks = [Track(empty, empty, empty, empty, empty, 0)] * target(report).n_ipus
     for row in rows:
-        columns = []
-        for name in ("step_id", "start_cycle", "end_cycle", "period", "count"):
-            packed = report.array(f"trace.{name}")
-            columns.append(packed.read(row.first_entry, row.stop_entry).astype(np.int64))
-        step_id, start, end, period, count = columns
-        _require_sound(report, step_id, start, end, count, n_steps)
-        tracks[row.ipu_id] = Track(
-            step_id, start - row.start_cycle, end - row.start_cycle, period, count, row.n_cycles
-        )
+        step_id, start, end, period, count = columns.of(row)
+        began, ended = start + row.start_cycle, end + row.start_cycle
+        _require_sound(report, step_id, began, ended, count, n_steps)
+        tracks[row.ipu_id] = Track(step_id, start, end, period, count, row.n_cycles)
     return critical_path(tracks, external_syncs(report))
 
 
-@dataclass(frozen=True)
-class TrackRow:
+class TrackRow(NamedTuple):
     """Where the trace of one run on one track of an IPU lies; half-open range in cycles."""
 
     run_id: int
@@ -305,18 +342,16 @@ def track_rows(report: Report) -> tuple[TrackRow, ...]:
     DamagedReport
         A track is on an IPU that does not exist, ends before it begins or has no entries.
     """
-    found = []
     n_entries = len(report.array("trace.step_id"))
-    for values in report.rows(schema.run_trace, *TrackRow.__dataclass_fields__):
-        row = TrackRow(*values)
-        exists = 0 <= row.ipu_id < target(report).n_ipus
-        require(report, exists, f"IPU {row.ipu_id} does not exist")
-        is_sound = 0 <= row.start_cycle <= row.end_cycle < MOST_CYCLES
-        require(report, is_sound, f"run {row.run_id} ends before it begins")
-        is_whole = 0 <= row.first_entry <= row.stop_entry <= n_entries
-        require(report, is_whole, "a run's trace is not all there")
-        found.append(row)
-    return tuple(found)
+    columns = report.columns(schema.run_trace, *TrackRow._fields)
+    _, ipu_id, _, start, end, first, n = (np.array(column, np.int64) for column in columns)
+    exists = (ipu_id >= 0) & (ipu_id < target(report).n_ipus)
+    require(report, bool(exists.all()), "a run is on an IPU that does not exist")
+    is_ordered = (start >= 0) & (start <= end) & (end < MOST_CYCLES)
+    require(report, bool(is_ordered.all()), "a run ends before it begins")
+    is_whole = (first >= 0) & (n >= 0) & (first <= n_entries) & (n <= n_entries - first)
+    require(report, bool(is_whole.all()), "a run's trace is not all there")
+    return tuple(map(TrackRow._make, zip(*columns, strict=True)))
 
 
 def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
@@ -332,11 +367,8 @@ def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]
 @cached
 def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     """Return what every step took on each IPU."""
-    n_steps = len(steps(report))
-    taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
-    for row in track_rows(report):
-        if run_id in (None, row.run_id):
-            taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
+    rows = [row for row in track_rows(report) if run_id in (None, row.run_id)]
+    taken = _sum_trace(report, rows, len(steps(report)))[1]
     taken.flags.writeable = False
     return taken
 
@@ -365,11 +397,7 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
     dict of str to ndarray of int64, shape (n_ipus,), cycles
         ``other`` includes time in no step, so that the phases add up to `ipu_cycles`.
     """
-    n_steps = len(steps(report))
-    taken = np.zeros((target(report).n_ipus, n_steps), dtype=np.int64)
-    for row in track_rows(report):
-        if row.track == 0:
-            taken[row.ipu_id] += _read_trace(report, row, n_steps, with_cycles=True)[1]
+    taken = _sum_trace(report, track_rows(report), len(steps(report)), track=0)[1]
     phase = steps(report).phase
     answer = {name: taken[:, phase == index].sum(axis=1) for index, name in enumerate(PHASES)}
     answer["other"] = answer["other"] + ipu_cycles(report) - sum(answer.values())
@@ -380,24 +408,60 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
 _ENTRIES_AT_A_TIME = 1 << 20
 
 
-def _read_trace(
-    report: Report, row: TrackRow, n_steps: int, with_cycles: bool
+def _sum_trace(
+    report: Report, rows: Sequence[TrackRow], n_steps: int, track: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return executions and, if asked, cycles of every step in one run's trace on one track."""
-    step_id, count = report.array("trace.step_id"), report.array("trace.count")
-    starts, ends = report.array("trace.start_cycle"), report.array("trace.end_cycle")
-    executions = np.zeros(n_steps, dtype=np.int64)
-    cycles = np.zeros(n_steps, dtype=np.int64)
-    for first in range(row.first_entry, row.stop_entry, _ENTRIES_AT_A_TIME):
-        stop = min(first + _ENTRIES_AT_A_TIME, row.stop_entry)
-        ids, counts = step_id.read(first, stop), count.read(first, stop).astype(np.int64)
+    """Return executions and cycles of every step on every IPU, (n_ipus, n_steps), over tracks.
+
+    Cycles count on one track only if `track` is not None. Adjoining tracks are read together.
+    """
+    n_ipus = target(report).n_ipus
+    executions = np.zeros(n_ipus * n_steps, dtype=np.int64)
+    cycles = np.zeros(n_ipus * n_steps, dtype=np.int64)
+    arrays = [report.array(f"trace.{name}") for name in _SUMMED_COLUMNS]
+    for first, stop, parts in _stretches(rows):
+        ids, counts, began, ended = (array.read(first, stop) for array in arrays)
         require_below(report, ids, n_steps, "step")
-        _add_at(executions, ids, counts)
-        if with_cycles:
-            began, ended = starts.read(first, stop), ends.read(first, stop)
-            _require_sound(report, ids, began, ended, counts, n_steps)
-            _add_at(cycles, ids, (ended - began) * counts)
-    return executions, cycles
+        _require_sound(report, ids, began, ended, counts, n_steps)
+        sizes = [n_entries for _, n_entries in parts]
+        place = np.repeat([row.ipu_id * n_steps for row, _ in parts], sizes) + ids
+        times = counts.astype(np.int64)
+        _add_at(executions, place, times)
+        if track is not None:
+            is_counted = np.repeat([row.track == track for row, _ in parts], sizes)
+            place, times = place[is_counted], times[is_counted]
+            began, ended = began[is_counted], ended[is_counted]
+        _add_at(cycles, place, (ended - began) * times)
+    shape = n_ipus, n_steps
+    return executions.reshape(shape), cycles.reshape(shape)
+
+
+_SUMMED_COLUMNS = ("step_id", "count", "start_cycle", "end_cycle")
+
+
+def _stretches(
+    rows: Sequence[TrackRow],
+) -> Iterator[tuple[int, int, list[tuple[TrackRow, int]]]]:
+    """Yield ranges of entries of adjoining tracks, and how many entries of which track are in it.
+
+    A range has at most `_ENTRIES_AT_A_TIME` entries.
+    """
+    parts: list[tuple[TrackRow, int]] = []
+    begin = end = 0
+    for row in rows:
+        at = row.first_entry
+        while at < row.stop_entry:
+            if parts and (at != end or end - begin >= _ENTRIES_AT_A_TIME):
+                yield begin, end, parts
+                parts = []
+            if not parts:
+                begin = end = at
+            n = min(row.stop_entry - at, _ENTRIES_AT_A_TIME - (end - begin))
+            parts.append((row, n))
+            at += n
+            end += n
+    if parts:
+        yield begin, end, parts
 
 
 def _require_sound(
@@ -416,7 +480,7 @@ def _require_sound(
     require(report, total < MOST_CYCLES, "its steps take longer than can be")
 
 
-def _add_at(into: NDArray[np.int64], index: NDArray[np.int32], values: NDArray[np.int64]) -> None:
+def _add_at(into: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.int64]) -> None:
     """Add values at indices; exact below 2**53, where float sums of integers are exact."""
     if len(values) and int(np.abs(values).sum()) < 1 << 53:
         into += np.bincount(index, weights=values, minlength=len(into)).astype(np.int64)

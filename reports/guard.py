@@ -102,6 +102,19 @@ class GuardedConnection:
             self._deadline = time.monotonic() + seconds
             return self._connection.execute(text, parameters).fetchall()
 
+    def readable_rows(
+        self, text: str, parameters: Sequence[Any] = ()
+    ) -> tuple[list[tuple[Any, ...]], str]:
+        """Run one statement and return its rows up to the first unreadable one, and the error."""
+        rows: list[tuple[Any, ...]] = []
+        try:
+            with self.lock, self._plain_errors():
+                self._deadline = time.monotonic() + _CHECK_SECONDS
+                rows.extend(self._connection.execute(text, parameters))
+        except DamagedReport as error:
+            return rows, str(error)
+        return rows, ""
+
     def integrity_problem(self) -> str | None:
         """Return SQLite's integrity error for the whole file, or None."""
         text = "PRAGMA integrity_check(1)"

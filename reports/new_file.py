@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import apsw
@@ -10,6 +11,7 @@ from tilescope.reports.errors import ReportNotWritable
 
 __all__ = ["PAGE_BYTES", "new_file", "refusal"]
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Every table and every chunk ends in a page that is not full: with pages of 4 KiB, reports of
 #: 1.5 MB are 7 % larger. Those of large reports change by less than 4 %.
 PAGE_BYTES = 2_048
@@ -29,17 +31,15 @@ def new_file(path: Path) -> apsw.Connection:
 
 def refusal(directory: Path, error: Exception) -> ReportNotWritable:
     """Return the error for a failed write."""
-    if isinstance(error, apsw.FullError):
-        cause = "the disk is full"
+    advice = "Choose another directory."
+    if isinstance(error, apsw.FullError) or getattr(error, "errno", None) in _FULL:
+        cause, advice = "the disk is full", "Free some space or choose another directory."
     elif isinstance(error, MemoryError):
-        cause = "not enough memory on this computer"
+        cause, advice = "not enough memory on this computer", "Record fewer runs."
     elif isinstance(error, apsw.BusyError):
         cause = "its file system does not support locks"
     elif isinstance(error, OSError) and error.strerror:
         cause = error.strerror
     else:
         cause = str(error) or type(error).__name__
-    return ReportNotWritable(
-        f"Cannot write the report into {directory}: {cause}."
-        " Free some space or choose another directory."
-    )
+    return ReportNotWritable(f"Cannot write the report into {directory}: {cause}. {advice}")

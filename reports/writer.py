@@ -57,6 +57,7 @@ class ReportWriter:
         self._failure: ReportNotWritable | None = None
         self._store = ReportStore(connection)
         self._is_changing = False
+        self._n_commits = 0
         self._checkpointed_at = time.monotonic()
         _live.add(self)
 
@@ -277,7 +278,10 @@ class ReportWriter:
                 os.utime(f"{self.path}-shm")
 
     def abandon(self) -> None:
-        """Close the file, incomplete; repeated calls and calls after `finish` are harmless."""
+        """Close the file, unfinished; remove it if nothing was committed.
+
+        Repeated calls and calls after `finish` are harmless.
+        """
         if self._pid != os.getpid():
             return
         connection, self._connection = self._connection, None
@@ -287,6 +291,9 @@ class ReportWriter:
                     connection.execute("ROLLBACK")
             with contextlib.suppress(apsw.Error, OSError):
                 connection.close()
+            if self._n_commits == 0:  # it holds nothing
+                _remove(self.path)
+                self._lock.remove_new_directory()
         self._lock.release()
 
     def __enter__(self) -> ReportWriter:
@@ -316,6 +323,7 @@ class ReportWriter:
     def _commit(self, milestone: str, *, grows: bool) -> None:
         self._open_connection()
         self._store.commit(milestone, grows=grows)
+        self._n_commits += 1
         self._checkpoint()
 
     def _checkpoint(self) -> None:
@@ -336,6 +344,7 @@ class ReportWriter:
     def _seal(self, milestone: str) -> None:
         connection = self._open_connection()
         self._store.finish(milestone)
+        self._n_commits += 1
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()
         connection.close()
@@ -423,6 +432,8 @@ class ReportWriter:
         ReportNotWritable
             Always.
         """
+        if self._n_commits and self.path.name not in str(failure):
+            failure = ReportNotWritable(f"{failure} {self.path.name} holds what was committed.")
         self._failure = failure
         self.abandon()
         raise failure from cause

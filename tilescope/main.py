@@ -40,6 +40,7 @@ COMMANDS = {
     "baseline": "Store reports to compare against, by model, machine and options.",
     "export": "Export the figures of a report for a benchmark tracker.",
     "figure": "Write a chart of a report, or of two, to a file that opens without a server.",
+    "recover": "Take the sound runs out of a damaged or unfinished report, into a new one.",
     "models": "List and fetch trained models; check a model before it runs.",
     "machines": "Compare machines: every figure of both parameter sets.",
     "warmup": "Compile the kernels of the library for later runs, in several processes.",
@@ -84,7 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        for note in getattr(interrupt, "__notes__", ()):
+            _say(f"Interrupted. {note}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe, as `head` does: discard the rest.
@@ -215,7 +218,7 @@ def _report_error(error: Exception) -> int:
         return EXIT_USAGE
     code = getattr(error, "exit_code", None)
     if isinstance(code, int) and isinstance(getattr(error, "code", None), str):
-        _say(str(error))
+        _say("\n".join([str(error), *getattr(error, "__notes__", ())]))
         return code
     if isinstance(error, MemoryError):
         _say(

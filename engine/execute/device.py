@@ -89,9 +89,11 @@ class Device:
         self._observer = observer
         self._streams = HostStreams()
         self._is_closed = False
-        self._turn = threading.Lock()
-        self._thread_at_work: int | None = None
-        self._counters = np.zeros(executable.machine.n_ipus, np.int64)
+        # Re-entrant: an interrupt may leave it held, by the thread that would wait for it.
+        self._turn = threading.RLock()
+        self._is_at_work = False
+        #: Cycle counters of the IPUs: replaced as a whole, never changed.
+        self._counters: NDArray[np.int64] = np.zeros(executable.machine.n_ipus, np.int64)
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
         self._pool = thread_pool()
@@ -105,7 +107,7 @@ class Device:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
 
     def load(self, progress: Progress | None = None) -> None:
@@ -256,16 +258,17 @@ class Device:
         EngineBusy
             When this thread is already running: a callback of the engine calls it.
         """
-        if self._thread_at_work == threading.get_ident():
-            raise EngineBusy(
-                f"Cannot {what} this engine from one of its own callbacks: wait until the run ends"
-            )
         with self._turn:
-            self._thread_at_work = threading.get_ident()
+            if self._is_at_work:
+                raise EngineBusy(
+                    f"Cannot {what} this engine from one of its own callbacks:"
+                    " wait until the run ends"
+                )
+            self._is_at_work = True
             try:
                 yield
             finally:
-                self._thread_at_work = None
+                self._is_at_work = False
 
     def run(self, program: int = 0, name: str = "") -> None:
         """Run a control program once; other threads wait for it.
@@ -305,18 +308,20 @@ class Device:
             began = time.time_ns()
             timer = time.perf_counter_ns()
             timelines = self._run_root(root, program)
-        elapsed_us = (time.perf_counter_ns() - timer) // 1000
-        self._observer.record_run(
-            name, program, timelines, self._counters.copy(), began // 1000, elapsed_us
-        )
+            elapsed_us = (time.perf_counter_ns() - timer) // 1000
+            start = self._counters
+            # First: an interrupt before the run is recorded leaves a gap, not an overlap.
+            self._counters = start + np.array(
+                [timeline.n_cycles for timeline in timelines], np.int64
+            )
+            self._last_program = program
+            self._observer.record_run(name, program, timelines, start, began // 1000, elapsed_us)
         _log.info(
             "ran program %d: %d cycles simulated, %d us of wall time",
             program,
             max(timeline.n_cycles for timeline in timelines),
             elapsed_us,
         )
-        self._last_program = program
-        self._counters += [timeline.n_cycles for timeline in timelines]
 
     def _root(self, program: int) -> Node:
         """Return a control program."""

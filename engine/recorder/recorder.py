@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import platform
+import sys
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -20,8 +22,10 @@ from tilescope.engine.options import EngineOptions, engine_directory
 from tilescope.engine.recorder.compilation import write_compilation
 from tilescope.engine.recorder.digests import program_digests
 from tilescope.engine.recorder.place import new_report
+from tilescope.engine.recorder.recording import FailureNote, Recording, warn_of_loss
+from tilescope.engine.recorder.runs import RunRecord, RunWriter
 from tilescope.reports import ReportNotWritable, ReportWriter
-from tilescope.reports.schema import engine_option, notice, provenance, run, run_trace, wall_clock
+from tilescope.reports.schema import engine_option, notice, provenance, wall_clock
 
 if TYPE_CHECKING:
     from tilescope.engine.compiler.executable import Executable
@@ -29,14 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
-_log = logging.getLogger(__name__)
-
-#: Maximum count of a trace entry, which is stored in 32 bits.
-_MOST_COUNT = (1 << 31) - 1
-_SPREAD = (
-    "Nested loops ran more often than the trace records individually: execution counts and times"
-    " are exact, but some executions are spread evenly over their loop"
-)
 _NOT_COUNTED = (
     "No run is recorded: debug.instrument is false, so that cycles were not counted; leave it out"
     " or set it to true"
@@ -46,27 +42,46 @@ _NOT_COUNTED = (
 class Recorder:
     """One report while it is being written; inactive when no report is requested.
 
+    The report of an engine that is never closed is sealed when the engine is collected, or when the
+    program ends.
+
     Parameters
     ----------
-    writer
-        Writer of the report; None for no report.
-    options
-        Selects the parts of the report.
+    recording
+        The report being written; None for no report.
+    executable
+        The compiled program.
+    n_recorded
+        Maximum number of recorded runs.
+    lost
+        Reason why a requested report is not written.
     """
 
     def __init__(
-        self, writer: ReportWriter | None, options: EngineOptions, executable: Executable
+        self,
+        recording: Recording | None,
+        executable: Executable,
+        n_recorded: int = 0,
+        lost: str = "",
     ) -> None:
-        self._writer = writer
-        self._options = options
+        self._recording = recording
         self._executable = executable
-        self._pattern_of_step: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._n_recorded = n_recorded
         self._n_runs = 0
-        self._n_entries = 0
-        #: Path of the finished report; None before, or without a report.
-        self.path: Path | None = None
-        #: Reason why the report is incomplete; empty if it is complete, or without a report.
-        self.lost = ""
+        self._lost = lost
+        if recording is not None:
+            # The process ends with the recording thread alive, which seals the report.
+            weakref.finalize(self, _end_unattended, recording, os.getpid())
+
+    @property
+    def path(self) -> Path | None:
+        """Path of the sealed report; None before, or without a report."""
+        return None if self._recording is None else self._recording.path
+
+    @property
+    def lost(self) -> str:
+        """Reason why the report is missing or ended before the run; empty if neither."""
+        return self._lost if self._recording is None else self._recording.lost
 
     @classmethod
     def start(
@@ -77,6 +92,8 @@ class Recorder:
         facts: Mapping[str, str],
     ) -> Recorder:
         """Begin a report if the options request one, and write the compilation into it.
+
+        A report that cannot be written costs no results: the reason is in `lost`, and a warning.
 
         Parameters
         ----------
@@ -91,8 +108,8 @@ class Recorder:
 
         Raises
         ------
-        ReportInUse, ReportNotWritable
-            When the report cannot be created.
+        ReportInUse
+            When 64 engines are writing reports into the directory.
 
         Notes
         -----
@@ -100,65 +117,32 @@ class Recorder:
         ``engine2``, ``engine3`` and so on.
         """
         if not options.writes_report:
-            return cls(None, options, executable)
-        writer = new_report(engine_directory(options, name))
-        recorder = cls(writer, options, executable)
+            return cls(None, executable)
         try:
-            recorder._write_header(name, facts)
-            recorder._pattern_of_step = write_compilation(writer, executable, options)
+            writer = new_report(engine_directory(options, name))
+        except ReportNotWritable as error:
+            return cls._without_report(executable, error)
+        try:
+            _write_header(writer, executable, options, name, facts)
+            patterns = write_compilation(writer, executable, options)
             if options.wants_execution_profile and not options.writes_execution_profile:
                 row = {"severity": "info", "code": "not_instrumented", "message": _NOT_COUNTED}
                 writer.add(notice, [row])
             writer.commit("compiled")
+            recording = Recording(writer, RunWriter(writer, patterns, executable.machine.n_ipus))
+        except ReportNotWritable as error:
+            writer.abandon()
+            return cls._without_report(executable, error)
         except BaseException:
             writer.abandon()
             raise
-        return recorder
+        n_recorded = options.profiled_runs if options.writes_execution_profile else 0
+        return cls(recording, executable, n_recorded)
 
-    def _write_header(self, name: str, facts: Mapping[str, str]) -> None:
-        writer = self._writer
-        if writer is None:
-            return
-        target_options = self._executable.machine.target_options
-        graph_digest, weights_digest = program_digests(self._executable)
-        values = {
-            **facts,
-            "graph_digest": graph_digest,
-            "weights_digest": weights_digest,
-            **({"target_options": json.dumps(dict(target_options))} if target_options else {}),
-            "engine_name": name,
-            "tilescope_version": _version("tilescope"),
-            "python_version": platform.python_version(),
-            "numpy_version": _version("numpy"),
-            "numba_version": _version("numba"),
-            "wall_compile_cache": self._executable.record.cache,
-            "wall_created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
-        writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
-        record = self._executable.record
-        writer.add(
-            wall_clock,
-            [
-                {
-                    "event": "compile",
-                    "run_id": None,
-                    "wall_start_us": record.wall_start_us,
-                    "wall_duration_us": record.wall_duration_us,
-                }
-            ],
-        )
-        writer.add(
-            engine_option,
-            [
-                {
-                    "name": record.name,
-                    "value": record.value,
-                    "origin": record.origin,
-                    "has_effect": record.has_effect,
-                }
-                for record in self._options.records()
-            ],
-        )
+    @classmethod
+    def _without_report(cls, executable: Executable, error: ReportNotWritable) -> Recorder:
+        warn_of_loss(str(error))
+        return cls(None, executable, lost=str(error))
 
     def record_run(
         self,
@@ -184,44 +168,22 @@ class Recorder:
         wall_start_us, wall_duration_us
             Wall-clock time of the simulator, microseconds.
         """
-        writer = self._writer
-        is_wanted = self._options.writes_execution_profile
-        if writer is None or not is_wanted or self._n_runs >= self._options.profiled_runs:
+        recording = self._recording
+        if recording is None or self._n_runs >= self._n_recorded:
             return
-        run_id = self._n_runs
         self._n_runs += 1
-        ends = start + np.array([timeline.n_cycles for timeline in timelines], dtype=np.int64)
-        writer.add(
-            run,
-            [
-                {
-                    "run_id": run_id,
-                    "name": name or f"run {run_id}",
-                    "program_index": program,
-                    "start_cycle": int(start.min()),
-                    "end_cycle": int(ends.max()),
-                    "is_data_dependent": not self._executable.roots[program].is_static,
-                }
-            ],
+        is_data_dependent = not self._executable.roots[program].is_static
+        recording.put(
+            RunRecord(
+                name,
+                program,
+                timelines,
+                start,
+                wall_start_us,
+                wall_duration_us,
+                is_data_dependent,
+            )
         )
-        for ipu_id, timeline in enumerate(timelines):
-            self._write_track(writer, run_id, ipu_id, 0, timeline, int(start[ipu_id]))
-            if timeline.io is not None:
-                self._write_track(writer, run_id, ipu_id, 1, timeline.io, int(start[ipu_id]))
-        if any(track.has_spread or (track.io and track.io.has_spread) for track in timelines):
-            writer.add(notice, [{"severity": "info", "code": "loops_spread", "message": _SPREAD}])
-        writer.add(
-            wall_clock,
-            [
-                {
-                    "event": "run",
-                    "run_id": run_id,
-                    "wall_start_us": wall_start_us,
-                    "wall_duration_us": wall_duration_us,
-                }
-            ],
-        )
-        self._keep(writer, "run")
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
@@ -232,85 +194,109 @@ class Recorder:
         what
             The operation in progress.
         """
+        recording = self._recording
+        if recording is None:
+            yield
+            return
+        recording.unfinished = what
         try:
             yield
-        except BaseException as error:
+        except Exception as error:
+            self._note_failure(what, error)
+            recording.unfinished = ""
+            raise
+        except BaseException as error:  # an interrupt: the report ends early unless a run follows
             self._note_failure(what, error)
             raise
+        recording.unfinished = ""
 
     def _note_failure(self, what: str, error: BaseException) -> None:
-        writer = self._writer
-        if writer is None:
+        if self._recording is None:
             return
         if isinstance(error, EngineError):
             code, reason = error.code, str(error).partition("\n")[0]
         else:
-            code = "interrupted" if isinstance(error, KeyboardInterrupt) else "internal"
+            code = "internal" if isinstance(error, Exception) else "interrupted"
             reason = said(error)
-        message = f"{what} failed and has no trace: {reason}"
-        writer.add(notice, [{"severity": "error", "code": code, "message": message}])
-        self._keep(writer, "run failed")
+        self._recording.put(FailureNote(code, f"{what} failed and has no trace: {reason}"))
 
-    def _write_track(
-        self,
-        writer: ReportWriter,
-        run_id: int,
-        ipu_id: int,
-        track: int,
-        timeline: Timeline,
-        start: int,
-    ) -> None:
-        n_ipus = self._executable.machine.n_ipus
-        timeline = timeline.with_counts_up_to(_MOST_COUNT)
-        n = timeline.step_id.size
-        writer.add(
-            run_trace,
-            [
-                {
-                    "run_id": run_id,
-                    "ipu_id": ipu_id,
-                    "track": track,
-                    "start_cycle": start,
-                    "end_cycle": start + timeline.n_cycles,
-                    "first_entry": self._n_entries,
-                    "n_entries": n,
-                }
-            ],
-        )
-        self._n_entries += n
-        writer.append("trace.step_id", timeline.step_id)
-        writer.append("trace.start_cycle", timeline.start + start)
-        writer.append("trace.end_cycle", timeline.end + start)
-        writer.append("trace.period", timeline.period)
-        writer.append("trace.count", timeline.count)
-        rows = timeline.step_id.astype(np.int64) * n_ipus + ipu_id
-        patterns = self._pattern_of_step[rows]
-        for entry, tile_cycles in timeline.patterns.items():
-            patterns[entry] = writer.pattern("cycles.pattern", tile_cycles)
-        writer.append("trace.pattern_id", patterns)
+    def flush(self) -> None:
+        """Return when all recorded runs are durable, or the report is lost."""
+        if self._recording is not None:
+            self._recording.flush()
 
-    def _keep(self, writer: ReportWriter, milestone: str) -> None:
-        """Commit; a full disk ends the report, never the profiled program."""
-        try:
-            writer.commit(milestone)
-        except ReportNotWritable as error:
-            _log.warning("warning: %s", error)
-            self.lost = str(error)
-            writer.abandon()
-            self._writer = None
+    def finish(self, *, ended_early: bool | None = None) -> None:
+        """Seal the report; safe to call twice.
 
-    def finish(self) -> None:
-        """Finalise the report; safe to call twice."""
-        writer, self._writer = self._writer, None
-        if writer is None:
-            return
-        try:
-            self.path = writer.finish()
-        except ReportNotWritable as error:
-            _log.warning("warning: %s", error)
-            self.lost = str(error)
-        finally:
-            writer.abandon()
+        Parameters
+        ----------
+        ended_early
+            Whether an error ends the program; None if that depends on whether the last operation
+            was interrupted.
+        """
+        if self._recording is not None:
+            self._recording.end(is_early=ended_early)
+
+
+def _end_unattended(recording: Recording, pid: int) -> None:
+    """Seal the report of an engine that nobody closed, at its collection or at the program's end.
+
+    An exception that ends the program ends the report early.
+    """
+    if os.getpid() == pid:
+        is_interactive = hasattr(sys, "ps1")
+        has_failed = getattr(sys, "last_value", None) is not None and not is_interactive
+        recording.end(is_early=has_failed or None)
+
+
+def _write_header(
+    writer: ReportWriter,
+    executable: Executable,
+    options: EngineOptions,
+    name: str,
+    facts: Mapping[str, str],
+) -> None:
+    """Write provenance, times and options."""
+    target_options = executable.machine.target_options
+    graph_digest, weights_digest = program_digests(executable)
+    values = {
+        **facts,
+        "graph_digest": graph_digest,
+        "weights_digest": weights_digest,
+        **({"target_options": json.dumps(dict(target_options))} if target_options else {}),
+        "engine_name": name,
+        "tilescope_version": _version("tilescope"),
+        "python_version": platform.python_version(),
+        "numpy_version": _version("numpy"),
+        "numba_version": _version("numba"),
+        "wall_compile_cache": executable.record.cache,
+        "wall_created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
+    record = executable.record
+    writer.add(
+        wall_clock,
+        [
+            {
+                "event": "compile",
+                "run_id": None,
+                "wall_start_us": record.wall_start_us,
+                "wall_duration_us": record.wall_duration_us,
+            }
+        ],
+    )
+    writer.add(
+        engine_option,
+        [
+            {
+                "name": record.name,
+                "value": record.value,
+                "origin": record.origin,
+                "has_effect": record.has_effect,
+            }
+            for record in options.records()
+        ],
+    )
 
 
 def _version(package: str) -> str:

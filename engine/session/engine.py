@@ -38,8 +38,8 @@ class Engine(Device):
         When an argument has the wrong type.
     BadOption
         When the environment's options are malformed.
-    ReportInUse, ReportNotWritable
-        When a report is requested and cannot be written.
+    ReportInUse
+        When 64 engines are writing reports into the directory.
     OutOfTileMemory
         When the program does not fit and ``debug.allowOutOfMemory`` is off.
     """
@@ -83,14 +83,29 @@ class Engine(Device):
         try:
             super()._check_fits()
         except OutOfTileMemory as error:
+            self.recorder.finish(ended_early=False)
             self._release()
             if self.recorder.path is None:
                 raise
             raise OutOfTileMemory(f"{error}\nProfile saved to: {self.recorder.path}") from None
 
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the engine; an exception ends its report early."""
+        # The report of a program that does not fit is whole: nothing of it can run.
+        if kind is not None and not issubclass(kind, OutOfTileMemory):
+            self.recorder.finish(ended_early=True)
+        self.close()
+
     def _release(self) -> None:
         self.recorder.finish()
         super()._release()
+
+    def flush_report(self) -> None:
+        """Return when all recorded runs are durable in the report; they are within a second.
+
+        Later runs are recorded as before. Without a report, this does nothing.
+        """
+        self.recorder.flush()
 
     def print_profile_summary(
         self,
@@ -140,9 +155,7 @@ class Engine(Device):
         self.recorder.finish()
         if self.recorder.path is None:
             if self.recorder.lost:
-                raise BadInput(
-                    f"The report of this engine was lost during the run: {self.recorder.lost}"
-                )
+                raise BadInput(f"The report of this engine was lost: {self.recorder.lost}")
             raise BadInput(
                 "This engine wrote no report: set POPLAR_ENGINE_OPTIONS to"
                 ' {"autoReport.all": "true", "autoReport.directory": "./report"}, or pass these'

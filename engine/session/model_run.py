@@ -7,7 +7,7 @@ import json
 import logging
 import struct
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -77,6 +77,8 @@ class ModelRun:
         Of the last iteration, by name.
     report
         Path of the report; None without a report.
+    lost
+        Reason why a requested report is missing or ended before the run; empty if neither.
     cycles
         Cycles of one iteration on the slowest IPU.
     """
@@ -84,6 +86,7 @@ class ModelRun:
     compiled: CompiledModel
     outputs: dict[str, NDArray[Any]]
     report: Path | None
+    lost: str
     cycles: int
 
 
@@ -187,6 +190,17 @@ def _loaded(path: Path, setup: Setup, seed: int) -> Model:
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 
+@contextlib.contextmanager
+def _noting_report(engine: Engine) -> Iterator[None]:
+    """Add the place of the report to an exception or interrupt that ends it early."""
+    try:
+        yield
+    except BaseException as error:
+        if engine.recorder.path is not None and not isinstance(error, OutOfTileMemory):
+            error.add_note(f"The report ended early: {engine.recorder.path}")
+        raise
+
+
 def run_model(
     path: Path,
     machine: Machine,
@@ -272,7 +286,8 @@ def run_model(
     del model  # with its weights: the executable has them as its vertices read them
     give_back()
     outputs: dict[str, NDArray[Any]] = {}
-    with Engine(compiled.executable, options, provenance=facts) as engine:
+    engine = Engine(compiled.executable, options, provenance=facts)
+    with _noting_report(engine), engine:
         engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
         # Inputs come last: those of a model that does not fit may exceed this computer's memory.
         given = dict(inputs or {})
@@ -283,4 +298,4 @@ def run_model(
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)
     cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
-    return ModelRun(compiled, outputs, engine.recorder.path, cycles)
+    return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles)

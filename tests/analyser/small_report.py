@@ -55,10 +55,17 @@ class Shape:
     """An implausible number under valid digests, as a hostile writer would store it."""
 
 
+class _HostileWriter(ReportWriter):
+    """Seals what our own writer refuses to seal."""
+
+    def _verify(self) -> None:
+        """Accept everything."""
+
+
 def write_small_report(directory: Path, shape: Shape | None = None) -> Path:
     """Write the report into a directory and return its path."""
     shape = shape or Shape()
-    writer = ReportWriter.create(directory)
+    writer = (_HostileWriter if shape.fault else ReportWriter).create(directory)
     _write_header(writer, shape)
     if not shape.has_steps:
         return writer.finish()

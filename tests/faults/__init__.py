@@ -1,1 +1,1 @@
-"""Fault injection: damaged and hostile reports, hostile files."""
+"""Faults that users and strangers cause, many of each kind: ``python -m tests.faults``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +137,7 @@ def register(app: typer.Typer) -> None:
             run_model,
             write_outputs,
         )
+        from tilescope.reports import ReportNotWritable
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
@@ -161,7 +163,7 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
-        with _phases(quiet) as tell, within_available():
+        with _phases(quiet) as tell, within_available(), _loss_told_at_end():
             done = run_model(
                 model,
                 simulated,
@@ -187,6 +189,21 @@ def register(app: typer.Typer) -> None:
             _print(done, model, outputs)
             if missing:
                 print_line(missing)
+        if done.lost:
+            raise ReportNotWritable(done.lost)
+
+
+@contextmanager
+def _loss_told_at_end() -> Iterator[None]:
+    """Keep the engine from warning of a lost report: the command ends with that sentence."""
+    from tilescope.engine.recorder.recording import LOSS_LOGGER
+
+    logger = logging.getLogger(LOSS_LOGGER)
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False
 
 
 @contextmanager
@@ -224,6 +241,7 @@ def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, obj
         ],
         "outputs_path": None if outputs is None else str(outputs),
         "report_path": None if done.report is None else str(done.report),
+        "report_lost": done.lost or None,
     }
 
 

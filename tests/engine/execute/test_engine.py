@@ -151,7 +151,7 @@ def test_a_report_states_that_loops_are_spread(
 ) -> None:
     """Limit the trace to its minimal number of entries and counts to 10."""
     monkeypatch.setattr("tilescope.engine.execute.track._MOST_WRITTEN_OUT", 1)
-    monkeypatch.setattr("tilescope.engine.recorder.recorder._MOST_COUNT", 10)
+    monkeypatch.setattr("tilescope.engine.recorder.runs._MOST_COUNT", 10)
     graph, _ = new()
     x, y = (graph.add_variable("float32", (6,), name) for name in "xy")
     for tensor in (x, y):

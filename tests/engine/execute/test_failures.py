@@ -37,7 +37,7 @@ from tilescope.engine.program import (
     StreamCopyIn,
     StreamCopyOut,
 )
-from tilescope.reports import check_report, open_report
+from tilescope.reports import State, check_report, open_report
 from tilescope.reports.schema import notice, run
 
 
@@ -91,11 +91,11 @@ class Small:
         self.graph.add_vertices(where, made, [0, 1], {"out": regions}, {"which": [0, 1]})
         return Execute(where)
 
-    def told(self) -> tuple[str, str]:
+    def told(self, state: State = State.COMPLETE) -> tuple[str, str]:
         """Return code and message of the only notice of the report, which has no runs."""
-        path = self.folder / "profile.pop"
+        path = self.folder
         with open_report(path) as report:
-            assert report.is_complete
+            assert report.state.state is state
             ((severity, code, message),) = report.rows(notice, "severity", "code", "message")
             assert not report.rows(run)
         assert check_report(path) == []
@@ -173,7 +173,7 @@ def test_an_interruption_is_noted(small: Small) -> None:
         engine.connect_stream("data", interrupt)
         with pytest.raises(KeyboardInterrupt):
             engine.run()
-    assert small.told()[0] == "interrupted"
+    assert small.told(State.ENDED_EARLY)[0] == "interrupted"
 
 
 def test_a_kernel_that_raises(small: Small) -> None:
@@ -285,7 +285,7 @@ def test_a_removed_report_is_reported_as_lost(tmp_path: Path) -> None:
         device.run()
         shutil.rmtree(tmp_path / "r")
         device.run()
-        with pytest.raises(BadInput, match="report of this engine was lost during the run: Cannot"):
+        with pytest.raises(BadInput, match="report of this engine was lost: Cannot"):
             device.get_report()
 
 

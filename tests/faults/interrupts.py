@@ -1,0 +1,197 @@
+"""Interrupts at random instructions of a recorded program: runs are recorded whole or not at all.
+
+An exception is raised in the main thread either by a signal at a random time, or at a chosen
+bytecode instruction of the engine, its recorder or the writer. A third of the programs runs on
+afterwards, as a notebook does, and then closes the engine.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+from tests.faults.program import contradictions, run_names, start
+
+from tilescope.engine import Engine
+from tilescope.engine.errors import EngineBusy
+from tilescope.reports import State, open_report
+
+__all__ = ["run"]
+
+_KINDS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError)
+_N_RUNS = 40
+_TRACED = ("/engine/recorder/", "/engine/execute/device.py", "/engine/session/engine.py")
+
+
+@dataclass
+class _Trial:
+    """What one program did, as the program itself knows it."""
+
+    directory: Path
+    n_ipus: int
+    returned: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
+    was_interrupted: bool = False
+    is_busy: bool = False
+
+    def work(self, arm: Callable[[], Any]) -> None:
+        """Run the program; ``arm`` returns a context in which an exception comes."""
+        engine = start(self.directory, self.n_ipus)
+        try:
+            with arm(), engine:
+                self._run(engine, "a")
+        except _KINDS:
+            self.was_interrupted = True
+
+    def _run(self, engine: Engine, prefix: str) -> None:
+        for number in range(_N_RUNS):
+            name = f"{prefix}{number}"
+            self.begun.append(name)
+            engine.run(name=name)
+            self.returned.append(name)
+
+
+class _Notebook(_Trial):
+    """A program that goes on after the interrupt, with the same engine."""
+
+    def work(self, arm: Callable[[], Any]) -> None:
+        """Run until the interrupt, run on, close."""
+        engine = start(self.directory, self.n_ipus)
+        try:
+            with arm():
+                self._run(engine, "a")
+        except _KINDS:
+            self.was_interrupted = True
+        try:
+            self._run(engine, "b")
+            engine.close()
+        except EngineBusy:  # interrupted where the engine notes that it is idle again
+            self.is_busy = True
+
+
+def _judge(trial: _Trial) -> list[str]:
+    """Return what is wrong with the report that a trial left."""
+    wrong = contradictions(trial.directory)
+    if wrong:
+        return wrong
+    with open_report(trial.directory) as report:
+        names, state = run_names(report), report.state.state
+    order = {name: number for number, name in enumerate(trial.begun)}
+    if [order.get(name, -1) for name in names] != sorted(order.get(name, -1) for name in names):
+        wrong.append(f"runs are not in order: {names}")
+    # The run that was interrupted may have ended just before.
+    lost = [name for name in trial.returned if name not in names]
+    if lost:
+        wrong.append(f"runs are lost: {lost}")
+    if set(names) - set(trial.begun):
+        wrong.append(f"unknown runs: {names}")
+    expected = {State.COMPLETE}
+    if trial.was_interrupted and not isinstance(trial, _Notebook):
+        expected = {State.ENDED_EARLY}
+        if len(trial.returned) == _N_RUNS:  # it came while the engine was being closed
+            expected.add(State.COMPLETE)
+    if trial.is_busy:
+        expected.add(State.ENDED_EARLY)
+    if state not in expected:
+        wrong.append(f"the state is {state}, expected {sorted(expected)}")
+    return wrong
+
+
+@contextmanager
+def _signal_after(seconds: float, kind: type[BaseException]) -> Iterator[None]:
+    """Raise an exception from a signal handler after some time."""
+
+    def raise_it(*_: object) -> None:
+        raise kind
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _AtInstruction:
+    """Raises an exception at the nth bytecode instruction of the traced files."""
+
+    def __init__(self, number: int, kind: type[BaseException]) -> None:
+        self.left = number
+        self.kind = kind
+
+    def __enter__(self) -> None:
+        sys.settrace(self._enter_frame)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _enter_frame(self, frame: FrameType, *_: Any) -> Any:
+        if not any(part in frame.f_code.co_filename for part in _TRACED):
+            return None
+        frame.f_trace_opcodes = True
+        return self._at_opcode
+
+    def _at_opcode(self, _frame: FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            self.left -= 1
+            if self.left == 0:
+                sys.settrace(None)
+                raise self.kind
+        return self._at_opcode
+
+
+def _n_instructions() -> int:
+    """Return how many traced instructions a trial executes."""
+    with TemporaryDirectory() as directory:
+        counter = _AtInstruction(-1, KeyboardInterrupt)
+        _Trial(Path(directory) / "r", 1).work(lambda: counter)
+    return -1 - counter.left
+
+
+def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
+    """Interrupt programs and return counts: trials, interrupted, continued, and failures.
+
+    Parameters
+    ----------
+    number
+        Trials; a third of them continues, and half of them is interrupted by a signal.
+    seed
+        Of the first trial.
+    """
+    n_instructions = _n_instructions()
+    counts = {"trials": 0, "interrupted": 0, "continued": 0, "recorded_runs": 0}
+    failures: list[str] = []
+    began = time.monotonic()
+    for trial_seed in range(seed, seed + number):
+        random_numbers = random.Random(trial_seed)
+        kind = random_numbers.choice(_KINDS)
+        arm: Callable[[], Any]
+        if trial_seed % 2:
+            arm = partial(_AtInstruction, random_numbers.randrange(1, n_instructions), kind)
+        else:
+            arm = partial(_signal_after, random_numbers.random() * 0.06, kind)
+        with TemporaryDirectory() as directory:
+            make = _Notebook if trial_seed % 3 == 0 else _Trial
+            trial = make(Path(directory) / "r", 1 + trial_seed // 2 % 2)
+            with suppress(SystemExit):
+                trial.work(arm)
+            gc.collect()
+            wrong = _judge(trial)
+        counts["trials"] += 1
+        counts["interrupted"] += trial.was_interrupted
+        counts["continued"] += isinstance(trial, _Notebook) and trial.was_interrupted
+        counts["recorded_runs"] += len(trial.returned)
+        failures += [f"seed {trial_seed} ({kind.__name__}): {sentence}" for sentence in wrong]
+    return {**counts, "failures": failures, "seconds": round(time.monotonic() - began, 1)}
