@@ -268,9 +268,7 @@ def array_problem(layout: ArrayLayout, counts: Counts) -> str | None:
     return None
 
 
-def chunk_problem(
-    name: str, values: np.ndarray, minimum: int, maximum: int, total: int | None
-) -> str | None:
+def chunk_problem(name: str, values: np.ndarray, summary: tuple[int, int, int]) -> str | None:
     """Return how a chunk differs from its summary or its constraints, or None.
 
     Parameters
@@ -279,13 +277,14 @@ def chunk_problem(
         Name of the array.
     values : ndarray of integers, shape (n_rows, n_columns)
         The chunk.
-    minimum, maximum, total
-        Its summary; a sum of None is not compared.
+    summary
+        Its minimum, maximum and sum.
     """
+    minimum, maximum, total = summary
     if values.min() != minimum or values.max() != maximum:
         return "does not match its summary"
-    # Values between 0 and MAX_INTEGER, at most 65,536 of them: no overflow.
-    if total is not None and values.sum(dtype=np.int64) != total:
+    is_exact = max(abs(int(minimum)), abs(int(maximum))) * values.size < MAX_TOTAL
+    if is_exact and values.sum(dtype=np.int64) != total:
         return "does not match its summary"
     if name in ASCENDING_ARRAYS and (values[1:] < values[:-1]).any():
         return "does not ascend"

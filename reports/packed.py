@@ -230,13 +230,8 @@ class PackedArray:
     def _check(self, band: int, number: int, chunk: np.ndarray) -> None:
         """Check a chunk against its summary, from which ranges of values are known."""
         layout, place = self._layout, (band, number)
-        problem = chunk_problem(
-            self.name,
-            chunk,
-            int(layout.minimum[place]),
-            int(layout.maximum[place]),
-            int(layout.total[place]),
-        )
+        summary = (layout.minimum[place], layout.maximum[place], layout.total[place])
+        problem = chunk_problem(self.name, chunk, summary)
         if problem is not None:
             raise DamagedReport(f"A chunk of array {self.name} {problem}.")
         layout.checked.add(place)

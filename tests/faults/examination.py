@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class Examination:
         can_open = verdict.outcome != "refused"
         lines = generator.sample(COMMAND_LINES, min(n_lines, len(COMMAND_LINES)))
         for line in lines if can_open else lines[:1]:
-            yield line, lambda line=line: self._run(line, is_resealed)
+            yield line, partial(self._run, line, is_resealed)
         if can_open and (is_resealed or generator.random() < 0.1):
             yield "pva", lambda: visited_names(self.path)
         if can_open and n_calls:

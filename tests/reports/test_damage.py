@@ -183,16 +183,15 @@ def test_unpacking_never_makes_more_than_the_rectangle_needs():
 
 def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, tamper):
     with tamper() as connection:
-        ((array_id,),) = connection.execute(
-            "SELECT array_id FROM array WHERE name = 'trace.start_cycle'"
-        )
+        ids = connection.execute("SELECT array_id FROM array WHERE name LIKE 'trace.%'").fetchall()
         columns = ", ".join(column.name for column in array_chunk.columns[1:])
-        connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
-        connection.execute(
-            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
-            f" INSERT INTO array_chunk ({columns})"
-            f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
-        )
+        for (array_id,) in ids:
+            connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
+            connection.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
+                f" INSERT INTO array_chunk ({columns})"
+                f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
+            )
     with open_report(small_report) as report:
         array = report.array("trace.start_cycle")
         assert len(array) == 9_999 * 65_536 + 65_536
