@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,10 @@ _OF_RESEALED = (20, 200)
 
 
 def run(
-    n_plain: int, n_resealed: int, seed: int, failures: list[str] | None = None
+    n_plain: int,
+    n_resealed: int,
+    seed: int,
+    tell: Callable[[str], object] | None = None,
 ) -> dict[str, int | float]:
     """Examine mutants and return counts of outcomes.
 
@@ -48,16 +52,16 @@ def run(
         Number of mutants with changed content and valid digests.
     seed
         The same seed gives the same mutants.
-    failures : list of str, optional
-        Is extended by what went wrong.
+    tell
+        Takes a line for everything that goes wrong, when it does.
     """
     cases = [*((False, number) for number in range(n_plain))]
     cases += [(True, number) for number in range(n_resealed)]
-    return _run_cases(cases, seed, [] if failures is None else failures)
+    return _run_cases(cases, seed, tell or str)
 
 
 def _run_cases(
-    cases: list[tuple[bool, int]], seed: int, failures: list[str]
+    cases: list[tuple[bool, int]], seed: int, tell: Callable[[str], object]
 ) -> dict[str, int | float]:
     counts: Counter[str] = Counter()
     figures: dict[str, int | float] = {"slowest_s": 0.0, "most_mebibytes": 0.0}
@@ -79,7 +83,8 @@ def _run_cases(
                     counts["failures"] += bool(done["failures"])
                     for key, value in figures.items():
                         figures[key] = max(value, done[key])
-                    failures.extend(f"{done['case']}: {text}" for text in done["failures"])
+                    for text in done["failures"]:
+                        tell(f"{done['case']}: {text}")
     return {**dict(sorted(counts.items())), **figures}
 
 
@@ -197,16 +202,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=None, help="one mutant, such as r17")
     options = parser.parse_args()
-    failures: list[str] = []
     if options.only:
         case = (options.only[0] == "r", int(options.only[1:]))
-        counts = _run_cases([case], options.seed, failures)
+        counts = _run_cases([case], options.seed, _say)
     else:
-        counts = run(options.plain, options.resealed, options.seed, failures)
-    for failure in failures:
-        sys.stdout.write(f"{failure}\n")
-    sys.stdout.write(f"{json.dumps(counts, indent=2)}\n")
-    sys.exit(1 if failures else 0)
+        counts = run(options.plain, options.resealed, options.seed, _say)
+    _say(json.dumps(counts, indent=2))
+    sys.exit(1 if counts["failures"] else 0)
+
+
+def _say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -7,11 +7,13 @@ import apsw
 import numpy as np
 import pytest
 import zstandard
+from tests.faults.bombs import compressed_bombs
 
 from tilescope.reports import DamagedReport, ReportError, check_report, chunks, open_report
 from tilescope.reports.schema import ARRAYS, TABLES, array_chunk, step, variable
 
 ROOT = Path(__file__).parents[2]
+BOMBS = compressed_bombs()
 
 
 #: Tables that hold digests.
@@ -121,25 +123,7 @@ def test_resealing_alone_leaves_a_sound_report(small_report, tamper):
     assert after == before
 
 
-def _bombs():
-    zeros = zstandard.ZstdCompressor(level=19)
-    giant = zeros.compress(bytes(256 * 1024**2))
-    unsized = zstandard.ZstdCompressor(level=19, write_content_size=False)
-    wide = zstandard.ZstdCompressor(
-        compression_params=zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
-    )
-    return {
-        "256 MiB of zeros": giant,
-        "of unknown size": unsized.compress(bytes(64 * 1024**2)),
-        "nested": zeros.compress(giant),
-        "two frames": zeros.compress(bytes(64)) + giant,
-        "a wide window": wide.compress(bytes(200 * 1024**2)),
-        "nothing": b"",
-        "a cut frame": giant[:-20],
-    }
-
-
-@pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
 def test_a_zstd_bomb_is_refused(small_report, tamper, bomb):
     with tamper() as connection:
         connection.execute("UPDATE chunk SET data = ?", (bomb,))
