@@ -77,7 +77,7 @@ class Constraints:
             return
         if table.name not in self._problems:
             columns = self._tables.columns(table)
-            self._problems[table.name] = table_problem(table, columns, self._count)
+            self._problems[table.name] = _table_problem(table, columns, self._count)
         self._raise("Table", table.name)
 
     def check_array(self, layout: ArrayLayout) -> None:
@@ -92,7 +92,7 @@ class Constraints:
         if not self._applies():
             return
         if name not in self._problems:
-            self._problems[name] = array_problem(layout, self._count)
+            self._problems[name] = _array_problem(layout, self._count)
         self._raise("Array", name)
 
     def _applies(self) -> bool:
@@ -117,7 +117,9 @@ class Constraints:
         return int(counts[name])
 
 
-def table_problem(table: TableSpec, columns: Sequence[Sequence[Any]], counts: Counts) -> str | None:
+def _table_problem(
+    table: TableSpec, columns: Sequence[Sequence[Any]], counts: Counts
+) -> str | None:
     """Return the first violated constraint of a table, as the end of a sentence, or None.
 
     Parameters
@@ -131,18 +133,18 @@ def table_problem(table: TableSpec, columns: Sequence[Sequence[Any]], counts: Co
     """
     if table.name in UNCONSTRAINED_TABLES or not columns[0]:
         return None
-    return next(_table_problems(table, columns, counts), None)
+    return next(_violations(table, columns, counts), None)
 
 
-def _table_problems(
+def _violations(
     table: TableSpec, columns: Sequence[Sequence[Any]], counts: Counts
 ) -> Iterator[str]:
     ids = columns[0]
-    first = 1 if table.name == "target" else 0
-    if ids[0] != first or ids[-1] != first + len(ids) - 1:
-        yield f"its rows are not numbered from {first}"
-    if table.name == "target" and len(ids) > 1:
-        yield "it has several rows"
+    if table.name == "target":
+        if len(ids) > 1:
+            yield "it has several rows"
+    elif ids[0] != 0 or ids[-1] != len(ids) - 1:
+        yield "its rows are not numbered from 0"
     for column, values in zip(table.digested[1:], columns[1:], strict=True):
         if column.is_nullable and None in values:
             rows = [row for row, value in enumerate(values) if value is not None]
@@ -232,7 +234,7 @@ def _length_problem(name: str, counts: Counts) -> str | None:
     return None
 
 
-def array_problem(layout: ArrayLayout, counts: Counts) -> str | None:
+def _array_problem(layout: ArrayLayout, counts: Counts) -> str | None:
     """Return the first violated constraint of an array, as the end of a sentence, or None.
 
     Parameters

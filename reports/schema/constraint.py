@@ -15,6 +15,7 @@ from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORIES,
     MEMORY_ROWS,
     PROGRAM_KINDS,
+    REGIONS,
     SYNC_ZONES,
 )
 
@@ -90,9 +91,7 @@ FIXED_COUNTS: dict[str, int] = {
 ARRAY_ROWS: dict[str, Count] = {
     "lowered.tile_start": Count("tiles", more=1),
     "memory.tile": Count("memory_rows"),
-    "memory.non_interleaved": Count("memory_category"),
-    "memory.interleaved": Count("memory_category"),
-    "memory.overflowed": Count("memory_category"),
+    **{region.array: Count("memory_category") for region in REGIONS},
 }
 ASCENDING_ARRAYS = frozenset(
     (

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -90,11 +91,9 @@ def _cases(sound: bytes) -> dict[str, Callable[[Path], Path]]:
     }
     bombs = {**compressed_bombs(), "1 GiB of zeros": _gibibyte()}
     for name, content in bombs.items():
-        cases[f"chunk: {name}"] = lambda place, content=content: _bomb(place, sound, content)
+        cases[f"chunk: {name}"] = partial(_bomb, sound, content)
     for statement in (*ADDED, *ALTERED, *FORGED):
-        cases[f"schema: {statement[:70]!a}"] = lambda place, statement=statement: _forged(
-            place, sound, statement
-        )
+        cases[f"schema: {statement[:70]!a}"] = partial(_forged, sound, statement)
     return cases
 
 
@@ -151,7 +150,7 @@ def _gibibyte() -> bytes:
     return zstandard.ZstdCompressor().compress(bytes(1024 * _MEBIBYTE))
 
 
-def _bomb(place: Path, sound: bytes, content: bytes) -> Path:
+def _bomb(sound: bytes, content: bytes, place: Path) -> Path:
     path = _written(place, sound)
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE chunk SET data = ?", (content,))
@@ -160,7 +159,7 @@ def _bomb(place: Path, sound: bytes, content: bytes) -> Path:
     return path
 
 
-def _forged(place: Path, sound: bytes, statement: str) -> Path:
+def _forged(sound: bytes, statement: str, place: Path) -> Path:
     path = _written(place, sound)
     forge(path, statement)
     return path
