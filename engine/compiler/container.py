@@ -19,7 +19,18 @@ from tilescope.reports.chunks import PackedChunk, pack, unpack
 from tilescope.reports.digests import DIGEST_BYTES
 from tilescope.reports.errors import DamagedReport
 
-__all__ = ["NotAnEntry", "decode", "encode"]
+__all__ = ["MALFORMED", "NotAnEntry", "decode", "encode"]
+
+#: What reading a header or an array of other content raises.
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 _MAGIC = b"TSEXEC01"
 _LENGTH_BYTES = 8
@@ -92,10 +103,18 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
     header = file.read(header_bytes)
     if _digest(header) != digest:
         raise NotAnEntry("its header does not match its digest")
-    # From here on the header is known to come from some version of this module.
-    found = json.loads(header)
+    try:
+        return _decode_chunks(json.loads(header), file, file_bytes - _PREFIX_BYTES - header_bytes)
+    except MALFORMED as error:
+        raise NotAnEntry(f"a part is missing or malformed: {error}") from None
+
+
+def _decode_chunks(
+    found: Mapping[str, Any], file: BinaryIO, available_bytes: int
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return facts and arrays by the header: its digest is right, but anyone can compute it."""
     chunks_bytes = sum(item["bytes"] for item in found["arrays"])
-    if file_bytes != _PREFIX_BYTES + header_bytes + chunks_bytes:
+    if available_bytes != chunks_bytes:
         raise NotAnEntry("it is truncated, or longer than it was written")
     arrays = {item["name"]: _array(item, file.read(item["bytes"])) for item in found["arrays"]}
     return found["facts"], arrays

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -259,7 +260,7 @@ class Device:
             When this thread is already running: a callback of the engine calls it.
         """
         with self._turn:
-            if self._is_at_work:
+            if self._is_at_work and self._is_called_by_itself():
                 raise EngineBusy(
                     f"Cannot {what} this engine from one of its own callbacks:"
                     " wait until the run ends"
@@ -269,6 +270,18 @@ class Device:
                 yield
             finally:
                 self._is_at_work = False
+
+    def _is_called_by_itself(self) -> bool:
+        """Return whether this thread is in two calls of the engine: its callback calls it.
+
+        An interrupt may leave the mark of a call that has long ended.
+        """
+        n_calls = 0
+        frame: FrameType | None = sys._getframe()
+        while frame is not None:
+            n_calls += frame.f_code in _CALLS and frame.f_locals.get("self") is self
+            frame = frame.f_back
+        return n_calls > 1
 
     def run(self, program: int = 0, name: str = "") -> None:
         """Run a control program once; other threads wait for it.
@@ -411,6 +424,10 @@ class Device:
             self._remote.copy(access, memory)
             return
         self._streams.copy(access, memory)
+
+
+#: Calls that hold off others, see `Device._alone`.
+_CALLS = frozenset(call.__code__ for call in (Device.load, Device.run, Device.close))
 
 
 def _to_standard_output(line: str) -> None:

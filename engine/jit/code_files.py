@@ -3,14 +3,15 @@
 numba's own cache does not compile a function again if the file of a function that it calls
 changes, and takes code without checks of bounds when they are enabled. The name of the folder is a
 digest of all kernel sources, numba's version and the settings that affect code; the name of a file
-is that of the kernel, with a digest of its code and all values that it uses.
+is that of the kernel, with a digest of its code and all values that it uses. The code is linked
+into the process, so that a folder that another user may write to is not used.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
+import logging
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -19,14 +20,30 @@ import llvmlite
 import platformdirs
 
 from tilescope.engine.jit.settings import checks_bounds, compiler_version, processor
+from tilescope.private_folder import NotPrivate, PrivateFolder, warn_once
 
-__all__ = ["FAST", "Code", "cache_folder", "read", "source_digest", "write"]
+__all__ = [
+    "CHOICE",
+    "FAST",
+    "Code",
+    "cache_folder",
+    "folder_problem",
+    "read",
+    "source_digest",
+    "write",
+]
 
+_log = logging.getLogger(__name__)
+
+#: How to choose the folder.
+CHOICE = "name another folder in NUMBA_CACHE_DIR"
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
 FAST = frozenset({"nsz"})
 _ROOT = Path(__file__).parent.parent
 _DIGEST_BYTES = 16
+#: Far above any kernel's.
+_LARGEST_BYTES = 64 << 20
 
 
 class Code(NamedTuple):
@@ -69,35 +86,62 @@ def cache_folder() -> Path:
     return root / source_digest()
 
 
-def _path(name: str) -> Path:
-    """Return the file of a kernel's code for this processor."""
+def folder_problem() -> str:
+    """Return why the folder of compiled kernels is not used, and what to do; empty if it is."""
+    try:
+        PrivateFolder(cache_folder()).names()
+    except NotPrivate as error:
+        return error.advice(CHOICE)
+    except FileNotFoundError:  # made when the first kernel is compiled
+        return ""
+    except OSError as error:
+        return f"{error.strerror}; {CHOICE}"
+    return ""
+
+
+@functools.cache
+def _folder(_root: Path, _user: int) -> PrivateFolder:
+    """Return the folder of the code for this processor, which is checked once."""
     description = processor().description.encode()
     own = hashlib.blake2b(description, digest_size=8).hexdigest()
-    return cache_folder() / own / name
+    return PrivateFolder(_root / own)
+
+
+def _own_folder() -> PrivateFolder:
+    return _folder(cache_folder(), os.geteuid())
+
+
+def _path(name: str) -> Path:
+    """Return the file of a kernel's code for this processor."""
+    return _own_folder().path / name
 
 
 def read(name: str) -> Code | None:
-    """Return a kernel's code for this processor; None if there is none, or its file is torn."""
+    """Return a kernel's code for this processor; None if there is none, or its file is torn.
+
+    A file that another user may have written is not used.
+    """
     try:
-        content = _path(name).read_bytes()
+        content = _own_folder().read(name, _LARGEST_BYTES)
+    except NotPrivate as error:
+        warn_once(error, "compiled kernels", CHOICE, _log)
+        return None
     except OSError:
         return None
     digest, rest = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
     if hashlib.blake2b(rest, digest_size=_DIGEST_BYTES).digest() != digest:
         return None
     symbol, _, machine_code = rest.partition(b"\n")
-    return Code(symbol.decode(), machine_code)
+    return Code(symbol.decode("ascii", "replace"), machine_code)
 
 
 def write(name: str, code: Code) -> None:
-    """Keep the code of a kernel; without a writable folder it is compiled in every process."""
+    """Store the code of a kernel; without a private folder it is compiled in every process."""
     rest = code.symbol.encode() + b"\n" + code.machine_code
-    path = _path(name)
-    partial = path.with_name(f"{name}.{os.getpid()}.{id(code):x}.tmp")
+    digest = hashlib.blake2b(rest, digest_size=_DIGEST_BYTES).digest()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(hashlib.blake2b(rest, digest_size=_DIGEST_BYTES).digest() + rest)
-        partial.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+        _own_folder().write(name, digest + rest)
+    except NotPrivate as error:
+        warn_once(error, "compiled kernels", CHOICE, _log)
+    except OSError as error:
+        _log.info("cannot store %s: %s", name, error.strerror)

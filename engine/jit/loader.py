@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from collections.abc import Iterator
 from threading import Lock
 from typing import Any
@@ -60,8 +61,15 @@ def is_complete(code: Code) -> bool:
     numba is imported if something is missing: lists and arrays that a kernel makes are its own.
     """
     is_elf = code.machine_code[:6] == b"\x7fELF\x02\x01"
-    if is_elf and _has_all(code.machine_code):
-        return True
+    if sys.platform == "linux" and not is_elf:
+        return False
+    if code.symbol.encode() + b"\0" not in code.machine_code:
+        return False
+    try:
+        if is_elf and _has_all(code.machine_code):
+            return True
+    except (struct.error, ArithmeticError, LookupError, ValueError):
+        return False  # its tables point out of the file
     from tilescope.engine.jit.compiler import declare_runtime
 
     declare_runtime()

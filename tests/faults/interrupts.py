@@ -7,10 +7,12 @@ afterwards, as a notebook does, and then closes the engine.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,14 +26,18 @@ from typing import Any
 from tests.faults.program import contradictions, run_names, start
 
 from tilescope.engine import Engine
-from tilescope.engine.errors import EngineBusy
-from tilescope.reports import State, open_report
+from tilescope.reports import ReportNotFound, ReportWriter, State, open_report
 
-__all__ = ["run"]
+__all__ = ["run", "run_in_thread"]
 
 _KINDS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError)
 _N_RUNS = 40
-_TRACED = ("/engine/recorder/", "/engine/execute/device.py", "/engine/session/engine.py")
+_TRACED = (
+    "/engine/recorder/",
+    "/engine/execute/device.py",
+    "/engine/session/engine.py",
+    "/reports/",
+)
 
 
 @dataclass
@@ -43,7 +49,7 @@ class _Trial:
     returned: list[str] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     was_interrupted: bool = False
-    is_busy: bool = False
+    lost: str = ""
 
     def work(self, arm: Callable[[], Any]) -> None:
         """Run the program; ``arm`` returns a context in which an exception comes."""
@@ -73,15 +79,42 @@ class _Notebook(_Trial):
                 self._run(engine, "a")
         except _KINDS:
             self.was_interrupted = True
+        self._run(engine, "b")
+        engine.close()
+
+
+class _Beginning(_Trial):
+    """A program that may be interrupted while its engine begins the report."""
+
+    def work(self, arm: Callable[[], Any]) -> None:
+        """Begin and run a little."""
         try:
-            self._run(engine, "b")
-            engine.close()
-        except EngineBusy:  # interrupted where the engine notes that it is idle again
-            self.is_busy = True
+            with arm(), start(self.directory, self.n_ipus) as engine:
+                self.lost = engine.recorder.lost
+                engine.run(name="a0")
+        except _KINDS:
+            self.was_interrupted = True
+
+
+def _judge_beginning(trial: _Trial) -> list[str]:
+    """Return what is wrong where a report may not even have begun."""
+    try:
+        with open_report(trial.directory) as report:
+            names, state = run_names(report), report.state.state
+    except ReportNotFound:
+        return [] if trial.was_interrupted or trial.lost else ["there is no report"]
+    allowed = [State.ENDED_EARLY, State.COMPLETE] if trial.was_interrupted else [State.COMPLETE]
+    wrong = contradictions(trial.directory) if names else []
+    if state not in allowed or names not in ([], ["a0"]):
+        wrong.append(f"the state is {state} with {names}")
+    ReportWriter.create(trial.directory).abandon()  # no lock is left
+    return wrong
 
 
 def _judge(trial: _Trial) -> list[str]:
     """Return what is wrong with the report that a trial left."""
+    if isinstance(trial, _Beginning):
+        return _judge_beginning(trial)
     wrong = contradictions(trial.directory)
     if wrong:
         return wrong
@@ -101,8 +134,6 @@ def _judge(trial: _Trial) -> list[str]:
         expected = {State.ENDED_EARLY}
         if len(trial.returned) == _N_RUNS:  # it came while the engine was being closed
             expected.add(State.COMPLETE)
-    if trial.is_busy:
-        expected.add(State.ENDED_EARLY)
     if state not in expected:
         wrong.append(f"the state is {state}, expected {sorted(expected)}")
     return wrong
@@ -152,12 +183,50 @@ class _AtInstruction:
         return self._at_opcode
 
 
-def _n_instructions() -> int:
+def _n_instructions(make: type[_Trial]) -> int:
     """Return how many traced instructions a trial executes."""
     with TemporaryDirectory() as directory:
         counter = _AtInstruction(-1, KeyboardInterrupt)
-        _Trial(Path(directory) / "r", 1).work(lambda: counter)
+        make(Path(directory) / "r", 1).work(lambda: counter)
     return -1 - counter.left
+
+
+def run_in_thread(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
+    """Raise MemoryError in the thread that records, at random times; return counts and failures."""
+    failures: list[str] = []
+    n_lost = 0
+    began = time.monotonic()
+    for trial_seed in range(seed, seed + number):
+        delay_s = random.Random(trial_seed).random() * 0.03
+        with TemporaryDirectory() as directory:
+            engine = start(Path(directory) / "r")
+            recording = engine.recorder._recording
+            assert recording is not None
+            thread_id = ctypes.c_ulong(recording._thread.ident or 0)
+            error = ctypes.py_object(MemoryError)
+            raise_in_thread = ctypes.pythonapi.PyThreadState_SetAsyncExc
+            timer = threading.Timer(delay_s, raise_in_thread, (thread_id, error))
+            timer.start()
+            acknowledged = 0
+            with engine:
+                for name in range(_N_RUNS):
+                    engine.run(name=f"a{name}")
+                    engine.flush_report()
+                    acknowledged = acknowledged if engine.recorder.lost else name + 1
+            timer.join()
+            wrong = contradictions(Path(directory) / "r")
+            if not wrong:
+                with open_report(Path(directory) / "r") as report:
+                    names, state = run_names(report), report.state.state
+                is_lost = bool(engine.recorder.lost)
+                n_lost += is_lost
+                if len(names) < acknowledged or (not is_lost and len(names) < _N_RUNS):
+                    wrong.append(f"{acknowledged} were acknowledged, {len(names)} are there")
+                if state is not (State.ENDED_EARLY if is_lost else State.COMPLETE):
+                    wrong.append(f"the state is {state}, lost: {engine.recorder.lost!r}")
+        failures += [f"seed {trial_seed}: {sentence}" for sentence in wrong]
+    seconds = round(time.monotonic() - began, 1)
+    return {"trials": number, "lost_reports": n_lost, "failures": failures, "seconds": seconds}
 
 
 def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
@@ -170,20 +239,21 @@ def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
     seed
         Of the first trial.
     """
-    n_instructions = _n_instructions()
+    makes = (_Notebook, _Trial, _Trial, _Notebook, _Beginning, _Trial)
+    n_instructions = {make: _n_instructions(make) for make in set(makes)}
     counts = {"trials": 0, "interrupted": 0, "continued": 0, "recorded_runs": 0}
     failures: list[str] = []
     began = time.monotonic()
     for trial_seed in range(seed, seed + number):
         random_numbers = random.Random(trial_seed)
         kind = random_numbers.choice(_KINDS)
+        make = random_numbers.choice(makes)
         arm: Callable[[], Any]
         if trial_seed % 2:
-            arm = partial(_AtInstruction, random_numbers.randrange(1, n_instructions), kind)
+            arm = partial(_AtInstruction, random_numbers.randrange(1, n_instructions[make]), kind)
         else:
             arm = partial(_signal_after, random_numbers.random() * 0.06, kind)
         with TemporaryDirectory() as directory:
-            make = _Notebook if trial_seed % 3 == 0 else _Trial
             trial = make(Path(directory) / "r", 1 + trial_seed // 2 % 2)
             with suppress(SystemExit):
                 trial.work(arm)

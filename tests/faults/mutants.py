@@ -20,6 +20,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.faults.examination import Examination, Verdict
 from tests.faults.plain_mutations import damage
@@ -65,10 +66,12 @@ def _run_cases(
 ) -> dict[str, int | float]:
     counts: Counter[str] = Counter()
     figures: dict[str, int | float] = {"slowest_s": 0.0, "most_mebibytes": 0.0}
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        # Logs of internal errors go there.
+        patch.dict(os.environ, {"XDG_STATE_HOME": folder, "OPENBLAS_NUM_THREADS": "1"}),
+    ):
         directory = Path(folder)
-        os.environ["XDG_STATE_HOME"] = folder
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         sound = sound_reports(directory)
         examinations = {
             name: Examination(name, content, directory / name) for name, content in sound.items()

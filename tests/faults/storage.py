@@ -35,6 +35,8 @@ __all__ = ["run_disk_full", "run_failures", "run_power_loss"]
 
 _SYSTEM = apsw.vfs_names()[0]
 _SECTOR_BYTES = 512
+#: The call after which the writes to a file before it are durable.
+_DURABLE = "sync"
 _N_RUNS = 12
 _FLUSH_EVERY = 3
 
@@ -314,7 +316,7 @@ def _disk_after(
     """Return the files on a disk that kept all synced writes and some of the others."""
     last_sync: dict[str, int] = {}
     for number, (name, kind, _, _) in enumerate(log):
-        if kind == "sync":
+        if kind == _DURABLE:
             last_sync[name] = number
     files: dict[str, bytearray] = {}
     for number, (name, kind, offset, data) in enumerate(log):

@@ -25,7 +25,7 @@ def test_the_image_installs_by_the_tested_script_and_serves_the_reports() -> Non
 def test_kernels_are_compiled_for_the_processor_that_runs_name() -> None:
     build, last_stage = RECIPE.rsplit("\nFROM ", 1)
     assert 'docker/warmup.sh /opt/tilescope /opt/kernels "$PROCESSOR"' in build
-    assert "COPY --from=build --chown=tilescope /opt/kernels /opt/kernels" in last_stage
+    assert "COPY --from=build --chown=root:root /opt/kernels /opt/kernels" in last_stage
     assert "NUMBA_CACHE_DIR=/opt/kernels NUMBA_CPU_NAME=$PROCESSOR" in last_stage
     # The argument has no value in a stage that does not repeat it.
     assert re.findall(r"^ARG PROCESSOR=(\S+)$", RECIPE, re.MULTILINE) == ["haswell", "haswell"]
@@ -63,6 +63,18 @@ def test_an_image_without_the_engine_compiles_nothing(tmp_path: Path) -> None:
     assert done.stdout == f"no engine in {target}: no kernels to compile\n"
     assert (tmp_path / "kernels").is_dir()
     assert warmed(target).returncode == 2
+
+
+def test_kernels_of_an_image_are_readable_by_all_and_writable_by_their_owner(
+    tmp_path: Path,
+) -> None:
+    target = environment_with(tmp_path / "target", has_engine=True)
+    script = 'umask 077; mkdir -p "$NUMBA_CACHE_DIR/a/b"; touch "$NUMBA_CACHE_DIR/a/b/kernel"'
+    (target / "bin" / "tilescope").write_text(f"#!/bin/sh\n{script}\n")
+    folder = tmp_path / "kernels"
+    assert warmed(target, folder, "haswell").returncode == 0
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+    assert modes == {"kernels": 0o755, "a": 0o755, "b": 0o755, "kernel": 0o644}
 
 
 def test_versions_are_plain_and_name_no_host() -> None:

@@ -183,3 +183,28 @@ def test_the_template_from_the_first_run_to_a_failed_gate(
     place = template["artifacts"]["reports"]["junit"]
     place = place.replace("$TILESCOPE_OUTPUT", template["variables"]["TILESCOPE_OUTPUT"])
     assert n_failures(job.folder / place) == 1
+
+
+def test_values_of_the_action_are_neither_options_nor_patterns(job: Job) -> None:
+    (job.folder / "report").rename(job.folder / "--version")
+    odd = {"report": "--version", "output": "--help; touch ran", "store": "$(touch ran)"}
+    for _ in range(2):
+        code, said, _ = run_action(job, odd | {"save": "true", "fail-on": "cycles.total:+1%"})
+        assert code == 0, said
+        assert "Saved small/small-2x4-hardware/default" in said
+    assert (job.folder / "--help; touch ran" / "gates.xml").exists()
+    assert not (job.folder / "ran").exists()
+    two_lines = {"baseline": "a\ncompared=true", "report": "--version"}
+    code, said, _ = run_action(job, two_lines)
+    assert (code, "baseline: expected one line" in said) == (2, True)
+
+
+def test_packages_of_the_action_are_no_patterns(job: Job) -> None:
+    """A checkout may hold a file that ``tilescope[engine]`` matches, and a module ``pip``."""
+    for name in ("tilescopee", "pip.py"):
+        (job.folder / name).write_text("open('ran', 'w')")
+    python = job.folder.parent / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "$PYTHONSAFEPATH: $@"\n')
+    code, said, _ = run_action(job, {"install": "tilescope[engine] --index-url=x"})
+    assert code == 0
+    assert "1: -m pip install --quiet -- tilescope[engine] --index-url=x\n" in said

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +129,61 @@ def test_an_unknown_metric_of_the_file_ends_the_command(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"tilescope: {config}: diff.fail-on[0]: unknown metric")
     assert len(done.err.splitlines()) == 1
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users: needs root")
+
+
+@needs_root
+@pytest.mark.parametrize("planted", ["file", "directory", "link", "file and directory"])
+@pytest.mark.parametrize("command", ["baseline list", "diff"])
+def test_a_file_of_another_user_is_not_used(
+    tilescope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str, command: str
+) -> None:
+    """Anyone can put one into /tmp, above the directories of others."""
+    above, work = tmp_path / "above", tmp_path / "above" / "work"
+    work.mkdir(parents=True)
+    path = written(above, '[baseline]\nstore = "planted"\n')
+    if planted == "link":
+        path.rename(tmp_path / "target.toml")
+        path.symlink_to(tmp_path / "target.toml")
+        os.lchown(path, 31_002, 31_002)
+    if "file" in planted:
+        os.chown(path, 31_002, 31_002)
+    if "directory" in planted:
+        os.chown(above, 31_002, 31_002)
+    monkeypatch.chdir(work)
+    arguments = command.split() if command != "diff" else ["diff", "a", "b"]
+    done = tilescope(*arguments)
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert f"{path} is not used: it or its directory belongs to user 31002" in done.err
+    assert "--config" in done.err
+    if command != "diff":
+        assert tilescope(*arguments, "--config", path).code == 0
+        assert tilescope(*arguments, "--config", "/dev/null").code == 0
+
+
+@needs_root
+def test_a_file_of_root_is_used_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a checkout which the CI system made."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        path = written(Path(name), '[baseline]\nstore = "s"\n')
+        monkeypatch.chdir(name)
+        os.seteuid(31_001)
+        try:
+            assert read(None).store == "s"
+            assert read(None).path == path.resolve()
+        finally:
+            os.seteuid(0)
+
+
+def test_what_is_no_file_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "tilescope.toml")
+    assert read(None).path is None
+    (tmp_path / "tilescope.toml").unlink()
+    with (tmp_path / "tilescope.toml").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BadConfiguration, match="is longer than 1,048,576 bytes"):
+        read(None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import platform
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tilescope.engine.jit import code_files
 from tilescope.main import main
 
 
@@ -29,6 +31,24 @@ def test_it_lists_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer["kernel_cache"] in text
     assert np.__version__ in text
     assert "638,976" in text
+
+
+@pytest.mark.parametrize("below", [".", "missing"])
+def test_it_says_why_the_kernels_folder_is_not_used(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    below: str,
+) -> None:
+    monkeypatch.setattr(code_files, "cache_folder", lambda: tmp_path / "kernels" / below)
+    assert answer_of(capsys)["kernel_cache_problem"] is None
+    (tmp_path / "kernels").mkdir()
+    assert answer_of(capsys)["kernel_cache_problem"] is None
+    (tmp_path / "kernels").chmod(0o777)
+    problem = answer_of(capsys)["kernel_cache_problem"]
+    assert problem.startswith(f"{tmp_path / 'kernels'} may be written by other users; run `chmod")
+    assert main(["doctor"]) == 0
+    assert "Not used: " in capsys.readouterr().out
 
 
 def test_without_the_engine_it_still_answers(

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,42 @@ def test_an_internal_error_leaves_a_log_and_no_traceback(
     log = Path(done.err.rpartition(" in ")[2].strip())
     assert log.is_relative_to(tmp_path)
     assert "ZeroDivisionError: a fault of ours" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600  # it holds the arguments
+
+
+def test_a_log_in_a_shared_directory_is_a_new_file_of_the_user(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link under the name that a log would have must not be followed."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Clock:
+            return cls(2030, 1, 2, tzinfo=tz)
+
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    name = f"internal-error-20300102T000000-{os.getpid()}.log"
+    (shared / name).symlink_to(victim)
+    monkeypatch.setattr("datetime.datetime", Clock)
+    monkeypatch.setenv("XDG_STATE_HOME", str(shared))
+    monkeypatch.setattr("tempfile.tempdir", str(shared))
+    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
+    done = tilescope("summary", reports_directory / "baseline")
+    assert done.code == 70
+    log = Path(done.err.rpartition(" in ")[2].strip())
+    assert log.parent == shared
+    assert log.name.startswith("internal-error-20300102T000000-")
+    assert log.name != name
+    assert "ZeroDivisionError" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert victim.read_text() == "precious"
 
 
 def test_an_interruption_exits_130(

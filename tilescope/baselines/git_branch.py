@@ -7,16 +7,15 @@ push that must be a fast-forward, so that several CI jobs may save at once.
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tilescope.baselines.directory import replaced_by_copy
 from tilescope.baselines.errors import BaselineMissing, StoreNotUsable
+from tilescope.baselines.git import Git, GitFailed, check_branch, check_remote
 from tilescope.baselines.key import BaselineKey, parse_path
 
 __all__ = ["GitBranchStore"]
@@ -25,7 +24,7 @@ __all__ = ["GitBranchStore"]
 MARKER = "tilescope-baselines.txt"
 _MARKER_TEXT = b"Reports stored by `tilescope baseline`, by model, machine and options.\n"
 _ATTEMPTS = 40
-_TIMEOUT_S = 300
+_FILE_MODES = ("100644", "100755")
 _IDENTITY = {
     f"GIT_{role}_{key}": value
     for role in ("AUTHOR", "COMMITTER")
@@ -44,27 +43,38 @@ class GitBranchStore:
         The branch; it begins without history with the first report.
     remote
         Remote that holds the branch; the branch is local if None.
+    is_from_file
+        Whether a file names the remote: see `check_remote`.
 
     Raises
     ------
     StoreNotUsable
-        When there is no repository, the name is not one of a branch, or the branch is checked out.
+        When there is no repository, the branch is checked out, or a name is not one of a branch or
+        of a remote.
     """
 
-    def __init__(self, directory: Path, branch: str, remote: str | None = None) -> None:
-        self._directory, self._branch, self._remote = directory, branch, remote
+    def __init__(
+        self, directory: Path, branch: str, remote: str | None = None, *, is_from_file: bool = False
+    ) -> None:
+        self._git, self._branch, self.remote = Git(directory), branch, remote
         self._ref = f"refs/heads/{branch}"
-        try:
-            self._git("rev-parse", "--git-dir")
-        except FileNotFoundError:
-            raise StoreNotUsable(f"git is not installed; store git:{branch} needs it") from None
-        except subprocess.CalledProcessError:
+        problem = self._git.problem("rev-parse", "--git-dir")
+        if "dubious ownership" in problem:
             raise StoreNotUsable(
-                f"{directory} is not in a git repository; store git:{branch} needs one"
-            ) from None
-        if self._fails("check-ref-format", self._ref) or branch.startswith("-"):
-            raise StoreNotUsable(f"{branch!r} is not a valid name of a branch")
-        trees = self._git("worktree", "list", "--porcelain").decode("utf-8", "replace")
+                f"the repository of {directory} belongs to another user; git uses it after:"
+                " git config --global --add safe.directory DIRECTORY"
+            )
+        if problem:
+            raise StoreNotUsable(
+                f"{directory} is not in a git repository; a store git:BRANCH needs one"
+            )
+        check_branch(self._git, branch)
+        try:
+            if remote is not None:
+                self.remote = check_remote(self._git, remote, is_from_file=is_from_file)
+            trees = self._git.run("worktree", "list", "--porcelain").decode("utf-8", "replace")
+        except GitFailed as error:
+            raise self._not_usable(error) from None
         if f"branch {self._ref}" in trees.splitlines():
             raise StoreNotUsable(
                 f"branch {branch} is checked out; choose one for baselines only,"
@@ -80,8 +90,8 @@ class GitBranchStore:
             When the branch holds other files, or cannot be moved.
         """
         try:
-            blob = self._word("hash-object", "-w", "--no-filters", str(report.resolve()))
-            marker = self._word("hash-object", "-w", "--stdin", given=_MARKER_TEXT)
+            blob = self._git.word("hash-object", "-w", "--no-filters", "--", str(report.resolve()))
+            marker = self._git.word("hash-object", "-w", "--stdin", given=_MARKER_TEXT)
             for attempt in range(_ATTEMPTS):
                 tip = self._tip()
                 entries = {key.path: blob, MARKER: marker}
@@ -89,7 +99,7 @@ class GitBranchStore:
                 if commit is None or self._is_moved(tip, commit):
                     return
                 time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
-        except subprocess.CalledProcessError as error:
+        except GitFailed as error:
             raise self._not_usable(error) from None
         raise StoreNotUsable(f"branch {self._branch} keeps moving; save again later")
 
@@ -106,14 +116,14 @@ class GitBranchStore:
         try:
             tip = self._tip()
             blob = f"{tip}:{key.path}"
-            if not tip or self._fails("cat-file", "-e", blob):
-                where = f"{self._remote}/{self._branch}" if self._remote else self._branch
+            if not tip or self._git.problem("cat-file", "-e", blob):
+                where = f"{self.remote}/{self._branch}" if self.remote else self._branch
                 raise BaselineMissing(
                     f"no baseline for {key} on branch {where};"
                     " store one with: tilescope baseline save REPORT"
                 )
-            content = self._git("cat-file", "blob", blob)
-        except subprocess.CalledProcessError as error:
+            content = self._git.run("cat-file", "blob", blob)
+        except GitFailed as error:
             raise self._not_usable(error) from None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -134,30 +144,31 @@ class GitBranchStore:
         """
         try:
             tip = self._tip()
-            listed = self._git("ls-tree", "-r", "-l", "-z", tip) if tip else b""
-        except subprocess.CalledProcessError as error:
+            listed = self._git.run("ls-tree", "-r", "-l", "-z", tip) if tip else b""
+        except GitFailed as error:
             raise self._not_usable(error) from None
         found = {}
         for entry in listed.decode("utf-8", "replace").split("\0"):
             facts, _, path = entry.partition("\t")
             key = parse_path(path)
-            if key is not None:
+            if key is not None and facts.startswith(_FILE_MODES):
                 found[key] = int(facts.split()[3])
         return found
 
     def _tip(self) -> str:
         """Return the last commit of the branch; empty if it does not exist yet."""
         ref = self._ref
-        if self._remote is not None:
+        if self.remote is not None:
             ref = f"refs/tilescope/{self._branch}"
-            listed = self._git("ls-remote", self._remote, self._ref)
+            listed = self._git.run("ls-remote", "--", self.remote, self._ref)
             if not listed.strip():
                 return ""
-            self._git("fetch", "--quiet", "--no-tags", self._remote, f"+{self._ref}:{ref}")
-        if self._fails("rev-parse", "--verify", "--quiet", ref):
+            options = ("--quiet", "--no-tags", "--no-recurse-submodules")
+            self._git.run("fetch", *options, "--", self.remote, f"+{self._ref}:{ref}")
+        if self._git.problem("rev-parse", "--verify", "--quiet", ref):
             return ""
-        tip = self._word("rev-parse", "--verify", ref)
-        if self._fails("cat-file", "-e", f"{tip}:{MARKER}"):
+        tip = self._git.word("rev-parse", "--verify", ref)
+        if self._git.problem("cat-file", "-e", f"{tip}:{MARKER}"):
             raise StoreNotUsable(
                 f"branch {self._branch} holds other files; choose one for baselines only,"
                 " such as git:tilescope-baselines"
@@ -169,76 +180,34 @@ class GitBranchStore:
         with tempfile.TemporaryDirectory() as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
             if tip:
-                self._git("read-tree", tip, environ=index)
-            lines = "".join(f"100644 {blob}\t{path}\n" for path, blob in entries.items())
-            self._git("update-index", "--add", "--index-info", given=lines.encode(), environ=index)
-            tree = self._word("write-tree", environ=index)
-        if tip and tree == self._word("rev-parse", f"{tip}^{{tree}}"):
+                self._git.run("read-tree", tip, environ=index)
+            lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in entries.items())
+            options = ("--add", "-z", "--index-info")
+            self._git.run("update-index", *options, given=lines.encode(), environ=index)
+            tree = self._git.word("write-tree", environ=index)
+        if tip and tree == self._git.word("rev-parse", f"{tip}^{{tree}}"):
             return None
         parents = ("-p", tip) if tip else ()
-        return self._word("commit-tree", tree, *parents, "-m", message, environ=_IDENTITY)
+        return self._git.word("commit-tree", tree, *parents, "-m", message, environ=_IDENTITY)
 
     def _is_moved(self, tip: str, commit: str) -> bool:
         """Move the branch from a tip to a commit; return False if it was moved meanwhile."""
-        if self._remote is not None:
-            push = ("push", "--quiet", "--no-verify", self._remote, f"{commit}:{self._ref}")
-            problem = self._problem(push)
+        if self.remote is not None:
+            options = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
+            target = f"{commit}:{self._ref}"
+            problem = self._git.problem("push", *options, "--", self.remote, target)
             if problem and not any(
                 word in problem for word in ("rejected", "fetch first", "lock", "failed to update")
             ):
-                raise StoreNotUsable(f"cannot push to {self._remote}: {problem.splitlines()[-1]}")
+                raise StoreNotUsable(f"cannot push to {self.remote}: {problem.splitlines()[-1]}")
             return not problem
         old = tip or "0" * len(commit)
-        problem = self._problem(("update-ref", self._ref, commit, old))
+        problem = self._git.problem("update-ref", self._ref, commit, old)
         if problem and "lock" not in problem:
             raise StoreNotUsable(f"cannot move {self._branch}: {problem.splitlines()[-1]}")
         return not problem
 
-    def _problem(self, arguments: Sequence[str]) -> str:
-        """Run git and return its message if it fails."""
-        try:
-            self._git(*arguments)
-        except subprocess.CalledProcessError as error:
-            return _message(error) or "failed"
-        return ""
-
-    def _fails(self, *arguments: str) -> bool:
-        """Run git and return whether it fails."""
-        return bool(self._problem(arguments))
-
-    def _git(
-        self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
-    ) -> bytes:
-        """Run git in the repository and return what it prints."""
-        settings = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(environ or {})}
-        try:
-            done = subprocess.run(
-                ["git", *arguments],
-                cwd=self._directory,
-                input=given,
-                env={**os.environ, **settings},
-                capture_output=True,
-                check=True,
-                timeout=_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise StoreNotUsable(
-                f"git {arguments[0]} for branch {self._branch} took more than {_TIMEOUT_S} s"
-            ) from None
-        return done.stdout
-
-    def _word(
-        self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
-    ) -> str:
-        """Run git and return the one word that it prints."""
-        return self._git(*arguments, given=given, environ=environ).decode().strip()
-
-    def _not_usable(self, error: subprocess.CalledProcessError) -> StoreNotUsable:
+    def _not_usable(self, error: GitFailed) -> StoreNotUsable:
         """Return git's failure as one sentence."""
-        lines = _message(error).splitlines() or ["failed"]
-        return StoreNotUsable(f"git {error.cmd[1]} for branch {self._branch}: {lines[-1]}")
-
-
-def _message(error: subprocess.CalledProcessError) -> str:
-    """Return what git said when it failed."""
-    return bytes(error.stderr).decode("utf-8", "replace").strip()
+        line = error.message.splitlines()[-1]
+        return StoreNotUsable(f"git {error.command} for branch {self._branch}: {line}")

@@ -28,7 +28,9 @@ class BaselineStore(Protocol):
         """Return the size of every report, bytes."""
 
 
-def open_store(text: str, remote: str | None = None) -> BaselineStore:
+def open_store(
+    text: str, remote: str | None = None, *, is_from_file: bool = False
+) -> BaselineStore:
     """Return the store named as a directory or as ``git:BRANCH``.
 
     Parameters
@@ -37,15 +39,20 @@ def open_store(text: str, remote: str | None = None) -> BaselineStore:
         The directory, or the branch of the repository of the current directory.
     remote
         A git remote to fetch the branch from and to push it to; the branch stays local if None.
+    is_from_file
+        Whether a file names the remote, which must not be a directory then.
 
     Raises
     ------
     StoreNotUsable
-        When a remote is given for a directory, or the branch is not one for baselines.
+        When a remote is given for a directory, the branch is not one for baselines, or branch or
+        remote are not valid names.
     """
     branch = text.removeprefix("git:")
     if branch != text:
-        return GitBranchStore(Path.cwd(), branch, remote)
+        return GitBranchStore(Path.cwd(), branch, remote, is_from_file=is_from_file)
     if remote is not None:
         raise StoreNotUsable(f"--remote needs a store such as git:baselines, got {text!r}")
+    if not text.isprintable():
+        raise StoreNotUsable(f"{text!r} is not a valid directory; name one such as ./baselines")
     return DirectoryStore(Path(text))

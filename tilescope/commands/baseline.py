@@ -128,9 +128,11 @@ def _store(text: str | None, remote: str | None, config: Path | None) -> Baselin
     from tilescope.configuration import read
 
     settings = read(config)
-    if text is None:
-        return open_store(settings.store or DEFAULT_STORE, remote or settings.remote)
-    return open_store(text, remote)
+    if text is not None:
+        return open_store(text, remote)
+    if remote is not None:
+        return open_store(settings.store or DEFAULT_STORE, remote)
+    return open_store(settings.store or DEFAULT_STORE, settings.remote, is_from_file=True)
 
 
 def _key(path: Path, name: str | None, *, is_saved: bool = False) -> tuple[BaselineKey, Path]:

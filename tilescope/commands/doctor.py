@@ -57,6 +57,7 @@ def _doctor(
         "platform": platform.platform(),
         "packages": packages,
         "kernel_cache": _kernel_cache(),
+        "kernel_cache_problem": _kernel_cache_problem(),
         "machines": _machines(),
     }
     if as_json:
@@ -67,6 +68,8 @@ def _doctor(
     print_table([Column("Package"), Column("Version")], rows)
     print_line()
     print_line(f"Compiled kernels: {answer['kernel_cache'] or 'none; needs tilescope[engine]'}")
+    if answer["kernel_cache_problem"]:
+        print_line(f"Not used: {answer['kernel_cache_problem']}")
     print_line()
     columns = [
         Column("Machine"),
@@ -93,6 +96,15 @@ def _kernel_cache() -> str | None:
     from tilescope.engine.jit.code_files import cache_folder
 
     return str(cache_folder())
+
+
+def _kernel_cache_problem() -> str | None:
+    """Return why that directory is not used; None if it is, or without the engine."""
+    if find_spec("numba") is None:
+        return None
+    from tilescope.engine.jit.code_files import folder_problem
+
+    return folder_problem() or None
 
 
 def _machines() -> list[dict[str, str | int | float]]:

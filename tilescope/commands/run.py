@@ -137,7 +137,6 @@ def register(app: typer.Typer) -> None:
             run_model,
             write_outputs,
         )
-        from tilescope.reports import ReportNotWritable
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
@@ -189,8 +188,21 @@ def register(app: typer.Typer) -> None:
             _print(done, model, outputs)
             if missing:
                 print_line(missing)
-        if done.lost:
-            raise ReportNotWritable(done.lost)
+        _require_report(done.lost)
+
+
+def _require_report(lost: str) -> None:
+    """End with the reason why the report is missing, after the results.
+
+    Raises
+    ------
+    ReportNotWritable
+        When there is a reason.
+    """
+    from tilescope.reports import ReportNotWritable
+
+    if lost:
+        raise ReportNotWritable(lost)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """A directory of cache entries that any number of processes read and write concurrently.
 
 A file appears under its name atomically and is never changed afterwards, so readers need no lock.
-A damaged file or an unusable directory costs a compilation, never the program.
+A damaged file or an unusable directory costs a compilation, never the program. A directory or file
+that another user may write to is not used.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
-import stat
 import time
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
@@ -20,7 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.container import NotAnEntry, decode, encode
+from tilescope.engine.compiler.container import MALFORMED, NotAnEntry, decode, encode
+from tilescope.engine.jit.code_files import CHOICE
+from tilescope.private_folder import PARTIAL, NotPrivate, PrivateFolder, warn_once
 from tilescope.reports.digests import DIGEST_BYTES
 
 __all__ = ["CacheFolder"]
@@ -33,7 +34,8 @@ _log = logging.getLogger(__name__)
 #: Directories for which a failed write has already been logged.
 _warned: set[Path] = set()
 
-_PARTIAL = ".part"
+#: Longer entries are not read.
+_LARGEST_BYTES = 1 << 32
 #: Partial files older than this were left by a killed process, seconds.
 _ABANDONED_S = 3_600.0
 
@@ -62,7 +64,8 @@ class CacheFolder:
         *,
         is_requested: bool = True,
     ) -> None:
-        self.directory = Path(directory).expanduser()
+        self._folder = PrivateFolder(Path(directory).expanduser())
+        self.directory = self._folder.path
         self.kind = kind
         self._most = most
         self._is_requested = is_requested
@@ -85,7 +88,7 @@ class CacheFolder:
         path = self.path_of(description)
         where = f"cached {self.kind} {path}"
         try:
-            facts, arrays = _read(path)
+            facts, arrays = self._read(path.name)
             if arrays.pop("description").tobytes() != description:
                 _log.warning(
                     "warning: %s has the same name but describes something else (a false hit):"
@@ -97,7 +100,15 @@ class CacheFolder:
         except (FileNotFoundError, NotADirectoryError):  # `store` reports the cause
             _log.info("no %s", where)
             return None
-        except (NotAnEntry, KeyError) as error:
+        except NotPrivate as error:
+            if error.is_folder:
+                self._warn(error)
+            else:
+                _log.warning(
+                    "warning: %s is not usable and is replaced: it %s", where, error.problem
+                )
+            return None
+        except (NotAnEntry, *MALFORMED) as error:
             _log.warning("warning: %s is not usable and is replaced: %s", where, error)
             return None
         except OSError as error:
@@ -112,7 +123,10 @@ class CacheFolder:
         own = {"description": np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
-            _write(path, encode(facts, {**own, **arrays}))
+            self._folder.write(path.name, encode(facts, {**own, **arrays}), is_durable=True)
+        except NotPrivate as error:
+            self._warn(error)
+            return
         except OSError as error:
             if self.directory not in _warned:
                 _warned.add(self.directory)
@@ -125,54 +139,31 @@ class CacheFolder:
                 )
             return
         _log.info("kept %s %s", self.kind, path)
-        _sweep(self.directory)
-        if self._most is not None:
-            _evict(self.directory, self.kind, self._most)
-            self._most = None
+        with contextlib.suppress(OSError, NotPrivate):
+            self._sweep()
 
+    def _read(self, name: str) -> tuple[Facts, Arrays]:
+        """Return the content of an entry."""
+        with self._folder.open_file(name, _LARGEST_BYTES) as file:
+            return decode(file, os.fstat(file.fileno()).st_size)
 
-def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, NDArray[Any]]]:
-    # A single call: between two, another process may remove the file.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise NotAnEntry("it is not a file")
-    with path.open("rb") as file:
-        return decode(file, os.fstat(file.fileno()).st_size)
+    def _warn(self, error: NotPrivate) -> None:
+        choice = "name another directory" if self._is_requested else CHOICE
+        warn_once(error, "cached compilations", choice, _log)
 
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a file atomically: it appears whole under its name, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.{secrets.token_hex(8)}{_PARTIAL}")
-    try:
-        with partial.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
-    with contextlib.suppress(OSError):  # some file systems cannot sync a directory
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _sweep(directory: Path) -> None:
-    """Remove partial files left by killed processes."""
-    with contextlib.suppress(OSError):
-        for partial in directory.glob(f".*{_PARTIAL}"):
-            if time.time() - partial.stat().st_mtime > _ABANDONED_S:
-                partial.unlink()
-
-
-def _evict(directory: Path, kind: str, most: int) -> None:
-    """Remove the oldest entries of a kind beyond a number; another process may remove them too."""
-    with contextlib.suppress(OSError):
-        paths = list(directory.glob(f"*.{kind}"))
-        if len(paths) > most:
-            for path in sorted(paths, key=lambda path: path.stat().st_mtime_ns)[:-most]:
-                path.unlink(missing_ok=True)
+    def _sweep(self) -> None:
+        """Remove what killed processes left, and once the oldest entries beyond a number."""
+        names = self._folder.names()
+        for name in names:
+            if name.startswith(".") and name.endswith(PARTIAL):
+                age_s = time.time() - self._folder.modified_ns(name) / 1e9
+                if age_s > _ABANDONED_S:
+                    self._folder.remove(name)
+        if self._most is None:
+            return
+        entries = [name for name in names if name.endswith(f".{self.kind}")]
+        excess = len(entries) - self._most
+        if excess > 0:
+            for name in sorted(entries, key=self._folder.modified_ns)[:excess]:
+                self._folder.remove(name)
+        self._most = None

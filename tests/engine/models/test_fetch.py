@@ -211,3 +211,59 @@ def test_two_processes_at_once_both_have_the_model(
     paths = {Path(out.strip()) for out, *_ in results}
     assert [path.read_bytes() for path in paths] == [wanted]
     assert len(files_below(cache)) == 3
+
+
+def test_files_are_of_the_user_alone(cache: Path, offer: Callable[..., Model]) -> None:
+    offer()
+    before = os.umask(0)
+    try:
+        fetch("tiny")
+    finally:
+        os.umask(before)
+    for path in (cache, *cache.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600)
+
+
+@pytest.mark.parametrize("is_fetched", [True, False])
+def test_a_folder_of_others_is_not_used(
+    cache: Path,
+    offer: Callable[..., Model],
+    caplog: pytest.LogCaptureFixture,
+    is_fetched: bool,
+) -> None:
+    offer()
+    folder = cache / "tilescope"
+    if is_fetched:
+        fetch("tiny")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o777)
+    said = refusal()
+    assert said.startswith("tiny is not stored in ")
+    assert f"{folder} may be written by other users; run `chmod go-w {folder}`" in said
+    assert "set XDG_CACHE_HOME to another directory" in said
+    assert cached("tiny") is None
+    assert cached("tiny") is None
+    assert len(caplog.messages) == 1
+
+
+def test_an_entry_that_is_not_a_file_is_replaced(cache: Path, offer: Callable[..., Model]) -> None:
+    offer()
+    path = fetch("tiny")
+    assert path.is_relative_to(cache)
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        path.unlink()
+        make(path)
+        assert cached("tiny") is None
+        assert fetch("tiny").read_bytes() == CONTENT
+        assert not path.is_symlink()
+
+
+def test_pip_is_not_taken_from_the_working_directory(
+    cache: Path, offer: Callable[..., Model], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer()
+    for name in ("pip", "runpy", "json"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    assert fetch("tiny").is_relative_to(cache)
+    assert not (tmp_path / "ran").exists()
