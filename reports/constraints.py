@@ -36,7 +36,19 @@ __all__ = ["Constraints", "chunk_problem"]
 #: Returns the number of rows of a table or array, or of tiles or IPUs.
 Counts = Callable[[str], int]
 _MAX_REAL = 1e18
+#: Endings of the names of what is summed.
+_QUANTITIES = ("bytes", "cycles", "flops", "pattern")
 _MAX_TARGET = {"n_ipus": MAX_IPUS, "tiles_per_ipu": MAX_TILES_PER_IPU}
+#: Tables whose rows are numbered from 0 without gaps: what others refer to.
+_NUMBERED = {
+    "memory_category",
+    *(
+        column.refers_to[0]
+        for table in TABLES.values()
+        for column in table.columns
+        if column.refers_to
+    ),
+}
 #: Plain arrays by group: columns of one length.
 _GROUPS: dict[str, list[str]] = {}
 for _name, _spec in ARRAYS.items():
@@ -143,7 +155,7 @@ def _violations(
     if table.name == "target":
         if len(ids) > 1:
             yield "it has several rows"
-    elif ids[0] != 0 or ids[-1] != len(ids) - 1:
+    elif table.name in _NUMBERED and (ids[0] != 0 or ids[-1] != len(ids) - 1):
         yield "its rows are not numbered from 0"
     for column, values in zip(table.digested[1:], columns[1:], strict=True):
         if column.is_nullable and None in values:
@@ -179,10 +191,16 @@ def _column_problems(
     if least < MINIMA.get(key, 0) or most > limit:
         wrong = most if most > limit else least
         yield f"{column.name} {wrong} is not between {MINIMA.get(key, 0)} and {limit}"
-    if column.kind == "integer" and most * len(values) > MAX_TOTAL and sum(values) > MAX_TOTAL:
+    is_large = _is_summed(column.name) and most * len(values) > MAX_TOTAL
+    if is_large and sum(values) > MAX_TOTAL:
         yield f"the sum of {column.name} is too large"
     if key in PARENT_COLUMNS and any(value >= row for value, row in zip(values, rows, strict=True)):
         yield f"a {column.name} does not name an earlier row"
+
+
+def _is_summed(name: str) -> bool:
+    """Return whether a column or array holds quantities, not times, places or identities."""
+    return name.endswith(_QUANTITIES) or name.rpartition(".")[2].startswith("n_")
 
 
 def _limit(table: TableSpec, column: ColumnSpec, counts: Counts) -> int | float:
@@ -261,7 +279,7 @@ def _array_problem(layout: ArrayLayout, counts: Counts) -> str | None:
     least, most = int(minimum.min()), int(maximum.max())
     if least < 0 or most > limit:
         return f"its value {least if least < 0 else most} is not between 0 and {limit}"
-    if float(total.sum(dtype=np.float64)) > MAX_TOTAL:
+    if _is_summed(name) and float(total.sum(dtype=np.float64)) > MAX_TOTAL:
         return "its sum is too large"
     if name in ASCENDING_ARRAYS and (maximum[:-1] > minimum[1:]).any():
         return "its values do not ascend"

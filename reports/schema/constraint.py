@@ -38,8 +38,8 @@ __all__ = [
 
 #: The largest integer that a float and JSON represent exactly.
 MAX_INTEGER = 2**53
-#: Largest sum over a column or an array, so that sums of sums fit 64 bits.
-MAX_TOTAL = 2**60
+#: Largest sum over a column or an array of quantities: sums fit 64 bits.
+MAX_TOTAL = 2**62
 MAX_IPUS = 1 << 12
 MAX_TILES_PER_IPU = 1 << 16
 

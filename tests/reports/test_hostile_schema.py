@@ -30,3 +30,16 @@ def test_a_schema_that_is_not_ours_is_refused_at_once(small_report, statement):
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_an_error_that_quotes_the_file_is_one_printable_line(small_report):
+    content = small_report.read_bytes()
+    # Of the same length: SQLite finds the text where it was, and cannot parse it.
+    text = b"CREATE TABLE step"
+    assert content.count(text)
+    damaged = content.replace(text, b"CREATE TABLE [\n\x1b\x00")
+    small_report.write_bytes(damaged)
+    with pytest.raises(DamagedReport) as caught:
+        _read_steps(small_report)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
