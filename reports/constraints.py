@@ -42,6 +42,7 @@ _MAX_TARGET = {"n_ipus": MAX_IPUS, "tiles_per_ipu": MAX_TILES_PER_IPU}
 #: Tables whose rows are numbered from 0 without gaps: what others refer to.
 _NUMBERED = {
     "memory_category",
+    *(spec.refers_to for spec in ARRAYS.values() if spec.refers_to),
     *(
         column.refers_to[0]
         for table in TABLES.values()
