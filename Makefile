@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace docs screenshots onnx-suite models mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -108,6 +108,14 @@ bench-start: $(READY)  ## Print the processor time of first runs on a machine, a
 
 bench-trace: $(READY)  ## Open a trace of a million slices here, in speedscope and in Perfetto, and one of ten million here; needs npm, Chromium and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.bench.trace_beside $(ARGS)
+
+advisories: $(READY)  ## Check the pinned packages for known advisories; needs a network connection
+	@echo "==> installing pip-audit into an environment of its own"
+	@$(BIN)/python -m venv $(VENV)/audit
+	@$(VENV)/audit/bin/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
+	@$(VENV)/audit/bin/python -m pip install --quiet --constraint constraints.txt --group audit
+	@echo "==> known advisories"
+	@$(IN_TREE) $(BIN)/python -m tests.faults.advisories --tool $(VENV)/audit/bin/pip-audit
 
 docs: $(READY)  ## Regenerate the reference pages
 	@$(IN_TREE) $(BIN)/python -m docs.schema_tables

@@ -252,7 +252,7 @@ def _check_step(report: Report, step: int) -> None:
     n_steps = len(_liveness_steps(report).step_id)
     if not n_steps:
         raise BadQuestion(
-            f"{report.path} holds no liveness: it was written with autoReport.outputGraphProfile"
+            f"{report.name} holds no liveness: it was written with autoReport.outputGraphProfile"
             " false, or its engine was stopped before; run the model again with it"
         )
     if not 0 <= step < n_steps:

@@ -74,7 +74,7 @@ def target(report: Report) -> Target:
     rows = report.rows(schema.target, *Target.__dataclass_fields__)
     if not rows:
         raise BadQuestion(
-            f"{report.path} ends before its machine was written, so there is nothing to show;"
+            f"{report.name} ends before its machine was written, so there is nothing to show;"
             " run the model again"
         )
     machine = Target(*rows[0])

@@ -293,7 +293,7 @@ def fit_advice(report: Report) -> FitAdvice:
     """
     if not has_memory(report):
         raise BadQuestion(
-            f"{report.path} holds no memory: it was written with autoReport.outputGraphProfile"
+            f"{report.name} holds no memory: it was written with autoReport.outputGraphProfile"
             " false, or its compilation did not end; run the model again with it"
         )
     machine, lacks = target(report), missing_bytes(report)

@@ -89,7 +89,7 @@ def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
     """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
     has_target = bool(report.n_rows(schema.target))
     return Summary(
-        str(report.path),
+        report.name,
         report.is_complete,
         tuple(report.milestones),
         _target_rows(target(report), style) if has_target else (),

@@ -152,7 +152,7 @@ def tile_map(report: Report, tile: int) -> TileMap:
     peak = peak_step(report, ("tile", tile))
     if peak is None:
         raise BadQuestion(
-            f"{report.path} holds no liveness, so there is no memory map over time; run the model"
+            f"{report.name} holds no liveness, so there is no memory map over time; run the model"
             " again with autoReport.outputGraphProfile true"
         )
     code_bytes = _code_bytes(report, tile)

@@ -196,7 +196,7 @@ def _require_memory(report: Report) -> None:
     """Refuse a report without memory, instead of answering 0 for all of it."""
     if not has_memory(report):
         raise BadQuestion(
-            f"{report.path} holds no memory: it was written with autoReport.outputGraphProfile"
+            f"{report.name} holds no memory: it was written with autoReport.outputGraphProfile"
             " false, or its engine was stopped before; run the model again with it"
         )
 

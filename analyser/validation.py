@@ -30,7 +30,7 @@ def require(report: Report, is_plausible: bool, what: str) -> None:
     """
     if not is_plausible:
         raise DamagedReport(
-            f"{report.path} is damaged: {what}; run the model again or get another copy."
+            f"{report.name} is damaged: {what}; run the model again or get another copy."
         )
 
 

@@ -205,7 +205,7 @@ def _named(report: Report, name: str) -> VariableRow:
         raise BadQuestion(f"{len(found):,} variables are named {name[:80]!r}; give an id: {ids}")
     if not rows:
         raise BadQuestion(
-            f"{report.path} holds no variables: it was written with"
+            f"{report.name} holds no variables: it was written with"
             " autoReport.outputGraphProfile false; run the model again with it"
         )
     near = get_close_matches(name, {row.name for row in rows}, n=1, cutoff=0.0)

@@ -107,5 +107,5 @@ def _label(file: Path, place: Path, is_complete: bool) -> str:
         shown = file.resolve().parent.name if file.name == REPORT_NAME else file.name
     else:
         shown = "/".join((place.resolve().name, *file.parent.relative_to(place).parts))
-    text = "".join(c if c.isprintable() else "�" for c in shown or str(file))
+    text = "".join(c if c.isprintable() else "�" for c in shown or file.name)
     return text if is_complete else f"{text} ({file.name}, incomplete run)"

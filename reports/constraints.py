@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,16 +65,16 @@ class Constraints:
         Its tables.
     layout
         Returns the layout of an array by name.
-    path
+    report_name
         Its name in errors.
     """
 
     def __init__(
-        self, tables: VerifiedTables, layout: Callable[[str], ArrayLayout], path: Path
+        self, tables: VerifiedTables, layout: Callable[[str], ArrayLayout], report_name: str
     ) -> None:
         self._tables = tables
         self._layout = layout
-        self._path = path
+        self._report_name = report_name
         self._problems: dict[str, str | None] = {}
 
     def check_table(self, table: TableSpec) -> None:
@@ -115,7 +114,7 @@ class Constraints:
     def _raise(self, kind: str, name: str) -> None:
         problem = self._problems[name]
         if problem is not None:
-            raise DamagedReport(f"{kind} {name} of {self._path} is damaged: {problem}.")
+            raise DamagedReport(f"{kind} {name} of {self._report_name} is damaged: {problem}.")
 
     def _count(self, name: str) -> int:
         """Return the number of rows of a table or array, or of tiles or IPUs."""

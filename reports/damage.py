@@ -34,7 +34,7 @@ def damage_behind(error: Exception, *reports: Report) -> DamagedReport | None:
         problem = next(iter(report_problems(report)), None) if report.is_open else None
         if problem is not None:
             return DamagedReport(
-                f"{report.path} is damaged: {problem.sentence.rstrip('.')}. Run the program again,"
+                f"{report.name} is damaged: {problem.sentence.rstrip('.')}. Run the program again,"
                 " or get another copy of the report."
             )
     return None

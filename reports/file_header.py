@@ -57,7 +57,7 @@ def read_header(stream: BinaryIO, file: Path) -> FileHeader:
         raise NotAReport(f"{file} is another program's SQLite file, not a report.")
     version = int.from_bytes(header[60:64])
     if version != SCHEMA_VERSION:
-        raise unsupported(file, version)
+        raise unsupported(str(file), version)
     page_bytes = int.from_bytes(header[16:18])
     page_bytes = 65_536 if page_bytes == 1 else page_bytes
     if not 512 <= page_bytes <= 65_536 or page_bytes & (page_bytes - 1):

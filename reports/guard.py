@@ -52,7 +52,7 @@ _OLDER = "If an earlier TileScope wrote it, run the program again to make a new 
 class GuardedConnection:
     """Runs read-only statements on one report file; errors are one-sentence messages."""
 
-    def __init__(self, path: Path, uri: str, flags: int, shown: Path) -> None:
+    def __init__(self, path: Path, uri: str, flags: int, shown: str) -> None:
         self.path = path
         self._shown = shown
         self.lock = threading.RLock()
@@ -234,7 +234,7 @@ def _printable(error: Exception) -> str:
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
-def unsupported(path: Path, version: int) -> UnsupportedSchema:
+def unsupported(name: str, version: int) -> UnsupportedSchema:
     """Return the error for an unsupported schema version."""
     advice = (
         "Update TileScope to read it"
@@ -242,5 +242,5 @@ def unsupported(path: Path, version: int) -> UnsupportedSchema:
         else "Run the program again to make a new report"
     )
     return UnsupportedSchema(
-        f"{path} has report schema {version}; this TileScope supports {SCHEMA_VERSION}. {advice}."
+        f"{name} has report schema {version}; this TileScope supports {SCHEMA_VERSION}. {advice}."
     )

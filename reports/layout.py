@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class ArrayLayout:
         return int(self.row_start[-1])
 
 
-def read_layouts(tables: VerifiedTables, path: Path) -> dict[str, ArrayLayout]:
+def read_layouts(tables: VerifiedTables, report_name: str) -> dict[str, ArrayLayout]:
     """Return the layout of every array of the catalogue; missing arrays have no rows.
 
     Raises
@@ -57,7 +56,9 @@ def read_layouts(tables: VerifiedTables, path: Path) -> dict[str, ArrayLayout]:
     widths = {"one": 1, "tiles": None, "ipu_tiles": None}
     for n_ipus, tiles_per_ipu in tables.rows(target, "n_ipus", "tiles_per_ipu")[:1]:
         if not (1 <= n_ipus <= MAX_IPUS and 1 <= tiles_per_ipu <= MAX_TILES_PER_IPU):
-            raise DamagedReport(f"{path} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles.")
+            raise DamagedReport(
+                f"{report_name} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles."
+            )
         widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu)
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for row in tables.rows(array_chunk):
@@ -70,25 +71,30 @@ def read_layouts(tables: VerifiedTables, path: Path) -> dict[str, ArrayLayout]:
             spec.chunk_rows,
             spec.chunk_columns,
         ):
-            raise DamagedReport(f"Array {str(name)[:80]!r} of {path} does not match its schema.")
+            raise DamagedReport(
+                f"Array {str(name)[:80]!r} of {report_name} does not match its schema."
+            )
         width = widths[spec.columns]
         if not 1 <= n_columns <= _LIMIT_TILES or (width is not None and n_columns != width):
             raise DamagedReport(
-                f"Array {name} of {path} has {n_columns} columns; expected {width} for the target."
+                f"Array {name} of {report_name} has {n_columns} columns;"
+                f" expected {width} for the target."
             )
-        layouts[name] = _layout(spec, n_columns, parts.pop(array_id, []), path)
+        layouts[name] = _layout(spec, n_columns, parts.pop(array_id, []), report_name)
     if parts:
-        raise DamagedReport(f"{path} has chunks that belong to no array.")
+        raise DamagedReport(f"{report_name} has chunks that belong to no array.")
     for name, spec in ARRAYS.items():
         if name not in layouts:
-            layouts[name] = _layout(spec, widths[spec.columns] or 0, [], path)
+            layouts[name] = _layout(spec, widths[spec.columns] or 0, [], report_name)
     return layouts
 
 
 def _layout(
-    spec: ArraySpec, n_columns: int, parts: list[tuple[Any, ...]], path: Path
+    spec: ArraySpec, n_columns: int, parts: list[tuple[Any, ...]], report_name: str
 ) -> ArrayLayout:
-    broken = DamagedReport(f"The chunks of array {spec.name} of {path} have gaps or overlap.")
+    broken = DamagedReport(
+        f"The chunks of array {spec.name} of {report_name} have gaps or overlap."
+    )
     starts = range(0, n_columns, spec.chunk_columns)
     n_across = len(starts)
     if n_across and len(parts) % n_across:

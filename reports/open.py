@@ -34,7 +34,7 @@ _ATTEMPTS = 5
 _MOST_UNFINISHED = 16
 
 
-def open_report(path: Path | str) -> Report:
+def open_report(path: Path | str, *, name: str | None = None) -> Report:
     """Open a report for reading; neither the file nor its directory changes.
 
     Parameters
@@ -43,6 +43,8 @@ def open_report(path: Path | str) -> Report:
         A report file, or a directory. In a directory, opens ``profile.pop``, whose
         `Report.newer_run` tells of an unfinished run after it; without one, the newest unfinished
         report that holds a compilation.
+    name : str or None
+        What messages call the report; None for its path.
 
     Returns
     -------
@@ -61,24 +63,30 @@ def open_report(path: Path | str) -> Report:
         The file is inconsistent.
     """
     shown = Path(path)
+    label = str(shown) if name is None else name
     try:
-        return _open_directory(shown) if shown.is_dir() else _open_steadily(_regular(shown))
+        if shown.is_dir():
+            return _open_directory(shown, name)
+        return _open_steadily(_regular(shown), name)
     except OSError as error:
-        raise ReportNotFound(f"Cannot read {shown}: {error.strerror}.") from error
+        raise ReportNotFound(f"Cannot read {label}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
-        raise ReportNotFound(f"Cannot read {str(shown)!r}: invalid file name.") from error
+        raise ReportNotFound(f"Cannot read {label!r}: invalid file name.") from error
+    except ReportError as error:  # files below name themselves by their path
+        error.args = (str(error).replace(str(shown), label),)
+        raise
 
 
-def _open_steadily(file: Path) -> Report:
+def _open_steadily(file: Path, name: str | None) -> Report:
     """Open a file; again while it changes, since an engine writes it or has just renamed it."""
     for _ in range(_ATTEMPTS - 1):
         before = _state(file)
         try:
-            return _open_file(file)
+            return _open_file(file, name)
         except (FileNotFoundError, ReportError):
             if before == _state(file):
                 raise
-    return _open_file(file)
+    return _open_file(file, name)
 
 
 def has_side_file(file: Path) -> bool:
@@ -86,34 +94,34 @@ def has_side_file(file: Path) -> bool:
     return any(side_file(file, suffix).exists() for suffix in SIDE_SUFFIXES)
 
 
-def _open_file(file: Path) -> Report:
+def _open_file(file: Path, name: str | None) -> Report:
     if has_side_file(file):
-        return _open_copy(file)
+        return _open_copy(file, name)
     check_header(file)
     uri = f"file:{quote(str(file.absolute()))}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     try:
-        report = Report(GuardedConnection(file, uri, flags, file))
+        report = Report(GuardedConnection(file, uri, flags, name or str(file)), name=name)
     except ReportError as error:
         if not file.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from error
         raise
     if has_side_file(file):  # an engine has just started to write
         report.close()
-        return _open_copy(file)
+        return _open_copy(file, name)
     return report
 
 
-def _open_directory(directory: Path) -> Report:
+def _open_directory(directory: Path, name: str | None) -> Report:
     """Open the complete report of a directory, else the newest unfinished one with data."""
     for _ in range(_ATTEMPTS):
         final = directory / REPORT_NAME
         if final.is_file():
-            report = _open_steadily(final)
+            report = _open_steadily(final, name)
             report.newer_run = _newer_run(directory, final)
             return report
         try:
-            return _open_unfinished(unfinished_reports(directory))
+            return _open_unfinished(unfinished_reports(directory), name)
         except FileNotFoundError:
             continue  # its engine has just finished
     raise ReportNotFound(
@@ -122,7 +130,7 @@ def _open_directory(directory: Path) -> Report:
     )
 
 
-def _open_unfinished(files: Sequence[Path]) -> Report:
+def _open_unfinished(files: Sequence[Path], name: str | None) -> Report:
     """Open the first file that holds a compilation; the first one if none does.
 
     Raises
@@ -136,7 +144,7 @@ def _open_unfinished(files: Sequence[Path]) -> Report:
     empty: Report | None = None
     for file in files[:_MOST_UNFINISHED]:
         try:
-            report = _open_steadily(file)
+            report = _open_steadily(file, name)
         except (FileNotFoundError, ReportError) as error:
             problem = error if isinstance(problem, FileNotFoundError) else problem
             continue
@@ -239,7 +247,7 @@ def check_header(file: Path) -> None:
         )
 
 
-def _open_copy(file: Path) -> Report:
+def _open_copy(file: Path, name: str | None) -> Report:
     """Open a private copy of a file and its journal, which SQLite may modify."""
     from tilescope.reports.snapshot import copy_snapshot
 
@@ -247,8 +255,8 @@ def _open_copy(file: Path) -> Report:
     try:
         copy = copy_snapshot(file, directory)
         flags = apsw.SQLITE_OPEN_READWRITE
-        connection = GuardedConnection(copy, str(copy), flags, file)
-        return Report(connection, shown_path=file, private_directory=directory)
+        connection = GuardedConnection(copy, str(copy), flags, name or str(file))
+        return Report(connection, shown_path=file, name=name, private_directory=directory)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -127,7 +127,7 @@ def _private_copy(source: Path) -> Iterator[GuardedConnection]:
     directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
         copy = copy_snapshot(source, directory)
-        connection = GuardedConnection(copy, str(copy), apsw.SQLITE_OPEN_READWRITE, source)
+        connection = GuardedConnection(copy, str(copy), apsw.SQLITE_OPEN_READWRITE, str(source))
         try:
             yield connection
         finally:

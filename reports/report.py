@@ -57,7 +57,9 @@ class NewerRun:
 class Report:
     """An open report; several threads may use it concurrently.
 
-    ``newer_run`` is the newest run of the directory that was opened, if it is not in this report.
+    ``path`` is its file. ``name`` is what messages call it: the path, unless whoever opened the
+    report shows messages to people who must not learn where it is. ``newer_run`` is the newest run
+    of the directory that was opened, if it is not in this report.
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class Report:
         connection: GuardedConnection,
         *,
         shown_path: Path | None = None,
+        name: str | None = None,
         private_directory: Path | None = None,
     ) -> None:
         self.path = shown_path or connection.path
+        self.name = str(self.path) if name is None else name
         self.is_copy = private_directory is not None
         self._connection = connection
         self._layouts: dict[str, ArrayLayout] | None = None
@@ -78,8 +82,8 @@ class Report:
         self._finalizer = weakref.finalize(self, _close, connection, private_directory)
         try:
             blocks, self.milestones = self._read_chain()
-            self._tables = VerifiedTables(connection, blocks, self.path)
-            self._constraints = Constraints(self._tables, self._layout, self.path)
+            self._tables = VerifiedTables(connection, blocks, self.name)
+            self._constraints = Constraints(self._tables, self._layout, self.name)
         except BaseException:
             self.close()
             raise
@@ -164,7 +168,7 @@ class Report:
 
     def _layout(self, name: str) -> ArrayLayout:
         if self._layouts is None:
-            self._layouts = read_layouts(self._tables, self.path)
+            self._layouts = read_layouts(self._tables, self.name)
         return self._layouts[name]
 
     def verify(self) -> None:
@@ -254,7 +258,7 @@ class Report:
             rows = self._connection.rows(
                 "SELECT digest, codec, raw_bytes, data FROM chunk WHERE digest = ?", (digest,)
             )
-        where = f"array {layout.spec.name} in {self.path}"
+        where = f"array {layout.spec.name} in {self.name}"
         if len(rows) != 1 or [type(value) for value in rows[0]] != [bytes, str, int, bytes]:
             raise DamagedReport(f"A chunk of {where} is missing.")
         values = unpack(PackedChunk(*rows[0]), dtype, shape, where)
@@ -273,7 +277,7 @@ class Report:
         blocks = self._connection.rows("SELECT * FROM row_block NOT INDEXED ORDER BY row_block_id")
         seals = self._connection.rows("SELECT * FROM milestone NOT INDEXED ORDER BY milestone_id")
         kinds = [int, str, int, int, int, bytes]
-        broken = DamagedReport(f"{self.path} is damaged: its chain of milestones is inconsistent.")
+        broken = DamagedReport(f"{self.name} is damaged: its chain of milestones is inconsistent.")
         if not seals or any([type(v) for v in block] != kinds for block in blocks):
             raise broken
         if any(block[1] not in TABLES for block in blocks):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tilescope.reports.digests import digest_columns, kinds_of
@@ -21,10 +20,10 @@ class VerifiedTables:
     """The tables of a report as columns; a table is read and verified on first access."""
 
     def __init__(
-        self, connection: GuardedConnection, blocks: list[tuple[Any, ...]], path: Path
+        self, connection: GuardedConnection, blocks: list[tuple[Any, ...]], report_name: str
     ) -> None:
         self._connection = connection
-        self._path = path
+        self._report_name = report_name
         self._blocks: dict[str, list[tuple[Any, ...]]] = {}
         for block in blocks:
             self._blocks.setdefault(block[1], []).append(block)
@@ -107,7 +106,7 @@ class VerifiedTables:
             raise self._damaged(table, "it has rows that no digest covers")
 
     def _damaged(self, table: TableSpec, what: str) -> DamagedReport:
-        return DamagedReport(f"Table {table.name} of {self._path} is damaged: {what}.")
+        return DamagedReport(f"Table {table.name} of {self._report_name} is damaged: {what}.")
 
 
 def _as_kind(column: ColumnSpec, values: Sequence[Any]) -> Sequence[Any]:

@@ -82,8 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     fit_streams()
     if argv is None and sys.argv[1:2] and sys.argv[1] not in _LASTING:
         _shorten_process()
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if any("\0" in argument for argument in arguments):  # from a caller: a shell passes none
+        _say("an argument contains a NUL character; leave it out")
+        return EXIT_USAGE
     try:
-        code = _run(sys.argv[1:] if argv is None else list(argv))
+        code = _run(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         for note in getattr(interrupt, "__notes__", ()):

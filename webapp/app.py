@@ -19,6 +19,7 @@ from tilescope.webapp.api import help as help_api
 from tilescope.webapp.api import modules as api_modules
 from tilescope.webapp.api import reports as reports_api
 from tilescope.webapp.compress import Compression
+from tilescope.webapp.dash_requests import DashRequests
 from tilescope.webapp.documentation import Documentation
 from tilescope.webapp.errors import Failure, WebError, describe_failure
 from tilescope.webapp.frame import Frame
@@ -96,6 +97,8 @@ def create_app(
     register_live(dash_app, pages)
     # Dash collects its scripts on the first request to its root; other requests may come earlier.
     dash_app._setup_server()  # type: ignore[no-untyped-call]
+    _explain_errors(server)
+    server.add_middleware(DashRequests, dash_app=dash_app, pages=pages)
     server.add_middleware(StampHeaders)
     server.add_middleware(PreferredUnits)
     server.add_middleware(
@@ -178,12 +181,18 @@ def _to_home() -> Response:
 
 
 def _create_api(library: Library, overviews: Overviews, fidelity: Fidelity | None) -> FastAPI:
-    """Return the API; all its errors have the form ``{ok, code, message, detail}``."""
+    """Return the API."""
     api = FastAPI(title="TileScope", docs_url=None, redoc_url=None, openapi_url=None)
     for module in api_modules():
         api.include_router(module.routes(library))
     api.include_router(reports_api.routes(library, overviews))
     api.include_router(help_api.routes(fidelity))
+    _explain_errors(api)
+    return api
+
+
+def _explain_errors(api: FastAPI) -> None:
+    """Give all errors of a server the form ``{ok, code, message, detail}``."""
 
     @api.exception_handler(HTTPException)
     async def refuse(_request: Request, error: HTTPException) -> JSONResponse:
@@ -206,5 +215,3 @@ def _create_api(library: Library, overviews: Overviews, fidelity: Fidelity | Non
     async def explain(_request: Request, error: Exception) -> JSONResponse:
         status, failure = describe_failure(error)
         return JSONResponse(failure.as_dict(), status_code=status)
-
-    return api

@@ -67,6 +67,11 @@ class Documentation:
         found = [file.relative_to(self._folder).as_posix() for file in self._folder.rglob("*.md")]
         return tuple(sorted(found, key=lambda path: (path != _INDEX, path)))
 
+    @cached_property
+    def image_names(self) -> frozenset[str]:
+        """Names of all files in the folder's ``images``."""
+        return frozenset(file.name for file in (self._folder / "images").glob("*.*"))
+
     def page(self, path: str) -> Document | None:
         """Return a page, None if it does not exist; the empty path is the index."""
         path = path or _INDEX
@@ -79,11 +84,10 @@ class Documentation:
 
     def image(self, path: str) -> tuple[bytes, str] | None:
         """Return an image and its media type, None if the folder has no such image."""
-        file = self._folder / "images" / path
-        kind = _IMAGES.get(file.suffix)
-        if kind is None or "/" in path or "\\" in path or not file.is_file():
+        kind = _IMAGES.get(Path(path).suffix)
+        if kind is None or path not in self.image_names:
             return None
-        return file.read_bytes(), kind
+        return (self._folder / "images" / path).read_bytes(), kind
 
     def search(self, text: str, limit: int = 40) -> tuple[Finding, ...]:
         """Return the first sections that hold all words of a text, whatever their case."""

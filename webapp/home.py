@@ -115,7 +115,7 @@ def overview_cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
 def _read(entry: FoundReport) -> ReportOverview | str:
     """Return the facts of a report, or a sentence without its path."""
     try:
-        with open_report(entry.path) as report:
+        with open_report(entry.path, name=entry.label) as report:
             return report_overview(report)
     except (ReportError, AnalyserError, OSError):
         return "damaged" if entry.is_damaged_guess else "cannot be read"

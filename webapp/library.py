@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from tilescope.reports import Report, open_report
 from tilescope.reports.catalogue import FoundReport, find_reports
-from tilescope.reports.errors import ReportError
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.stamps import Stamp, file_stamp, note_stamp
 
@@ -190,14 +189,10 @@ def _open(entry: FoundReport, stamp: Stamp) -> _Loan:
     ReportError
         When it cannot be read.
     """
-    path = entry.path
-    try:
-        loan = _Loan(open_report(path), stamp)
-        after = file_stamp(path)
-        if after != stamp:
-            loan.report.close()
-            loan = _Loan(open_report(path), after)
-    except ReportError as error:
-        error.args = (str(error).replace(str(path), entry.label),)
-        raise
+    path, name = entry.path, entry.label
+    loan = _Loan(open_report(path, name=name), stamp)
+    after = file_stamp(path)
+    if after != stamp:
+        loan.report.close()
+        loan = _Loan(open_report(path, name=name), after)
     return loan

@@ -19,12 +19,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tilescope.webapp.errors import Failure, describe_failure
 
-__all__ = ["Gate", "content_security_policy", "host_name"]
+__all__ = ["CALLBACK_PATH", "Gate", "content_security_policy", "host_name"]
 
 _log = logging.getLogger(__name__)
 
-#: A page's requests are a few kilobytes; nothing is uploaded.
+#: Dash's route of callbacks.
+CALLBACK_PATH = "/_dash-update-component"
+#: A page's requests are a few kilobytes; nothing is uploaded. Only callbacks have a body.
 MAX_BODY_BYTES = 1 << 20
+MAX_PATH_BYTES = 2_000
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION_S = 30 * 24 * 3600
 
@@ -101,6 +104,8 @@ class Gate:
         try:
             await self.app(scope, exchange.receive, exchange.send)
         except Exception as error:
+            if exchange.is_gone:
+                return
             if not exchange.is_too_large:
                 _log.exception("request failed")
             if exchange.has_started:
@@ -129,9 +134,12 @@ class Gate:
             length = int(headers.get("content-length") or 0)
         except ValueError:
             length = MAX_BODY_BYTES + 1
-        if length > MAX_BODY_BYTES:
+        if length > (MAX_BODY_BYTES if scope["path"] == CALLBACK_PATH else 0):
             return _too_large()
-        return self._check_token(scope, headers)
+        refusal = self._check_token(scope, headers)
+        if refusal is None and not _is_plain(scope["path"]):
+            return _failure(404, "not_found", "Unknown address.")
+        return refusal
 
     def _check_token(self, scope: Scope, headers: Headers) -> Response | None:
         """Return a redirect if the URL holds the token, None with the cookie, else a refusal."""
@@ -176,6 +184,11 @@ class Gate:
         return sender
 
 
+def _is_plain(path: str) -> bool:
+    """Return whether a path may name something: no control characters, and not too long."""
+    return len(path) <= MAX_PATH_BYTES and path.isprintable()
+
+
 def _caching(scope: Scope, status: int) -> str:
     """Return the Cache-Control header of a path.
 
@@ -201,12 +214,14 @@ class _Exchange:
         self.sender = sender
         self.has_started = False
         self.is_too_large = False
+        self.is_gone = False
         self._receiver = receiver
         self._taken_bytes = 0
 
     async def receive(self) -> Message:
         """Return the next chunk of the request."""
         message = await self._receiver()
+        self.is_gone = message["type"] == "http.disconnect"
         self._taken_bytes += len(message.get("body", b""))
         if self._taken_bytes > MAX_BODY_BYTES:
             self.is_too_large = True
@@ -261,7 +276,7 @@ def _failure(status: int, code: str, message: str) -> JSONResponse:
 
 def _too_large() -> JSONResponse:
     """Return the response to a body above the limit."""
-    return _failure(413, "body_too_large", f"Request body larger than {MAX_BODY_BYTES:,} bytes.")
+    return _failure(413, "body_too_large", "The request body is larger than this address accepts.")
 
 
 _TOKEN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TileScope</title>

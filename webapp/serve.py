@@ -14,6 +14,7 @@ import uvicorn
 
 from tilescope.reports import open_report
 from tilescope.webapp.app import create_app
+from tilescope.webapp.connections import HEAD_BYTES, bounded_protocol
 from tilescope.webapp.errors import BadAddress, NothingToServe, PortInUse
 from tilescope.webapp.help import Fidelity
 from tilescope.webapp.library import Library
@@ -169,8 +170,9 @@ def _run(app: object, listener: socket.socket) -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=256,
-        timeout_keep_alive=30,
+        http=bounded_protocol(),
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        timeout_keep_alive=10,
         timeout_graceful_shutdown=2,
         ws="none",
     )

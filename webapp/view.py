@@ -26,6 +26,7 @@ __all__ = [
     "parse_numbers",
     "parse_range",
     "register_view",
+    "view_names",
     "view_store",
     "view_stores",
 ]
@@ -58,6 +59,18 @@ class Parameter:
 def view_store(name: str, panel: str = "") -> str:
     """Return the id of the store with a page's state, or with what one of its panels depends on."""
     return f"view-{name}-{panel}" if panel else f"view-{name}"
+
+
+def view_names(pages: Sequence[ModuleType]) -> dict[str, tuple[str, ...]]:
+    """Return the names in the state that callbacks read, by the id of its store."""
+    names = {}
+    for page in pages:
+        name = page.PATH.strip("/")
+        parameters = [parameter.name for parameter in _parameters(page)]
+        names[view_store(name)] = ("report", "with", *parameters)
+        for panel, needed in _panels(page).items():
+            names[view_store(name, panel)] = ("report", "with", *needed)
+    return names
 
 
 def view_stores(name: str, page: ModuleType) -> list[Store]:

@@ -90,7 +90,7 @@ def compare(baseline: Report, candidate: Report) -> Difference:
     for report in (baseline, candidate):
         if not report.n_rows(schema.target):
             raise BadQuestion(
-                f"{report.path} ends before its machine was written and is not comparable;"
+                f"{report.name} ends before its machine was written and is not comparable;"
                 " run the model again"
             )
     with without_collection():
@@ -133,4 +133,4 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
 def _side(report: Report) -> Side:
     """Return what is said of a report as a side."""
     flags = report.column(schema.run, "is_data_dependent")
-    return Side(str(report.path), report.is_complete, len(flags), any(flags))
+    return Side(report.name, report.is_complete, len(flags), any(flags))

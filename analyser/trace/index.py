@@ -168,7 +168,7 @@ class Trace:
         step = self._column("trace.step_id", joined)
         if len(step) and not 0 <= int(step.min()) <= int(step.max()) < len(self.steps):
             raise DamagedReport(
-                f"the trace in {self.report.path} names unknown steps; run it again"
+                f"the trace in {self.report.name} names unknown steps; run it again"
             )
         return build_timeline(
             self._column("trace.start_cycle", joined),

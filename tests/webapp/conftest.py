@@ -26,6 +26,7 @@ def reports_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generate_report(root / "pair", n_tiles=16, n_ipus=2, n_steps=60, n_variables=30, seed=3)
     (root / "killed").mkdir()
     writer = ReportWriter.create(root / "killed")
+    writer.commit("created")
     writer.abandon()
     return root
 

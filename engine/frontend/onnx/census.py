@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from tilescope.engine.errors import BadInput, BadModel, BadOption
 from tilescope.engine.frontend.onnx.multiply_adds import multiply_adds
 from tilescope.engine.frontend.onnx.read import expanded, opsets_of, unsupported
+from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
@@ -103,6 +104,7 @@ class Census:
         return self.weight_bytes + self.activation_bytes
 
 
+@refusing_plainly
 def take_census(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]] | None = None,

@@ -20,6 +20,8 @@ __all__ = ["array_of", "load_small_tensors", "without_large_tensors"]
 
 #: Bytes of an external tensor that is read at once, as if the model file held it.
 _SMALL = 1 << 20
+_LONGEST_LOCATION = 4096
+_MOST_SHOWN = 80
 
 
 def array_of(tensor: TensorProto, folder: Path) -> NDArray[Any]:
@@ -115,14 +117,22 @@ def _place(tensor: TensorProto, folder: Path) -> tuple[Path, int, int]:
         When the file is missing, outside the folder, or too short.
     """
     stated = {entry.key: entry.value for entry in tensor.external_data}
+    location = stated.get("location", "")
     what = f"Initializer {tensor.name!r} has external weights that are not readable"
     root = folder.resolve()
-    path = (root / stated.get("location", "")).resolve()
-    if not path.is_relative_to(root):
-        raise BadModel(f"{what}: {stated.get('location')!r} is outside the model's folder")
-    if not path.is_file():
-        raise BadModel(f"{what}: the file {stated.get('location', '')!r} does not exist")
-    size = path.stat().st_size
+    shown = repr(location if len(location) <= _MOST_SHOWN else f"{location[:_MOST_SHOWN]}…")
+    try:
+        if len(location) > _LONGEST_LOCATION:
+            raise ValueError("longer than any path")
+        path = (root / location).resolve()
+        is_inside, is_file = path.is_relative_to(root), path.is_file()
+        size = path.stat().st_size if is_inside and is_file else 0
+    except (OSError, RuntimeError, ValueError):  # a NUL, too long, links in a circle
+        raise BadModel(f"{what}: {shown} is not the name of a file") from None
+    if not is_inside:
+        raise BadModel(f"{what}: {shown} is outside the model's folder")
+    if not is_file:
+        raise BadModel(f"{what}: the file {shown} does not exist or is not a regular file")
     try:
         offset = int(stated.get("offset", "0"))
         n_bytes = int(stated["length"]) if "length" in stated else size - offset

@@ -12,6 +12,7 @@ from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.graph import GraphImport
 from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of, read_model
+from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.tensor_types import (
     check_type,
@@ -25,6 +26,7 @@ from tilescope.engine.ir import IrBuilder, Model
 __all__ = ["load_onnx"]
 
 
+@refusing_plainly
 @uncollected()
 def load_onnx(
     path: Path | str,

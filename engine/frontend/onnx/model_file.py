@@ -9,6 +9,8 @@ from tilescope.engine.models import all_models
 
 __all__ = ["check_is_file"]
 
+_MOST_SHOWN = 80
+
 
 def check_is_file(path: Path) -> None:
     """Raise an error unless a path names a file; the name of a model to fetch is told apart.
@@ -16,11 +18,21 @@ def check_is_file(path: Path) -> None:
     Raises
     ------
     BadModel
-        When the path does not exist or is a directory.
+        When the path does not exist, is a directory, or another kind of special file.
     """
-    if path.is_file():
-        return
-    what = "is a directory" if path.is_dir() else "does not exist"
+    try:
+        if path.is_file():
+            return
+        what = "does not exist"
+        if path.is_dir():
+            what = "is a directory"
+        elif path.exists():
+            what = "is not a regular file"
+    except (OSError, ValueError):  # too long, a NUL
+        raise BadModel(
+            f"Model {str(path)[:_MOST_SHOWN]!r} is not the name of a file: give the path of an"
+            " .onnx file"
+        ) from None
     advice = "give the path of an .onnx file"
     if str(path) in all_models():
         advice += f"; 'tilescope models fetch {path}' prints that of the model in the catalogue"

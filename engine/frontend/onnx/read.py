@@ -12,7 +12,9 @@ from onnx import inliner
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.onnx.bodies import has_body, with_bodies
 from tilescope.engine.frontend.onnx.external import load_small_tensors, without_large_tensors
+from tilescope.engine.frontend.onnx.long_names import shorten_names
 from tilescope.engine.frontend.onnx.model_file import check_is_file
+from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
     name_domains,
@@ -33,8 +35,11 @@ __all__ = [
 
 #: How deep bodies of operators that ONNX defines by others may be in each other.
 _DEEPEST_BODIES = 4
+#: Operators that one message lists.
+_MOST_LISTED = 100
 
 
+@refusing_plainly
 def model_digest(path: Path) -> str:
     """Return the SHA-256 of a model file, and of its external weights, as hexadecimal digits."""
     content = path.read_bytes()
@@ -64,6 +69,7 @@ def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
     return opsets
 
 
+@refusing_plainly
 def read_model(path: Path) -> onnx.ModelProto:
     """Return the model of a file, of supported operators only.
 
@@ -86,10 +92,13 @@ def read_model(path: Path) -> onnx.ModelProto:
         return model
     n_nodes = sum(len(names) for names in missing.values())
     lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
-    for operator, names in sorted(missing.items()):
+    listed = sorted(missing.items())
+    for operator, names in listed[:_MOST_LISTED]:
         shown = ", ".join(names[:6])
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
         lines.append(f"  {operator} ({len(names)}): {shown}{more}")
+    if len(listed) > _MOST_LISTED:
+        lines.append(f"  and {len(listed) - _MOST_LISTED} more")
     lines.append(f"Supported operators: {', '.join(supported_operators())}.")
     raise UnsupportedOperators("\n".join(lines))
 
@@ -138,6 +147,7 @@ def _checked(path: Path) -> onnx.ModelProto:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
+    shorten_names(model)
     load_small_tensors(model, path.parent)
     check_imports(model)
     name_domains(model)

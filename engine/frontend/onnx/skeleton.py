@@ -12,7 +12,9 @@ import google.protobuf.message
 import onnx
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.long_names import shorten_names
 from tilescope.engine.frontend.onnx.model_file import check_is_file
+from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.tidy import name_domains
 from tilescope.engine.frontend.onnx.walk import graphs_of
 
@@ -20,6 +22,8 @@ __all__ = ["has_elements", "read_skeleton", "stored_bytes"]
 
 #: Contents of tensors up to this many bytes are kept: they decide shapes.
 _MOST_KEPT = 1024
+#: Fields that are read: those of the largest messages, of which a node is one.
+_MOST_FIELDS = 1_000_000
 #: Bytes of the largest element on the device, which has no types of 64 bits.
 _MOST_ELEMENT_BYTES = 4
 #: Fields of TensorProto that hold elements; the others say what the tensor is.
@@ -37,6 +41,7 @@ _MODEL = {7: _GRAPH, 25: {7: _NODE}}
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
+@refusing_plainly
 def read_skeleton(path: Path) -> onnx.ModelProto:
     """Return the model of a file whose large tensors have types and shapes, but no elements.
 
@@ -49,11 +54,14 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            model.ParseFromString(b"".join(_kept(data, 0, len(data), _MODEL)))
+            model.ParseFromString(
+                b"".join(_kept(data, 0, len(data), _MODEL, iter(range(_MOST_FIELDS))))
+            )
     except (google.protobuf.message.DecodeError, ValueError, RecursionError):
         raise BadModel(f"Model {path} is not an ONNX file or is truncated") from None
     except OSError as error:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
+    shorten_names(model)
     for graph in graphs_of(model.graph):
         _move_constants(graph)
     if not model.graph.node or not model.graph.output:
@@ -70,6 +78,7 @@ def has_elements(tensor: onnx.TensorProto) -> bool:
     return bool(held or tensor.uint64_data or tensor.string_data or 0 in tensor.dims)
 
 
+@refusing_plainly
 def stored_bytes(path: Path) -> int:
     """Return an upper bound of the bytes that the tensors of a file take on the device.
 
@@ -110,7 +119,9 @@ def _move_constants(graph: onnx.GraphProto) -> None:
         graph.node.extend(kept)
 
 
-def _kept(data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any]) -> Iterator[bytes]:
+def _kept(
+    data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any], budget: Iterator[int]
+) -> Iterator[bytes]:
     """Yield a message without the elements of large tensors.
 
     Parameters
@@ -121,6 +132,8 @@ def _kept(data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any]) -> Iter
         Where the message lies.
     inside
         Fields to look into, by number, with their own fields; None for elements of a tensor.
+    budget
+        Ends after the most fields that are read.
 
     Raises
     ------
@@ -131,6 +144,8 @@ def _kept(data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any]) -> Iter
         start = at
         tag, at = _varint(data, at, end)
         kind, number = tag & 7, tag >> 3
+        if number == 0 or next(budget, None) is None:
+            raise ValueError("a field without a number, or too many fields")
         if kind == _BYTES:
             size, at = _varint(data, at, end)
         elif kind == _VARINT:
@@ -143,7 +158,7 @@ def _kept(data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any]) -> Iter
             raise ValueError("a field is longer than its message")
         if kind == _BYTES and size > _MOST_KEPT and number in inside:
             if inside[number] is not None:
-                content = b"".join(_kept(data, at, at + size, inside[number]))
+                content = b"".join(_kept(data, at, at + size, inside[number], budget))
                 yield _as_varint(tag) + _as_varint(len(content)) + content
         else:
             yield data[start : at + size]
