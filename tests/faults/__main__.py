@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-
 from tests.faults import bombs, interrupts, kills, models, mutants, races, requests, storage
 
 _FILE = Path(__file__).parents[2] / "build" / "faults.json"
