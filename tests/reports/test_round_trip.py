@@ -271,15 +271,21 @@ def test_large_numbers_of_rows_are_cut_into_blocks(tmp_path):
 
 def test_times_may_be_late_and_many(tmp_path):
     """Their sum is no quantity: 2**63 is less than 30,000 runs at 10**15 cycles."""
-    facts = {column.name: 1 for column in target.columns if column.kind in ("integer", "real")}
+    facts: dict[str, Any] = {
+        column.name: 1 for column in target.columns if column.kind in ("integer", "real")
+    }
     facts |= {column.name: "x" for column in target.columns if column.kind == "text"}
     n_runs, start = 30_000, 10**15
     late = np.arange(n_runs) + start
     with ReportWriter.create(tmp_path) as writer:
         writer.add(target, [facts])
-        columns = {"name": "", "program_index": 0, "is_data_dependent": False}
+        columns: dict[str, Any] = {
+            "name": "",
+            "program_index": 0,
+            "is_data_dependent": False,
+        }
         writer.add_columns(run, columns | {"start_cycle": late, "end_cycle": late + 1})
-        times = {"event": "run", "run_id": np.arange(n_runs), "wall_duration_us": 5}
+        times: dict[str, Any] = {"event": "run", "run_id": np.arange(n_runs), "wall_duration_us": 5}
         writer.add_columns(wall_clock, times | {"wall_start_us": late})
         writer.append("trace.start_cycle", late)
         path = writer.finish()
