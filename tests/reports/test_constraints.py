@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.faults.resealed_mutations import array_values, write_array
 
+from tilescope.analyser.runs import executed
 from tilescope.reports import DamagedReport, open_report
 from tilescope.reports.schema import ARRAYS, TABLES, variable
 
@@ -128,3 +129,19 @@ def test_a_chunk_that_belies_its_summary_is_refused(small_report: Path, tamper: 
             )
         with pytest.raises(DamagedReport):
             _read_everything(small_report)
+
+
+def test_repetitions_without_a_period_are_not_written_out(
+    small_report: Path, tamper: Tamper
+) -> None:
+    with tamper() as connection:
+        stored = array_values(connection, "trace.count")
+        assert stored is not None
+        array_id, values = stored
+        values[3] = 1 << 20
+        write_array(connection, array_id, "trace.count", values)
+    with (
+        open_report(small_report) as report,
+        pytest.raises(DamagedReport, match="repeat without a period"),
+    ):
+        executed(report, 0)
