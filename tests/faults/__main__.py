@@ -18,6 +18,18 @@ from tests.faults import bombs, interrupts, kills, models, mutants, races, reque
 
 _FILE = Path(__file__).parents[2] / "build" / "faults.json"
 
+
+def _bombs() -> dict[str, object]:
+    """Return the largest figures of all files that grow, and the cases that failed."""
+    answers = bombs.run()
+    return {
+        "cases": len(answers),
+        "slowest_s": max(float(answer["seconds"]) for answer in answers.values()),
+        "most_mebibytes": max(float(answer["mebibytes"]) for answer in answers.values()),
+        "failures": bombs.failures(answers),
+    }
+
+
 #: Every part: its long and its short form, and the counts that must be zero.
 _PARTS: dict[str, tuple[Callable[[], Any], Callable[[], Any], tuple[str, ...]]] = {
     "kills": (lambda: kills.run(500), lambda: kills.run(10), ("failures",)),
@@ -48,7 +60,7 @@ _PARTS: dict[str, tuple[Callable[[], Any], Callable[[], Any], tuple[str, ...]]] 
         lambda: mutants.run(100, 20, 0, _say),
         ("failures",),
     ),
-    "bombs": (lambda: _bombs(), lambda: _bombs(), ("failures",)),
+    "bombs": (_bombs, _bombs, ("failures",)),
     "requests": (
         lambda: requests.run(10_000, 0),
         lambda: requests.run(300, 0),
@@ -56,17 +68,6 @@ _PARTS: dict[str, tuple[Callable[[], Any], Callable[[], Any], tuple[str, ...]]] 
     ),
     "models": (lambda: models.run(500, 0), lambda: models.run(20, 0), ("problems", "exit_other")),
 }
-
-
-def _bombs() -> dict[str, object]:
-    """Return the largest figures of all files that grow, and the cases that failed."""
-    answers = bombs.run()
-    return {
-        "cases": len(answers),
-        "slowest_s": max(float(answer["seconds"]) for answer in answers.values()),
-        "most_mebibytes": max(float(answer["mebibytes"]) for answer in answers.values()),
-        "failures": bombs.failures(answers),
-    }
 
 
 def _say(line: object) -> None:
