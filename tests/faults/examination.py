@@ -97,6 +97,7 @@ class Examination:
         verdict = Verdict()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", ".*report is damaged")  # pva says so
             for kind, question in self._questions(
                 verdict, generator, is_resealed, n_lines, n_calls
             ):
@@ -127,7 +128,7 @@ class Examination:
         can_open = verdict.outcome != "refused"
         lines = generator.sample(COMMAND_LINES, min(n_lines, len(COMMAND_LINES)))
         for line in lines if can_open else lines[:1]:
-            yield line, partial(self._run, line, is_resealed)
+            yield line, partial(self._run, line, verdict.outcome, is_resealed)
         if can_open and (is_resealed or generator.random() < 0.1):
             yield "pva", lambda: visited_names(self.path)
         if can_open and n_calls:
@@ -159,15 +160,20 @@ class Examination:
             if not is_same and not is_resealed:
                 raise AssertionError("the content has changed in silence")
 
-    def _run(self, line: str, is_resealed: bool) -> None:
+    def _run(self, line: str, outcome: str, is_resealed: bool) -> None:
         code, output, message = self._answer(line)
+        is_told = "report is damaged" in f"{output}{message}".lower()
         if code not in (0, 1, 2, 3):
             raise AssertionError(f"exit code {code}: {message[-1500:]}")
         if "Traceback" in message or (code == 2 and not message.startswith("tilescope: ")):
             raise AssertionError(f"exit code {code} with {message[-1500:]!r}")
         is_other = (code, output) != self.answers[line][:2]
-        if not is_resealed and code != 2 and is_other and "summary" not in line:
+        if is_resealed or code == 2 or is_told:
+            return
+        if is_other:
             raise AssertionError("the answer has changed in silence")
+        if outcome == "damaged":
+            raise AssertionError("nothing is said of the damage")
 
 
 def _described(error: BaseException) -> str:
