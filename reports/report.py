@@ -212,7 +212,7 @@ class Report:
                 if table.name not in _SEALED_OTHERWISE:
                     self._tables.columns(table)
                     yield
-            yield from verify_chunks(self._connection, self._array_layouts(), self.path)
+            yield from verify_chunks(self._connection, self._array_layouts(), self.name)
         self._is_verified = True
 
     def verify_if_small(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -60,7 +59,7 @@ def is_small(n_rows: int, layouts: Callable[[], Mapping[str, ArrayLayout]]) -> b
 
 
 def verify_chunks(
-    connection: GuardedConnection, layouts: Mapping[str, ArrayLayout], path: Path
+    connection: GuardedConnection, layouts: Mapping[str, ArrayLayout], name: str
 ) -> Iterator[None]:
     """Unpack every chunk and verify its digest, a batch between two yields.
 
@@ -70,7 +69,7 @@ def verify_chunks(
         Of the report; its lock is held while a batch is read only.
     layouts
         Of all arrays of the report.
-    path
+    name
         Of the report, for errors.
 
     Raises
@@ -88,7 +87,7 @@ def verify_chunks(
         )
         stored = {row[0]: row for row in rows if [type(value) for value in row] == _COLUMN_KINDS}
         for digest, layout, shape in batch:
-            where = f"array {layout.spec.name} in {path}"
+            where = f"array {layout.spec.name} in {name}"
             if digest not in stored:
                 raise DamagedReport(f"A chunk of {where} is missing.")
             unpack(PackedChunk(*stored[digest]), layout.spec.dtype, shape, where)
