@@ -15,8 +15,8 @@ __all__ = ["distinct_chunks", "is_small", "verify_chunks"]
 
 #: Chunks that one statement reads; the connection is locked for that long.
 _BATCH = 16
-#: A report within these limits is verified with every command. That of mnist-8, which has 184 chunks
-#: of 2.0 MB and 776 rows, takes 13 ms, and `tilescope summary` 315 in place of 307 ms.
+#: A report within these limits is verified with every command. That of mnist-8, which has 184
+#: chunks of 2.0 MB and 776 rows, takes 13 ms, and `tilescope summary` 315 in place of 307 ms.
 _SMALL_CHUNKS = 200
 _SMALL_BYTES = 2_100_000
 _SMALL_ROWS = 4_000
