@@ -12,7 +12,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import steps, track_rows
 from tilescope.analyser.machine import target
-from tilescope.analyser.validation import require_below
+from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ def _written_out(
             f"this run has {total:,} executions of steps, too many to list one by one;"
             " ask for a range of the trace instead"
         )
+    is_periodic = ((period > 0) == (count > 1)).all()
+    require(report, bool(is_periodic), "entries of its trace repeat without a period")
     entry = np.repeat(np.arange(len(count)), count)
     turn = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
     shift = turn * period[entry]

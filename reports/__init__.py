@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.reports.completeness import require_complete
+from tilescope.reports.damage import damage_behind, explain_damage
 from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,
@@ -27,7 +28,7 @@ from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
-    from tilescope.reports.check import Problem, check_report, explain_damage
+    from tilescope.reports.check import Problem, check_report
     from tilescope.reports.writer import ReportWriter
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "State",
     "UnsupportedSchema",
     "check_report",
+    "damage_behind",
     "explain_damage",
     "find_reports",
     "open_report",
@@ -60,7 +62,6 @@ _MODULES = {
     "Problem": "check",
     "ReportWriter": "writer",
     "check_report": "check",
-    "explain_damage": "check",
 }
 
 

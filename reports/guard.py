@@ -44,6 +44,8 @@ _READING = frozenset(
     (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
 )
 
+#: Length of a quoted error of SQLite.
+_ERROR_CHARACTERS = 200
 _OLDER = "If an earlier TileScope wrote it, run the program again to make a new report."
 
 
@@ -203,9 +205,9 @@ class GuardedConnection:
         except (apsw.SQLError, apsw.BindingsError) as error:
             if not self._is_setting_up and "overflow" not in str(error):
                 raise ValueError(f"unsupported statement on a report: {error}") from error
-            raise DamagedReport(f"{self._shown} is not readable: {error}.") from error
+            raise DamagedReport(f"{self._shown} is not readable: {_printable(error)}.") from error
         except apsw.Error as error:
-            raise DamagedReport(f"{self._shown} is damaged: {error}.") from error
+            raise DamagedReport(f"{self._shown} is damaged: {_printable(error)}.") from error
 
 
 @cache
@@ -224,6 +226,12 @@ def _expected_objects() -> dict[tuple[str, str], tuple[str, str | None]]:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _printable(error: Exception) -> str:
+    """Return the text of an error of SQLite, which may quote bytes of the file."""
+    text = _one_line(str(error))[:_ERROR_CHARACTERS]
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def unsupported(name: str, version: int) -> UnsupportedSchema:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.schema import ARRAYS, ArraySpec, array, array_chunk, target
+from tilescope.reports.schema.constraint import MAX_IPUS, MAX_TILES_PER_IPU
 from tilescope.reports.verify import VerifiedTables
 
 __all__ = ["ArrayLayout", "read_layouts"]
 
 _LIMIT_ROWS = 2**40
-_LIMIT_TILES = 2**24
+_LIMIT_TILES = MAX_IPUS * MAX_TILES_PER_IPU
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class ArrayLayout:
     ``row_start`` is an ndarray of int64, shape (n_bands + 1,): the first row of every band of
     chunks, then the number of rows. ``digests`` has one list per band with one digest per column of
     chunks. ``minimum``, ``maximum`` and ``total`` are int64 arrays of shape
-    (n_bands, n_chunk_columns).
+    (n_bands, n_chunk_columns). ``checked`` holds the places of chunks whose values have been
+    checked against them.
     """
 
     spec: ArraySpec
@@ -34,6 +36,7 @@ class ArrayLayout:
     minimum: np.ndarray
     maximum: np.ndarray
     total: np.ndarray
+    checked: set[tuple[int, int]] = field(default_factory=set, compare=False)
 
     @property
     def n_rows(self) -> int:
@@ -52,7 +55,7 @@ def read_layouts(tables: VerifiedTables, report_name: str) -> dict[str, ArrayLay
     """
     widths = {"one": 1, "tiles": None, "ipu_tiles": None}
     for n_ipus, tiles_per_ipu in tables.rows(target, "n_ipus", "tiles_per_ipu")[:1]:
-        if not (1 <= n_ipus <= _LIMIT_TILES and 1 <= tiles_per_ipu <= _LIMIT_TILES):
+        if not (1 <= n_ipus <= MAX_IPUS and 1 <= tiles_per_ipu <= MAX_TILES_PER_IPU):
             raise DamagedReport(
                 f"{report_name} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles."
             )

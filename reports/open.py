@@ -18,7 +18,6 @@ from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.report import NewerRun, Report
 from tilescope.reports.schema import REPORT_NAME
 from tilescope.reports.side_files import SIDE_SUFFIXES, side_file
-from tilescope.reports.snapshot import copy_snapshot
 from tilescope.reports.state import (
     ReportState,
     State,
@@ -250,6 +249,8 @@ def check_header(file: Path) -> None:
 
 def _open_copy(file: Path, name: str | None) -> Report:
     """Open a private copy of a file and its journal, which SQLite may modify."""
+    from tilescope.reports.snapshot import copy_snapshot
+
     directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
         copy = copy_snapshot(file, directory)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilescope.reports.constraints import chunk_problem
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.layout import ArrayLayout
 
@@ -197,7 +198,7 @@ class PackedArray:
             A chunk does not match its digest.
         """
         for band in range(len(self._layout.row_start) - 1):
-            self._chunks(band, 0, self._layout.n_columns)
+            self._chunks(band, 0, self._layout.n_columns, is_checked=False)
 
     def _new(self, n_rows: int, n_columns: int) -> np.ndarray:
         if n_rows * n_columns * self.dtype.itemsize > _MAX_ANSWER_BYTES:
@@ -213,15 +214,27 @@ class PackedArray:
             target[:, left - column_start : right - column_start] = part
 
     def _chunks(
-        self, band: int, column_start: int, column_stop: int
+        self, band: int, column_start: int, column_stop: int, *, is_checked: bool = True
     ) -> list[tuple[int, np.ndarray]]:
         layout, width = self._layout, self._layout.spec.chunk_columns
         n_rows = int(layout.row_start[band + 1] - layout.row_start[band])
         chunks = []
         for number in range(column_start // width, (column_stop - 1) // width + 1):
             shape = (n_rows, min(width, layout.n_columns - number * width))
-            chunks.append((number * width, self._load(layout, layout.digests[band][number], shape)))
+            chunk = self._load(layout, layout.digests[band][number], shape)
+            if is_checked and (band, number) not in layout.checked:
+                self._check(band, number, chunk)
+            chunks.append((number * width, chunk))
         return chunks
+
+    def _check(self, band: int, number: int, chunk: np.ndarray) -> None:
+        """Check a chunk against its summary, from which ranges of values are known."""
+        layout, place = self._layout, (band, number)
+        summary = (layout.minimum[place], layout.maximum[place], layout.total[place])
+        problem = chunk_problem(self.name, chunk, summary)
+        if problem is not None:
+            raise DamagedReport(f"A chunk of array {self.name} {problem}.")
+        layout.checked.add(place)
 
 
 def _cut(start: int, stop: int | None, end: int) -> tuple[int, int]:

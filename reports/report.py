@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilescope.reports.chunks import PackedChunk, unpack
+from tilescope.reports.constraints import Constraints
 from tilescope.reports.digests import chain
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.guard import GuardedConnection
@@ -88,6 +89,7 @@ class Report:
         try:
             blocks, self.milestones = self._read_chain()
             self._tables = VerifiedTables(connection, blocks, self.name)
+            self._constraints = Constraints(self._tables, self._layout, self.name)
         except BaseException:
             self.close()
             raise
@@ -133,13 +135,15 @@ class Report:
         ValueError
             The table has no such column.
         """
-        with self._noting_damage():
-            return self._tables.rows(table, *names)
+        return list(zip(*self.columns(table, *names), strict=True))
 
     def columns(self, table: TableSpec, *names: str) -> tuple[Sequence[Any], ...]:
         """Return chosen columns of a table, in order of the primary key; as `rows` otherwise."""
         with self._noting_damage():
-            return self._tables.columns(table, *names)
+            columns = self._tables.columns(table, *names)
+            with self._connection.lock:
+                self._constraints.check_table(table)
+            return columns
 
     def column(self, table: TableSpec, name: str) -> Sequence[Any]:
         """Return one column of a table, in order of the primary key; as `rows` otherwise."""
@@ -168,8 +172,13 @@ class Report:
         """
         if name not in ARRAYS:
             raise ValueError(f"unknown packed array {name!r}")
-        with self._noting_damage():
-            return PackedArray(self._array_layouts()[name], self._read_chunk)
+        with self._connection.lock, self._noting_damage():
+            layout = self._layout(name)
+            self._constraints.check_array(layout)
+        return PackedArray(layout, self._read_chunk)
+
+    def _layout(self, name: str) -> ArrayLayout:
+        return self._array_layouts()[name]
 
     def _array_layouts(self) -> dict[str, ArrayLayout]:
         with self._connection.lock:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +14,14 @@ import numpy as np
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.file_header import FileHeader
 
-__all__ = ["SIDE_SUFFIXES", "journal_bytes", "log_bytes", "log_header", "side_file"]
+__all__ = [
+    "SIDE_SUFFIXES",
+    "journal_bytes",
+    "log_bytes",
+    "log_header",
+    "opened_side_file",
+    "side_file",
+]
 
 SIDE_SUFFIXES = ("-wal", "-journal")
 _LOG_HEADER = struct.Struct(">8I")
@@ -30,16 +40,28 @@ def side_file(file: Path, suffix: str) -> Path:
     return file.with_name(file.name + suffix)
 
 
+@contextmanager
+def opened_side_file(side: Path) -> Iterator[int | None]:
+    """Open a side file and yield its descriptor; None if it is missing or not a regular file."""
+    try:
+        # A pipe without a writer would block.
+        descriptor = os.open(side, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        yield descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
+
+
 def log_header(log: Path) -> bytes:
     """Return the header of a write-ahead file; empty if the file is missing or has none.
 
     It changes whenever a writer starts the file anew, after a checkpoint.
     """
-    try:
-        with log.open("rb") as stream:
-            header = stream.read(_LOG_HEADER.size)
-    except FileNotFoundError:
-        return b""
+    with opened_side_file(log) as descriptor:
+        header = b"" if descriptor is None else os.pread(descriptor, _LOG_HEADER.size, 0)
     return header if len(header) == _LOG_HEADER.size else b""
 
 

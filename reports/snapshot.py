@@ -13,7 +13,13 @@ from typing import TypeAlias
 
 from tilescope.reports.errors import NotAReport, ReportError
 from tilescope.reports.file_header import FileHeader, read_header
-from tilescope.reports.side_files import journal_bytes, log_bytes, log_header, side_file
+from tilescope.reports.side_files import (
+    journal_bytes,
+    log_bytes,
+    log_header,
+    opened_side_file,
+    side_file,
+)
 
 __all__ = ["copy_snapshot"]
 
@@ -116,14 +122,10 @@ def _copy_files(file: Path, copy: Path) -> None:
 def _copy_side_file(
     source: Path, target: Path, measure: _Measure, header: FileHeader, file: Path
 ) -> None:
-    try:
-        stream = source.open("rb")
-    except FileNotFoundError:
-        return
-    with stream:
-        n_bytes = measure(stream.fileno(), header, file)
-        if n_bytes:
-            _copy_range(stream.fileno(), target, n_bytes, file)
+    with opened_side_file(source) as descriptor:
+        n_bytes = 0 if descriptor is None else measure(descriptor, header, file)
+        if descriptor is not None and n_bytes:
+            _copy_range(descriptor, target, n_bytes, file)
 
 
 def _copy_range(descriptor: int, target: Path, n_bytes: int, file: Path) -> None:

@@ -162,15 +162,20 @@ def _tell_state(report: Report) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[Report]:
-    """Open a report for a command, and show that it is read if that takes long."""
+    """Open a report for a command, and show that it is read if that takes long.
+
+    An unexpected error of an inconsistent report becomes a sentence about the report.
+    """
     from tilescope import analyser
     from tilescope.analyser.collection import without_collection
+    from tilescope.reports import explain_damage
 
     with (
         progress(f"Reading {path}"),
         without_collection(),
         analyser.open(path) as report,
         telling_state(report),
+        explain_damage(report),
     ):
         yield report
 
@@ -184,7 +189,7 @@ def comparing(
     With ``is_decisive``, both are verified in full and must be complete.
     """
     from tilescope import analyser
-    from tilescope.reports import require_complete
+    from tilescope.reports import explain_damage, require_complete
 
     with (
         progress(f"Comparing {baseline} with {candidate}"),
@@ -192,6 +197,7 @@ def comparing(
         analyser.open(candidate) as other,
         telling_state(one),
         telling_state(other),
+        explain_damage(one, other),
     ):
         if is_decisive:
             require_complete(one)

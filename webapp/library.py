@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from tilescope.reports import Report, open_report
+from tilescope.reports import Report, explain_damage, open_report
 from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.report_states import ReportStates
@@ -125,13 +125,16 @@ class Library:
             When no report has that id.
         ReportChanged
             When the page that asks was made from an older state of the file.
+        DamagedReport
+            When the caller fails unexpectedly, and the report is inconsistent.
         """
         entry = self.entry(report_id)
         loan = self._borrow(entry)
         try:
             if entry.is_complete_guess:  # one that is being written changes all the time
                 note_stamp(report_id, loan.stamp)
-            yield loan.report
+            with explain_damage(loan.report):
+                yield loan.report
         finally:
             self._give_back(loan)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pva.compute_set import ComputeSet, compute_set_of
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.liveness import LivenessProgramStep, variables_of
 from pva.lowered import LoweredVariables
@@ -35,7 +36,7 @@ class Graph:
     numVars: int
 
 
-class CompilationReport:
+class CompilationReport(Explained):
     """What the compiler made."""
 
     def __init__(self, opened: Opened) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pva.explained import Explained
+
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
 
 __all__ = ["Entry"]
 
 
-class Entry:
+class Entry(Explained):
     """Something in a report, known by its numbers there."""
 
     def __init__(self, opened: Opened, *identity: int) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pva.block import Block
 from pva.compute_set import ComputeSet
 from pva.entry import Entry
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.occupied import cycles_by_tile
 from pva.program import OnTileExecuteProgram, Program, program_of
@@ -253,7 +254,7 @@ class Run(Entry):
         return f"<Run {self.name}>"
 
 
-class ExecutionReport:
+class ExecutionReport(Explained):
     """What ran; nothing when it is not asked for."""
 
     def __init__(self, opened: Opened, *, is_asked: bool = True) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+from tilescope.reports import damage_behind, explain_damage
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report as Opened
 
 __all__ = ["LazyList", "set_print_length"]
 
@@ -46,6 +51,11 @@ class LazyList(Sequence[T], Generic[T]):
         self._is_kept = is_kept
         self._walk = walk
         self._kept: dict[int, T] = {}
+        self._opened: Opened | None = None
+
+    def explain_by(self, opened: Opened) -> None:
+        """Explain unexpected errors of entries by damage of this report."""
+        self._opened = opened
 
     def __len__(self) -> int:
         return self._length
@@ -63,9 +73,14 @@ class LazyList(Sequence[T], Generic[T]):
         return self._entry(position)
 
     def __iter__(self) -> Iterator[T]:
-        if self._walk is not None:
-            return self._walk()
-        return (self._entry(index) for index in range(self._length))
+        if self._walk is None:
+            return (self._entry(index) for index in range(self._length))
+        return self._walk() if self._opened is None else self._explained_walk(self._opened)
+
+    def _explained_walk(self, opened: Opened) -> Iterator[T]:
+        assert self._walk is not None
+        with explain_damage(opened):
+            yield from self._walk()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LazyList | list):
@@ -84,8 +99,15 @@ class LazyList(Sequence[T], Generic[T]):
 
     def _entry(self, index: int) -> T:
         """Return an entry, the same one every time if entries are kept."""
-        if not self._is_kept:
-            return self._make(index)
-        if index not in self._kept:
-            self._kept[index] = self._make(index)
-        return self._kept[index]
+        if index in self._kept:
+            return self._kept[index]
+        try:
+            entry = self._make(index)
+        except Exception as error:
+            damage = None if self._opened is None else damage_behind(error, self._opened)
+            if damage is not None:
+                raise damage from error
+            raise
+        if self._is_kept:
+            self._kept[index] = entry
+        return entry

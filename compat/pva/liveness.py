@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pva.entry import Entry
+from pva.explained import Explained
 from pva.program import Program, program_of
 from pva.variable import Variable
 from tilescope.analyser import liveness
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LiveMemory", "LivenessProgramStep", "variables_of"]
 
 
-class LiveMemory:
+class LiveMemory(Explained):
     """Memory that is live at a step, and the variables that hold it."""
 
     def __init__(self, opened: Opened, step: int, source: Source) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.variable import (
     BriefVariable,
@@ -33,7 +34,7 @@ __all__ = ["LoweredVariables", "lowered_variables"]
 _PARTS_AT_A_TIME = 1 << 14
 
 
-class LoweredVariables:
+class LoweredVariables(Explained):
     """The parts of variables on tiles."""
 
     def __init__(self, opened: Opened) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pva.entry import Entry
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.vertex import TileVertex
 from tilescope.analyser import tile_memory as memory
@@ -53,7 +54,7 @@ class CategoryMemory:
         return sum(region.nonOverlapped + region.overlapped for region in regions)
 
 
-class Categories:
+class Categories(Explained):
     """The categories of a tile as attributes, such as ``vertexCode``."""
 
     def __init__(self, opened: Opened, tile_id: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pva.context import DebugContext
 from pva.entry import Entry
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.lowered import lowered_variables
 from pva.program import Program, program_of
@@ -73,15 +74,15 @@ class Operation(Entry):
         return f"<Operation {self._found.layer} {self._found.name}>"
 
 
-class OperationAnalysis:
+class OperationAnalysis(Explained):
     """The operations of a report, one a debug context, callers before what they called."""
 
     def __init__(self, report: Report) -> None:
-        self._report = report
+        self._opened = report._opened
 
     @cached_property
     def operations(self) -> LazyList[Operation]:
         """All operations."""
-        opened = self._report._opened
+        opened = self._opened
         found = list(table.contexts(opened).values())
         return LazyList(len(found), lambda index: Operation(opened, found[index]))

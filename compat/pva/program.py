@@ -76,7 +76,8 @@ class Program(Entry):
     def name(self) -> str:
         """Debug name, empty for a nameless program; of a sync ``Internal`` or ``External``."""
         if self._node.kind == "Sync":
-            is_external = bool(external_syncs(self._opened)[self._node.step_id])
+            step_id = self._node.step_id  # None if the report contradicts itself
+            is_external = step_id is not None and bool(external_syncs(self._opened)[step_id])
             return "External" if is_external else "Internal"
         return self._node.name
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pva.compilation import CompilationReport
 from pva.execution import ExecutionReport
+from pva.explained import Explained
 from pva.lazy import set_print_length
 from pva.state import open_and_warn, warn_of_state
 from tilescope.analyser.execution import execution
@@ -80,7 +81,7 @@ class ProfileReportVersion:
     isUnstableFormat: bool
 
 
-class Report:
+class Report(Explained):
     """An opened report; close it, use it in a ``with``, or let go of it."""
 
     def __init__(self, opened: Opened, *, has_execution: bool = True) -> None:

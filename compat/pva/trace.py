@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.state import open_and_warn
 from tilescope.analyser import runs as recorded
@@ -40,7 +41,7 @@ class Event:
         return list(self._inside)
 
 
-class Thread:
+class Thread(Explained):
     """A track of an IPU: 0 computes, 1 is input and output that overlap with it."""
 
     def __init__(self, opened: Opened, ipu_id: int, track: int) -> None:
@@ -80,7 +81,7 @@ class Thread:
         return Event(run.name, run.start_cycle / per_microsecond, duration, inside)
 
 
-class Process:
+class Process(Explained):
     """An IPU."""
 
     def __init__(self, opened: Opened, ipu_id: int) -> None:
@@ -94,7 +95,7 @@ class Process:
         return [Thread(self._opened, self.pid, track) for track in tracks]
 
 
-class Trace:
+class Trace(Explained):
     """The runs of a report on the time of its machine."""
 
     def __init__(self, opened: Opened) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.check.program import PROGRAM_CHECKS
+from tilescope.reports.errors import ReportError
 from tilescope.reports.report import Report
 from tilescope.reports.schema import (
     ARRAYS,
@@ -45,11 +46,19 @@ def content_problems(report: Report) -> list[Problem]:
         _trace,
     )
     outlines = [Problem("disagreement", "outline", sentence) for sentence in _outline(report)]
-    return outlines or [
-        Problem("disagreement", check.__name__.strip("_"), sentence)
-        for check in checks
-        for sentence in check(report)
-    ]
+    return outlines or [problem for check in checks for problem in _problems(check, report)]
+
+
+def _problems(check: Callable[[Report], Iterator[str]], report: Report) -> Iterator[Problem]:
+    """Yield the problems that a check finds; one that cannot compare its facts is a problem."""
+    where = check.__name__.strip("_")
+    try:
+        for sentence in check(report):
+            yield Problem("disagreement", where, sentence)
+    except ReportError as error:
+        yield Problem(error.code, where, str(error))
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        yield Problem("disagreement", where, f"The {where} is inconsistent: {error}.")
 
 
 def _codes(report: Report) -> Iterator[str]:

@@ -368,7 +368,10 @@ def _write_memory(writer: ReportWriter, shape: Shape) -> None:
     interleaved[1] = constant
     plain = by_category - interleaved
     over = np.zeros_like(by_category)
-    over[4], plain[4] = overflowed, plain[4] - overflowed
+    for row, region in ((4, plain), (1, interleaved)):  # code first, then constants
+        over[row] = np.minimum(overflowed, region[row])
+        region[row] -= over[row]
+        overflowed = overflowed - over[row]
     writer.add(
         schema.memory_category,
         [

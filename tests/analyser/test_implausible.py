@@ -17,22 +17,23 @@ from tilescope.reports import DamagedReport, Report
 @pytest.mark.parametrize(
     ("fault", "ask", "said"),
     [
-        ("machine", metrics.values, "machine"),
-        ("variable", lambda r: liveness.step_variables(r, 4), "variable 2000000000"),
-        ("ipu", costs, "IPU 9"),
-        ("step", execution, "step 2000000000"),
-        ("step", lambda r: runs.executed(r, 0), "step 2000000000"),
-        ("trace", execution, "trace is not all there"),
-        ("time", execution, "longer than can be"),
-        ("tile_start", lambda r: lowered_variables.variable_memory(r, 1), "in order of tile"),
+        ("machine", metrics.values, "target"),
+        ("variable", lambda r: liveness.step_variables(r, 4), "lifetime.variable_id"),
+        ("ipu", costs, "cost.ipu_id"),
+        ("step", execution, "trace.step_id"),
+        ("step", lambda r: runs.executed(r, 0), "trace.step_id"),
+        ("trace", execution, "run_trace"),
+        ("time", execution, "trace.end_cycle"),
+        ("tile_start", lambda r: lowered_variables.variable_memory(r, 1), "lowered.tile_start"),
         (
             "tile_start",
             lambda r: lowered_variables.tile_variables(r, 7),
-            "the parts of its variables",
+            "lowered.tile_start",
         ),
-        ("parent", lambda r: programs.node(r, 7), "program 1152921504606846976"),
-        ("pattern", liveness.curve, "pattern of liveness -1"),
+        ("parent", lambda r: programs.node(r, 7), "parent_id 1152921504606846976"),
+        ("pattern", liveness.curve, "liveness.pattern_id"),
     ],
+    ids=str,
 )
 def test_implausible_numbers_are_rejected(
     variation: Callable[[Shape], Report], fault: str, ask: Callable[[Report], Any], said: str

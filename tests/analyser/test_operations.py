@@ -114,7 +114,7 @@ def test_a_plan_that_a_stranger_wrote_is_shown_without_its_numbers(
 
 def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) -> None:
     report = variation(Shape(fault="context"))
-    with pytest.raises(DamagedReport, match="debug context 7 does not exist"):
+    with pytest.raises(DamagedReport, match="parent_id 7 is not"):
         operations(report)
 
 

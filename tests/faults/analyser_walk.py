@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -51,7 +51,7 @@ _SKIPPED = ("require", "require_below", "require_known", "pattern", "pattern_tot
 @cache
 def entry_points() -> dict[str, Callable[..., Any]]:
     """Return the public functions of the analyser that take a report first, by name."""
-    functions = {}
+    functions: dict[str, Callable[..., Any]] = {}
     for module_info in pkgutil.walk_packages(analyser.__path__, "tilescope.analyser."):
         module = import_module(module_info.name)
         for name in getattr(module, "__all__", ()):
@@ -80,9 +80,10 @@ def calls(report: Report, other: Report) -> Iterator[tuple[str, Callable[[], Any
         ]
         if all(key in arguments for key in required):
             values = [arguments[key] for key in required]
-            yield name, lambda call=function, values=values: _drained(call(report, *values))
+            yield name, partial(_answer, function, report, values)
 
 
-def _drained(answer: Any) -> Any:
-    """Return an answer; what yields its entries yields them now."""
+def _answer(function: Callable[..., Any], report: Report, values: list[Any]) -> Any:
+    """Return the answer of a function; what yields its entries yields them now."""
+    answer = function(report, *values)
     return list(answer) if inspect.isgenerator(answer) else answer

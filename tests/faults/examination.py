@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class Examination:
         can_open = verdict.outcome != "refused"
         lines = generator.sample(COMMAND_LINES, min(n_lines, len(COMMAND_LINES)))
         for line in lines if can_open else lines[:1]:
-            yield line, lambda line=line: self._run(line, verdict, is_resealed)
+            yield line, partial(self._run, line, is_resealed)
         if can_open and (is_resealed or generator.random() < 0.1):
             yield "pva", lambda: visited_names(self.path)
         if can_open and n_calls:
@@ -158,7 +159,7 @@ class Examination:
             if not is_same and not is_resealed:
                 raise AssertionError("the content has changed in silence")
 
-    def _run(self, line: str, verdict: Verdict, is_resealed: bool) -> None:
+    def _run(self, line: str, is_resealed: bool) -> None:
         code, output, message = self._answer(line)
         if code not in (0, 1, 2, 3):
             raise AssertionError(f"exit code {code}: {message[-1500:]}")

@@ -1,6 +1,7 @@
 """Damaged and hostile reports by the thousand: ``python -m tests.faults.mutants --seed S``.
 
-Every mutant is given to the commands, to `pva` and to the analyser, in processes with little memory.
+Every mutant is given to the commands, to `pva` and to the analyser, in processes with little
+memory.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tests.faults.examination import Examination, Verdict
 from tests.faults.plain_mutations import damage
@@ -35,7 +38,10 @@ _OF_RESEALED = (20, 200)
 
 
 def run(
-    n_plain: int, n_resealed: int, seed: int, failures: list[str] | None = None
+    n_plain: int,
+    n_resealed: int,
+    seed: int,
+    tell: Callable[[str], object] | None = None,
 ) -> dict[str, int | float]:
     """Examine mutants and return counts of outcomes.
 
@@ -47,23 +53,25 @@ def run(
         Number of mutants with changed content and valid digests.
     seed
         The same seed gives the same mutants.
-    failures : list of str, optional
-        Is extended by what went wrong.
+    tell
+        Takes a line for everything that goes wrong, when it does.
     """
     cases = [*((False, number) for number in range(n_plain))]
     cases += [(True, number) for number in range(n_resealed)]
-    return _run_cases(cases, seed, [] if failures is None else failures)
+    return _run_cases(cases, seed, tell or str)
 
 
 def _run_cases(
-    cases: list[tuple[bool, int]], seed: int, failures: list[str]
+    cases: list[tuple[bool, int]], seed: int, tell: Callable[[str], object]
 ) -> dict[str, int | float]:
     counts: Counter[str] = Counter()
     figures: dict[str, int | float] = {"slowest_s": 0.0, "most_mebibytes": 0.0}
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        # Logs of internal errors go there.
+        patch.dict(os.environ, {"XDG_STATE_HOME": folder, "OPENBLAS_NUM_THREADS": "1"}),
+    ):
         directory = Path(folder)
-        os.environ["XDG_STATE_HOME"] = folder
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         sound = sound_reports(directory)
         examinations = {
             name: Examination(name, content, directory / name) for name, content in sound.items()
@@ -76,10 +84,10 @@ def _run_cases(
                     counts[done["outcome"]] += 1
                     counts["answers"] += done["n_answers"]
                     counts["failures"] += bool(done["failures"])
-                    for key in figures:
-                        figures[key] = max(figures[key], done[key])
-                    for failure in done["failures"]:
-                        failures.append(f"{done['case']}: {failure}")
+                    for key, value in figures.items():
+                        figures[key] = max(value, done[key])
+                    for text in done["failures"]:
+                        tell(f"{done['case']}: {text}")
     return {**dict(sorted(counts.items())), **figures}
 
 
@@ -197,16 +205,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=None, help="one mutant, such as r17")
     options = parser.parse_args()
-    failures: list[str] = []
     if options.only:
         case = (options.only[0] == "r", int(options.only[1:]))
-        counts = _run_cases([case], options.seed, failures)
+        counts = _run_cases([case], options.seed, _say)
     else:
-        counts = run(options.plain, options.resealed, options.seed, failures)
-    for failure in failures:
-        sys.stdout.write(f"{failure}\n")
-    sys.stdout.write(f"{json.dumps(counts, indent=2)}\n")
-    sys.exit(1 if failures else 0)
+        counts = run(options.plain, options.resealed, options.seed, _say)
+    _say(json.dumps(counts, indent=2))
+    sys.exit(1 if counts["failures"] else 0)
+
+
+def _say(text: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

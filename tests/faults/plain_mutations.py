@@ -24,14 +24,14 @@ def damage(sound: bytes, generator: random.Random) -> tuple[bytes, str]:
     return bytes(content), what
 
 
-def _flip(content: bytearray, page_bytes: int, generator: random.Random) -> str:
+def _flip(content: bytearray, _: int, generator: random.Random) -> str:
     places = [generator.randrange(len(content)) for _ in range(generator.randint(1, 4))]
     for place in places:
         content[place] ^= 1 << generator.randrange(8)
     return f"bits of bytes {places} flipped"
 
 
-def _header(content: bytearray, page_bytes: int, generator: random.Random) -> str:
+def _header(content: bytearray, _: int, generator: random.Random) -> str:
     place, n_bytes = generator.choice(_HEADER_FIELDS)
     value = generator.choice([bytes(n_bytes), b"\xff" * n_bytes, generator.randbytes(n_bytes)])
     content[place : place + n_bytes] = value
@@ -67,7 +67,7 @@ def _varint(content: bytearray, page_bytes: int, generator: random.Random) -> st
     return f"cell at {place} of page {page} overwritten with {value.hex()}"
 
 
-def _run_of_bytes(content: bytearray, page_bytes: int, generator: random.Random) -> str:
+def _run_of_bytes(content: bytearray, _: int, generator: random.Random) -> str:
     n_bytes = generator.choice([2, 8, 64, 700])
     place = generator.randrange(len(content) - n_bytes)
     content[place : place + n_bytes] = generator.randbytes(n_bytes)
@@ -117,7 +117,7 @@ def _resize(content: bytearray, page_bytes: int, generator: random.Random) -> st
     return f"resized to {n_pages} pages"
 
 
-def _shift(content: bytearray, page_bytes: int, generator: random.Random) -> str:
+def _shift(content: bytearray, _: int, generator: random.Random) -> str:
     place = generator.randrange(100, len(content))
     if generator.random() < 0.5:
         del content[place]

@@ -15,7 +15,7 @@ from tilescope.reports.chunks import PackedChunk, digest_values, pack, saturated
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.schema import ARRAYS, TABLES, ColumnSpec, TableSpec
 
-__all__ = ["change"]
+__all__ = ["array_values", "change", "write_array"]
 
 _INTEGERS = (0, 1, -1, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), 10**6, 1000)
 _REALS = (0.0, -1.0, 1e308, 5e-324, float("inf"), -float("inf"), 1.5)
@@ -131,16 +131,16 @@ def _duplicate_row(connection: apsw.Connection, generator: random.Random) -> str
     return f"row {row[0]} of {table.name} duplicated as {key}"
 
 
-def _array_values(connection: apsw.Connection, name: str) -> tuple[int, np.ndarray] | None:
+def array_values(connection: apsw.Connection, name: str) -> tuple[int, np.ndarray] | None:
     """Return the identity and the values of an array; None if the report lacks it."""
-    rows = connection.execute(
+    rows: list[Any] = connection.execute(
         "SELECT array_id, n_columns FROM array WHERE name = ?", (name,)
     ).fetchall()
     if not rows:
         return None
     array_id, n_columns = rows[0]
     spec = ARRAYS[name]
-    chunks = connection.execute(
+    chunks: list[Any] = connection.execute(
         "SELECT row_start, n_rows, column_start, c.n_columns, c.digest, codec, raw_bytes, data"
         " FROM array_chunk c JOIN chunk ON chunk.digest = c.digest WHERE array_id = ?",
         (array_id,),
@@ -154,10 +154,10 @@ def _array_values(connection: apsw.Connection, name: str) -> tuple[int, np.ndarr
     return array_id, values
 
 
-def _write_array(connection: apsw.Connection, array_id: int, name: str, values: np.ndarray) -> None:
+def write_array(connection: apsw.Connection, array_id: int, name: str, values: np.ndarray) -> None:
     spec = ARRAYS[name]
     connection.execute("DELETE FROM array_chunk WHERE array_id = ?", (array_id,))
-    ((free,),) = connection.execute("SELECT max(array_chunk_id) FROM array_chunk").fetchall()
+    free = 1 << 40
     for row in range(0, len(values), spec.chunk_rows):
         for column in range(0, values.shape[1], spec.chunk_columns):
             part = np.ascontiguousarray(
@@ -190,10 +190,10 @@ def _array(connection: apsw.Connection, generator: random.Random) -> str:
     stored = None
     while stored is None:
         name = generator.choice(list(ARRAYS))
-        stored = _array_values(connection, name)
+        stored = array_values(connection, name)
     array_id, values = stored
     how, changed = _changed(values, generator)
-    _write_array(connection, array_id, name, changed)
+    write_array(connection, array_id, name, changed)
     return f"{name} {how}"
 
 

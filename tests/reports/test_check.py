@@ -164,12 +164,12 @@ def _half_a_line(writer):
         (_flow_of_nothing, "A flow between steps has no bytes"),
         (_repeated_flow, "flows between steps are not sorted, or repeat"),
         (_half_a_line, "half a place"),
-        (_lost_reference, "a missing"),
+        (_lost_reference, "is not between 0 and -1"),
         (_wrong_children, "declares 2 children and has 0"),
         (_unequal_columns, "different lengths"),
         (_entries_without_run, "belong to no run"),
         (_memory_without_rows, "more memory without gaps"),
-        (_run_elsewhere, "a missing"),
+        (_run_elsewhere, "run_id 0 is not between"),
     ],
 )
 def test_disagreement_is_found(tmp_path, spoil, words):

@@ -7,11 +7,13 @@ import apsw
 import numpy as np
 import pytest
 import zstandard
+from tests.faults.bombs import compressed_bombs
 
 from tilescope.reports import DamagedReport, ReportError, check_report, chunks, open_report
 from tilescope.reports.schema import ARRAYS, TABLES, array_chunk, step, variable
 
 ROOT = Path(__file__).parents[2]
+BOMBS = compressed_bombs()
 
 
 #: Tables that hold digests.
@@ -121,25 +123,7 @@ def test_resealing_alone_leaves_a_sound_report(small_report, tamper):
     assert after == before
 
 
-def _bombs():
-    zeros = zstandard.ZstdCompressor(level=19)
-    giant = zeros.compress(bytes(256 * 1024**2))
-    unsized = zstandard.ZstdCompressor(level=19, write_content_size=False)
-    wide = zstandard.ZstdCompressor(
-        compression_params=zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
-    )
-    return {
-        "256 MiB of zeros": giant,
-        "of unknown size": unsized.compress(bytes(64 * 1024**2)),
-        "nested": zeros.compress(giant),
-        "two frames": zeros.compress(bytes(64)) + giant,
-        "a wide window": wide.compress(bytes(200 * 1024**2)),
-        "nothing": b"",
-        "a cut frame": giant[:-20],
-    }
-
-
-@pytest.mark.parametrize("bomb", _bombs().values(), ids=_bombs().keys())
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS.keys())
 def test_a_zstd_bomb_is_refused(small_report, tamper, bomb):
     with tamper() as connection:
         connection.execute("UPDATE chunk SET data = ?", (bomb,))
@@ -183,16 +167,15 @@ def test_unpacking_never_makes_more_than_the_rectangle_needs():
 
 def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, tamper):
     with tamper() as connection:
-        ((array_id,),) = connection.execute(
-            "SELECT array_id FROM array WHERE name = 'trace.start_cycle'"
-        )
+        ids = connection.execute("SELECT array_id FROM array WHERE name LIKE 'trace.%'").fetchall()
         columns = ", ".join(column.name for column in array_chunk.columns[1:])
-        connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
-        connection.execute(
-            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
-            f" INSERT INTO array_chunk ({columns})"
-            f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
-        )
+        for (array_id,) in ids:
+            connection.execute(f"DELETE FROM array_chunk WHERE array_id = {array_id}")
+            connection.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
+                f" INSERT INTO array_chunk ({columns})"
+                f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
+            )
     with open_report(small_report) as report:
         array = report.array("trace.start_cycle")
         assert len(array) == 9_999 * 65_536 + 65_536

@@ -1,77 +1,13 @@
 import apsw
 import pytest
+from tests.faults.hostile_schemas import ADDED, ALTERED, FORGED, forge
 
 from tilescope.reports import DamagedReport, open_report
 from tilescope.reports.schema import step
 
-_ADDED = [
-    "CREATE VIEW extra AS SELECT 1",
-    "CREATE VIEW extra AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)"
-    " SELECT * FROM n",
-    "CREATE VIEW extra AS SELECT printf('%.*c', 500000000, 'x')",
-    "CREATE VIEW extra AS SELECT load_extension('x')",
-    "CREATE VIEW extra AS SELECT * FROM step, step, step, step",
-    "CREATE TRIGGER extra AFTER INSERT ON step BEGIN DELETE FROM step; END",
-    "CREATE TRIGGER extra BEFORE UPDATE ON step BEGIN SELECT zeroblob(1000000000); END",
-    "CREATE TABLE extra (a)",
-    "CREATE TABLE extra (a, b AS (zeroblob(200000000)))",
-    "CREATE TABLE extra (a CHECK (a IN (1)))",
-    "CREATE TABLE extra (a PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE extra (a DEFAULT (randomblob(1000000)))",
-    'CREATE TABLE "a\'b" (a)',
-    'CREATE TABLE "<script>alert(1)</script>" (a)',
-    'CREATE TABLE "\x1b[31m" (a)',
-    "CREATE TABLE sqlite (a)",
-    "CREATE TABLE " + "x" * 10_000 + " (a)",
-    "CREATE INDEX extra ON step (name)",
-    "CREATE INDEX extra ON step (upper(name))",
-    "CREATE INDEX extra ON step (name) WHERE step_id > 3",
-    "CREATE UNIQUE INDEX extra ON step (step_id)",
-    "CREATE VIRTUAL TABLE extra USING fts5(a)",
-    "CREATE VIRTUAL TABLE extra USING fts3(a)",
-    "CREATE VIRTUAL TABLE extra USING fts4(a)",
-    "CREATE VIRTUAL TABLE extra USING rtree(i, a, b)",
-    "CREATE VIRTUAL TABLE extra USING geopoly(a)",
-    "CREATE TABLE extra (a INTEGER PRIMARY KEY AUTOINCREMENT)",
-    "ANALYZE",
-]
-_ALTERED = [
-    "DROP TABLE notice",
-    "DROP TABLE step",
-    "ALTER TABLE step ADD COLUMN extra",
-    "ALTER TABLE step ADD COLUMN extra AS (zeroblob(200000000))",
-    "ALTER TABLE step DROP COLUMN name",
-    "ALTER TABLE step RENAME COLUMN name TO title",
-    "ALTER TABLE step RENAME TO phase",
-    "DROP TABLE step; CREATE VIEW step AS SELECT 1 AS step_id",
-    "DROP TABLE step; CREATE TABLE step (step_id INTEGER NOT NULL)",
-    "DROP TABLE step; CREATE VIRTUAL TABLE step USING fts5(name)",
-]
-#: Changes to the rows of `sqlite_schema` that no regular statement allows.
-_FORGED = [
-    "sql = replace(sql, 'TEXT', 'BLOB') WHERE name = 'step'",
-    "sql = replace(sql, 'NOT NULL', '') WHERE name = 'step'",
-    "sql = replace(sql, 'UNIQUE (name)', 'CHECK (length(name) > 1)') WHERE name = 'vertex_type'",
-    "sql = replace(sql, 'name TEXT', 'name TEXT COLLATE NOCASE') WHERE name = 'step'",
-    "sql = replace(sql, 'name TEXT', 'name TEXT DEFAULT 5') WHERE name = 'step'",
-    "sql = 'CREATE TABLE step (' WHERE name = 'step'",
-    "sql = x'00ff' WHERE name = 'step'",
-    "sql = NULL WHERE name = 'step'",
-    "sql = sql || ' STRICT' WHERE name = 'step'",
-    "type = 'view' WHERE name = 'step'",
-    "type = 'index' WHERE name = 'step'",
-    "name = 'STEP' WHERE name = 'step'",
-    "tbl_name = 'run' WHERE name = 'step'",
-    "rootpage = 0 WHERE name = 'step'",
-    "rootpage = 1 WHERE name = 'step'",
-    "rootpage = 999999 WHERE name = 'step'",
-    "rootpage = 'x' WHERE name = 'step'",
-    "rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'run') WHERE name = 'step'",
-]
-
 
 def test_there_are_enough_of_them():
-    assert len(_ADDED) + len(_ALTERED) + len(_FORGED) >= 50
+    assert len(ADDED) + len(ALTERED) + len(FORGED) >= 50
 
 
 def _read_steps(path):
@@ -80,23 +16,30 @@ def _read_steps(path):
 
 
 @pytest.mark.parametrize(
-    "statement", [*_ADDED, *_ALTERED, *_FORGED], ids=lambda statement: ascii(statement)[1:60]
+    "statement", [*ADDED, *ALTERED, *FORGED], ids=lambda statement: ascii(statement)[1:60]
 )
 def test_a_schema_that_is_not_ours_is_refused_at_once(small_report, statement):
-    connection = apsw.Connection(str(small_report))
-    if statement in _FORGED:
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
-        connection.execute("PRAGMA writable_schema=ON")
-        statement = f"UPDATE sqlite_schema SET {statement}"
     try:
-        connection.execute(statement)
+        forge(small_report, statement)
     except apsw.SQLError as error:
         if "no such module" in str(error):
             pytest.skip(f"this SQLite has no such module: {error}")
         raise
-    connection.close()
     with pytest.raises(DamagedReport) as caught:
         _read_steps(small_report)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_an_error_that_quotes_the_file_is_one_printable_line(small_report):
+    content = small_report.read_bytes()
+    # Of the same length: SQLite finds the text where it was, and cannot parse it.
+    text = b"CREATE TABLE step"
+    assert content.count(text)
+    damaged = content.replace(text, b"CREATE TABLE [\n\x1b\x00")
+    small_report.write_bytes(damaged)
+    with pytest.raises(DamagedReport) as caught:
+        _read_steps(small_report)
+    assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 400

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from tilescope.reports import ReportWriter, open_report
-from tilescope.reports.schema import ARRAYS, array_chunk, chunk, plan, provenance, step
+from tilescope.reports.schema import (
+    ARRAYS,
+    array_chunk,
+    chunk,
+    plan,
+    provenance,
+    run,
+    step,
+    target,
+    wall_clock,
+)
 
 
 def test_rows_come_back_as_they_were_given(tmp_path):
@@ -257,3 +267,29 @@ def test_large_numbers_of_rows_are_cut_into_blocks(tmp_path):
     with open_report(tmp_path) as report:
         assert report.table(provenance)["value"][9_999] == str(9_999**2)
         assert report.table(plan) == {column.name: [] for column in plan.columns}
+
+
+def test_times_may_be_late_and_many(tmp_path):
+    """Their sum is no quantity: 2**63 is less than 30,000 runs at 10**15 cycles."""
+    facts: dict[str, Any] = {
+        column.name: 1 for column in target.columns if column.kind in ("integer", "real")
+    }
+    facts |= {column.name: "x" for column in target.columns if column.kind == "text"}
+    n_runs, start = 30_000, 10**15
+    late = np.arange(n_runs) + start
+    with ReportWriter.create(tmp_path) as writer:
+        writer.add(target, [facts])
+        columns: dict[str, Any] = {
+            "name": "",
+            "program_index": 0,
+            "is_data_dependent": False,
+        }
+        writer.add_columns(run, columns | {"start_cycle": late, "end_cycle": late + 1})
+        times: dict[str, Any] = {"event": "run", "run_id": np.arange(n_runs), "wall_duration_us": 5}
+        writer.add_columns(wall_clock, times | {"wall_start_us": late})
+        writer.append("trace.start_cycle", late)
+        path = writer.finish()
+    with open_report(path) as report:
+        assert report.column(run, "start_cycle")[-1] == start + n_runs - 1
+        assert report.column(wall_clock, "wall_start_us")[0] == start
+        assert report.array("trace.start_cycle").read()[-1] == start + n_runs - 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -33,10 +35,11 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def leftover(tmp_path: Path) -> Path:
-    """An unfinished report with two milestones, the second one in its write-ahead file."""
+    """An unfinished report with three milestones, the last two in its write-ahead file."""
     with ReportWriter.create(tmp_path / "live") as writer:
         writer.add(provenance, [{"key": "seed", "value": "1"}])
         writer.commit("compiled")
+        writer.commit("run")
         path = tmp_path / "left" / writer.path.name
         path.parent.mkdir()
         for suffix in ("", "-wal"):
@@ -60,7 +63,7 @@ def test_a_hole_after_the_log_is_not_copied(leftover: Path, copies: Path) -> Non
     expected = _log(leftover).stat().st_size
     os.truncate(_log(leftover), 3 << 30)
     with open_report(leftover) as report:
-        assert report.milestones == ["created", "compiled"]
+        assert report.milestones == ["created", "compiled", "run"]
         (copy,) = copies.rglob("*-wal")
         assert copy.stat().st_size == expected
 
@@ -81,7 +84,7 @@ def test_frames_of_an_earlier_use_of_the_log_are_not_copied(leftover: Path, copi
         stale[start] ^= 1
     _log(leftover).write_bytes(log + stale)
     with open_report(leftover) as report:
-        assert report.milestones == ["created", "compiled"]
+        assert report.milestones == ["created", "compiled", "run"]
         (copy,) = copies.rglob("*-wal")
         assert copy.stat().st_size == sound
 
@@ -97,6 +100,36 @@ def test_a_file_that_is_not_a_report_is_not_copied(
     with pytest.raises(NotAReport, match="lacks the header"):
         open_report(path)
     assert _copied_bytes(copies) == 0
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-journal"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
+def test_a_side_file_that_is_not_a_file_is_ignored(
+    small_report: Path, suffix: str, make: Callable[[Path], None]
+) -> None:
+    make(small_report.with_name(small_report.name + suffix))
+    with open_report(small_report) as report:
+        report.verify()
+        assert report.is_complete
+
+
+def test_a_damaged_log_leaves_an_earlier_milestone(leftover: Path) -> None:
+    sound = _log(leftover).read_bytes()
+    generator = random.Random(7)
+    milestones = set()
+    for _ in range(200):
+        log = bytearray(sound)
+        log[generator.randrange(len(log))] ^= 1 << generator.randrange(8)
+        _log(leftover).write_bytes(log)
+        try:
+            with open_report(leftover) as report:
+                assert report.column(provenance, "key") in ((), ("seed",))
+                report.verify()
+                assert not report.is_complete
+                milestones.add(tuple(report.milestones))
+        except DamagedReport:
+            continue
+    assert milestones == {("created",), ("created", "compiled")}
 
 
 def test_a_log_of_another_page_size_is_refused(leftover: Path, tmp_path: Path) -> None:
