@@ -27,8 +27,8 @@ from tilescope.reports.verify import VerifiedTables
 
 __all__ = ["NewerRun", "Report"]
 
-#: Chunks have their own digests; blocks and milestones form the chain verified at opening.
-_SEALED_OTHERWISE = {"chunk", "milestone", "row_block"}
+#: Blocks and milestones form the chain verified at opening.
+_SEALED_OTHERWISE = {"milestone", "row_block"}
 #: Tables that may differ between reports with the same data.
 _NOT_CONTENT = {"milestone", "row_block", "wall_clock", "provenance", "engine_option"}
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -221,7 +221,7 @@ class Report:
                 if table.name not in _SEALED_OTHERWISE:
                     self._tables.columns(table)
                     yield
-            yield from verify_chunks(self._connection, self._array_layouts(), self.path)
+            yield from verify_chunks(self._connection, self._array_layouts(), self.name)
         self._is_verified = True
 
     def verify_if_small(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +15,8 @@ __all__ = ["distinct_chunks", "is_small", "verify_chunks"]
 
 #: Chunks that one statement reads; the connection is locked for that long.
 _BATCH = 16
-#: A report within these limits is verified with every command: 13 ms, 5 % of the processor time of
-#: `tilescope summary`, for the report of mnist-8, which has 184 chunks of 2.0 MB and 776 rows.
+#: A report within these limits is verified with every command. That of mnist-8, which has 184
+#: chunks of 2.0 MB and 776 rows, takes 13 ms, and `tilescope summary` 315 in place of 307 ms.
 _SMALL_CHUNKS = 200
 _SMALL_BYTES = 2_100_000
 _SMALL_ROWS = 4_000
@@ -60,7 +59,7 @@ def is_small(n_rows: int, layouts: Callable[[], Mapping[str, ArrayLayout]]) -> b
 
 
 def verify_chunks(
-    connection: GuardedConnection, layouts: Mapping[str, ArrayLayout], path: Path
+    connection: GuardedConnection, layouts: Mapping[str, ArrayLayout], name: str
 ) -> Iterator[None]:
     """Unpack every chunk and verify its digest, a batch between two yields.
 
@@ -70,7 +69,7 @@ def verify_chunks(
         Of the report; its lock is held while a batch is read only.
     layouts
         Of all arrays of the report.
-    path
+    name
         Of the report, for errors.
 
     Raises
@@ -88,7 +87,7 @@ def verify_chunks(
         )
         stored = {row[0]: row for row in rows if [type(value) for value in row] == _COLUMN_KINDS}
         for digest, layout, shape in batch:
-            where = f"array {layout.spec.name} in {path}"
+            where = f"array {layout.spec.name} in {name}"
             if digest not in stored:
                 raise DamagedReport(f"A chunk of {where} is missing.")
             unpack(PackedChunk(*stored[digest]), layout.spec.dtype, shape, where)
