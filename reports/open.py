@@ -12,7 +12,13 @@ from urllib.parse import quote
 
 import apsw
 
-from tilescope.reports.errors import DamagedReport, NotAReport, ReportError, ReportNotFound
+from tilescope.reports.errors import (
+    DamagedReport,
+    NotAReport,
+    ReportError,
+    ReportNotFound,
+    UnsupportedSchema,
+)
 from tilescope.reports.file_header import read_header
 from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.report import NewerRun, Report
@@ -167,9 +173,18 @@ def _newer_run(directory: Path, final: Path) -> NewerRun | None:
     for file in unfinished_reports(directory)[:_MOST_UNFINISHED]:
         if (sign_of_life(file) or 0.0) <= finished_at:
             break
-        state = report_state(file, verify=True)
-        if state is not None:
-            return NewerRun(file, state)
+        state = state_after("", file)
+        if state.state is not State.RUNNING:
+            try:
+                found = report_state(file)
+                if found is not None and found.is_complete:  # sealed, and not renamed
+                    found = report_state(file, verify=True)
+            except (ReportNotFound, UnsupportedSchema):  # renamed just now, or of an older version
+                continue
+            if found is None:
+                continue
+            state = found
+        return NewerRun(file, state)
     return None
 
 
