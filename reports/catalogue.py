@@ -57,7 +57,11 @@ def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
 
 
 def _files(place: Path) -> Iterator[Path]:
-    if not place.is_dir():
+    try:
+        is_directory = place.is_dir()
+    except OSError:  # a name that is too long, or a folder that may not be searched
+        return
+    if not is_directory:
         yield place
         return
     for visited, (directory, subdirectories, names) in enumerate(os.walk(place), start=1):

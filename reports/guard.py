@@ -146,7 +146,10 @@ class GuardedConnection:
         ((application_id,),) = self.rows("PRAGMA application_id")
         ((version,),) = self.rows("PRAGMA user_version")
         if application_id == 0 and not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
-            raise NotAReport(f"{self._shown} is empty: its run ended before it wrote anything.")
+            raise NotAReport(
+                f"{self._shown} is empty: its engine has just started, or ended before it wrote"
+                " anything."
+            )
         if application_id != APPLICATION_ID:
             raise DamagedReport(f"{self._shown} lacks the application id of a report.")
         if version != SCHEMA_VERSION:

@@ -14,8 +14,8 @@ from tilescope.reports.errors import ReportInUse, ReportNotWritable
 __all__ = ["DirectoryLock"]
 
 #: Readers that ask for the state of a report share the lock for an instant.
-_ATTEMPTS = 5
-_PAUSE_S = 0.01
+_ATTEMPTS = 4
+_PAUSE_S = 0.003
 
 
 class DirectoryLock:
@@ -36,8 +36,8 @@ class DirectoryLock:
         ReportNotWritable
             Creating or opening the directory failed.
         """
-        self._new_directory = None if directory.exists() else directory
         try:
+            self._new_directory = None if directory.exists() else directory
             directory.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:

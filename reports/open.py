@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,12 +18,11 @@ from tilescope.reports.errors import (
     NotAReport,
     ReportError,
     ReportNotFound,
-    UnsupportedSchema,
 )
 from tilescope.reports.file_header import read_header
 from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.report import NewerRun, Report
-from tilescope.reports.schema import REPORT_NAME
+from tilescope.reports.schema import REPORT_NAME, provenance
 from tilescope.reports.side_files import SIDE_SUFFIXES, side_file
 from tilescope.reports.state import (
     ReportState,
@@ -38,6 +38,8 @@ __all__ = ["check_header", "has_side_file", "open_report", "report_state"]
 _ATTEMPTS = 5
 #: Unfinished reports of a directory that are looked at.
 _MOST_UNFINISHED = 16
+#: Files of a directory whose dates are looked at.
+_MOST_FILES = 1_000
 
 
 def open_report(path: Path | str, *, name: str | None = None) -> Report:
@@ -73,7 +75,10 @@ def open_report(path: Path | str, *, name: str | None = None) -> Report:
     try:
         if shown.is_dir():
             return _open_directory(shown, name)
-        return _open_steadily(_regular(shown), name)
+        file = _regular(shown)
+        if file.is_symlink():  # its side files and its lock are beside the file itself
+            return _open_steadily(file.resolve(), label)
+        return _open_steadily(file, name)
     except OSError as error:
         raise ReportNotFound(f"Cannot read {label}: {error.strerror}.") from error
     except ValueError as error:  # a NUL in the path
@@ -124,7 +129,7 @@ def _open_directory(directory: Path, name: str | None) -> Report:
         final = directory / REPORT_NAME
         if final.is_file():
             report = _open_steadily(final, name)
-            report.newer_run = _newer_run(directory, final)
+            report.newer_run = _newer_run(directory, report)
             return report
         try:
             return _open_unfinished(unfinished_reports(directory), name)
@@ -148,7 +153,8 @@ def _open_unfinished(files: Sequence[Path], name: str | None) -> Report:
     """
     problem: Exception = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     empty: Report | None = None
-    for file in files[:_MOST_UNFINISHED]:
+    with_content = [file for file in files[:_MOST_FILES] if _has_content(file)]
+    for file in (with_content or files)[:_MOST_UNFINISHED]:
         try:
             report = _open_steadily(file, name)
         except (FileNotFoundError, ReportError) as error:
@@ -167,25 +173,53 @@ def _open_unfinished(files: Sequence[Path], name: str | None) -> Report:
     raise problem
 
 
-def _newer_run(directory: Path, final: Path) -> NewerRun | None:
+def _newer_run(directory: Path, report: Report) -> NewerRun | None:
     """Return the newest unfinished run after a complete report that holds data or still runs."""
-    finished_at = final.stat().st_mtime
-    for file in unfinished_reports(directory)[:_MOST_UNFINISHED]:
-        if (sign_of_life(file) or 0.0) <= finished_at:
-            break
+    with_content = filter(_has_content, unfinished_reports(directory)[:_MOST_FILES])
+    for file in islice(with_content, _MOST_UNFINISHED):
         state = state_after("", file)
-        if state.state is not State.RUNNING:
-            try:
-                found = report_state(file)
-                if found is not None and found.is_complete:  # sealed, and not renamed
-                    found = report_state(file, verify=True)
-            except (ReportNotFound, UnsupportedSchema):  # renamed just now, or of an older version
-                continue
-            if found is None:
-                continue
-            state = found
-        return NewerRun(file, state)
+        if state.state is State.RUNNING:
+            return NewerRun(file, state)
+        try:
+            with open_report(file) as other:
+                if len(other.milestones) < 2 or not _is_newer(other, report):
+                    continue
+                if other.state.is_complete:  # sealed, and not renamed
+                    other.verify()
+                return NewerRun(file, other.state)
+        except DamagedReport as error:
+            if (sign_of_life(file) or 0.0) > report.path.stat().st_mtime:
+                return NewerRun(file, ReportState(State.DAMAGED, None, str(error)))
+        except ReportError:  # renamed just now, or of an older version
+            continue
     return None
+
+
+def _has_content(file: Path) -> bool:
+    """Return whether a file holds anything, or an engine may just be starting it."""
+    try:
+        return file.stat().st_size > 0 or has_side_file(file)
+    except OSError:
+        return False
+
+
+def _is_newer(one: Report, other: Report) -> bool:
+    """Return whether a report was begun after another, by their own words if both have some.
+
+    Copies of files have other dates than their originals.
+    """
+    begun = [_begun(report) for report in (one, other)]
+    if all(begun) and begun[0] != begun[1]:
+        return begun[0] > begun[1]
+    return (sign_of_life(one.path) or 0.0) > (sign_of_life(other.path) or 0.0)
+
+
+def _begun(report: Report) -> str:
+    """Return when a report was begun; empty if it does not say."""
+    try:
+        return str(dict(report.rows(provenance, "key", "value")).get("wall_created", ""))
+    except DamagedReport:
+        return ""
 
 
 def report_state(file: Path, *, verify: bool = False) -> ReportState | None:

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from tilescope.reports.check import check_report
-from tilescope.reports.errors import DamagedReport, ReportNotFound
+from tilescope.reports.errors import DamagedReport, NotAReport, ReportNotFound
 from tilescope.reports.guard import GuardedConnection
 from tilescope.reports.salvage import Salvage, SalvagedArray
 from tilescope.reports.schema import (
@@ -93,6 +93,7 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
         The new report cannot be written.
     """
     source = Path(path)
+    _require_file(source)
     with _private_copy(source) as connection, ReportWriter.create(directory) as writer:
         salvage = Salvage(connection)
         arrays = salvage.arrays()
@@ -115,6 +116,24 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
     return Recovery(final, runs, lost)
 
 
+def _require_file(source: Path) -> None:
+    """Refuse what is not a regular file.
+
+    Raises
+    ------
+    ReportNotFound, NotAReport
+        Nothing is there, or something else.
+    """
+    try:
+        if not source.exists():
+            raise ReportNotFound(f"{source} does not exist. Expected a report file.")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "invalid file name"
+        raise ReportNotFound(f"Cannot read {source}: {reason}.") from error
+    if not source.is_file():
+        raise NotAReport(f"{source} is not a regular file. Expected a report file.")
+
+
 @contextmanager
 def _private_copy(source: Path) -> Iterator[GuardedConnection]:
     """Open a copy of a report file and its side files.
@@ -132,7 +151,7 @@ def _private_copy(source: Path) -> Iterator[GuardedConnection]:
             yield connection
         finally:
             connection.close()
-    except (FileNotFoundError, IsADirectoryError) as error:
+    except OSError as error:
         raise ReportNotFound(
             f"Cannot read {source}: {error.strerror}. Expected a report file."
         ) from error
@@ -193,10 +212,11 @@ def _copy_runs(
     clocks = {row[2]: row for row in salvage.rows(wall_clock)[0] if row[2] is not None}
     n_steps = len(salvage.rows(step)[0])
     n_ipus = salvage.rows(target)[0][0][target.place["n_ipus"]]
-    runs, n_unknown = salvage.rows(run)
+    runs = salvage.rows(run)[0]
     last = np.zeros(n_ipus, np.int64)
     copied = n_entries = 0
-    lost = [f"run {number}" for number in range(len(runs), len(runs) + n_unknown)]
+    sound_ids = {row[0] for row in runs}
+    lost = [row[1] for row in salvage.readable(run) if row[0] not in sound_ids]
     for run_id, name, program, start, end, is_data_dependent in runs:
         sound = _sound_tracks(tracks.get(run_id, []), arrays, n_ipus, (n_steps, n_patterns))
         begins = {track.ipu_id: track.start_cycle for track in sound}
@@ -234,7 +254,9 @@ def _sound_tracks(
     tracks = []
     for ipu_id, number, start, end, first, n in rows:
         columns = [
-            arrays[f"trace.{name}"].read(first, first + n) if f"trace.{name}" in arrays else None
+            arrays[f"trace.{name}"].read(first, first + n)
+            if n and f"trace.{name}" in arrays
+            else (None if n else np.zeros(0, ARRAYS[f"trace.{name}"].dtype))
             for name in _COLUMNS
         ]
         whole = [column for column in columns if column is not None]

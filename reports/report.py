@@ -90,6 +90,7 @@ class Report:
             blocks, self.milestones = self._read_chain()
             self._tables = VerifiedTables(connection, blocks, self.name)
             self._constraints = Constraints(self._tables, self._layout, self.name)
+            self._opened_state = state_after(self.milestones[-1], self.path)
         except BaseException:
             self.close()
             raise
@@ -104,7 +105,10 @@ class Report:
         """The state at this moment; damage counts once something has come upon it."""
         if self._damage:
             return ReportState(State.DAMAGED, None, self._damage)
-        return state_after(self.milestones[-1], self.path)
+        state = state_after(self.milestones[-1], self.path)
+        # A running report is renamed at its end: what was read is from before.
+        is_gone = state.sign_of_life is None and not state.is_complete
+        return self._opened_state if is_gone else state
 
     @property
     def is_complete(self) -> bool:

@@ -141,6 +141,10 @@ class Salvage:
         n_sealed = sum(block[4] for block in self._blocks.get(table.name, []))
         return [unique[key] for key in sorted(unique)], max(n_sealed, n_stored) - len(unique)
 
+    def readable(self, table: TableSpec) -> list[_Row]:
+        """Return the rows of a table that can be read, whether they match their digests or not."""
+        return self._readable(table)[0]
+
     def arrays(self) -> dict[str, SalvagedArray]:
         """Return all arrays that are described soundly, by name."""
         bands: dict[int, dict[int, list[_Row]]] = {}

@@ -112,7 +112,9 @@ def _copy_files(file: Path, copy: Path) -> None:
         name.unlink(missing_ok=True)
     with file.open("rb") as stream:
         if not os.fstat(stream.fileno()).st_size:
-            raise NotAReport(f"{file} is empty: its run ended before it wrote anything.")
+            raise NotAReport(
+                f"{file} is empty: its engine has just started, or ended before it wrote anything."
+            )
         header = read_header(stream, file)
         _copy_range(stream.fileno(), copy, os.fstat(stream.fileno()).st_size, file)
     for suffix, measure in (("-wal", log_bytes), ("-journal", journal_bytes)):

@@ -33,6 +33,8 @@ ENDED_EARLY = "ended early"
 _UNFINISHED_NAME = re.compile(r"profile_[0-9a-f]+\.pop")
 #: Files whose time of modification is a sign of life; the writer touches the last once a second.
 _SUFFIXES = ("", "-wal", "-shm")
+#: Files that claim to be written later than this after now have a wrong date, in seconds.
+_FUTURE_S = 60.0
 #: Without locks, an engine is alive if its last sign of life is at most this old, in seconds.
 _SILENCE_S = 30.0
 
@@ -167,7 +169,8 @@ def unfinished_reports(directory: Path) -> list[Path]:
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            dated.append((sign_of_life(file) or 0.0, file))
+            life = sign_of_life(file) or 0.0
+            dated.append((life if life <= time.time() + _FUTURE_S else 0.0, file))
     return [file for _, file in sorted(dated, reverse=True)]
 
 
@@ -187,11 +190,14 @@ def _is_alive(file: Path, life: float | None) -> bool:
     is_locked = _is_locked(file.parent)
     if is_locked is None:
         return life is not None and abs(time.time() - life) <= _SILENCE_S
-    return is_locked and _newest(unfinished_reports(file.parent)) == file.name
+    return is_locked and _written_last(unfinished_reports(file.parent)) == file.name
 
 
-def _newest(files: Sequence[Path]) -> str:
-    return files[0].name if files else ""
+def _written_last(files: Sequence[Path]) -> str:
+    """Return the name of the file whose last sign of life is nearest to now."""
+    now = time.time()
+    nearest = min(files, key=lambda file: abs(now - (sign_of_life(file) or 0.0)), default=None)
+    return "" if nearest is None else nearest.name
 
 
 def _is_locked(directory: Path) -> bool | None:

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from tilescope.reports.errors import ReportError, ReportNotWritable
+from tilescope.reports.errors import QueryTooLong, ReportError, ReportNotWritable
 from tilescope.reports.lock import DirectoryLock
 from tilescope.reports.new_file import PAGE_BYTES, new_file, refusal
 from tilescope.reports.open import open_report
@@ -58,6 +58,7 @@ class ReportWriter:
         self._store = ReportStore(connection)
         self._is_changing = False
         self._n_commits = 0
+        self._inode = os.stat(path).st_ino
         self._checkpointed_at = time.monotonic()
         _live.add(self)
 
@@ -322,9 +323,32 @@ class ReportWriter:
 
     def _commit(self, milestone: str, *, grows: bool) -> None:
         self._open_connection()
+        self._require_place()
         self._store.commit(milestone, grows=grows)
+        self._require_place()
         self._n_commits += 1
         self._checkpoint()
+
+    def _is_in_place(self) -> bool:
+        """Return whether the path still leads to the file that is written."""
+        try:
+            return os.stat(self.path).st_ino == self._inode
+        except OSError:
+            return False
+
+    def _require_place(self) -> None:
+        """Refuse to acknowledge what nobody can find.
+
+        Raises
+        ------
+        ReportNotWritable
+            The file, or a directory on its path, was removed, renamed or replaced.
+        """
+        if not self._is_in_place():
+            raise ReportNotWritable(
+                f"The report {self.path} was removed, renamed or replaced while it was written."
+                " Leave the directory as it is until the program has ended."
+            )
 
     def _checkpoint(self) -> None:
         """Write a long log back into the file, but not often."""
@@ -343,6 +367,7 @@ class ReportWriter:
 
     def _seal(self, milestone: str) -> None:
         connection = self._open_connection()
+        self._require_place()
         self._store.finish(milestone)
         self._n_commits += 1
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -373,6 +398,8 @@ class ReportWriter:
         try:
             with open_report(self.path) as report:
                 report.verify()
+        except QueryTooLong:  # the process was stopped, or the disk is slow: no sign of damage
+            return
         except ReportError as error:
             raise ReportNotWritable(
                 f"The finished report does not read as it was written: {error}"
@@ -432,7 +459,7 @@ class ReportWriter:
         ReportNotWritable
             Always.
         """
-        if self._n_commits and self.path.name not in str(failure):
+        if self._n_commits and self.path.name not in str(failure) and self._is_in_place():
             failure = ReportNotWritable(f"{failure} {self.path.name} holds what was committed.")
         self._failure = failure
         self.abandon()

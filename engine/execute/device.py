@@ -108,7 +108,9 @@ class Device:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
         self.close()
 
     def load(self, progress: Progress | None = None) -> None:

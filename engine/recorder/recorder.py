@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import sys
-import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +21,7 @@ from tilescope.engine.recorder.digests import program_digests
 from tilescope.engine.recorder.place import new_report
 from tilescope.engine.recorder.recording import FailureNote, Recording, warn_of_loss
 from tilescope.engine.recorder.runs import RunRecord, RunWriter
-from tilescope.reports import ReportNotWritable, ReportWriter
+from tilescope.reports import ReportError, ReportInUse, ReportNotWritable, ReportWriter
 from tilescope.reports.schema import engine_option, notice, provenance, wall_clock
 
 if TYPE_CHECKING:
@@ -33,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Recorder"]
 
+#: Messages of failures are cut after this many characters.
+_MESSAGE_LENGTH = 10_000
 _NOT_COUNTED = (
     "No run is recorded: debug.instrument is false, so that cycles were not counted; leave it out"
     " or set it to true"
@@ -69,9 +68,6 @@ class Recorder:
         self._n_recorded = n_recorded
         self._n_runs = 0
         self._lost = lost
-        if recording is not None:
-            # The process ends with the recording thread alive, which seals the report.
-            weakref.finalize(self, _end_unattended, recording, os.getpid())
 
     @property
     def path(self) -> Path | None:
@@ -106,11 +102,6 @@ class Recorder:
         facts
             Provenance, besides versions and the machine.
 
-        Raises
-        ------
-        ReportInUse
-            When 64 engines are writing reports into the directory.
-
         Notes
         -----
         While another engine writes a report into the directory, this one goes into a subdirectory
@@ -120,7 +111,7 @@ class Recorder:
             return cls(None, executable)
         try:
             writer = new_report(engine_directory(options, name))
-        except ReportNotWritable as error:
+        except (ReportInUse, ReportNotWritable) as error:
             return cls._without_report(executable, error)
         try:
             _write_header(writer, executable, options, name, facts)
@@ -129,18 +120,18 @@ class Recorder:
                 row = {"severity": "info", "code": "not_instrumented", "message": _NOT_COUNTED}
                 writer.add(notice, [row])
             writer.commit("compiled")
-            recording = Recording(writer, RunWriter(writer, patterns, executable.machine.n_ipus))
         except ReportNotWritable as error:
             writer.abandon()
             return cls._without_report(executable, error)
         except BaseException:
             writer.abandon()
             raise
+        recording = Recording(writer, RunWriter(writer, patterns, executable.machine.n_ipus))
         n_recorded = options.profiled_runs if options.writes_execution_profile else 0
         return cls(recording, executable, n_recorded)
 
     @classmethod
-    def _without_report(cls, executable: Executable, error: ReportNotWritable) -> Recorder:
+    def _without_report(cls, executable: Executable, error: ReportError) -> Recorder:
         warn_of_loss(str(error))
         return cls(None, executable, lost=str(error))
 
@@ -218,7 +209,13 @@ class Recorder:
         else:
             code = "internal" if isinstance(error, Exception) else "interrupted"
             reason = said(error)
-        self._recording.put(FailureNote(code, f"{what} failed and has no trace: {reason}"))
+        message = f"{what} failed and has no trace: {reason}"
+        self._recording.put(FailureNote(code, message[:_MESSAGE_LENGTH]))
+
+    def note_start(self) -> None:
+        """Note that the engine is whole; an interrupt before this ends the report early."""
+        if self._recording is not None:
+            self._recording.unfinished = ""
 
     def flush(self) -> None:
         """Return when all recorded runs are durable, or the report is lost."""
@@ -236,17 +233,6 @@ class Recorder:
         """
         if self._recording is not None:
             self._recording.end(is_early=ended_early)
-
-
-def _end_unattended(recording: Recording, pid: int) -> None:
-    """Seal the report of an engine that nobody closed, at its collection or at the program's end.
-
-    An exception that ends the program ends the report early.
-    """
-    if os.getpid() == pid:
-        is_interactive = hasattr(sys, "ps1")
-        has_failed = getattr(sys, "last_value", None) is not None and not is_interactive
-        recording.end(is_early=has_failed or None)
 
 
 def _write_header(
@@ -270,7 +256,7 @@ def _write_header(
         "numpy_version": _version("numpy"),
         "numba_version": _version("numba"),
         "wall_compile_cache": executable.record.cache,
-        "wall_created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "wall_created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
     }
     writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
     record = executable.record

@@ -10,8 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
+import time
+import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,9 +29,12 @@ __all__ = ["LOSS_LOGGER", "FailureNote", "Recording", "warn_of_loss"]
 
 #: Logger of warnings about lost reports.
 LOSS_LOGGER = "tilescope.engine.recorder.loss"
-#: Records are durable after at most this time and the time to write them; readers see a sign of
-#: life at the same interval.
-_TICK_S = 0.7
+#: Records are written at this interval, and readers see a sign of life.
+_TICK_S = 0.6
+#: A caller waits if its records would take longer than this to be durable.
+_LATEST_S = 0.85
+#: While many records are written, there is a commit at this interval.
+_COMMIT_S = 0.25
 #: How often a caller that waits looks whether the thread is alive.
 _PATIENCE_S = 0.5
 #: Records that wait to be written: more would take too much memory.
@@ -54,7 +61,8 @@ class _Request:
     done: SimpleQueue[None] = field(default_factory=SimpleQueue)
 
 
-_Item = RunRecord | FailureNote | _Request
+#: What is handed over, with the time at which it was.
+_Item = tuple[float, RunRecord | FailureNote | _Request]
 
 
 class _Desk:
@@ -63,15 +71,56 @@ class _Desk:
     def __init__(self, writer: ReportWriter, runs: RunWriter) -> None:
         self.writer = writer
         self.runs = runs
+        self.pid = os.getpid()
         self.items: deque[_Item] = deque()
         self.wake: SimpleQueue[None] = SimpleQueue()
+        #: When the oldest record that is being written was handed over.
+        self.writing_since: float | None = None
+        #: The operation in progress, or the last one if it was interrupted.
+        self.unfinished = "Starting the engine"
         self.path: Path | None = None
         self.lost = ""
         self.is_over = False
+        self.thread = threading.Thread(
+            target=_work, args=(self,), name="tilescope-recording", daemon=True
+        )
+
+    def ask(self, request: _Request) -> None:
+        """Wait until a request is done; an interrupt of the wait does not interrupt the work."""
+        if self.pid != os.getpid() or self.is_over:
+            return
+        self.items.append((time.monotonic(), request))
+        self.wake.put(None)
+        if threading.current_thread() is self.thread:  # called by a collection of garbage
+            return
+        while self.thread.is_alive():
+            with contextlib.suppress(Empty):
+                request.done.get(timeout=_PATIENCE_S)
+                return
+        if not self.is_over:  # an exception came while it handled another one
+            _lose(self, f"The report {self.writer.path} ended at its last commit.")
+
+    def end(self, *, is_early: bool | None) -> None:
+        """Seal the report; None takes the last operation's interruption for an early end."""
+        if is_early is None:
+            is_early = bool(self.unfinished)
+        self.ask(_Request("end early" if is_early else "finish"))
+
+    def age_s(self, now: float) -> float:
+        """Return for how long the oldest record has been waiting to be durable."""
+        oldest = self.writing_since
+        if oldest is None:
+            try:
+                oldest = self.items[0][0]
+            except IndexError:
+                return 0.0
+        return now - oldest
 
 
 class Recording:
     """Takes records from an engine and keeps their report durable.
+
+    Without a call of `end`, the report ends when this object is collected, or with the program.
 
     Parameters
     ----------
@@ -82,16 +131,16 @@ class Recording:
     """
 
     def __init__(self, writer: ReportWriter, runs: RunWriter) -> None:
-        #: The operation in progress, or the last one if it was interrupted.
-        self.unfinished = ""
-        self._pid = os.getpid()
         self._desk = _Desk(writer, runs)
         self._n_waiting = 0
         self._waiting_bytes = 0
-        self._thread = threading.Thread(
-            target=_work, args=(self._desk,), name="tilescope-recording", daemon=True
-        )
-        self._thread.start()
+        # At the end of the program, the recording thread is still alive, and seals the report.
+        finalizer = weakref.finalize(self, _end_unattended, self._desk)
+        if "multiprocessing.util" in sys.modules:  # its processes skip other finalizers
+            from multiprocessing.util import Finalize
+
+            Finalize(None, finalizer, exitpriority=10)
+        self._desk.thread.start()
 
     @property
     def path(self) -> Path | None:
@@ -103,20 +152,31 @@ class Recording:
         """Reason why the report ended before the run; empty if it did not."""
         return self._desk.lost
 
+    @property
+    def unfinished(self) -> str:
+        """The operation in progress, or the last one if it was interrupted; else empty."""
+        return self._desk.unfinished
+
+    @unfinished.setter
+    def unfinished(self, operation: str) -> None:
+        self._desk.unfinished = operation
+
     def put(self, record: RunRecord | FailureNote) -> None:
-        """Hand over a record; it is durable within a second."""
-        if self._desk.is_over or self._pid != os.getpid():
+        """Hand over a record; it is durable within a second, for which this call may wait."""
+        desk, now = self._desk, time.monotonic()
+        if desk.is_over or desk.pid != os.getpid():
             return
-        self._desk.items.append(record)
+        desk.items.append((now, record))
         self._n_waiting += 1
         if isinstance(record, RunRecord):
             self._waiting_bytes += record.own_bytes
-        if self._n_waiting > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES:
+        is_much = self._n_waiting > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES
+        if is_much or desk.age_s(now) > _LATEST_S:
             self.flush()
 
     def flush(self) -> None:
         """Return when all records so far are durable, or the report is lost."""
-        self._ask(_Request())
+        self._desk.ask(_Request())
         self._n_waiting = self._waiting_bytes = 0
 
     def end(self, *, is_early: bool | None = None) -> None:
@@ -128,24 +188,18 @@ class Recording:
             Whether an error ends the program; None if that depends on whether the last operation
             was interrupted.
         """
-        if is_early is None:
-            is_early = bool(self.unfinished)
-        self._ask(_Request("end early" if is_early else "finish"))
+        self._desk.end(is_early=is_early)
 
-    def _ask(self, request: _Request) -> None:
-        """Wait until a request is done; an interrupt of the wait does not interrupt the work."""
-        if self._pid != os.getpid() or self._desk.is_over:
-            return
-        self._desk.items.append(request)
-        self._desk.wake.put(None)
-        if threading.current_thread() is self._thread:  # called by a collection of garbage
-            return
-        while self._thread.is_alive():
-            with contextlib.suppress(Empty):
-                request.done.get(timeout=_PATIENCE_S)
-                return
-        if not self._desk.is_over:  # an exception came while it handled another one
-            _lose(self._desk, f"The report {self._desk.writer.path} ended at its last commit.")
+
+def _end_unattended(desk: _Desk) -> None:
+    """Seal the report of an engine that nobody closed, at its collection or at the program's end.
+
+    An exception that ends the program ends the report early. Interactive sessions and test runners
+    set the same mark for exceptions that do not.
+    """
+    is_marked = getattr(sys, "last_value", None) is not None
+    is_uncaught = is_marked and not hasattr(sys, "ps1") and "pytest" not in sys.modules
+    desk.end(is_early=is_uncaught or None)
 
 
 def _work(desk: _Desk) -> None:
@@ -161,7 +215,7 @@ def _work(desk: _Desk) -> None:
     except BaseException as error:  # out of memory, or a bug: the program goes on
         _lose(desk, f"The report {desk.writer.path} ended at its last commit: {said(error)}")
     while desk.items:  # of callers that came too late
-        item = desk.items.popleft()
+        _, item = desk.items.popleft()
         if isinstance(item, _Request):
             item.done.put(None)
 
@@ -179,20 +233,22 @@ def _write_waiting(desk: _Desk) -> None:
     is_changed = False
     try:
         while desk.items and not requests:
-            item = desk.items.popleft()
+            desk.writing_since = desk.writing_since or desk.items[0][0]
+            _, item = desk.items.popleft()
             if isinstance(item, _Request):
                 requests.append(item)
             elif isinstance(item, RunRecord):
                 records.append(item)
             else:
-                desk.runs.write(records)
+                _write_runs(desk, records)
                 records = []
                 row = {"severity": "error", "code": item.code, "message": item.message}
                 desk.writer.add(notice, [row])
                 is_changed = True
         if records or is_changed:
-            desk.runs.write(records)
+            _write_runs(desk, records)
             desk.writer.commit("run", grows=True)
+        desk.writing_since = None
         for ending in (request.ending for request in requests if request.ending):
             desk.path = desk.writer.finish(ended_early=ending == "end early")
             desk.is_over = True
@@ -201,6 +257,21 @@ def _write_waiting(desk: _Desk) -> None:
             request.done.put(None)
     if requests and desk.items and not desk.is_over:  # another request may be among them
         desk.wake.put(None)
+
+
+def _write_runs(desk: _Desk, records: Sequence[RunRecord]) -> None:
+    """Write runs, with a commit whenever that takes long.
+
+    Raises
+    ------
+    ReportNotWritable
+        A write failed.
+    """
+    committed_at = time.monotonic()
+    for _ in desk.runs.write(records):
+        if time.monotonic() - committed_at > _COMMIT_S:
+            desk.writer.commit("run", grows=True)
+            committed_at = time.monotonic()
 
 
 def _lose(desk: _Desk, sentence: str) -> None:

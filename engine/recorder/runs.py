@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -17,8 +17,10 @@ __all__ = ["RunRecord", "RunWriter"]
 
 #: Maximum count of a trace entry, which is stored in 32 bits.
 _MOST_COUNT = (1 << 31) - 1
+#: Names are cut after this many characters.
+_NAME_LENGTH = 1_000
 #: Entries that are written at once: tens of megabytes.
-_ENTRIES_AT_A_TIME = 1 << 19
+_ENTRIES_AT_A_TIME = 1 << 18
 _SPREAD = (
     "Nested loops ran more often than the trace records individually: execution counts and times"
     " are exact, but some executions are spread evenly over their loop"
@@ -100,8 +102,13 @@ class RunWriter:
         self._n_entries = 0
         self._is_spread_noted = False
 
-    def write(self, records: Sequence[RunRecord]) -> None:
-        """Add runs in chronological order.
+    def write(self, records: Sequence[RunRecord]) -> Iterator[None]:
+        """Add runs in chronological order, some at a time; a commit may come between.
+
+        Yields
+        ------
+        None
+            After every part.
 
         Raises
         ------
@@ -115,6 +122,7 @@ class RunWriter:
             at_a_time = max(1, _ENTRIES_AT_A_TIME // max(1, n_entries))
             for first in range(0, len(alike), at_a_time):
                 self._write_alike(alike[first : first + at_a_time], tracks)
+                yield
 
     def _write_alike(self, records: Sequence[RunRecord], tracks: Sequence[_Track]) -> None:
         """Add runs that have the same timelines."""
@@ -127,7 +135,7 @@ class RunWriter:
             {
                 "run_id": ids,
                 "name": [
-                    record.name or f"run {number}"
+                    record.name[:_NAME_LENGTH] or f"run {number}"
                     for number, record in zip(ids, records, strict=True)
                 ],
                 "program_index": records[0].program,

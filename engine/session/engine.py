@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import sys
 from collections.abc import Mapping
 from typing import TextIO
@@ -38,8 +39,6 @@ class Engine(Device):
         When an argument has the wrong type.
     BadOption
         When the environment's options are malformed.
-    ReportInUse
-        When 64 engines are writing reports into the directory.
     OutOfTileMemory
         When the program does not fit and ``debug.allowOutOfMemory`` is off.
     """
@@ -71,6 +70,7 @@ class Engine(Device):
         super().__init__(executable, self.recorder)
         if not self.options.allow_out_of_memory:
             self._check_fits()
+        self.recorder.note_start()
 
     def _check_fits(self) -> None:
         """Finalise the report, which shows the memory use, before the error is raised.
@@ -89,12 +89,29 @@ class Engine(Device):
                 raise
             raise OutOfTileMemory(f"{error}\nProfile saved to: {self.recorder.path}") from None
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
+    ) -> None:
         """Close the engine; an exception ends its report early."""
-        # The report of a program that does not fit is whole: nothing of it can run.
-        if kind is not None and not issubclass(kind, OutOfTileMemory):
+        if error is not None and not _is_regular_end(error):
             self.recorder.finish(ended_early=True)
         self.close()
+
+    def close(self) -> None:
+        """Seal the report and release the resources of the device; safe to call twice.
+
+        While an exception is on its way or being handled, the report ends early, unless it is one
+        by which programs find the end of their data.
+
+        Raises
+        ------
+        EngineBusy
+            When a callback of the run calls it.
+        """
+        error = sys.exception()
+        if error is not None and not _is_regular_end(error) and not self._is_closed:
+            self.recorder.finish(ended_early=True)
+        super().close()
 
     def _release(self) -> None:
         self.recorder.finish()
@@ -162,3 +179,13 @@ class Engine(Device):
                 " options to Engine"
             )
         return open_report(self.recorder.path)
+
+
+def _is_regular_end(error: BaseException) -> bool:
+    """Return whether programs that end as they should are closed by an exception of this kind."""
+    if isinstance(error, SystemExit):
+        return not error.code
+    return isinstance(
+        error,
+        (StopIteration, StopAsyncIteration, GeneratorExit, EOFError, LookupError, queue.Empty),
+    )

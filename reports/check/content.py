@@ -157,7 +157,7 @@ def _lowered(report: Report) -> Iterator[str]:
         yield "Some parts belong to no tile."
     if n_bytes.size and (n_bytes.min() <= 0 or report.array("lowered.offset").read().min() < 0):
         yield "A part has no size or no address."
-    ids = np.array(report.table(variable)["variable_id"])
+    ids = np.array(report.table(variable)["variable_id"], np.int64)
     once = _once(first, owner, report.array("lowered.offset").read())
     total = np.bincount(owner[once], n_bytes[once], int(ids.max(initial=-1)) + 1)[ids]
     total = total.astype(np.int64)

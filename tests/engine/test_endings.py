@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +59,21 @@ def _end(directory: Path, script: str, *, kill: int = 0) -> subprocess.Completed
         ("with engine: raise ValueError('within')", State.ENDED_EARLY, 1),
         ("try:\n    with engine: raise ValueError\nexcept ValueError: pass", State.ENDED_EARLY, 0),
         ("child = os.fork()\nif child == 0: sys.exit(5)\nos.wait()", State.COMPLETE, 0),
+        ("with engine: sys.exit(0)", State.COMPLETE, 0),
+        ("with engine: sys.exit(143)", State.ENDED_EARLY, 143),
+        ("try: raise ValueError('before')\nfinally: engine.close()", State.ENDED_EARLY, 1),
+        ("try: raise KeyboardInterrupt\nexcept: engine.close()", State.ENDED_EARLY, 0),
+        ("try: next(iter([]))\nexcept StopIteration: engine.close()", State.COMPLETE, 0),
+        (
+            "import contextlib\nwith contextlib.closing(engine): raise ValueError('in it')",
+            State.ENDED_EARLY,
+            1,
+        ),
+        (
+            "def results():\n    with engine: yield from range(3)\nfor _ in results(): break",
+            State.COMPLETE,
+            0,
+        ),
         ("engine.flush_report(); os._exit(7)", State.ENDED_EARLY, 7),
         ("time.sleep(1.2); os._exit(7)", State.ENDED_EARLY, 7),
     ],
@@ -71,6 +88,91 @@ def test_every_recorded_run_is_there(tmp_path: Path, script: str, state: State, 
     assert contradictions(tmp_path) == []
     assert (tmp_path / "profile.pop").exists() is (state is State.COMPLETE)
     ReportWriter.create(tmp_path).abandon()  # no lock is left
+
+
+_WORKER = """
+import multiprocessing, sys
+from pathlib import Path
+from tests.faults.program import start
+def work(directory):
+    global engine
+    engine = start(Path(directory))
+    for number in range(5):
+        engine.run(name=f"r{number}")
+multiprocessing.set_start_method(sys.argv[2])
+process = multiprocessing.Process(target=work, args=(sys.argv[1],))
+process.start()
+process.join()
+"""
+
+
+def test_an_engine_of_a_worker_process_ends_with_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'compat'}"}
+    command = [sys.executable, "-c", _WORKER, str(tmp_path), "fork"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    with open_report(tmp_path) as report:
+        assert report.state.state is State.COMPLETE
+        assert len(run_names(report)) == 5
+
+
+def test_an_interrupted_start_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(tmp_path) as engine:
+        engine.run(name="before")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tilescope.engine.execute.device.RemoteMemory", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            start(tmp_path)
+    gc.collect()
+    with open_report(tmp_path) as report:
+        assert run_names(report) == ["before"]
+    ReportWriter.create(tmp_path).abandon()  # no lock is left
+
+
+def test_a_caller_waits_rather_than_be_far_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilescope.engine.recorder.recording._LATEST_S", -1.0)
+    with start(tmp_path) as engine:
+        for number in range(5):
+            engine.run(name=f"r{number}")
+            with open_report(tmp_path) as report:
+                assert len(run_names(report)) == number + 1
+
+
+def test_many_entries_are_committed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilescope.engine.recorder.recording._COMMIT_S", -1.0)
+    monkeypatch.setattr("tilescope.engine.recorder.runs._ENTRIES_AT_A_TIME", 7)
+    with start(tmp_path) as engine:
+        for number in range(20):
+            engine.run(name=f"r{number}")
+    assert contradictions(tmp_path) == []
+    with open_report(tmp_path) as report:
+        assert run_names(report) == [f"r{number}" for number in range(20)]
+
+
+def test_a_removed_directory_is_not_acknowledged(tmp_path: Path) -> None:
+    with start(tmp_path / "r") as engine:
+        engine.run()
+        shutil.rmtree(tmp_path / "r")
+        engine.run()
+        engine.flush_report()
+        assert "was removed, renamed or replaced while it was written" in engine.recorder.lost
+
+
+def test_a_name_of_any_length_costs_no_run(tmp_path: Path) -> None:
+    with start(tmp_path) as engine:
+        for name in ("ok", "x" * 9_000_000, "ok2"):
+            engine.run(name=name)
+    with open_report(tmp_path) as report:
+        assert [len(name) for name in run_names(report)] == [2, 1_000, 3]
 
 
 _WAITING = "time.sleep(1.2); print('up', flush=True); time.sleep(60)"

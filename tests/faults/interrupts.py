@@ -202,7 +202,7 @@ def run_in_thread(number: int, seed: int = 0) -> dict[str, int | float | list[st
             engine = start(Path(directory) / "r")
             recording = engine.recorder._recording
             assert recording is not None
-            thread_id = ctypes.c_ulong(recording._thread.ident or 0)
+            thread_id = ctypes.c_ulong(recording._desk.thread.ident or 0)
             error = ctypes.py_object(MemoryError)
             raise_in_thread = ctypes.pythonapi.PyThreadState_SetAsyncExc
             timer = threading.Timer(delay_s, raise_in_thread, (thread_id, error))

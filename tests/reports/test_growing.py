@@ -1,10 +1,20 @@
 """Many small commits leave what a large one leaves; an interrupted call ends the report."""
 
+import os
+import time
+
 import apsw
 import numpy as np
 import pytest
 
-from tilescope.reports import ReportNotWritable, ReportWriter, check_report, open_report
+from tilescope.reports import (
+    ReportNotWritable,
+    ReportWriter,
+    State,
+    check_report,
+    open_report,
+    report_state,
+)
 from tilescope.reports.digests import ROWS_PER_BLOCK
 from tilescope.reports.schema import notice, provenance, target
 
@@ -131,3 +141,77 @@ def test_a_report_that_does_not_read_as_written_replaces_nothing(tmp_path, monke
         assert report.column(provenance, "value") == ("first",)
         assert report.newer_run is not None
         assert report.newer_run.state.state == "damaged"
+
+
+def _killed(directory, value, created):
+    """Leave the unfinished report of a killed run."""
+    with ReportWriter.create(directory) as writer:
+        facts = {"seed": value, "wall_created": created}
+        writer.add(provenance, [{"key": key, "value": facts[key]} for key in facts])
+        writer.commit("compiled")
+        writer.abandon()
+        return writer.path
+
+
+def _finished(directory, created):
+    with ReportWriter.create(directory) as writer:
+        writer.add(provenance, [{"key": "wall_created", "value": created}])
+        return writer.finish()
+
+
+def test_a_newer_run_is_known_by_what_it_says_of_itself(tmp_path):
+    """Copies and `touch` change the dates of files."""
+    old = _killed(tmp_path, "old", "2026-01-01T00:00:00.000001Z")
+    path = _finished(tmp_path, "2026-01-01T00:00:00.000002Z")
+    os.utime(old, (path.stat().st_mtime + 5,) * 2)
+    with open_report(tmp_path) as report:
+        assert report.newer_run is None
+    new = _killed(tmp_path, "new", "2026-01-01T00:00:00.000003Z")
+    os.utime(path, (new.stat().st_mtime + 9,) * 2)
+    with open_report(tmp_path) as report:
+        assert report.newer_run is not None
+        assert report.newer_run.path == new
+
+
+def test_empty_files_hide_no_run(tmp_path):
+    _finished(tmp_path, "2026-01-01T00:00:00.000002Z")
+    new = _killed(tmp_path, "new", "2026-01-01T00:00:00.000003Z")
+    for number in range(40):
+        (tmp_path / f"profile_{number:08x}.pop").touch()
+    with open_report(tmp_path) as report:
+        assert report.newer_run is not None
+        assert report.newer_run.path == new
+    (tmp_path / "profile.pop").unlink()
+    with open_report(tmp_path) as report:
+        assert report.path == new
+
+
+def test_a_date_in_the_future_is_no_life(tmp_path):
+    dead = _killed(tmp_path, "dead", "2026-01-01T00:00:00.000003Z")
+    os.utime(dead, (time.time() + 3600,) * 2)
+    with ReportWriter.create(tmp_path) as writer:
+        writer.commit("compiled")
+        states = [report_state(file) for file in (writer.path, dead)]
+        assert [state and state.state for state in states] == [State.RUNNING, State.ENDED_EARLY]
+        with open_report(tmp_path) as report:
+            assert report.path == writer.path
+
+
+def test_a_link_leads_to_a_running_report(tmp_path):
+    with ReportWriter.create(tmp_path / "r") as writer:
+        writer.add(provenance, [{"key": "seed", "value": "1"}])
+        writer.commit("compiled")
+        link = tmp_path / "latest.pop"
+        link.symlink_to(writer.path)
+        with open_report(link) as report:
+            assert report.state.state is State.RUNNING
+            assert report.column(provenance, "key") == ("seed",)
+
+
+def test_a_report_that_ends_while_it_is_read_was_running(tmp_path):
+    with ReportWriter.create(tmp_path) as writer:
+        writer.commit("compiled")
+        with open_report(writer.path) as report:
+            writer.finish()
+            assert report.state.state is State.RUNNING
+            assert report.state.sign_of_life is not None

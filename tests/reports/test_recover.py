@@ -1,6 +1,7 @@
 """Recovery: sound runs are taken out of reports that do not open, or not to their end."""
 
 import hashlib
+import os
 import shutil
 
 import apsw
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from tests.faults.program import contradictions, run_names, start
 
-from tilescope.reports import DamagedReport, NotAReport, State, open_report
+from tilescope.reports import DamagedReport, NotAReport, ReportNotFound, State, open_report
 from tilescope.reports.recover import recover_report
 from tilescope.reports.schema import notice, wall_clock
 
@@ -79,7 +80,7 @@ def test_rows_that_do_not_match_their_digest_are_left_out(file, tmp_path):
     names, lost = _recovered(file, tmp_path)
     # All six share a block, and therefore a digest.
     assert names == []
-    assert len(lost) == N_RUNS
+    assert lost == tuple(f"r{number}" for number in range(N_RUNS))
 
 
 def test_a_damaged_compilation_is_named(file, tmp_path):
@@ -93,6 +94,15 @@ def test_another_file_is_refused(tmp_path):
     (tmp_path / "text.pop").write_text("no report")
     with pytest.raises(NotAReport):
         recover_report(tmp_path / "text.pop", tmp_path / "out")
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.pop")
+    with pytest.raises(NotAReport, match="not a regular file"):
+        recover_report(tmp_path / "pipe.pop", tmp_path / "out")
+    for name in ("missing.pop", "x" * 300):
+        with pytest.raises(ReportNotFound):
+            recover_report(tmp_path / name, tmp_path / "out")
 
 
 def test_what_a_killed_run_left_becomes_one_file(tmp_path):

@@ -20,7 +20,7 @@ from onnx import helper
 from tests.faults.program import contradictions, run_names
 from tests.tilescope.test_run import save_model
 
-from tilescope.reports import State, open_report
+from tilescope.reports import ReportWriter, State, open_report
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +61,25 @@ def test_a_file_system_without_locks(
     done, directory = _run(tilescope, model, tmp_path / "below")
     assert "its file system does not support locks" in done.err
     assert not directory.exists()
+
+
+def test_a_name_that_is_too_long(tilescope: Any, model: Path, tmp_path: Path) -> None:
+    directory = tmp_path / ("r" * 300)
+    done = tilescope("run", model, "--tiles", 8, "--report", directory)
+    assert done.code == 4
+    assert "Output y: float32" in done.out
+    assert "File name too long" in done.err
+
+
+def test_a_directory_with_too_many_engines(
+    tilescope: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilescope.engine.recorder.place._MOST_ENGINES", 1)
+    with ReportWriter.create(tmp_path / "r"):
+        done = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r")
+    assert done.code == 4
+    assert "Output y: float32" in done.out
+    assert "Another engine is writing" in done.err
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 20_000, 60_000, 100_000])

@@ -45,7 +45,12 @@ def register(app: typer.Typer) -> None:
         """
         from tilescope.reports.recover import recover_report
 
-        done = recover_report(file, output or file.parent / "recovered")
+        directory = output or file.parent / "recovered"
+        if directory.resolve() == file.parent.resolve():
+            raise typer.BadParameter(
+                "--output is the directory of the report itself; choose another one"
+            )
+        done = recover_report(file, directory)
         if as_json:
             print_json(
                 {

@@ -285,7 +285,7 @@ def test_a_removed_report_is_reported_as_lost(tmp_path: Path) -> None:
         device.run()
         shutil.rmtree(tmp_path / "r")
         device.run()
-        with pytest.raises(BadInput, match="report of this engine was lost: Cannot"):
+        with pytest.raises(BadInput, match="report of this engine was lost: The report"):
             device.get_report()
 
 
