@@ -37,8 +37,9 @@ _LATEST_S = 0.85
 _COMMIT_S = 0.25
 #: How often a caller that waits looks whether the thread is alive.
 _PATIENCE_S = 0.5
-#: Records that wait to be written: more would take too much memory.
+#: Records that wait to be written: more would take too much memory, and too long to be durable.
 _MOST_WAITING = 20_000
+_MOST_WAITING_ENTRIES = 1 << 18
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
 
 
@@ -133,6 +134,7 @@ class Recording:
     def __init__(self, writer: ReportWriter, runs: RunWriter) -> None:
         self._desk = _Desk(writer, runs)
         self._n_waiting = 0
+        self._waiting_entries = 0
         self._waiting_bytes = 0
         # At the end of the program, the recording thread is still alive, and seals the report.
         finalizer = weakref.finalize(self, _end_unattended, self._desk)
@@ -169,15 +171,20 @@ class Recording:
         desk.items.append((now, record))
         self._n_waiting += 1
         if isinstance(record, RunRecord):
+            self._waiting_entries += record.n_entries
             self._waiting_bytes += record.own_bytes
-        is_much = self._n_waiting > _MOST_WAITING or self._waiting_bytes > _MOST_WAITING_BYTES
+        is_much = (
+            self._n_waiting > _MOST_WAITING
+            or self._waiting_entries > _MOST_WAITING_ENTRIES
+            or self._waiting_bytes > _MOST_WAITING_BYTES
+        )
         if is_much or desk.age_s(now) > _LATEST_S:
             self.flush()
 
     def flush(self) -> None:
         """Return when all records so far are durable, or the report is lost."""
         self._desk.ask(_Request())
-        self._n_waiting = self._waiting_bytes = 0
+        self._n_waiting = self._waiting_entries = self._waiting_bytes = 0
 
     def end(self, *, is_early: bool | None = None) -> None:
         """Seal the report; repeated calls are harmless.

@@ -56,6 +56,11 @@ class RunRecord:
     is_data_dependent: bool
 
     @property
+    def n_entries(self) -> int:
+        """Entries of its trace, roughly: those of overlapped I/O are not counted."""
+        return sum(timeline.step_id.size for timeline in self.timelines)
+
+    @property
     def own_bytes(self) -> int:
         """Memory that this run does not share with others: that of data-dependent timelines."""
         if not self.is_data_dependent:
