@@ -156,7 +156,7 @@ def find_operation(report: Report, name: str, layer: Layer = "library") -> Opera
     near = [known for known in names if wanted and wanted in known.lower()] or (
         difflib.get_close_matches(name[:200], names, _N_NAMES, 0.3)
     )
-    listing = ", ".join(repr(known) for known in near[:_N_NAMES])
+    listing = ", ".join(repr(known[:200]) for known in near[:_N_NAMES])
     hint = f"; the nearest names are {listing}" if near else ""
     raise BadQuestion(f"unknown operation {name[:200]!r}; this report has {len(names):,}{hint}")
 

@@ -140,12 +140,12 @@ def _find(report: Report, name: str) -> Plan:
     if len(inside) == 1:
         return inside[0]
     names = [plan.name for plan in inside] or _near(name, [plan.name for plan in every])
-    listed = ", ".join(repr(near) for near in names[:_NEAR_NAMES])
+    listed = ", ".join(repr(near[:200]) for near in names[:_NEAR_NAMES])
     more = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
     if inside:
-        raise BadQuestion(f"{name!r} has {len(inside)} plans; ask for one of {listed}{more}")
+        raise BadQuestion(f"{name[:200]!r} has {len(inside)} plans; ask for one of {listed}{more}")
     raise BadQuestion(
-        f"unknown plan {name!r}; this report has {len(every)}, and the nearest names are {listed}"
+        f"unknown plan {name[:200]!r}; this report has {len(every)}, and the nearest names are {listed}"
     )
 
 

@@ -33,7 +33,7 @@ def _bombs() -> dict[str, object]:
 #: Every part: its long and its short form, and the counts that must be zero.
 _PARTS: dict[str, tuple[Callable[[], Any], Callable[[], Any], tuple[str, ...]]] = {
     "kills": (lambda: kills.run(500), lambda: kills.run(10), ("failures",)),
-    "interrupts": (lambda: interrupts.run(600), lambda: interrupts.run(40), ("failures",)),
+    "interrupts": (lambda: interrupts.run(1_000), lambda: interrupts.run(40), ("failures",)),
     "interrupts of the recorder": (
         lambda: interrupts.run_in_thread(200),
         lambda: interrupts.run_in_thread(20),

@@ -31,6 +31,8 @@ from tilescope.reports import ReportNotFound, ReportWriter, State, open_report
 __all__ = ["run", "run_in_thread"]
 
 _KINDS: tuple[type[BaseException], ...] = (KeyboardInterrupt, SystemExit, MemoryError)
+#: What a signal handler's sys.exit gives, which is not a regular end.
+_EXIT_CODE = 143
 _N_RUNS = 40
 _TRACED = (
     "/engine/recorder/",
@@ -139,12 +141,16 @@ def _judge(trial: _Trial) -> list[str]:
     return wrong
 
 
+def _exception(kind: type[BaseException]) -> BaseException:
+    return SystemExit(_EXIT_CODE) if kind is SystemExit else kind()
+
+
 @contextmanager
 def _signal_after(seconds: float, kind: type[BaseException]) -> Iterator[None]:
     """Raise an exception from a signal handler after some time."""
 
     def raise_it(*_: object) -> None:
-        raise kind
+        raise _exception(kind)
 
     before = signal.signal(signal.SIGALRM, raise_it)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -179,7 +185,7 @@ class _AtInstruction:
             self.left -= 1
             if self.left == 0:
                 sys.settrace(None)
-                raise self.kind
+                raise _exception(self.kind)
         return self._at_opcode
 
 
@@ -252,7 +258,7 @@ def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
         if trial_seed % 2:
             arm = partial(_AtInstruction, random_numbers.randrange(1, n_instructions[make]), kind)
         else:
-            arm = partial(_signal_after, random_numbers.random() * 0.06, kind)
+            arm = partial(_signal_after, random_numbers.random() * 0.03, kind)
         with TemporaryDirectory() as directory:
             trial = make(Path(directory) / "r", 1 + trial_seed // 2 % 2)
             with suppress(SystemExit):
