@@ -145,7 +145,8 @@ def _find(report: Report, name: str) -> Plan:
     if inside:
         raise BadQuestion(f"{name[:200]!r} has {len(inside)} plans; ask for one of {listed}{more}")
     raise BadQuestion(
-        f"unknown plan {name[:200]!r}; this report has {len(every)}, and the nearest names are {listed}"
+        f"unknown plan {name[:200]!r}; this report has {len(every)},"
+        f" and the nearest names are {listed}"
     )
 
 
