@@ -138,10 +138,9 @@ class Recording:
         self._waiting_bytes = 0
         # At the end of the program, the recording thread is still alive, and seals the report.
         finalizer = weakref.finalize(self, _end_unattended, self._desk)
-        if "multiprocessing.util" in sys.modules:  # its processes skip other finalizers
-            from multiprocessing.util import Finalize
-
-            Finalize(None, finalizer, exitpriority=10)
+        workers = sys.modules.get("multiprocessing.util")
+        if workers is not None:  # its processes skip other finalizers
+            workers.Finalize(None, finalizer, exitpriority=10)
         self._desk.thread.start()
 
     @property
