@@ -60,6 +60,12 @@ def _end(directory: Path, script: str, *, kill: int = 0) -> subprocess.Completed
         ("try:\n    with engine: raise ValueError\nexcept ValueError: pass", State.ENDED_EARLY, 0),
         ("child = os.fork()\nif child == 0: sys.exit(5)\nos.wait()", State.COMPLETE, 0),
         ("with engine: sys.exit(0)", State.COMPLETE, 0),
+        (
+            "from tilescope.engine.errors import OutOfTileMemory\ntry:\n    with engine:"
+            " raise OutOfTileMemory('of another program')\nexcept OutOfTileMemory: pass",
+            State.ENDED_EARLY,
+            0,
+        ),
         ("with engine: sys.exit(143)", State.ENDED_EARLY, 143),
         ("try: raise ValueError('before')\nfinally: engine.close()", State.ENDED_EARLY, 1),
         ("try: raise KeyboardInterrupt\nexcept: engine.close()", State.ENDED_EARLY, 0),

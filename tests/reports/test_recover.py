@@ -7,8 +7,10 @@ import shutil
 import apsw
 import numpy as np
 import pytest
-from tests.faults.program import contradictions, run_names, start
+from tests.faults.program import contradictions, engine_options, run_names, start
 
+from tilescope.engine import Engine, Graph, compile_programs, load_machine
+from tilescope.engine.program import Sequence
 from tilescope.reports import DamagedReport, NotAReport, ReportNotFound, State, open_report
 from tilescope.reports.recover import recover_report
 from tilescope.reports.schema import notice, wall_clock
@@ -118,6 +120,16 @@ def test_what_a_killed_run_left_becomes_one_file(tmp_path):
     assert names == ["r0", "r1", "r2"]
     assert lost == ()
     assert len(list((tmp_path / "out").iterdir())) == 1
+
+
+def test_runs_without_entries_are_sound(tmp_path):
+    graph = Graph(load_machine("gc200", tiles_per_ipu=2))
+    executable = compile_programs(graph, [Sequence("nothing")])
+    with Engine(executable, engine_options(tmp_path / "r")) as engine:
+        for number in range(3):
+            engine.run(name=f"r{number}")
+    done = recover_report(tmp_path / "r" / "profile.pop", tmp_path / "out")
+    assert (done.n_runs, done.lost) == (3, ())
 
 
 def test_runs_around_a_damaged_chunk_are_sound(tmp_path):
