@@ -33,7 +33,7 @@ from tilescope.reports.state import (
     unfinished_reports,
 )
 
-__all__ = ["check_header", "has_side_file", "open_report", "report_state"]
+__all__ = ["check_header", "has_side_file", "open_report", "regular_file", "report_state"]
 
 _ATTEMPTS = 5
 #: Unfinished reports of a directory that are looked at.
@@ -75,7 +75,7 @@ def open_report(path: Path | str, *, name: str | None = None) -> Report:
     try:
         if shown.is_dir():
             return _open_directory(shown, name)
-        file = _regular(shown)
+        file = regular_file(shown)
         if file.is_symlink():  # its side files and its lock are beside the file itself
             return _open_steadily(file.resolve(), label)
         return _open_steadily(file, name)
@@ -257,13 +257,15 @@ def _is_idle_start(report: Report, state: ReportState) -> bool:
     return len(report.milestones) < 2 and state.state is not State.RUNNING
 
 
-def _regular(path: Path) -> Path:
+def regular_file(path: Path) -> Path:
     """Return a path if it leads to a regular file.
 
     Raises
     ------
-    ReportNotFound, NotAReport
-        Nothing is there, or something else.
+    ReportNotFound
+        Nothing is there.
+    NotAReport
+        Something else is there, such as a directory or a pipe.
     """
     if not path.exists():
         raise ReportNotFound(f"{path} does not exist. Expected a report file or its directory.")

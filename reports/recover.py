@@ -14,8 +14,9 @@ import apsw
 import numpy as np
 
 from tilescope.reports.check import check_report
-from tilescope.reports.errors import DamagedReport, NotAReport, ReportNotFound
+from tilescope.reports.errors import DamagedReport, ReportNotFound
 from tilescope.reports.guard import GuardedConnection
+from tilescope.reports.open import regular_file
 from tilescope.reports.salvage import Salvage, SalvagedArray
 from tilescope.reports.schema import (
     ARRAYS,
@@ -93,7 +94,6 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
         The new report cannot be written.
     """
     source = Path(path)
-    _require_file(source)
     with _private_copy(source) as connection, ReportWriter.create(directory) as writer:
         salvage = Salvage(connection)
         arrays = salvage.arrays()
@@ -116,24 +116,6 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
     return Recovery(final, runs, lost)
 
 
-def _require_file(source: Path) -> None:
-    """Refuse what is not a regular file.
-
-    Raises
-    ------
-    ReportNotFound, NotAReport
-        Nothing is there, or something else.
-    """
-    try:
-        if not source.exists():
-            raise ReportNotFound(f"{source} does not exist. Expected a report file.")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "invalid file name"
-        raise ReportNotFound(f"Cannot read {source}: {reason}.") from error
-    if not source.is_file():
-        raise NotAReport(f"{source} is not a regular file. Expected a report file.")
-
-
 @contextmanager
 def _private_copy(source: Path) -> Iterator[GuardedConnection]:
     """Open a copy of a report file and its side files.
@@ -145,16 +127,17 @@ def _private_copy(source: Path) -> Iterator[GuardedConnection]:
     """
     directory = Path(tempfile.mkdtemp(prefix="tilescope-"))  # readable by this user only
     try:
-        copy = copy_snapshot(source, directory)
+        try:
+            copy = copy_snapshot(regular_file(source), directory)
+        except OSError as error:
+            raise ReportNotFound(
+                f"Cannot read {source}: {error.strerror}. Expected a report file."
+            ) from error
         connection = GuardedConnection(copy, str(copy), apsw.SQLITE_OPEN_READWRITE, str(source))
         try:
             yield connection
         finally:
             connection.close()
-    except OSError as error:
-        raise ReportNotFound(
-            f"Cannot read {source}: {error.strerror}. Expected a report file."
-        ) from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -15,7 +15,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,10 +26,10 @@ from tilescope.engine.recorder.runs import RunRecord, RunWriter
 from tilescope.reports import ReportNotWritable, ReportWriter
 from tilescope.reports.schema import notice
 
-__all__ = ["LOSS_LOGGER", "FailureNote", "Recording", "warn_of_loss"]
+__all__ = ["FailureNote", "Recording", "warn_of_loss", "without_warnings_of_loss"]
 
 #: Logger of warnings about lost reports.
-LOSS_LOGGER = "tilescope.engine.recorder.loss"
+_LOSS_LOGGER = "tilescope.engine.recorder.loss"
 #: Records are written at this interval, and readers see a sign of life.
 _TICK_S = 0.6
 #: A caller waits if its records would take longer than this to be durable.
@@ -290,4 +291,15 @@ def _lose(desk: _Desk, sentence: str) -> None:
 
 def warn_of_loss(sentence: str) -> None:
     """Warn that a report is missing or ended before its run."""
-    logging.getLogger(LOSS_LOGGER).warning("warning: %s", sentence)
+    logging.getLogger(_LOSS_LOGGER).warning("warning: %s", sentence)
+
+
+@contextmanager
+def without_warnings_of_loss() -> Iterator[None]:
+    """Keep engines from warning of lost reports, for a caller that says it otherwise."""
+    logger = logging.getLogger(_LOSS_LOGGER)
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False

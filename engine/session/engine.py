@@ -18,6 +18,9 @@ from tilescope.reports import Report, open_report
 
 __all__ = ["Engine"]
 
+#: Exceptions by which programs find the end of their data, and then close their engine.
+_ENDS_OF_DATA = (StopIteration, StopAsyncIteration, EOFError, LookupError, queue.Empty)
+
 
 class Engine(Device):
     """Runs one executable on the simulated machine.
@@ -93,7 +96,7 @@ class Engine(Device):
         self, kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
         """Close the engine; an exception ends its report early."""
-        if error is not None and not _is_regular_end(error):
+        if error is not None and not _is_exit(error):
             self.recorder.finish(ended_early=True)
         self.close()
 
@@ -109,7 +112,8 @@ class Engine(Device):
             When a callback of the run calls it.
         """
         error = sys.exception()
-        if error is not None and not _is_regular_end(error) and not self._is_closed:
+        is_regular = error is None or _is_exit(error) or isinstance(error, _ENDS_OF_DATA)
+        if not is_regular and not self._is_closed:
             self.recorder.finish(ended_early=True)
         super().close()
 
@@ -181,11 +185,8 @@ class Engine(Device):
         return open_report(self.recorder.path)
 
 
-def _is_regular_end(error: BaseException) -> bool:
-    """Return whether programs that end as they should are closed by an exception of this kind."""
+def _is_exit(error: BaseException) -> bool:
+    """Return whether an exception leaves a program or a generator as it should be left."""
     if isinstance(error, SystemExit):
         return not error.code
-    return isinstance(
-        error,
-        (StopIteration, StopAsyncIteration, GeneratorExit, EOFError, LookupError, queue.Empty),
-    )
+    return isinstance(error, GeneratorExit)

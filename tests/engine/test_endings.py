@@ -66,6 +66,7 @@ def _end(directory: Path, script: str, *, kill: int = 0) -> subprocess.Completed
             State.ENDED_EARLY,
             0,
         ),
+        ("try:\n    with engine: {}['missing']\nexcept KeyError: pass", State.ENDED_EARLY, 0),
         ("with engine: sys.exit(143)", State.ENDED_EARLY, 143),
         ("try: raise ValueError('before')\nfinally: engine.close()", State.ENDED_EARLY, 1),
         ("try: raise KeyboardInterrupt\nexcept: engine.close()", State.ENDED_EARLY, 0),

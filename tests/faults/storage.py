@@ -7,7 +7,6 @@ there, of the rest an arbitrary part, whole sectors at a time.
 
 from __future__ import annotations
 
-import logging
 import os
 import random
 import resource
@@ -22,7 +21,7 @@ from typing import Any
 import apsw
 from tests.faults.program import contradictions, run_names, start
 
-from tilescope.engine.recorder.recording import LOSS_LOGGER
+from tilescope.engine.recorder.recording import without_warnings_of_loss
 from tilescope.reports import (
     NotAReport,
     ReportError,
@@ -168,17 +167,6 @@ def _judge(directory: Path, outcome: _Outcome) -> list[str]:
     return wrong
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the engine from warning of every lost report."""
-    logger = logging.getLogger(LOSS_LOGGER)
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = False
-
-
 def run_failures(number: int = 0) -> dict[str, int | float | list[str]]:
     """Let each call of the storage layer fail once; return counts and failures.
 
@@ -189,7 +177,7 @@ def run_failures(number: int = 0) -> dict[str, int | float | list[str]]:
     """
     began = time.monotonic()
     failures: list[str] = []
-    with TemporaryDirectory() as folder, _quiet():
+    with TemporaryDirectory() as folder, without_warnings_of_loss():
         ledger = _Ledger()
         with _counted(ledger):
             _record(Path(folder) / "all")
@@ -248,7 +236,7 @@ def run_disk_full(number: int, seed: int = 0) -> dict[str, int | float | list[st
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for trial in range(number):
         limit = dice.randrange(0, 300_000) if trial else 0
-        with TemporaryDirectory() as folder, _quiet():
+        with TemporaryDirectory() as folder, without_warnings_of_loss():
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
             try:
                 outcome = _record(Path(folder) / "r")

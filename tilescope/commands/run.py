@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -131,6 +130,7 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.host_memory import within_available
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
+        from tilescope.engine.recorder.recording import without_warnings_of_loss
         from tilescope.engine.session.model_run import (
             Setup,
             read_inputs,
@@ -162,7 +162,7 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
-        with _phases(quiet) as tell, within_available(), _loss_told_at_end():
+        with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
             done = run_model(
                 model,
                 simulated,
@@ -203,19 +203,6 @@ def _require_report(lost: str) -> None:
 
     if lost:
         raise ReportNotWritable(lost)
-
-
-@contextmanager
-def _loss_told_at_end() -> Iterator[None]:
-    """Keep the engine from warning of a lost report: the command ends with that sentence."""
-    from tilescope.engine.recorder.recording import LOSS_LOGGER
-
-    logger = logging.getLogger(LOSS_LOGGER)
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = False
 
 
 @contextmanager
