@@ -234,9 +234,11 @@ def _report_error(error: Exception) -> int:
         package = (error.name or "").partition(".")[0]
         extra = _EXTRA_OF_PACKAGE.get(package)
         if extra is not None:
+            from tilescope.installation import install_advice
+
             _say(
                 f"this command requires the package {package}, which is not installed;"
-                f" run: pip install 'tilescope[{extra}]'"
+                f" {install_advice(extra)}"
             )
             return EXIT_USAGE
     _say(f"internal error ({type(error).__name__}); details are in {_write_log(error)}")
