@@ -56,8 +56,12 @@ def _options(report: Report) -> list[tuple[object, ...]]:
 
 
 def lasting_provenance(report: Report) -> dict[str, str]:
-    """Return the facts that do not come from the wall clock."""
-    return {key: value for key, value in provenance(report).items() if not key.startswith("wall_")}
+    """Return the facts that come neither from the wall clock nor from where files lie."""
+    return {
+        key: value
+        for key, value in provenance(report).items()
+        if not key.startswith("wall_") and key != "model_path"
+    }
 
 
 def _blocks(report: Report, table: TableSpec) -> list[tuple[object, ...]]:

@@ -31,6 +31,7 @@ from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.capacity import NOTHING_BEYOND, REPORTED, Excess
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.model_path import lasting_path
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 from tilescope.engine.transform import in_half
 
@@ -272,6 +273,7 @@ def run_model(
     )
     facts = {
         "model_name": path.stem,
+        "model_path": lasting_path(path),
         "model_sha256": model_digest(path),
         "seed": str(seed),
     }

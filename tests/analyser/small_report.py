@@ -43,6 +43,7 @@ class Shape:
     is_data_dependent: bool = False
     is_finished: bool = True
     seed: str = "1"
+    model_path: str = ""
     wall_host: str = "here"
     options: dict[str, str] = field(default_factory=lambda: {"autoReport.all": "true"})
     conv_name: str = "layer1/conv"
@@ -112,6 +113,8 @@ def _write_header(writer: ReportWriter, shape: Shape) -> None:
         "tilescope_version": "0.1.0",
         "wall_host": shape.wall_host,
     }
+    if shape.model_path:
+        facts["model_path"] = shape.model_path
     writer.add(schema.provenance, [{"key": key, "value": facts[key]} for key in facts])
     writer.add(
         schema.engine_option,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from tilescope.baselines import StoreNotUsable, open_store
 from tilescope.baselines.key import BaselineKey
 
 Run = Callable[..., Any]
-KEY = "small/small-2x4-hardware/default"
+KEY = "small"
 ROOT = Path(__file__).parents[2]
 
 
@@ -62,15 +63,8 @@ def test_save_list_get(
     assert (saved.code, saved.out, saved.err) == (0, f"Saved {KEY}\n", "")
     listed = tilescope("baseline", "list", "--store", store, "--json").json()
     original = (reports_directory / "baseline" / "profile.pop").read_bytes()
-    assert listed == {
-        "baselines": [
-            {
-                "model": "small", "machine": "small-2x4-hardware", "options": "default",
-                "bytes": len(original),
-            }
-        ]
-    }  # fmt: skip
-    assert "small-2x4-hardware" in tilescope("baseline", "list", "--store", store).out
+    assert listed == {"baselines": [{"model": "small", "bytes": len(original)}]}
+    assert "small" in tilescope("baseline", "list", "--store", store).out
     target = repository.parent / "got"
     got = tilescope(
         "baseline", "get", reports_directory / "slower", "--store", store, "--output", target
@@ -116,25 +110,79 @@ def test_a_baseline_that_is_gone_is_one_sentence(
     assert not (tmp_path / "got").exists()
 
 
-def test_options_machine_and_name_are_of_the_key(tilescope: Run, tmp_path: Path) -> None:
+def test_what_is_under_test_is_not_of_the_key(tilescope: Run, tmp_path: Path) -> None:
     shapes = {
         "default": Shape(),
         "options": Shape(options={"autoReport.all": "true", "target.x": "1"}),
         "machine": Shape(target_name="other/../machine"),
     }
-    said = {}
     for name, shape in shapes.items():
         write_small_report(tmp_path / name, shape)
-        store = tmp_path / "store"
-        said[name] = tilescope("baseline", "save", tmp_path / name, "--store", store).out
-    named = tilescope(
-        "baseline", "save", tmp_path / "default", "--store", store, "--name", "../../x"
+        said = tilescope("baseline", "save", tmp_path / name, "--store", tmp_path / "store").out
+        assert said == f"Saved {KEY}\n"
+
+
+def test_models_of_one_file_name_have_baselines_of_their_own(
+    tilescope: Run, tmp_path: Path, store: str
+) -> None:
+    paths = (
+        "vision/m.onnx",
+        "audio/m.onnx",
+        "m.onnx",
+        "b.pop/baseline.pop/m.onnx",
+        "/tmp/../m.onnx",
     )
-    assert len({*said.values(), named.out}) == 4
-    assert ".." not in named.out.replace("..-", "")
-    paths = {path.relative_to(store).parts for path in store.rglob("profile.pop")}
-    assert len(paths) == 4
-    assert {len(parts) for parts in paths} == {4}
+    for path in paths:
+        write_small_report(tmp_path / "report", Shape(model_path=path))
+        assert tilescope("baseline", "save", tmp_path / "report", "--store", store).code == 0
+        shutil.rmtree(tmp_path / "report")
+    assert len(open_store(store).sizes()) == len(paths)
+
+
+@pytest.mark.parametrize("name", ["../../x", "a//b", "b/../../c", ".", "-x", "é", "x" * 300, "a b"])
+def test_any_name_stays_in_the_store(
+    tilescope: Run, reports_directory: Path, tmp_path: Path, name: str
+) -> None:
+    store, report = tmp_path / "store", reports_directory / "baseline"
+    saved = tilescope("baseline", "save", report, "--store", store, f"--name={name}")
+    assert saved.code == 0, saved.err
+    (path,) = tmp_path.rglob("*.pop")
+    assert path.is_relative_to(store)
+    command = ("baseline", "get", report, "--store", store, "--output", tmp_path / "got")
+    assert tilescope(*command).code == 2
+    assert tilescope(*command, f"--name={name}").code == 0
+
+
+def test_an_empty_name_and_a_report_without_a_model_are_refused(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    report = reports_directory / "baseline"
+    for name in ("", "/"):
+        done = tilescope("baseline", "save", report, "--store", tmp_path, "--name", name)
+        assert (done.code, done.out) == (2, "")
+        assert "the name is empty; name it with --name" in done.err
+
+
+def test_a_missing_baseline_names_those_that_are_stored(
+    tilescope: Run, reports_directory: Path, store: str
+) -> None:
+    report = reports_directory / "baseline"
+    for number in range(7):
+        tilescope("baseline", "save", report, "--store", store, "--name", f"m{number}")
+    done = tilescope("baseline", "get", report, "--store", store)
+    assert "which holds m0, m1, m2, m3, m4 and 2 more; after a renaming" in done.err
+
+
+def test_baselines_of_the_old_layout_are_told(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "store/small/gc200-1x1472-hardware/default/profile.pop"
+    old.parent.mkdir(parents=True)
+    shutil.copy(reports_directory / "baseline/profile.pop", old)
+    done = tilescope(
+        "baseline", "get", reports_directory / "baseline", "--store", tmp_path / "store"
+    )
+    assert "and 1 stored by machine and options before 0.1.0" in done.err
 
 
 def test_an_incomplete_report_is_refused(
@@ -186,7 +234,7 @@ from tilescope.baselines import open_store
 from tilescope.baselines.key import BaselineKey
 store, remote, report, number = sys.argv[1:]
 for turn in range(3):
-    key = BaselineKey(f"model{number}", "machine", f"{turn}")
+    key = BaselineKey(f"model{number}/{turn}")
     open_store(store, remote or None).save(key, Path(report))
 """
 
@@ -229,9 +277,9 @@ def test_saves_at_once_to_a_remote_lose_nothing(
     monkeypatch.chdir(clones[0])
     found = open_store("git:ci/baselines", "origin").sizes()
     assert len(found) == 9
-    assert BaselineKey("model2", "machine", "2") in found
+    assert BaselineKey("model2/2") in found
     gone = tilescope("baseline", "get", report, "--store", "git:ci/baselines", "--remote", "origin")
-    assert f"no baseline for {KEY} on branch origin/ci/baselines" in gone.err
+    assert f"no baseline for {KEY} in branch origin/ci/baselines, which holds model0/0," in gone.err
     nowhere = tilescope(
         "baseline", "save", report, "--store", "git:ci/baselines", "--remote", "nowhere"
     )
@@ -244,6 +292,6 @@ def test_the_store_of_the_configuration(
     (repository / "tilescope.toml").write_text('[baseline]\nstore = "git:kept"\n')
     assert tilescope("baseline", "save", reports_directory / "baseline").code == 0
     assert git(repository, "ls-tree", "-r", "--name-only", "kept").splitlines() == [
-        f"{KEY}/profile.pop",
+        f"{KEY}/baseline.pop",
         "tilescope-baselines.txt",
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tilescope.baselines import StoreNotUsable, open_store
-from tilescope.baselines.git_branch import GitBranchStore
+from tilescope.baselines.git_branch import GitBranchStore, is_race
 
 Run = Callable[..., Any]
 
@@ -255,8 +255,8 @@ def test_a_branch_with_entries_of_every_kind_is_listed(
     )
     blob = git(repository, "hash-object", "-w", "--stdin").strip()
     tip = git(repository, "rev-parse", "b").strip()
-    lines = [f"160000 {tip}\tsub/module/x/profile.pop", f"120000 {blob}\ta/link/x/profile.pop",
-             f"100644 {blob}\t-x/--y/\x1b[31m/profile.pop"]  # fmt: skip
+    lines = [f"160000 {tip}\tsub/module/x/baseline.pop", f"120000 {blob}\ta/link/x/baseline.pop",
+             f"100644 {blob}\t-x/--y/\x1b[31m/baseline.pop"]  # fmt: skip
     index = {**os.environ, "GIT_INDEX_FILE": str(repository.parent / "index")}
     for command, given in (
         (["read-tree", "b"], ""), (["update-index", "--index-info"], "\n".join(lines) + "\n")
@@ -267,7 +267,7 @@ def test_a_branch_with_entries_of_every_kind_is_listed(
     git(repository, "update-ref", "refs/heads/b", commit)
     done = tilescope("baseline", "list", "--store", "git:b")
     assert (done.code, done.err) == (0, "")
-    assert "small-2x4-hardware" in done.out
+    assert "small" in done.out
     assert "\x1b" not in done.out
     assert "module" not in done.out
 
@@ -292,3 +292,75 @@ def test_a_repository_of_another_user_is_refused(
     assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
     assert "belongs to another user" in done.err
     assert "safe.directory" in done.err
+
+
+@pytest.mark.parametrize(
+    ("hook", "script", "said"),
+    [
+        (
+            "pre-receive",
+            "echo 'failed to lock: fetch first, rejected' >&2; exit 1",
+            "pre-receive hook declined (failed to lock: fetch first, rejected)",
+        ),
+        ("update", "exit 1", "hook declined (error: hook declined to update refs/heads/b)"),
+        (
+            "pre-receive",
+            "echo 'GH006: Protected branch update failed' >&2; echo >&2; exit 1",
+            "pre-receive hook declined (GH006: Protected branch update failed)",
+        ),
+    ],
+)
+def test_a_refused_push_says_why_and_is_not_repeated(
+    tilescope: Run,
+    repository: Path,
+    reports_directory: Path,
+    hook: str,
+    script: str,
+    said: str,
+) -> None:
+    server = repository.parent / "server.git"
+    git(repository, "init", "-q", "--bare", str(server))
+    git(repository, "remote", "set-url", "origin", str(server))
+    calls = repository.parent / "calls"
+    (server / "hooks" / hook).write_text(f"#!/bin/sh\necho x >> {calls}\n{script}\n")
+    (server / "hooks" / hook).chmod(0o755)
+    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:b",
+                     "--remote", "origin")  # fmt: skip
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert f"origin does not take branch b: {said}; the job needs permission" in done.err
+    assert calls.read_text() == "x\n"
+
+
+def test_a_branch_that_stands_in_the_way_of_another_is_not_a_race(
+    tilescope: Run, repository: Path, reports_directory: Path
+) -> None:
+    server = repository.parent / "server.git"
+    git(repository, "init", "-q", "--bare", str(server))
+    git(repository, "push", "-q", str(server), "main:refs/heads/ci")
+    options = ("--store", "git:ci/b", "--remote", str(server))
+    done = tilescope("baseline", "save", reports_directory / "baseline", *options)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "does not take branch ci/b" in done.err
+    git(repository, "branch", "local")
+    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:local/b")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "cannot move local/b" in done.err
+
+
+@pytest.mark.parametrize(
+    ("reason", "passes"),
+    [
+        ("fetch first", True),
+        ("non-fast-forward", True),
+        ("cannot lock ref 'refs/heads/b': is at 12ab but expected 34cd", True),
+        ("Unable to create '/x/refs/heads/b.lock': File exists.", True),
+        ("incorrect old value provided", True),
+        ("cannot lock ref 'refs/heads/a/b': 'refs/heads/a' exists; cannot create", False),
+        ("cannot lock ref 'refs/heads/b': Unable to create 'b.lock': Permission denied", False),
+        ("protected branch hook declined", False),
+        ("unpacker error", False),
+        ("", False),
+    ],
+)
+def test_only_a_branch_that_moves_is_a_race(reason: str, passes: bool) -> None:
+    assert is_race(reason) is passes

@@ -1,6 +1,11 @@
-"""Where reports to compare against are stored, by model, machine and options."""
+"""Where reports to compare against are stored, by model."""
 
-from tilescope.baselines.errors import BaselineError, BaselineMissing, StoreNotUsable
+from tilescope.baselines.errors import (
+    BaselineError,
+    BaselineMissing,
+    PushRefused,
+    StoreNotUsable,
+)
 from tilescope.baselines.key import BaselineKey, key_of
 from tilescope.baselines.store import BaselineStore, open_store
 
@@ -9,6 +14,7 @@ __all__ = [
     "BaselineKey",
     "BaselineMissing",
     "BaselineStore",
+    "PushRefused",
     "StoreNotUsable",
     "key_of",
     "open_store",

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tilescope.baselines.errors import BaselineMissing, StoreNotUsable
-from tilescope.baselines.key import REPORT_NAME, BaselineKey, parse_path
+from tilescope.baselines.key import FILE_NAME, BaselineKey, is_of_old_layout, parse_path
 
 __all__ = ["DirectoryStore", "replaced_by_copy"]
 
@@ -52,10 +52,9 @@ class DirectoryStore:
         """
         source = self._root / key.path
         if not source.is_file():
-            raise BaselineMissing(
-                f"no baseline for {key} in {self._root};"
-                " store one with: tilescope baseline save REPORT"
-            )
+            old = (path.relative_to(self._root) for path in self._root.glob("*/*/*/profile.pop"))
+            n_old = sum(is_of_old_layout(path.as_posix()) for path in old)
+            raise BaselineMissing(str(key), str(self._root), map(str, self.sizes()), n_old)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             replaced_by_copy(source, target)
@@ -65,7 +64,7 @@ class DirectoryStore:
     def sizes(self) -> dict[BaselineKey, int]:
         """Return the size of every report, bytes."""
         found = {}
-        for path in sorted(self._root.glob(f"*/*/*/{REPORT_NAME}")):
+        for path in sorted(self._root.rglob(FILE_NAME)):
             key = parse_path(path.relative_to(self._root).as_posix())
             if key is not None:
                 found[key] = path.stat().st_size

@@ -8,22 +8,24 @@ push that must be a fast-forward, so that several CI jobs may save at once.
 from __future__ import annotations
 
 import random
+import re
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from tilescope.baselines.directory import replaced_by_copy
-from tilescope.baselines.errors import BaselineMissing, StoreNotUsable
+from tilescope.baselines.errors import BaselineMissing, PushRefused, StoreNotUsable
 from tilescope.baselines.git import Git, GitFailed, check_branch, check_remote
-from tilescope.baselines.key import BaselineKey, parse_path
+from tilescope.baselines.key import BaselineKey, is_of_old_layout, parse_path
 
-__all__ = ["GitBranchStore"]
+__all__ = ["GitBranchStore", "is_race"]
 
 #: File at the top of the branch by which it is known to hold baselines and nothing else.
 MARKER = "tilescope-baselines.txt"
-_MARKER_TEXT = b"Reports stored by `tilescope baseline`, by model, machine and options.\n"
+_MARKER_TEXT = b"Reports stored by `tilescope baseline`, by model.\n"
 _ATTEMPTS = 40
+_LONGEST_REMARK = 300
 _FILE_MODES = ("100644", "100755")
 _IDENTITY = {
     f"GIT_{role}_{key}": value
@@ -92,16 +94,18 @@ class GitBranchStore:
         try:
             blob = self._git.word("hash-object", "-w", "--no-filters", "--", str(report.resolve()))
             marker = self._git.word("hash-object", "-w", "--stdin", given=_MARKER_TEXT)
+            problem = ""
             for attempt in range(_ATTEMPTS):
                 tip = self._tip()
                 entries = {key.path: blob, MARKER: marker}
                 commit = self._commit(tip, entries, f"baseline: save {key}")
-                if commit is None or self._is_moved(tip, commit):
+                problem = "" if commit is None else self._move(tip, commit)
+                if not problem:
                     return
                 time.sleep(random.uniform(0, 0.05 * (attempt + 1)))
         except GitFailed as error:
             raise self._not_usable(error) from None
-        raise StoreNotUsable(f"branch {self._branch} keeps moving; save again later")
+        raise StoreNotUsable(f"branch {self._branch} keeps moving, save again later: {problem}")
 
     def get(self, key: BaselineKey, target: Path) -> None:
         """Write the report of a key to a file.
@@ -118,10 +122,10 @@ class GitBranchStore:
             blob = f"{tip}:{key.path}"
             if not tip or self._git.problem("cat-file", "-e", blob):
                 where = f"{self.remote}/{self._branch}" if self.remote else self._branch
-                raise BaselineMissing(
-                    f"no baseline for {key} on branch {where};"
-                    " store one with: tilescope baseline save REPORT"
-                )
+                paths = [path for path, _ in self._files(tip)]
+                stored = [str(found) for found in map(parse_path, paths) if found is not None]
+                n_old = sum(map(is_of_old_layout, paths))
+                raise BaselineMissing(str(key), f"branch {where}", stored, n_old)
             content = self._git.run("cat-file", "blob", blob)
         except GitFailed as error:
             raise self._not_usable(error) from None
@@ -143,17 +147,21 @@ class GitBranchStore:
             When the branch holds other files, or cannot be read.
         """
         try:
-            tip = self._tip()
-            listed = self._git.run("ls-tree", "-r", "-l", "-z", tip) if tip else b""
+            files = self._files(self._tip())
         except GitFailed as error:
             raise self._not_usable(error) from None
-        found = {}
+        keys = ((parse_path(path), size) for path, size in files)
+        return {key: size for key, size in keys if key is not None}
+
+    def _files(self, tip: str) -> list[tuple[str, int]]:
+        """Return path and size of every file of a commit, bytes; none without a commit."""
+        listed = self._git.run("ls-tree", "-r", "-l", "-z", tip) if tip else b""
+        files = []
         for entry in listed.decode("utf-8", "replace").split("\0"):
             facts, _, path = entry.partition("\t")
-            key = parse_path(path)
-            if key is not None and facts.startswith(_FILE_MODES):
-                found[key] = int(facts.split()[3])
-        return found
+            if facts.startswith(_FILE_MODES):
+                files.append((path, int(facts.split()[3])))
+        return files
 
     def _tip(self) -> str:
         """Return the last commit of the branch; empty if it does not exist yet."""
@@ -190,24 +198,66 @@ class GitBranchStore:
         parents = ("-p", tip) if tip else ()
         return self._git.word("commit-tree", tree, *parents, "-m", message, environ=_IDENTITY)
 
-    def _is_moved(self, tip: str, commit: str) -> bool:
-        """Move the branch from a tip to a commit; return False if it was moved meanwhile."""
+    def _move(self, tip: str, commit: str) -> str:
+        """Move the branch from a tip to a commit; return the reason if it was moved meanwhile.
+
+        Raises
+        ------
+        PushRefused
+            When the remote does not take the branch, whoever moves it.
+        StoreNotUsable
+            When the branch cannot be moved for another reason that does not pass.
+        """
         if self.remote is not None:
             options = ("--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
             target = f"{commit}:{self._ref}"
             problem = self._git.problem("push", *options, "--", self.remote, target)
-            if problem and not any(
-                word in problem for word in ("rejected", "fetch first", "lock", "failed to update")
-            ):
-                raise StoreNotUsable(f"cannot push to {self.remote}: {problem.splitlines()[-1]}")
-            return not problem
+            reason = _rejection(problem)
+            if problem and (not is_race(reason) or _LASTING.search(problem)):
+                remarks = _remarks(problem)
+                raise PushRefused(
+                    f"{self.remote} does not take branch {self._branch}:"
+                    f" {reason or problem.splitlines()[-1]}{f' ({remarks})' if remarks else ''};"
+                    " the job needs permission to push it"
+                )
+            return reason
         old = tip or "0" * len(commit)
         problem = self._git.problem("update-ref", self._ref, commit, old)
-        if problem and "lock" not in problem:
-            raise StoreNotUsable(f"cannot move {self._branch}: {problem.splitlines()[-1]}")
-        return not problem
+        reason = problem.splitlines()[-1] if problem else ""
+        if problem and not is_race(reason):
+            raise StoreNotUsable(f"cannot move {self._branch}: {reason}")
+        return reason
 
     def _not_usable(self, error: GitFailed) -> StoreNotUsable:
         """Return git's failure as one sentence."""
         line = error.message.splitlines()[-1]
         return StoreNotUsable(f"git {error.command} for branch {self._branch}: {line}")
+
+
+#: Reasons of git for not moving a branch that another process has moved, or is moving.
+_RACES = re.compile(
+    r"fetch first|non-fast-forward|stale info|incorrect old value|reference already exists"
+    r"|failed to update ref|is at [0-9a-f]+ but expected|\.lock': File exists"
+    r"|cannot lock ref"
+)
+#: Reasons that do not pass, whatever else git says.
+_LASTING = re.compile(
+    r"exists; cannot create|Permission denied|Read-only file system|No space left"
+)
+
+
+def is_race(reason: str) -> bool:
+    """Return whether git's reason for not moving a branch passes if it is moved again."""
+    return _RACES.search(reason) is not None and _LASTING.search(reason) is None
+
+
+def _rejection(problem: str) -> str:
+    """Return git's own reason for a rejected push, without what a hook of the server prints."""
+    lines = re.findall(r"^ ! \[([a-z ]+)\] .*?\((.*)\)$", problem, re.MULTILINE)
+    return lines[-1][1] if lines else ""
+
+
+def _remarks(problem: str) -> str:
+    """Return what the server says about a push, in one line."""
+    lines = re.findall(r"^remote: +(\S.*?) *$", problem, re.MULTILINE)
+    return "; ".join(line for line in lines if line.strip("-=*# "))[:_LONGEST_REMARK]

@@ -1,45 +1,45 @@
-"""What a baseline is stored under: model, machine and options."""
+"""The key of a baseline: the path of its model in the repository, or a name."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilescope.analyser.absence import machine_absence
 from tilescope.analyser.provenance import model_name, provenance
 from tilescope.baselines.errors import BaselineError
-from tilescope.reports import schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["REPORT_NAME", "BaselineKey", "key_of", "parse_path"]
+__all__ = ["FILE_NAME", "BaselineKey", "is_of_old_layout", "key_of", "parse_path"]
 
-REPORT_NAME = "profile.pop"
+#: File of a baseline below the folders of its key.
+FILE_NAME = "baseline.pop"
 _LONGEST = 80
-#: Options that say where files go and what is recorded, not what is compiled.
-_PLACES = ("autoReport.", "enableEngineCaching", "cachePath")
+#: Builds before 0.1.0 stored a baseline below its model, machine and options.
+_OLD_LAYOUT = re.compile(r"[^/]+/[^/]+/[^/]+/profile\.pop")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class BaselineKey:
-    """Names that are folders; ``options`` is ``default`` or a digest of those that are set."""
+    """What a baseline is stored under: folders, with slashes.
+
+    It holds nothing that a change may alter, such as machine, tiles or options: what differs from
+    the baseline is compared.
+    """
 
     model: str
-    machine: str
-    options: str
 
     def __str__(self) -> str:
         """Return the key as people read it."""
-        return f"{self.model}/{self.machine}/{self.options}"
+        return self.model
 
     @property
     def path(self) -> str:
         """Path of the report in a store, with slashes."""
-        return f"{self}/{REPORT_NAME}"
+        return f"{self.model}/{FILE_NAME}"
 
 
 def key_of(report: Report, name: str | None = None) -> BaselineKey:
@@ -50,50 +50,36 @@ def key_of(report: Report, name: str | None = None) -> BaselineKey:
     report
         The report, open.
     name
-        Name of the model; that in the report if None.
+        Name to store it under; the path of its model if None, else the name of model or engine.
 
     Raises
     ------
     BaselineError
-        When the report ends before its machine was written, or names no model.
+        When the report names no model, or the name is empty.
     """
-    model = name or model_name(report)
-    if not model:
-        raise BaselineError(f"{report.path} does not name its model; name it with --name")
-    columns = ("name", "n_ipus", "tiles_per_ipu", "parameter_set")
-    rows = report.rows(schema.target, *columns)
-    if not rows:
-        raise BaselineError(machine_absence(report))
-    machine, n_ipus, n_tiles, parameters = rows[0]
-    text = f"{machine}-{n_ipus}x{n_tiles}-{parameters}"
-    return BaselineKey(_folder(model), _folder(text), _options(report))
+    text = name if name is not None else provenance(report).get("model_path") or model_name(report)
+    folders = [_folder(part) for part in text.split("/") if part]
+    if not folders:
+        what = f"{report.path} does not name its model" if name is None else "the name is empty"
+        raise BaselineError(f"{what}; name it with --name, such as --name resnet")
+    return BaselineKey("/".join(folders))
 
 
 def parse_path(path: str) -> BaselineKey | None:
     """Return the key of a report's path in a store; None for any other file."""
-    parts = path.split("/")
-    return BaselineKey(*parts[:3]) if len(parts) == 4 and parts[3] == REPORT_NAME else None
+    folders, _, name = path.rpartition("/")
+    return BaselineKey(folders) if folders and name == FILE_NAME else None
 
 
-def _options(report: Report) -> str:
-    """Return a digest of the options that are set."""
-    facts = provenance(report)
-    given = {
-        name: value
-        for name, value, origin in report.rows(schema.engine_option, "name", "value", "origin")
-        if origin != "default" and not name.startswith(_PLACES)
-    }
-    if "target_options" in facts:
-        given["target_options"] = facts["target_options"]
-    if not given:
-        return "default"
-    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12]
+def is_of_old_layout(path: str) -> bool:
+    """Return whether a file of a store is a baseline that is no longer found."""
+    return _OLD_LAYOUT.fullmatch(path) is not None
 
 
 def _folder(name: str) -> str:
     """Return a name as a folder; one that had to change ends in a digest of the original."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:_LONGEST]
-    if safe == name:
+    if safe == name and name != FILE_NAME:
         return safe
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{safe}-{digest}" if safe else digest

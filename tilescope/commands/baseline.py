@@ -39,7 +39,9 @@ RemoteOption: TypeAlias = Annotated[
 NameOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--name", help="Name of the model; default: that in the report.", show_default=False
+        "--name",
+        help="Name to store it under; default: the path of the model in its repository.",
+        show_default=False,
     ),
 ]
 
@@ -48,7 +50,7 @@ def register(app: typer.Typer) -> None:
     """Add the command ``baseline``."""
     group = typer.Typer(
         no_args_is_help=True,
-        help="Store reports to compare against, by model, machine and options.",
+        help="Store reports to compare against, by model.",
     )
     app.add_typer(group, name="baseline")
 
@@ -60,7 +62,7 @@ def register(app: typer.Typer) -> None:
         name: NameOption = None,
         config: ConfigOption = None,
     ) -> None:
-        """Store a report as the baseline of its model, machine and options."""
+        """Store a report as the baseline of its model."""
         where, (key, report) = _store(store, remote, config), _key(path, name, is_saved=True)
         with progress(f"Saving {key}"):
             where.save(key, report)
@@ -74,16 +76,18 @@ def register(app: typer.Typer) -> None:
         ] = Path("baseline"),
         allow_missing: Annotated[
             bool,
-            typer.Option("--allow-missing", help="Exit with 0 if nothing is stored yet."),
+            typer.Option(
+                "--allow-missing", help="Exit with 0 if nothing is stored: declares a first run."
+            ),
         ] = False,
         store: StoreOption = None,
         remote: RemoteOption = None,
         name: NameOption = None,
         config: ConfigOption = None,
     ) -> None:
-        """Get the baseline of the same model, machine and options as a report."""
+        """Get the baseline of the same model as a report; machine and options may differ."""
         from tilescope.baselines import BaselineMissing
-        from tilescope.baselines.key import REPORT_NAME
+        from tilescope.reports.schema import REPORT_NAME
 
         where, (key, _) = _store(store, remote, config), _key(path, name)
         try:
@@ -109,17 +113,11 @@ def register(app: typer.Typer) -> None:
 
         sizes = _store(store, remote, config).sizes()
         if as_json:
-            rows = [
-                {"model": key.model, "machine": key.machine, "options": key.options, "bytes": size}
-                for key, size in sizes.items()
-            ]
+            rows = [{"model": key.model, "bytes": size} for key, size in sizes.items()]
             print_json({"baselines": rows})
             return
-        columns = [Column("Model"), Column("Machine"), Column("Options"), Column("Size", True)]
-        print_table(
-            columns,
-            [(key.model, key.machine, key.options, format_bytes(sizes[key])) for key in sizes],
-        )
+        columns = [Column("Model"), Column("Size", True)]
+        print_table(columns, [(key.model, format_bytes(size)) for key, size in sizes.items()])
 
 
 def _store(text: str | None, remote: str | None, config: Path | None) -> BaselineStore:
