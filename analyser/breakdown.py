@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from tilescope.analyser.diff import MEASURES, difference_flame, operation_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.gates.limit import Limit, parse_limit
-from tilescope.analyser.metrics import METRICS, MetricValue, ipu_values
+from tilescope.analyser.metrics import METRICS, MetricValue, ipu_values_of_run
 from tilescope.analyser.operations import Layer, operations
-from tilescope.analyser.quantities import percent_of
+from tilescope.analyser.quantities import per_run, percent_of
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
@@ -143,14 +143,14 @@ def _operations(by: str, baseline: Report, candidate: Report) -> tuple[ChangeTab
                 for change in operation_changes(*sides, measure)
                 if change.delta or None in {change.baseline, change.candidate}
             ]
-    rest = [side.total_cycles - side.cycles for side in sides]
+    rest = [per_run(side.total_cycles - side.cycles, side.n_runs) for side in sides]
     if rest[0] != rest[1]:
         rows["cycles"].append(
             ChangeRow(_REST, "", "cycles", rest[0], rest[1], rest[1] - rest[0], "changed")
         )
     both = all(side.n_runs for side in sides)
     title = "Operation" if by == "operation" else "Layer"
-    basis = "cycles, all runs" if both else "cycles"
+    basis = "cycles per run" if both else "cycles"
     return (
         ChangeTable(by, f"{title} ({basis})", "Kind", _rows(rows["cycles"])),
         ChangeTable(by, f"{title} (memory)", "Memory", _rows(filter(_has_size, rows["bytes"]))),
@@ -173,7 +173,7 @@ def _paths(baseline: Report, candidate: Report) -> ChangeTable:
         for row in flame.rows()
         if row.verdict != "same"
     ]
-    basis = "cycles, all runs" if flame.basis == "runs" else "cycles, one execution"
+    basis = "cycles per run" if flame.basis == "runs" else "cycles, one execution"
     return ChangeTable("path", f"Path ({basis})", "", _rows(rows))
 
 
@@ -184,7 +184,7 @@ def _has_size(row: ChangeRow) -> bool:
 
 def _ipus(baseline: Report, candidate: Report) -> ChangeTable:
     """Return the metrics of every IPU that changed, the largest change in percent first."""
-    sides = ipu_values(baseline), ipu_values(candidate)
+    sides = ipu_values_of_run(baseline), ipu_values_of_run(candidate)
     rows = []
     for name, metric in METRICS.items():
         before, after = (side.get(name, ()) for side in sides)
@@ -252,7 +252,7 @@ def _steps(difference: Difference) -> ChangeTable:
         for verdict, group in groups
         for change in group
     ]
-    basis = "cycles, all runs" if changes.basis == "runs" else "cycles, one execution"
+    basis = "cycles per run" if changes.basis == "runs" else "cycles, one execution"
     return ChangeTable("step", f"Step ({basis})", "Kind", _rows(rows))
 
 

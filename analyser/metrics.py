@@ -29,6 +29,7 @@ from tilescope.analyser.figures import (
 )
 from tilescope.analyser.liveness import not_always_live_bytes
 from tilescope.analyser.machine import target, tile_range
+from tilescope.analyser.quantities import per_run
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
@@ -38,7 +39,15 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
     from tilescope.reports.schema import TableSpec
 
-__all__ = ["METRICS", "Metric", "MetricValue", "ipu_values", "metric", "values"]
+__all__ = [
+    "METRICS",
+    "Metric",
+    "MetricValue",
+    "ipu_values",
+    "ipu_values_of_run",
+    "metric",
+    "values",
+]
 
 MetricValue: TypeAlias = int | float | None
 Worse: TypeAlias = Literal["higher", "lower", "neither"]
@@ -76,10 +85,43 @@ class Metric:
     ipu_definition: str = ""
     is_measured: bool = False
 
+    @property
+    def is_sum_of_runs(self) -> bool:
+        """Whether it grows with the number of recorded runs."""
+        return self.is_measured and self.unit != "ratio"
+
+    def of_run(self, report: Report, ipu_id: int | None = None) -> MetricValue:
+        """Return the figure of one run on average: what comparisons, gates and limits are about.
+
+        Parameters
+        ----------
+        report
+            The report, open.
+        ipu_id
+            An IPU, for a metric that IPUs have; None for the figure over all IPUs.
+        """
+        if ipu_id is None:
+            value = self.compute(report)
+        else:
+            value = None if self.compute_ipu is None else self.compute_ipu(report, ipu_id)
+        if value is None or not self.is_sum_of_runs:
+            return value
+        return per_run(value, execution(report).n_runs)
+
 
 def values(report: Report) -> dict[str, MetricValue]:
     """Return every metric of a report by name, in the order of the catalogue."""
     return {name: metric.compute(report) for name, metric in METRICS.items()}
+
+
+def ipu_values_of_run(report: Report) -> dict[str, tuple[MetricValue, ...]]:
+    """Return every metric that IPUs have by name, one value per IPU, of one run on average."""
+    ipus = range(target(report).n_ipus)
+    return {
+        name: tuple(metric.of_run(report, ipu_id) for ipu_id in ipus)
+        for name, metric in METRICS.items()
+        if metric.compute_ipu is not None
+    }
 
 
 def ipu_values(report: Report) -> dict[str, tuple[MetricValue, ...]]:

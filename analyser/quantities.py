@@ -25,6 +25,7 @@ __all__ = [
     "format_seconds",
     "format_steps",
     "format_value",
+    "per_run",
     "percent_of",
     "use_bytes_style",
 ]
@@ -177,6 +178,23 @@ def percent_of(baseline: float | None, delta: float | None) -> float | None:
     if not baseline or delta is None:
         return None
     return 100.0 * delta / abs(baseline)
+
+
+def per_run(total: float, n_runs: int) -> int | float:
+    """Return the mean of a run of a sum over runs, a whole number where it is one.
+
+    Parameters
+    ----------
+    total
+        The sum; a figure that is none of runs has ``n_runs`` 0 and stays as it is.
+    n_runs
+        Number of recorded runs.
+    """
+    if n_runs < 2:
+        return total
+    if isinstance(total, int) and total % n_runs == 0:
+        return total // n_runs
+    return total / n_runs
 
 
 def format_change_of(baseline: float | None, delta: float | None, unit: str) -> str:

@@ -115,9 +115,9 @@ _SUMMED_UNITS = ("cycles", "seconds", "bytes", "flops")
 def comparable_sections(
     baseline: Summary, candidate: Summary, style: BytesStyle | None = None
 ) -> tuple[dict[str, tuple[Row, ...]], dict[str, tuple[Row, ...]]]:
-    """Return the sections of two summaries; sums over unequal numbers of runs are per run."""
+    """Return the sections of two summaries; sums over runs are per run."""
     runs = [_n_runs(summary) for summary in (baseline, candidate)]
-    if runs[0] == runs[1] or not all(runs):
+    if runs == [1, 1] or not all(runs):
         return baseline.sections, candidate.sections
     ones, others = (
         summary.sections

@@ -56,9 +56,9 @@ class PathChange:
 class FlameDifference:
     """The paths of two reports as a tree, one row a path, parents before what is below them.
 
-    Row 0 is the whole, with the cycles of the two reports: on the critical path over all recorded
-    runs if ``basis`` is ``runs``, of one execution of every step if a report has none. The cycles
-    of a row are those of the rows below it, summed.
+    Row 0 is the whole, with the cycles of the two reports: on the critical path of one run on
+    average, to a whole number in every step, if ``basis`` is ``runs``, of one execution of every
+    step if a report has none. The cycles of a row are those of the rows below it, summed.
 
     Attributes
     ----------
@@ -183,7 +183,8 @@ def difference_flame(baseline: Report, candidate: Report) -> FlameDifference:
     n_leaves, n_rows = sides.shape[1], len(paths.labels) + 1
     cycles = np.zeros((2, n_leaves), np.int64)
     for side, numbers in enumerate(sides):
-        cycles[side][numbers >= 0] = aligned.cycles[side][numbers[numbers >= 0]]
+        sums = aligned.cycles[side][numbers[numbers >= 0]]
+        cycles[side][numbers >= 0] = np.rint(sums / aligned.n_runs[side])
     parent = np.concatenate([[-1], np.asarray(paths.parents, np.int32) + 1]).astype(np.int32)
     row = paths.leaf + 1
 
@@ -298,5 +299,6 @@ def _rest(
     """Return the cycles of the two reports in no step."""
     if not has_runs:
         return 0, 0
-    totals = execution(baseline).total_cycles, execution(candidate).total_cycles
+    runs = execution(baseline), execution(candidate)
+    totals = [round(side.total_cycles / side.n_runs) for side in runs]
     return totals[0] - int(summed[0]), totals[1] - int(summed[1])

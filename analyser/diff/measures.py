@@ -25,7 +25,7 @@ Verdict = Literal["same", "better", "worse", "changed", "new", "missing", "absen
 
 @dataclass(frozen=True)
 class MetricChange:
-    """A metric on both sides; ``delta`` is candidate minus baseline.
+    """A metric on both sides; ``delta`` is candidate minus baseline. Sums of runs are per run.
 
     ``percent_of_baseline`` is None for a baseline of 0.
     """
@@ -66,7 +66,7 @@ class TileChange:
 def metric_changes(baseline: Report, candidate: Report) -> tuple[MetricChange, ...]:
     """Return every metric on both sides, in the order of the catalogue."""
     return tuple(
-        _metric_change(metric, metric.compute(baseline), metric.compute(candidate))
+        _metric_change(metric, metric.of_run(baseline), metric.of_run(candidate))
         for metric in METRICS.values()
     )
 

@@ -11,7 +11,7 @@ from tilescope.analyser.contexts import DebugContext
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.pairs import Pair, pairs
 from tilescope.analyser.operations import KindTotal, Operation, Operations
-from tilescope.analyser.quantities import percent_of
+from tilescope.analyser.quantities import per_run, percent_of
 
 __all__ = [
     "MEASURES",
@@ -25,17 +25,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure of an operation that a comparison may be about."""
+    """A figure of an operation that a comparison may be about.
+
+    ``is_sum_of_runs`` says that it grows with the number of recorded runs; it is compared per run.
+    """
 
     label: str
     unit: str
     value: Callable[[Operation], int]
+    is_sum_of_runs: bool = False
 
 
 #: What a comparison of operations may be about.
 MEASURES: dict[str, Measure] = {
-    "cycles": Measure("Cycles", "cycles", lambda operation: operation.cycles),
-    "flops": Measure("FLOPs", "", lambda operation: operation.flops),
+    "cycles": Measure("Cycles", "cycles", lambda operation: operation.cycles, True),
+    "flops": Measure("FLOPs", "", lambda operation: operation.flops, True),
     "always": Measure("Always live", "bytes", lambda operation: operation.always_live_bytes),
     "temporary": Measure("Temporary", "bytes", lambda operation: operation.temporary_bytes),
     "code": Measure("Code", "bytes", lambda operation: operation.code_bytes),
@@ -60,9 +64,9 @@ class OperationChange:
     key: str
     name: str
     operation: str
-    baseline: int | None
-    candidate: int | None
-    delta: int
+    baseline: int | float | None
+    candidate: int | float | None
+    delta: int | float
     candidate_name: str | None = None
 
     @property
@@ -120,7 +124,7 @@ def _tree(side: Operations) -> CallTree:
 def operation_changes(
     baseline: Operations, candidate: Operations, measure: str
 ) -> tuple[OperationChange, ...]:
-    """Return one figure of two reports' operations, the largest change first.
+    """Return one figure of two reports' operations, the largest change first; sums of runs per run.
 
     Parameters
     ----------
@@ -129,10 +133,14 @@ def operation_changes(
     measure
         A name in ``MEASURES``.
     """
-    value = MEASURES[measure].value
+    figure = MEASURES[measure]
+    runs = [side.n_runs if figure.is_sum_of_runs else 0 for side in (baseline, candidate)]
     changes = []
     for pair in operation_pairs(baseline, candidate):
-        sizes = [None if side is None else value(side) for side in (pair.baseline, pair.candidate)]
+        sizes = [
+            None if side is None else per_run(figure.value(side), n_runs)
+            for side, n_runs in zip((pair.baseline, pair.candidate), runs, strict=True)
+        ]
         changes.append(
             OperationChange(
                 pair.key,

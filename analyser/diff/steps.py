@@ -13,6 +13,7 @@ from tilescope.analyser.call_tree import relative_name
 from tilescope.analyser.diff.align import align_in_turn
 from tilescope.analyser.execution import costs, execution, steps
 from tilescope.analyser.plans import stage_names
+from tilescope.analyser.quantities import per_run
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 
@@ -37,23 +38,23 @@ __all__ = [
 class StepChange:
     """A step on the sides that have it; None is the side without it.
 
-    Cycles are on the critical path over all recorded runs, or of one execution; the owner says.
+    Cycles are on the critical path, of one run on average or of one execution; the owner says.
     """
 
     name: str
     kind: str
     baseline_step_id: int | None
     candidate_step_id: int | None
-    baseline_cycles: int | None
-    candidate_cycles: int | None
-    delta_cycles: int
+    baseline_cycles: int | float | None
+    candidate_cycles: int | float | None
+    delta_cycles: int | float
 
 
 @dataclass(frozen=True)
 class StepChanges:
     """Changes of steps, the largest change of cycles first in each list.
 
-    ``basis`` is ``runs`` when cycles are those of the recorded runs, ``estimate`` when a report
+    ``basis`` is ``runs`` when cycles are those of a recorded run, ``estimate`` when a report
     has none and cycles are of one execution on the slowest IPU. ``delta_cycles`` adds up all
     three lists.
     """
@@ -63,15 +64,15 @@ class StepChanges:
     removed: tuple[StepChange, ...]
     changed: tuple[StepChange, ...]
     n_same: int
-    delta_cycles: int
+    delta_cycles: int | float
 
 
 @dataclass(frozen=True)
 class StepPairs:
     """Which steps of two reports are the same, by id.
 
-    ``cycles`` are of every step on both sides, as in `StepChange`; ``is_same`` holds for pairs that
-    cost the same and work alike.
+    ``cycles`` are of every step on both sides, summed over ``n_runs`` runs (1 if a report has
+    none); ``is_same`` holds for pairs that cost the same per run and work alike.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -80,6 +81,7 @@ class StepPairs:
     cycles: tuple[NDArray[np.int64], NDArray[np.int64]]
     is_same: tuple[bool, ...]
     has_runs: bool
+    n_runs: tuple[int, int]
 
 
 def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPairs:
@@ -94,16 +96,19 @@ def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPa
     rounds = [_rounds(report, calls, side, works[side]) for side, report in enumerate(sides)]
     pairs, removed, added = align_in_turn(list(zip(*rounds, strict=True)), *works)
     cycles = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
+    n_runs = (execution(baseline).n_runs, execution(candidate).n_runs) if has_runs else (1, 1)
     return StepPairs(
         tuple(pairs),
         tuple(removed),
         tuple(added),
         cycles,
         tuple(
-            cycles[0][one] == cycles[1][other] and works[0][one] == works[1][other]
+            int(cycles[0][one]) * n_runs[1] == int(cycles[1][other]) * n_runs[0]
+            and works[0][one] == works[1][other]
             for one, other in pairs
         ),
         has_runs,
+        n_runs,
     )
 
 
@@ -114,8 +119,8 @@ def step_changes(baseline: Report, candidate: Report, aligned: StepPairs) -> Ste
     def change(one: int | None, other: int | None) -> StepChange:
         side, index = (0, one) if other is None else (1, other)
         assert index is not None
-        before = None if one is None else int(aligned.cycles[0][one])
-        after = None if other is None else int(aligned.cycles[1][other])
+        before = None if one is None else per_run(int(aligned.cycles[0][one]), aligned.n_runs[0])
+        after = None if other is None else per_run(int(aligned.cycles[1][other]), aligned.n_runs[1])
         return StepChange(
             every[side].name[index],
             every[side].kind[index],

@@ -7,9 +7,12 @@ from tilescope.analyser.export.json_document import json_document
 from tilescope.analyser.export.junit import junit
 from tilescope.analyser.export.markdown import markdown
 from tilescope.analyser.export.sarif import sarif
+from tilescope.analyser.export.step_summary import MOST_BYTES as MOST_SUMMARY_BYTES
+from tilescope.analyser.export.step_summary import step_summary
 from tilescope.analyser.export.tracker import TRACKER_FORMATS, bencher, github_action_benchmark
 
 __all__ = [
+    "MOST_SUMMARY_BYTES",
     "TRACKER_FORMATS",
     "DiffDocument",
     "bencher",
@@ -20,5 +23,6 @@ __all__ = [
     "junit",
     "markdown",
     "sarif",
+    "step_summary",
     "workflow_commands",
 ]

@@ -21,7 +21,7 @@ def github_action_benchmark(
     Parameters
     ----------
     values
-        Metrics by name; those without a value are left out.
+        Metrics of a run by name; those without a value are left out.
     name
         Of the model; stands before the name of every metric.
     is_bigger_better
@@ -45,7 +45,7 @@ def bencher(
     Parameters
     ----------
     values
-        Metrics by name; those without a value are left out.
+        Metrics of a run by name; those without a value are left out.
     name
         Of the model; names the benchmark.
     """

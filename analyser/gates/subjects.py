@@ -76,13 +76,12 @@ def _of_ipus(
     selector: str, figure: Figure, baseline: Report, candidate: Report
 ) -> Iterator[Subject]:
     """Yield a metric of the IPUs that a selector names."""
-    compute = METRICS[figure.name].compute_ipu
-    assert compute is not None, "a gate on IPUs holds such metrics only"
+    metric = METRICS[figure.name]
     n_ipus = [target(report).n_ipus for report in (baseline, candidate)]
     for ipu_id in range(max(n_ipus)):
         if matches(selector, f"ipu{ipu_id}"):
             before, after = (
-                compute(report, ipu_id) if ipu_id < count else None
+                metric.of_run(report, ipu_id) if ipu_id < count else None
                 for report, count in zip((baseline, candidate), n_ipus, strict=True)
             )
             yield Subject(figure, f"ipu{ipu_id}", before, after)

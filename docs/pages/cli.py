@@ -73,9 +73,11 @@ from figures of the report, never an estimate. Gains overlap and do not add up.
 
 | Kind | Cost | Upper bound of the gain |
 | --- | --- | --- |
-BOUNDS An insight is listed if it gains at least 1 % of the time. A *stretch* is a series of
-operations with the same bound: in each, exchanges (or syncs) take longer than compute and than the
-other of the two.
+BOUNDS
+
+An insight is listed if it gains at least 1 % of the time. A *stretch* is a series of operations
+with the same bound: in each, exchanges (or syncs) take longer than compute and than the other of
+the two.
 
 A program that does not fit gets a lower bound of the tiles it needs: variables and constants that
 live at one step, message buffers and code excluded, over the capacity of a tile. For the worst
@@ -223,7 +225,7 @@ def section(name: str) -> str:
             [
                 f"## tilescope {name}\n",
                 *blocks,
-                _NOTES.get(name, "").replace("BOUNDS\n", f"{_bounds()}\n"),
+                _NOTES.get(name, "").replace("BOUNDS\n", _bounds()),
             ]
         ).rstrip()
         + "\n"

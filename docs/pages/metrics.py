@@ -20,6 +20,9 @@ the limit; one for which lower is worse may fall by at most the limit. Metrics *
 value in a report without a run, and may vary if the program's cycles are data-dependent. All others
 depend only on model, options and version, whichever computer runs the simulator.
 
+`summary` prints metrics of a run that are not ratios as sums over the recorded runs. Comparisons,
+gates, limits in tests and `tilescope export` divide them by the number of runs.
+
 A metric is a figure over all IPUs. Most have a value *per IPU*, too, computed in the same way over
 the tiles of that IPU unless the column says otherwise. `tilescope summary` prints them by IPU if
 there are several.

@@ -1,16 +1,21 @@
-"""The place of a report: its directory, or a subdirectory while another engine writes there."""
+"""The place of a report: its directory, or a subdirectory while that is taken."""
 
 from __future__ import annotations
 
 import logging
+import os
+from itertools import chain, count
 from pathlib import Path
 
 from tilescope.reports import ReportInUse, ReportWriter
+from tilescope.reports.schema import REPORT_NAME
 
-__all__ = ["new_report"]
+__all__ = ["KEEP_REPORTS", "new_report"]
 
 _log = logging.getLogger(__name__)
 
+#: Variable that is 1 where no engine may replace the report of an earlier one, as in tests.
+KEEP_REPORTS = "TILESCOPE_KEEP_REPORTS"
 #: Engines that write into one directory at a time, each into a subdirectory of its own.
 _MOST_ENGINES = 64
 
@@ -18,24 +23,30 @@ _MOST_ENGINES = 64
 def new_report(directory: Path) -> ReportWriter:
     """Begin a report; in a subdirectory while another engine writes into the directory.
 
+    With ``TILESCOPE_KEEP_REPORTS=1``, also if the directory holds a report already.
+
     Raises
     ------
     ReportInUse, ReportNotWritable
         When it cannot be created.
     """
-    places = [directory, *(directory / f"engine{n}" for n in range(2, _MOST_ENGINES + 1))]
-    for place in places:
+    keeps = os.environ.get(KEEP_REPORTS) == "1"
+    n_used = 0
+    for place in chain([directory], (directory / f"engine{n}" for n in count(2))):
+        if keeps and (place / REPORT_NAME).exists():
+            continue
         try:
             writer = ReportWriter.create(place)
         except ReportInUse:
-            if place == places[-1]:
+            n_used += 1
+            if n_used == _MOST_ENGINES:
                 raise
             continue
-        if place != directory:
+        if n_used:
             _log.warning(
                 "warning: Another engine is writing a report into %s: this one goes into %s",
                 directory,
                 place,
             )
         return writer
-    raise AssertionError("there is at least one place")
+    raise AssertionError("there is always another subdirectory")

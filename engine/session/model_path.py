@@ -12,9 +12,9 @@ __all__ = ["lasting_path"]
 def lasting_path(path: Path) -> str:
     """Return the path of a model, with slashes, as it is on every computer.
 
-    Relative to the top of the repository that holds the model's directory, else to the user's cache for
-    models of the catalogue, else to the working directory; absolute if it is in none of them. Links to
-    directories are followed, the model itself may be a link.
+    Relative to the top of the repository that holds the model's directory, else to the user's
+    cache for models of the catalogue, else to the working directory; absolute if it is in none of
+    them. Links to directories are followed, the model itself may be a link.
 
     Parameters
     ----------

@@ -15,7 +15,8 @@ provenance = Table(
     column(
         "key",
         Text,
-        "model_name, model_path (from the top of its repository), model_sha256, tilescope_version, python_version, numpy_version, numba_version,"
+        "model_name, model_path (from the top of its repository), model_sha256,"
+        " tilescope_version, python_version, numpy_version, numba_version,"
         " seed, engine_name, graph_digest (operations, attributes, shapes and edges; no names, no"
         " weights), weights_digest, or a name with prefix wall_ for wall-clock facts",
         unique=True,

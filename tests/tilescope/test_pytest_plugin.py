@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,11 +53,11 @@ def run_pytest(tmp_path: Path) -> Pytest:
 
 def test_limits(run_pytest: Pytest) -> None:
     code, said = run_pytest("""
-@pytest.mark.tilescope(max_cycles=970, max_tile="0.5 KiB", max_time="1us", min_cycles_sync=1)
+@pytest.mark.tilescope(max_cycles=485, max_tile="0.5 KiB", max_time="1us", min_cycles_sync=1)
 def test_within(tilescope_report):
     write_small_report(tilescope_report)
 
-@pytest.mark.tilescope(max_cycles="0.9us", max_tile=279, min_parallel_efficiency=0.5)
+@pytest.mark.tilescope(max_cycles="0.4us", max_tile=279, min_parallel_efficiency=0.5)
 def test_outside(tilescope_report):
     write_small_report(tilescope_report)
 
@@ -86,13 +87,13 @@ class TestOfAClass:
 """)
     assert code == 1
     assert "5 failed, 2 passed" in said
-    assert "cycles.total is 970 cycles, above the limit of 0.9us (max_cycles)." in said
+    assert "cycles.total is 485 cycles, above the limit of 0.4us (max_cycles)." in said
     assert "memory.max_tile is 280 B, above the limit of 279 B (max_tile)." in said
     assert "parallel.efficiency is 39.18 %, below the limit of 0.5" in said
     assert "cycles.total is missing in the report (max_cycles)." in said
     assert "The test wrote no report;" in said
     assert "assert 1 == 2" in said
-    assert "b: cycles.total is 970 cycles, above the limit of 1 cycles (max_cycles)." in said
+    assert "b: cycles.total is 485 cycles, above the limit of 1 cycles (max_cycles)." in said
     assert "pytest_plugin.py" not in said, "a failure is not a traceback"
 
 
@@ -127,7 +128,7 @@ def test_golden_reports(run_pytest: Pytest, tmp_path: Path) -> None:
 def test_golden(tilescope_report, cycles):
     write_small_report(tilescope_report, Shape(conv_tile0_cycles=cycles))
 
-@pytest.mark.tilescope(golden="named/one", fail_on=["cycles.total:+50%"], max_cycles=1000)
+@pytest.mark.tilescope(golden="named/one", fail_on=["cycles.total:+50%"], max_cycles=500)
 def test_named(tilescope_report):
     write_small_report(tilescope_report, Shape(conv_tile0_cycles=CYCLES))
 """
@@ -146,9 +147,9 @@ def test_named(tilescope_report):
     }
     code, said = run_pytest(slow)
     assert code == 1
-    assert "cycles.total: 970 cycles → 1,090 cycles (+120 cycles, +12.37 %), outside" in said
-    assert "cycles.total is 1,090 cycles, above the limit of 1000 cycles (max_cycles)." in said
-    assert said.count("  Cycles change by +120 cycles (+12.37 %)") >= 2
+    assert "cycles.total: 485 cycles → 545 cycles (+60 cycles, +12.37 %), outside" in said
+    assert "cycles.total is 545 cycles, above the limit of 500 cycles (max_cycles)." in said
+    assert said.count("  Cycles change by +60 cycles (+12.37 %)") >= 2
 
 
 def test_running_a_model(run_pytest: Pytest) -> None:
@@ -157,12 +158,12 @@ def test_running_a_model(run_pytest: Pytest) -> None:
 import onnx
 from onnx import helper
 
-def model(path):
+def model(path, n=64):
     kind = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         [helper.make_node("Relu", ["x"], ["y"], name="relu")], "g",
-        [helper.make_tensor_value_info("x", kind, [64])],
-        [helper.make_tensor_value_info("y", kind, [64])],
+        [helper.make_tensor_value_info("x", kind, [n])],
+        [helper.make_tensor_value_info("y", kind, [n])],
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
@@ -172,6 +173,13 @@ def test_it(tilescope_run, tmp_path):
     report = tilescope_run(model(tmp_path / "a.onnx"), "--tiles", 4)
     assert (report / "profile.pop").is_file()
 
+@pytest.mark.tilescope(max_cycles=20_000)
+def test_every_model_counts(tilescope_run, tmp_path):
+    large, small = model(tmp_path / "a.onnx", 1 << 16), model(tmp_path / "b.onnx")
+    for path in (large, small, large):
+        report = tilescope_run(path, "--tiles", 4, "--iterations", 3)
+    assert (report / "engine2/profile.pop").is_file()
+
 def test_that_it_does_not_run(tilescope_run, tmp_path):
     tilescope_run(tmp_path / "gone.onnx")
 """,
@@ -179,7 +187,10 @@ def test_that_it_does_not_run(tilescope_run, tmp_path):
         "default",
     )
     assert code == 1
-    assert "2 failed" in said
+    assert "3 failed" in said
+    assert re.search(r"\n\.: cycles.total is [\d,]+ cycles, above the limit of 20000", said)
+    assert re.search(r"\nengine3: cycles.total is [\d,]+ cycles, above the limit of 20000", said)
+    assert "engine2: cycles.total" not in said
     assert "cycles, above the limit of 1 cycles (max_cycles)." in said
     assert "gone.onnx ended with exit code 2" in said
 
@@ -199,23 +210,23 @@ def test_limits_are_not_applied_to_a_report_that_is_not_complete(run_pytest: Pyt
         """
 from tilescope.reports import ReportWriter
 
-@pytest.mark.tilescope(max_cycles=970)
+@pytest.mark.tilescope(max_cycles=485)
 def test_early(tilescope_report):
     write_small_report(tilescope_report, Shape(is_finished=False))
 
-@pytest.mark.tilescope(max_cycles=970)
+@pytest.mark.tilescope(max_cycles=485)
 def test_leftover(tilescope_report):
     write_small_report(tilescope_report)
     write_small_report(tilescope_report, Shape(is_finished=False))
 
-@pytest.mark.tilescope(max_cycles=970)
+@pytest.mark.tilescope(max_cycles=485)
 def test_running(tilescope_report):
     write_small_report(tilescope_report / "one")
     writer = ReportWriter.create(tilescope_report / "other")
     writer.commit("compiled")
     globals()["writer"] = writer
 
-@pytest.mark.tilescope(max_cycles=970)
+@pytest.mark.tilescope(max_cycles=485)
 def test_damaged(tilescope_report):
     path = write_small_report(tilescope_report)
     data = bytearray(path.read_bytes())

@@ -271,9 +271,9 @@ def test_diff(tilescope: Run, reports_directory: Path) -> None:
     done = tilescope("diff", reports_directory / "baseline", reports_directory / "slower")
     assert done.code == 0
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["layer1/conv", "OnTileExecute", "400", "520", "+120", "changed"] in lines
+    assert ["layer1/conv", "OnTileExecute", "200", "260", "+60", "changed"] in lines
     assert ["bias", "constant", "–", "16", "B", "+16", "B", "added"] in lines
-    assert "Cycles change by +120 cycles (+12.37 %)" in done.out
+    assert "Cycles change by +60 cycles (+12.37 %)" in done.out
 
 
 def test_diff_json(tilescope: Run, reports_directory: Path) -> None:
@@ -282,9 +282,9 @@ def test_diff_json(tilescope: Run, reports_directory: Path) -> None:
         "--fail-on", "cycles.total:+0%",
     ).json()  # fmt: skip
     assert found["is_identical"] is False
-    assert found["metrics"]["cycles.total"]["delta"] == 120
+    assert found["metrics"]["cycles.total"]["delta"] == 60
     assert found["metrics"]["cycles.total"]["verdict"] == "worse"
-    assert found["steps"]["changed"][0]["delta_cycles"] == 120
+    assert found["steps"]["changed"][0]["delta_cycles"] == 60
     assert found["variables"]["added"][0]["candidate"]["bytes"] == 16
     assert found["tiles"]["delta_bytes"] == [16, 0, 0, 0, 0, 0, 0, 0]
     assert found["gates"][0]["status"] == "failed"

@@ -170,7 +170,7 @@ def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> No
     assert rows[0]["diff"] == "+30 cycles (+60.00 %)"
     assert rows[2]["diff"].endswith("(only in candidate)")
     assert [column["title"] for column in columns][1:] == [
-        "Baseline, cycles",
+        "Baseline, cycles per run",
         "Candidate",
         "Diff",
     ]

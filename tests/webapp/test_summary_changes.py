@@ -130,6 +130,6 @@ def test_headlines_of_reports_with_other_numbers_of_runs_are_per_run(tmp_path: P
         totals = [sum(execution(report).phase_cycles.values()) for report in (one, four)]
         figures = headlines(compare(one, four), {"report": "a", "with": "b"})
     text = json.dumps(figures[0].to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
-    assert "a run, of 1 and 4 runs" in text
+    assert "per run, of 1 and 4 runs" in text
     for total in (totals[0], round(totals[1] / 4)):
         assert f"{total:,} cycles" in text

@@ -189,7 +189,7 @@ def register(app: typer.Typer) -> None:
         for name, path in files:
             _write(path, render[name](), "w")
         if github:
-            _tell_github(found, render[Format.MARKDOWN])
+            _tell_github(found, files)
         _exit(found)
 
 
@@ -309,15 +309,32 @@ def _place(gate: Gate, settings: Configuration, candidate: Path) -> tuple[str, i
     return quote(relative.as_posix()), line
 
 
-def _tell_github(found: _Found, as_markdown: Callable[[], str]) -> None:
+def _tell_github(found: _Found, files: Sequence[tuple[Format, Path]]) -> None:
     """Print annotations, and append the difference to the step summary if there is one."""
-    from tilescope.analyser.export import workflow_commands
+    from tilescope.analyser.export import MOST_SUMMARY_BYTES, step_summary, workflow_commands
 
     for line in workflow_commands(found.results, found.notes):
         print_line(line)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
-        _write(Path(summary), as_markdown(), "a")
+        path = Path(summary)
+        held = path.stat().st_size if path.is_file() else 0
+        text = step_summary(found.document(), MOST_SUMMARY_BYTES - held, _complete(files))
+        _write(path, text, "a")
+
+
+def _complete(files: Sequence[tuple[Format, Path]]) -> str:
+    """Return where a reader of a step summary finds the whole comparison, as Markdown."""
+    address = "{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}/actions/runs/{GITHUB_RUN_ID}"
+    try:
+        run = f"[this run]({address.format_map(os.environ)})"
+    except KeyError:
+        run = "this run"
+    path = next((path for form, path in files if form in {Format.HTML, Format.MARKDOWN}), None)
+    if path is None:
+        return f"Write it to a file with `--write html=FILE`, and upload that with {run}."
+    name = path.as_posix().replace("`", "'")
+    return f"The whole comparison is in `{name}`; it is an artifact of {run} if the job uploads it."
 
 
 def _write(path: Path, text: str, mode: str) -> None:

@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
         wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}
         with reading(path) as report:
             require_complete(report)
-            values = {key: METRICS[key].compute(report) for key in METRICS if key in wanted}
+            values = {key: METRICS[key].of_run(report) for key in METRICS if key in wanted}
             model = name or model_name(report) or report.path.parent.name
         if form is TrackerFormat.BENCHER:
             print_json(bencher(values, model))

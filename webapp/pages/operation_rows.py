@@ -78,8 +78,8 @@ def compared_rows(
     measure = MEASURES[metric]
     changes = operation_changes(baseline, candidate, metric)
     both = compared(
-        [change.baseline for change in changes],
-        [change.candidate for change in changes],
+        [None if change.baseline is None else round(change.baseline) for change in changes],
+        [None if change.candidate is None else round(change.candidate) for change in changes],
         measure.unit,
     )
     rows: list[dict[str, Any]] = [
@@ -94,7 +94,8 @@ def compared_rows(
     kind: Kind = "bytes" if measure.unit == "bytes" else "count"
     columns = [column("call", "Call"), *change_columns(kind)]
     title = measure.label if measure.label == "FLOPs" else measure.label.lower()
-    columns[1]["title"] = f"Baseline, {title}"
+    runs = " per run" if measure.is_sum_of_runs and baseline.n_runs and candidate.n_runs else ""
+    columns[1]["title"] = f"Baseline, {title}{runs}"
     return rows, columns
 
 

@@ -32,7 +32,7 @@ _MOST_ROWS = 8
 def headlines(difference: Difference, reports: Reports) -> list[html.A]:
     """Return the headline figures of both reports, each a link to what explains it.
 
-    Cycles are those of a run where the reports have different numbers of runs.
+    Cycles are those of one run on average.
     """
     found = []
     for name, what, path in _HEADLINES:
@@ -41,7 +41,7 @@ def headlines(difference: Difference, reports: Reports) -> list[html.A]:
         if before is None and after is None:
             continue
         if name == "cycles.total":
-            before, after, caption = _cycles(difference, before, after)
+            caption = _runs(difference)
         delta = None if before is None or after is None else after - before
         texts = [format_value(value, metric.unit) for value in (before, after)]
         change = "unchanged" if delta == 0 else format_change_of(before, delta, metric.unit)
@@ -50,15 +50,13 @@ def headlines(difference: Difference, reports: Reports) -> list[html.A]:
     return found
 
 
-def _cycles(
-    difference: Difference, before: float | None, after: float | None
-) -> tuple[float | None, float | None, str]:
-    """Return the cycles to compare, those of a run if the sides have other numbers, and which."""
+def _runs(difference: Difference) -> str:
+    """Return of how many recorded runs the cycles of one are the average."""
     runs = difference.baseline.n_runs, difference.candidate.n_runs
-    if before is None or after is None or runs[0] == runs[1]:
-        return before, after, "in all recorded runs"
-    caption = f"a run, of {runs[0]:,} and {runs[1]:,} runs"
-    return round(before / runs[0]), round(after / runs[1]), caption
+    if max(runs) < 2:
+        return "in the recorded run"
+    counts = f"{runs[0]:,}" if runs[0] == runs[1] else f"{runs[0]:,} and {runs[1]:,}"
+    return f"per run, of {counts} runs"
 
 
 #: Metric, caption and the page that explains it.
@@ -74,7 +72,7 @@ def changes_tables(
     difference: Difference, sides: tuple[Operations, Operations], reports: Reports
 ) -> list[html.Div]:
     """Return tables of the operations, steps and variables that changed most."""
-    runs = f"Cycles {format_runs(*(side.n_runs for side in sides))}."
+    runs = f"Cycles {format_runs(*(side.n_runs for side in sides))}, per run."
     columns = [
         _block(LAYERS[sides[0].layer], "cycles", _operation_rows(sides, reports), runs)
         + _block("Variables", "bytes", _variable_rows(difference, reports)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilescope.analyser.diff.causes.cause import Cause, CauseKind, short
-from tilescope.analyser.quantities import format_change_of
 
 if TYPE_CHECKING:
     from tilescope.analyser.call_tree import Call
@@ -157,14 +156,9 @@ def run_causes(evidence: Evidence) -> list[Cause]:
     if before == after:
         return []
     text = f"The baseline recorded {before} run{'s' * (before != 1)}, the candidate {after}"
-    total = evidence.metric("cycles.total")
     if not before or not after:
-        text += "; cycles are not compared."
-    else:
-        ones = (int(total.baseline or 0) // before, int(total.candidate or 0) // after)
-        change = format_change_of(ones[0], ones[1] - ones[0], "cycles")
-        text += f"; figures of runs are sums, per run cycles change by {change}."
-    return [Cause("runs", "runs", int(total.delta or 0), 0, text)]
+        return [Cause("runs", "runs", 0, 0, f"{text}; cycles are not compared.")]
+    return [Cause("runs", "runs", 0, 0, f"{text}; figures are per run.")]
 
 
 def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:

@@ -105,7 +105,7 @@ class Evidence:
     def own_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Time of every step without waiting for other IPUs: int64, shape (n_ipus, n_steps).
 
-        If the reports hold different numbers of runs, of one run on average.
+        Of one run on average.
         """
         found = []
         for report in self.sides:
@@ -113,15 +113,16 @@ class Evidence:
                 found.append(_compiled_cycles(report))
                 continue
             own = taken_cycles(report) - execution(report).waiting_cycles
-            if self.n_runs[0] != self.n_runs[1]:
-                own = np.rint(own / execution(report).n_runs).astype(np.int64)
-            found.append(own)
+            found.append(np.rint(own / execution(report).n_runs).astype(np.int64))
         return found[0], found[1]
 
     @cached_property
     def waiting_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Time that IPUs wait for others, as a sum: int64, shape (n_ipus,)."""
-        one, other = (execution(report).waiting_cycles.sum(axis=1) for report in self.sides)
+        """Time that IPUs wait for others, of one run on average: int64, shape (n_ipus,)."""
+        one, other = (
+            np.rint(execution(report).waiting_cycles.sum(axis=1) / max(n_runs, 1)).astype(np.int64)
+            for report, n_runs in zip(self.sides, self.n_runs, strict=True)
+        )
         return one, other
 
     @cached_property

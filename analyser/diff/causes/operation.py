@@ -224,7 +224,7 @@ def _cost(evidence: Evidence, group: Group) -> Cause:
         return Cause("size", group.name, 0, group.bytes, text)
     before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
     word = "more" if cycles > 0 else "less"
-    is_per_run = evidence.steps.has_runs and evidence.n_runs[0] != evidence.n_runs[1]
+    is_per_run = evidence.steps.has_runs and evidence.n_runs != (1, 1)
     basis = " per run" if is_per_run else ""
     amount = f"{abs(cycles):,} cycle{'s' * (abs(cycles) != 1)} {word}{basis}"
     text = f"{name} takes {amount} ({before:,} → {after:,})"

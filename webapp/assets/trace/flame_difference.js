@@ -216,7 +216,7 @@
           + (row.baseline_cycles && row.delta_cycles ? ' (' + space.changeText(row) + ')' : ''),
       ];
       if (row.row === 0) {
-        parts.push(this.basis === 'runs' ? 'on the critical path, over all recorded runs'
+        parts.push(this.basis === 'runs' ? 'on the critical path, of one run'
           + (this.runs[0] === this.runs[1] ? '' : ' (' + this.runs.join(' and ') + ')')
           : 'one execution of every step: a report has no run');
       }
