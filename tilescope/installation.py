@@ -30,7 +30,7 @@ def install_advice(extra: str) -> str:
     """
     arguments = _requirement(extra)
     if arguments is None:
-        return f"install TileScope with its extra '{extra}', see docs/how-to/install.md in its repository"
+        return f"install TileScope with its extra '{extra}', see docs/how-to/install.md"
     return f"run: pip install {shlex.join(arguments)}"
 
 

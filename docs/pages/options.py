@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tilescope.engine.options.catalogue import OPTIONS, OptionSpec
-from tilescope.engine.options.precedence import CACHE_VARIABLES, ENVIRONMENT_VARIABLE
+from tilescope.engine.options.precedence import (
+    CACHE_VARIABLES,
+    ENVIRONMENT_VARIABLE,
+    RUNTIME_VARIABLE,
+)
 
 __all__ = ["render"]
 
@@ -22,8 +26,11 @@ export {ENVIRONMENT_VARIABLE}='{{"autoReport.all": "true", "autoReport.directory
 Precedence, highest first: environment, command line, code, default. The report records the origin
 of every value. `autoReport.all` enables every part that is not set explicitly:
 `"autoReport.all": "true", "autoReport.outputExecutionProfile": "false"` omits the execution part.
-Without any option no report is written. An unknown key or an invalid value is an error that names
-the nearest known key or the allowed values.
+Without any option no report is written. `{RUNTIME_VARIABLE}` has the same form and takes
+precedence.
+Integers are decimal or, with `0x`, hexadecimal. The documented keys of earlier and current releases
+are known; one that later releases renamed sets its successor. Any other key is an error, which
+names a known one if it is near; an invalid value is an error that names the allowed ones.
 
 `{"`, `".join(CACHE_VARIABLES)}` set the directory of the executable cache and
 enable it; the first one set is used. See
@@ -33,8 +40,10 @@ enable it; the first one set is used. See
 
 def render() -> str:
     """Return the page as Markdown."""
-    acting = [spec for spec in OPTIONS.values() if spec.has_effect]
-    idle = [spec for spec in OPTIONS.values() if not spec.has_effect]
+    current = [spec for spec in OPTIONS.values() if spec.successor is None]
+    earlier = [spec for spec in OPTIONS.values() if spec.successor is not None]
+    acting = [spec for spec in current if spec.has_effect]
+    idle = [spec for spec in current if not spec.has_effect]
     return "\n".join(
         [
             _INTRODUCTION,
@@ -45,6 +54,10 @@ def render() -> str:
             "Accepted for compatibility with existing programs: a line on standard error names"
             " them once, and the report records them.\n",
             *_table(idle),
+            "",
+            "## Names of earlier releases\n",
+            "| Option | Successor |\n| --- | --- |",
+            *(f"| `{spec.name}` | `{spec.successor}` |" for spec in earlier),
             "",
         ]
     )

@@ -32,7 +32,8 @@ class Kind(StrEnum):
     """The type of an option's value."""
 
     FLAG = "true or false"
-    COUNT = "an integer from 0"
+    COUNT = "an integer from 0, decimal or hexadecimal (0x)"
+    COUNT_OR_WORD = "an integer from 0"
     REAL = "a number from 0"
     SHARE = "a number above 0 and at most 1"
     TEXT = "a string"
@@ -43,7 +44,7 @@ class OptionSpec:
     """One key: its allowed values and its meaning.
 
     ``default`` is None if the key has no default. ``follows`` names the flag that provides the
-    default of this flag.
+    default of this flag. ``successor`` is the key by which later releases know the option.
     """
 
     name: str
@@ -53,10 +54,13 @@ class OptionSpec:
     has_effect: bool = False
     follows: str | None = None
     choices: tuple[str, ...] = ()
+    successor: str | None = None
 
     @property
     def allowed(self) -> str:
         """Description of the allowed values."""
+        if self.kind is Kind.COUNT_OR_WORD:
+            return " or ".join((self.kind.value, *self.choices))
         return " or ".join(self.choices) if self.choices else self.kind.value
 
 
@@ -88,6 +92,24 @@ def _text(
     return OptionSpec(name, Kind.TEXT, default, description, acts, None, choices)
 
 
+def _count_or(word: str, name: str, description: str, *, default: int | None = None) -> OptionSpec:
+    return OptionSpec(name, Kind.COUNT_OR_WORD, default, description, choices=(word,))
+
+
+def _renamed(name: str, successor: OptionSpec) -> OptionSpec:
+    """Return the key of an earlier release; its value is that of its successor."""
+    return OptionSpec(
+        name,
+        successor.kind,
+        None,
+        f"Earlier name of `{successor.name}`",
+        successor.has_effect,
+        None,
+        successor.choices,
+        successor.name,
+    )
+
+
 ALLOW_OUT_OF_MEMORY = "debug.allowOutOfMemory"
 
 _ALL = "autoReport.all"
@@ -117,6 +139,12 @@ _REPORT = (
     _flag("autoReport.outputDebugInfo", "Write debug.cbor", follows=_ALL),
     _flag("autoReport.outputSerializedGraph", "Write serialized_graph.capnp"),
     _flag("autoReport.outputArchive", "Write archive.a", follows=_ALL),
+    _flag(
+        "autoReport.streamAtEachRun",
+        "Write the execution part after every run, not at the end; here every run is written as it"
+        " ends, whatever the value",
+        default=True,
+    ),
     _count(
         "autoReport.executionProfileProgramRunCount",
         "Number of runs recorded in the execution part",
@@ -164,6 +192,12 @@ _DEBUG = (
     _flag("debug.trace", "Trace the simulator", default=None),
     _text("debug.traceFile", "File for the simulator's trace"),
     _count("debug.workerStackSizeInBytes", "Stack of a worker, bytes"),
+    _count("debug.supervisorStackSizeInBytes", "Stack of a supervisor, bytes"),
+    _count("debug.branchRecordTile", "Tile of every IPU that records branches"),
+    _count("debug.profilingTile", "Tile of every IPU that records the control flow"),
+    _flag("debug.cpuMultiThreadExecution", "Run vertices of a CPU target on several threads"),
+    _flag("debug.exceptOnSOCError", "Stop on errors of the SoC", default=None),
+    _flag("debug.nanOverflowException", "Stop where a half overflows", default=None),
 )
 
 # Session options of PopART. Source: graphcore/popart, willow/include/popart/sessionoptions.hpp.
@@ -185,7 +219,6 @@ _CACHE = (
 _PROFILER = (
     _text("profiler.blocks.filter", "Regular expression over the names of blocks to instrument"),
     _text("profiler.programs.filter", "Regular expression over programs wrapped into blocks"),
-    _text("profile.programs.filter", "Alias of profiler.programs.filter"),
     _count("profiler.blocks.tile", "Tile of every IPU that times blocks", default=0),
     _count("profiler.blocks.bufferSize", "Buffer for blocks on a tile, bytes", default=1000),
     _flag("profiler.blocks.implicitFlush", "Add stream copies that flush the buffer", default=True),
@@ -211,10 +244,24 @@ _TARGET = (
     _count("target.firstRuntimeReplica", "First replica of this process"),
     _count("target.numberRuntimeReplica", "Number of replicas of this process"),
     _count("target.syncPollPeriodUs", "Interval of polls for a sync, µs"),
-    _text("target.syncMethod", "Method of waiting for a sync", default="default"),
+    _text(
+        "target.syncMethod",
+        "Method of waiting for a sync",
+        default="default",
+        choices=("default", "polling", "hybrid"),
+    ),
+    _count("target.exceptionPollPeriodUs", "Interval of polls for exceptions, µs", default=250_000),
+    _flag("target.gatewayMode", "Reach streaming memory through the gateway", default=None),
+    _count_or(
+        "auto",
+        "target.maxStreamCallbackThreadsPerNumaNode",
+        "Number of callback threads of a NUMA node; later streamCallbacks.numWorkerThreads",
+    ),
+    _count("target.textSectionSizeInBytes", "Size of the code section of a tile, bytes"),
 )
 
 _COMPILER = (
+    _flag("prng.enable", "Prepare the random number generators of the tiles", default=None),
     _count("prng.seed", "Seed of the random number generator"),
     _flag("prng.enableStochasticRounding", "Round half stochastically", default=None),
     _text("opt.internalExchangeOptimisationTarget", "Optimisation target of exchange code"),
@@ -222,6 +269,13 @@ _COMPILER = (
     _count("opt.maxCopyMergeSize", "Largest merged copy, bytes"),
     _count("opt.maxComputeSetsPerLoweredCopy", "Maximum compute sets per lowered copy"),
     _count("opt.maxCompilationThreads", "Maximum number of compiler threads"),
+    _count("opt.maxLinkerThreads", "Maximum number of linker threads"),
+    _flag(
+        "opt.limitVertexStateToLower256K",
+        "Place vertex state in the lowest 256 KiB of a tile",
+        default=None,
+    ),
+    _flag("opt.enableSwSyncs", "Sync tiles of an IPU in software", default=None),
     _flag("opt.enableInlining", "Inline functions", default=None),
     _flag("opt.useAutoloader", "Load the program with the autoloader", default=None),
     _text(
@@ -232,8 +286,8 @@ _COMPILER = (
     _flag("exchange.enablePrefetch", "Prefetch streams", default=None),
     _text("exchange.multicastPolicy", "Multicast policy of exchanges"),
     _text("streamCallbacks.multiThreadMode", "Threading mode of callbacks", default="singleThread"),
-    _count("streamCallbacks.numWorkerThreads", "Number of callback threads", default=0),
-    _text("streamCallbacks.maxLookahead", "Maximum lookahead of callbacks"),
+    _count_or("auto", "streamCallbacks.numWorkerThreads", "Number of callback threads", default=0),
+    _count_or("unlimited", "streamCallbacks.maxLookahead", "Maximum lookahead of callbacks"),
     _flag("streamCallbacks.numaAware", "Pin callbacks to NUMA nodes", default=None),
 )
 
@@ -290,6 +344,15 @@ _REWRITES = (
     ),
 )
 
+_BY_NAME = {spec.name: spec for spec in (*_DEBUG, *_PROFILER)}
+# Keys of releases before 2.0 that public programs still set.
+# Source: graphcore/poplibs (tests and tools), graphcore/tensorflow (IPU back end).
+_EARLIER = (
+    _renamed("target.workerStackSizeInBytes", _BY_NAME["debug.workerStackSizeInBytes"]),
+    _renamed("target.supervisorStackSizeInBytes", _BY_NAME["debug.supervisorStackSizeInBytes"]),
+    _renamed("profile.programs.filter", _BY_NAME["profiler.programs.filter"]),
+)
+
 OPTIONS: dict[str, OptionSpec] = {
     spec.name: spec
     for spec in (
@@ -302,6 +365,7 @@ OPTIONS: dict[str, OptionSpec] = {
         *_PROFILER,
         *_TARGET,
         *_COMPILER,
+        *_EARLIER,
     )
 }
 """Every known key, in the order of the reference page."""

@@ -12,9 +12,18 @@ from tilescope.engine.options.catalogue import OPTIONS, Value
 from tilescope.engine.options.patterns import PATTERNS, pattern_option
 from tilescope.engine.options.values import checked, parse_object
 
-__all__ = ["CACHE_VARIABLES", "ENVIRONMENT_VARIABLE", "EngineOptions", "OptionRecord", "resolve"]
+__all__ = [
+    "CACHE_VARIABLES",
+    "ENVIRONMENT_VARIABLE",
+    "RUNTIME_VARIABLE",
+    "EngineOptions",
+    "OptionRecord",
+    "resolve",
+]
 
 ENVIRONMENT_VARIABLE = "POPLAR_ENGINE_OPTIONS"
+#: Options of a run; they take precedence over those of the engine.
+RUNTIME_VARIABLE = "POPLAR_RUNTIME_OPTIONS"
 #: Variables with the folder of the executable cache; the first one set enables the cache.
 CACHE_VARIABLES = ("POPXL_CACHE_DIR", "POPART_CACHE_DIR", "POPTORCH_CACHE_DIR")
 
@@ -169,8 +178,9 @@ def resolve(
     Parameters
     ----------
     environ
-        Mapping with POPLAR_ENGINE_OPTIONS and `CACHE_VARIABLES`; the process's environment if None.
-        POPLAR_ENGINE_OPTIONS takes precedence.
+        Mapping with POPLAR_ENGINE_OPTIONS, POPLAR_RUNTIME_OPTIONS and `CACHE_VARIABLES`; the
+        process's environment if None. POPLAR_ENGINE_OPTIONS takes precedence over the last,
+        POPLAR_RUNTIME_OPTIONS over both.
     command_line, code
         Options by key, values as strings, booleans or numbers.
 
@@ -184,6 +194,10 @@ def resolve(
     from_environment = {
         **_cache_of(given_by_environment),
         **checked(parse_object(text, ENVIRONMENT_VARIABLE), ENVIRONMENT_VARIABLE),
+        **checked(
+            parse_object(given_by_environment.get(RUNTIME_VARIABLE, ""), RUNTIME_VARIABLE),
+            RUNTIME_VARIABLE,
+        ),
     }
     sources = (
         ("code", checked(code or {}, "options in code")),
@@ -217,7 +231,7 @@ def _warn_of_idle(names: Iterable[str]) -> None:
         _warned.update(idle)
         verb = "has" if len(idle) == 1 else "have"
         _log.warning(
-            "warning: %s %s no effect yet; recorded in the report only", ", ".join(idle), verb
+            "warning: %s %s no effect here; recorded in the report only", ", ".join(idle), verb
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 
 from tilescope.engine.errors import BadOption
@@ -14,6 +15,9 @@ __all__ = ["checked", "parse_object"]
 _EXAMPLE = '{"autoReport.all": "true", "autoReport.directory": "./report"}'
 _LARGEST_COUNT = 2**63 - 1
 _SHOWN = 60
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+#: Share of a name, or of its last part, that a hint must have in common with it.
+_NEAR = 0.8
 
 
 def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, object]:
@@ -75,21 +79,29 @@ def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
     BadOption
         A key is unknown or a value is invalid.
     """
-    return {name: _value(_spec(name, where), raw, where) for name, raw in given.items()}
+    values: dict[str, Value] = {}
+    for name, raw in given.items():
+        spec = _spec(name, where)
+        key = spec.successor or name
+        if spec.successor is not None and spec.successor in given:
+            raise BadOption(
+                f"{where}: {name} and {key} are one option under two names; remove the first"
+            )
+        values[key] = _value(spec, raw, where)
+    return values
 
 
 def _spec(name: str, where: str) -> OptionSpec:
     spec = OPTIONS.get(name)
     if spec is None:
-        nearest = _nearest(name, OPTIONS)
-        raise BadOption(
-            f"{where}: unknown option {_shown(name)}; the nearest known one is '{nearest}'"
-        )
+        near = _nearest(name, OPTIONS)
+        hint = f"did you mean '{near}'?" if near else "the page Engine options lists all known ones"
+        raise BadOption(f"{where}: unknown option {_shown(name)}; {hint}")
     return spec
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the known key most similar to a name, ignoring case."""
+    """Return the known key most similar to a name, ignoring case; empty if none is near."""
     folded = {key.lower(): key for key in known}
     shortened = name.lower()[:100]
     # The last part has double weight: users misremember the group more often than the option.
@@ -100,15 +112,28 @@ def _nearest(name: str, known: Iterable[str]) -> str:
         tail = difflib.SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()
         return whole + 2 * tail
 
-    return folded[max(folded, key=likeness)]
+    nearest = max(folded, key=likeness)
+    is_near = difflib.SequenceMatcher(None, shortened, nearest).ratio() >= _NEAR
+    is_near |= difflib.SequenceMatcher(None, last, nearest.rsplit(".", 1)[-1]).ratio() >= _NEAR
+    return folded[nearest] if is_near else ""
 
 
 def _value(spec: OptionSpec, raw: object, where: str) -> Value:
     text = _as_text(raw)
-    value = None if text is None else _CONVERT[spec.kind](text)
-    if value is None or (spec.choices and value not in spec.choices):
+    value = None if text is None else _converted(spec, text)
+    if value is None:
         got = _json_kind(raw) if text is None else _shown(text)
         raise BadOption(f"{where}: expected {spec.allowed} for '{spec.name}', got {got}")
+    return value
+
+
+def _converted(spec: OptionSpec, text: str) -> Value | None:
+    """Return a string as the value of an option; None if the option does not take it."""
+    if spec.kind is Kind.COUNT_OR_WORD and text.strip() in spec.choices:
+        return text.strip()
+    value = _CONVERT[spec.kind](text)
+    if spec.kind is Kind.TEXT and spec.choices and value not in spec.choices:
+        return None
     return value
 
 
@@ -130,6 +155,8 @@ def _flag(text: str) -> bool | None:
 
 def _count(text: str) -> int | None:
     digits = text.strip()
+    if _HEXADECIMAL.fullmatch(digits):
+        return int(digits, 16) if int(digits, 16) <= _LARGEST_COUNT else None
     if not (digits.isascii() and digits.isdigit() and len(digits) <= len(str(_LARGEST_COUNT))):
         return None
     count = int(digits)
@@ -156,6 +183,7 @@ def _text(text: str) -> str | None:
 _CONVERT = {
     Kind.FLAG: _flag,
     Kind.COUNT: _count,
+    Kind.COUNT_OR_WORD: _count,
     Kind.REAL: _real,
     Kind.SHARE: _share,
     Kind.TEXT: _text,

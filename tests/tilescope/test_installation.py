@@ -12,7 +12,7 @@ import pytest
 from tilescope import installation
 
 REPOSITORY = "https://example.org/someone/tilescope"
-UNKNOWN = "install TileScope with its extra 'web', see docs/how-to/install.md in its repository"
+UNKNOWN = "install TileScope with its extra 'web', see docs/how-to/install.md"
 
 
 def advice(

@@ -476,7 +476,7 @@ def test_the_memory_of_an_operation_is_said_by_flag_option_or_environment(
         (["--available-memory-proportion", "nan"], "must be above 0 and at most 1, got nan"),
         (["--option", "debug.verify"], "expected KEY=VALUE for --option, got debug.verify"),
         (["--option", "=1"], "expected KEY=VALUE"),
-        (["--option", "debug.verif=true"], "the nearest known one is 'debug.verify'"),
+        (["--option", "debug.verif=true"], "did you mean 'debug.verify'?"),
         (["--option", "matmulOptions.availableMemoryProportion=2"], "number above 0 and at most 1"),
         (
             ["--report", "r", "--option", "autoReport.directory=s"],

@@ -170,7 +170,7 @@ def test_the_warning_is_one_plain_line_on_stderr() -> None:
     )
     assert done.stdout == ""
     assert done.stderr == (
-        "warning: profiler.format, opt.enableInlining have no effect yet;"
+        "warning: profiler.format, opt.enableInlining have no effect here;"
         " recorded in the report only\n"
     )
 
@@ -180,7 +180,7 @@ def test_the_warning_is_one_plain_line_on_stderr() -> None:
     [
         ("autoreport.all", "autoReport.all"),
         ("autoReport.dir", "autoReport.directory"),
-        ("target.workerStackSizeInBytes", "debug.workerStackSizeInBytes"),
+        ("debug.workerStackSizeInByte", "debug.workerStackSizeInBytes"),
         ("debug.allowOutofMemory", "debug.allowOutOfMemory"),
         ("instrument", "debug.instrument"),
     ],
