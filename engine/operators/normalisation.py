@@ -33,6 +33,11 @@ def _batch_normalization(node: Node, into: Expansion) -> Value | tuple[Value, ..
     x = node.operand(0)
     if node.attributes.get("training_mode", 0):
         return _trained_batch(node, into)
+    if node.version < 14 and node.n_outputs > 1:
+        raise BadModel(
+            f"{node} has {node.n_outputs} outputs, which means training before opset 14 and is not"
+            " supported; export the model for inference, or with opset 14 or later"
+        )
     shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
     if node.version < 9 and not node.attributes.get("spatial", 1):
         shape = x.shape[1:]  # statistics of every element, not of channels

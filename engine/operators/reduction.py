@@ -126,17 +126,30 @@ def _kept_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int |
 _Step = Callable[[Expansion, Value], Value]
 
 
+def _unchanged(_: Expansion, x: Value) -> Value:
+    return x
+
+
+def _square(into: Expansion, x: Value) -> Value:
+    return unary(into, "square", x)
+
+
 def _reduction(
-    name: str, operation: str, before: _Step | None = None, after: _Step | None = None
+    name: str,
+    operation: str,
+    before: _Step | None = None,
+    after: _Step | None = None,
+    alone: _Step = _unchanged,
 ) -> Operator:
-    """Return the record of a reduction over some dimensions."""
+    """Return the record of a reduction over some dimensions; `alone` is that of one element."""
 
     def decompose(node: Node, into: Expansion) -> Value:
         x = node.operand(0)
         axes = node.axes(len(x.shape))
         if not axes:
             if node.attributes.get("noop_with_empty_axes", 0):
-                return x if before is None else _after(into, before(into, x))
+                # Every element is reduced on its own, along no dimension.
+                return _after(into, alone(into, x))
             axes = tuple(range(len(x.shape)))
         out = _after(into, _reduced(into, x if before is None else before(into, x), axes))
         if node.attributes["keepdims"]:
@@ -171,8 +184,8 @@ RECORDS = (
     REDUCE,
     Operator(name="GlobalAveragePool", decompose=_global_average_pool),
     Operator(name="GlobalMaxPool", decompose=_global_max_pool),
-    _reduction("ReduceL1", "sum", before=_absolute),
-    _reduction("ReduceL2", "square_sum", after=_root),
+    _reduction("ReduceL1", "sum", before=_absolute, alone=_absolute),
+    _reduction("ReduceL2", "square_sum", after=_root, alone=_square),
     _reduction("ReduceLogSum", "sum", after=_logarithm),
     _reduction("ReduceLogSumExp", "log_add"),
     _reduction("ReduceMax", "maximum"),
@@ -180,5 +193,5 @@ RECORDS = (
     _reduction("ReduceMin", "minimum"),
     _reduction("ReduceProd", "product"),
     _reduction("ReduceSum", "sum"),
-    _reduction("ReduceSumSquare", "square_sum"),
+    _reduction("ReduceSumSquare", "square_sum", alone=_square),
 )

@@ -18,6 +18,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.choice import chosen
 from tilescope.engine.operators.elementwise import binary, scalar
+from tilescope.engine.operators.slicing import along
 from tilescope.engine.operators.take import taken
 
 __all__ = ["RECORDS"]
@@ -120,6 +121,8 @@ def _taps(method: _Method, axis: _Axis) -> tuple[Positions, Floats]:
 
 def _resized(into: Expansion, x: Value, method: _Method, axis: _Axis) -> Value:
     """Emit one axis."""
+    if not axis.out:
+        return along(into, x, axis.axis, 0, 0)
     places, weights = _taps(method, axis)
     shape = (-1, *(1,) * (len(x.shape) - axis.axis - 1))
     total: Value | None = None

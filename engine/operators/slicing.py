@@ -183,12 +183,23 @@ def _stated(node: Node) -> list[tuple[int, int, int, int]]:
     return list(zip(axes, begins, ends, strides, strict=True))
 
 
+def _within(begin: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    """Return start, end and step of a slice within an axis; an end of -1 is before the front.
+
+    Unlike Python, ONNX begins a backward slice at the first element if its start is before it.
+    Source: https://onnx.ai/onnx/operators/onnx__Slice.html
+    """
+    if step < 0 and begin + size < 0 < size:
+        begin = 0
+    return slice(begin, end, step).indices(size)
+
+
 def _slice(node: Node, into: Expansion) -> Value:
     x = node.operand(0)
     rank = len(x.shape)
     starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
     for axis, begin, end, step in _stated(node):
-        starts[axis], stops[axis], steps[axis] = slice(begin, end, step).indices(x.shape[axis])
+        starts[axis], stops[axis], steps[axis] = _within(begin, end, step, x.shape[axis])
     return part(into, x, starts, stops, steps)
 
 

@@ -1,4 +1,7 @@
-"""Compare random graphs with onnxruntime: ``python -m tests.onnx_fuzz --number N --seed S``."""
+"""Compare random graphs, and single nodes by attribute, with onnxruntime and ONNX's reference.
+
+``python -m tests.onnx_fuzz --number N --seed S --minutes M``
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.onnx_fuzz.attributes import DRAWERS
 from tests.onnx_fuzz.compare import Outcome, compared, model_of_seed
+from tests.onnx_fuzz.one_node import compared_case
 
 _BAD = (Outcome.WRONG, Outcome.FAILED, Outcome.REFUSED)
 
@@ -23,27 +28,40 @@ def say(text: str) -> None:
 
 
 def main() -> None:
-    """Compare graphs of consecutive seeds; fail if one is wrong, refused or raises."""
+    """Compare graphs and nodes of consecutive seeds; fail if one is wrong, refused or raises."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=300, help="of graphs")
-    parser.add_argument("--seed", type=int, default=0, help="of the first graph")
+    parser.add_argument("--number", type=int, default=300, help="of graphs, and of seeds of nodes")
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--minutes", type=float, default=None, help="stop after this time")
+    parser.add_argument(
+        "--kind", choices=["graphs", "attributes", "both"], default="both", help="what is drawn"
+    )
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    counts: Counter[Outcome] = Counter()
+    counts: Counter[tuple[str, Outcome]] = Counter()
     began = time.monotonic()
     with TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn.onnx"
         for seed in range(options.seed, options.seed + options.number):
             if options.minutes and time.monotonic() - began > 60 * options.minutes:
                 break
-            outcome, why = compared(seed, Path(folder) / "drawn.onnx")
-            counts[outcome] += 1
-            if outcome in _BAD:
-                nodes = ", ".join(node.op_type for node in model_of_seed(seed).graph.node)
-                say(f"seed {seed}: {outcome}: {why[:300]} ({nodes})")
-    say(", ".join(f"{n:,} {outcome}" for outcome, n in sorted(counts.items())))
-    if any(counts[outcome] for outcome in _BAD):
+            if options.kind != "attributes":
+                outcome, why = compared(seed, path)
+                counts["graphs", outcome] += 1
+                if outcome in _BAD:
+                    nodes = ", ".join(node.op_type for node in model_of_seed(seed).graph.node)
+                    say(f"seed {seed}: {outcome}: {why[:300]} ({nodes})")
+            for name in DRAWERS if options.kind != "graphs" else ():
+                outcome, why = compared_case(name, seed, path)
+                counts["nodes", outcome] += 1
+                if outcome in _BAD:
+                    say(f"{name} {seed}: {outcome}: {why[:400]}")
+    for kind in ("graphs", "nodes"):
+        found = [(outcome, n) for (of, outcome), n in sorted(counts.items()) if of == kind]
+        if found:
+            say(f"{kind}: " + ", ".join(f"{n:,} {outcome}" for outcome, n in found))
+    if any(outcome in _BAD for _, outcome in counts):
         sys.exit(1)
 
 

@@ -17,7 +17,7 @@ from tests.onnx_fuzz.operators import OPERATORS
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.errors import EngineError
 
-__all__ = ["Outcome", "compared", "model_of_seed"]
+__all__ = ["Outcome", "compared", "difference", "model_of_seed", "ours"]
 
 #: Relative to the largest element of an output.
 _TOLERANCE = 2e-4
@@ -61,19 +61,19 @@ def compared(seed: int, path: Path) -> tuple[Outcome, str]:
     if not all(np.isfinite(array).all() for array in expected.values()):
         return Outcome.NO_PEER, "results are not finite"
     try:
-        ours = _ours(path, inputs)
+        found_here = ours(path, inputs)
     except EngineError as error:
         return Outcome.REFUSED, " ".join(str(error).split())
     except Exception as error:
         return Outcome.FAILED, f"{type(error).__name__}: {error}"
     for name, array in expected.items():
-        why = _difference(ours[name], array)
+        why = difference(found_here[name], array)
         if why:
             return Outcome.WRONG, f"{name}: {why}"
     return Outcome.SAME, ""
 
 
-def _ours(path: Path, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+def ours(path: Path, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
     """Return the outputs on four tiles."""
     compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
     taken = {value.name for value in compiled.model.inputs}
@@ -81,15 +81,19 @@ def _ours(path: Path, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArra
         return compiled.run(engine, {k: v for k, v in inputs.items() if k in taken})
 
 
-def _difference(found: NDArray[Any], expected: NDArray[Any]) -> str:
+def difference(found: NDArray[Any], expected: NDArray[Any]) -> str:
     """Return how two arrays differ; empty if they are the same but for roundings."""
     if (found.shape, found.dtype) != (expected.shape, expected.dtype):
         return f"{found.dtype} {found.shape} for {expected.dtype} {expected.shape}"
-    wide = expected.astype(np.float64)
-    error = np.abs(found.astype(np.float64) - wide)
-    limit = _TOLERANCE * max(1.0, float(np.abs(wide).max(initial=0)))
+    wide, narrow = expected.astype(np.float64), found.astype(np.float64)
+    is_finite = np.isfinite(wide)
+    if not np.array_equal(wide[~is_finite], narrow[~is_finite], equal_nan=True):
+        return "other infinities or NaN"
+    error = np.abs(narrow - wide)[is_finite]
+    largest = float(np.abs(wide[is_finite]).max(initial=0))
+    limit = _TOLERANCE * max(1.0, largest)
     if expected.dtype.kind in "iub":
         limit = 0.0
     if not (error <= limit).all():
-        return f"off by {error.max():.3g} of {np.abs(wide).max():.3g}"
+        return f"off by {error.max():.3g} of {largest:.3g}"
     return ""

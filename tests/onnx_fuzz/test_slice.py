@@ -34,7 +34,7 @@ def test_a_seed_gives_one_graph_and_many_give_all_operators() -> None:
 def test_wrong_values_types_and_failures_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = compare._ours
+    right = compare.ours
 
     def off(path: Path, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
         return {name: array + array.dtype.type(1) for name, array in right(path, inputs).items()}
@@ -55,5 +55,5 @@ def test_wrong_values_types_and_failures_are_found(
         (refused, Outcome.REFUSED),
         (broken, Outcome.FAILED),
     ):
-        monkeypatch.setattr(compare, "_ours", ours)
+        monkeypatch.setattr(compare, "ours", ours)
         assert compared(seed, tmp_path / "m.onnx")[0] == outcome

@@ -90,14 +90,14 @@ def input_shape(
     Raises
     ------
     BadInput
-        When another dimension has no size or one is 0, and none is given; or when the given one
-        contradicts.
+        When another dimension has no size and none is given, or the given one contradicts. A size
+        of 0 is one: such an input holds nothing, as the past of a decoder's first step.
     """
     stated = stated_shape(info)
     if info.name in shapes:
         given = shapes[info.name]
         agrees = len(given) == len(stated) and all(
-            not s or s == g for s, g in zip(stated, given, strict=True)
+            s is None or s == g for s, g in zip(stated, given, strict=True)
         )
         if not agrees:
             raise BadInput(
@@ -106,11 +106,10 @@ def input_shape(
         return given
     if leaves_batch_open(info, shapes):
         stated[0] = batch or 1
-    if not all(stated):
-        why = " with a dimension of 0, which holds nothing" if 0 in stated else ""
+    if None in stated:
         raise BadInput(
-            f"Input {info.name!r} has shape {_labels(info)}{why}; set its sizes with"
-            f" --shape {info.name}={','.join(str(s) if s else 'N' for s in stated)}"
+            f"Input {info.name!r} has shape {_labels(info)}; set its sizes with"
+            f" --shape {info.name}={','.join('N' if s is None else str(s) for s in stated)}"
         )
     return tuple(int(size or 0) for size in stated)
 
