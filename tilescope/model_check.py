@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +20,30 @@ _MOST_OPERATORS = 8
 _MOST_NODES = 3
 
 
-def advice(census: Census, machine: Machine, model: Path, precision: str) -> tuple[bool, list[str]]:
-    """Return whether nothing speaks against a run, and what to do next, a sentence each."""
+def advice(
+    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str] = ()
+) -> tuple[bool, list[str]]:
+    """Return whether nothing speaks against a run, and what to do next, a sentence each.
+
+    Parameters
+    ----------
+    census
+        Of the model.
+    machine
+        The machine to run on.
+    model
+        The model's file.
+    precision
+        Of the run.
+    given
+        Options that the command that runs the model takes over.
+    """
     if census.missing:
         n_nodes = sum(map(len, census.missing.values()))
         return False, [
             f"The model cannot run: operators {', '.join(sorted(census.missing))} are not supported"
-            f" (nodes: {n_nodes:,}). Export it without them, or cut it before them."
+            f" (nodes: {n_nodes:,}). Export it without them, or cut it before them:"
+            f" tilescope models cut {shlex.quote(str(model))} --to TENSOR --output cut.onnx"
         ]
     found = [
         f"Shapes depend on input {name}: give its values with --set {name}=..."
@@ -42,7 +61,7 @@ def advice(census: Census, machine: Machine, model: Path, precision: str) -> tup
         n_ipus = 1 << (-(-census.least_bytes // capacity) - 1).bit_length()
         ways.append(f"{n_ipus} IPUs or more (--ipus {n_ipus})")
         return False, [f"The model does not fit: use {' or '.join(ways)}."]
-    return True, [f"Next: tilescope run {model}"]
+    return True, [f"Next: tilescope run {shlex.join([str(model), *given])}"]
 
 
 def _capacity(machine: Machine) -> int:
@@ -50,9 +69,11 @@ def _capacity(machine: Machine) -> int:
     return machine.allocatable_bytes * machine.n_tiles
 
 
-def print_check_json(census: Census, machine: Machine, model: Path, precision: str) -> bool:
+def print_check_json(
+    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str]
+) -> bool:
     """Print the check as JSON; return whether nothing speaks against a run."""
-    is_ready, steps = advice(census, machine, model, precision)
+    is_ready, steps = advice(census, machine, model, precision, given)
     print_json(
         {
             "model": str(model),
@@ -81,11 +102,13 @@ def print_check_json(census: Census, machine: Machine, model: Path, precision: s
     return is_ready
 
 
-def print_check(census: Census, machine: Machine, model: Path, precision: str) -> bool:
+def print_check(
+    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str]
+) -> bool:
     """Print the check on one screen; return whether nothing speaks against a run."""
     from tilescope.analyser.quantities import format_bytes
 
-    is_ready, steps = advice(census, machine, model, precision)
+    is_ready, steps = advice(census, machine, model, precision, given)
     capacity = _capacity(machine)
     more = "at least " if census.n_unknown else ""
     rows = [

@@ -11,10 +11,12 @@ from tilescope.completion import complete_machine
 
 __all__ = [
     "BatchOption",
+    "DimOption",
     "MachineOption",
     "PrecisionOption",
     "SettingOption",
     "ShapeOption",
+    "dims_of",
     "directory_of",
     "memory_of",
     "options_of",
@@ -28,6 +30,15 @@ ShapeOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         help="Shape of an input with dynamic dimensions, as name=d0,d1; repeatable.",
+        show_default=False,
+    ),
+]
+DimOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dim",
+        metavar="NAME=SIZE",
+        help="Size of a symbolic dimension, for all inputs that have it; repeatable.",
         show_default=False,
     ),
 ]
@@ -112,14 +123,30 @@ def shapes_of(texts: list[str]) -> dict[str, tuple[int, ...]]:
             shape = tuple(int(size) for size in sizes.split(","))
         except ValueError:
             shape = ()
-        if not name or not shape or min(shape) < 1:
+        if not name or not shape or min(shape) < 0:
             raise typer.BadParameter(
-                f"expected name=d0,d1 with sizes of at least 1 for --shape, got {text}"
+                f"expected name=d0,d1 with sizes of at least 0 for --shape, got {text}"
             )
         shapes[name] = shape
     return shapes
 
 
+def dims_of(texts: list[str]) -> dict[str, int]:
+    """Parse ``NAME=SIZE``; reject a name that is given two sizes."""
+    dims: dict[str, int] = {}
+    for text in texts:
+        name, _, size = text.rpartition("=")
+        if not name or not (size.isascii() and size.isdigit() and len(size) <= _MOST_DIGITS):
+            raise typer.BadParameter(
+                f"expected NAME=SIZE with a size of at least 0 for --dim, got {text}"
+            )
+        if dims.setdefault(name, int(size)) != int(size):
+            raise typer.BadParameter(f"--dim {name} has two sizes, {dims[name]} and {size}")
+    return dims
+
+
+#: Of a size; no tensor has more elements.
+_MOST_DIGITS = 12
 _WORDS = {"true": True, "false": False}
 
 

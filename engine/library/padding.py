@@ -73,7 +73,7 @@ def pad(
         first = build.tiles.take(1)
         graph.set_tile_mapping(constant, [0], build.tiles.ids[first : first + 1])
     for dim in range(rank):
-        x = _cut(x, dim, max(0, -before[dim]), max(0, -after[dim]))
+        x = _cut(build, x, dim, (max(0, -before[dim]), max(0, -after[dim])))
         low, high = max(0, before[dim]), max(0, after[dim])
         most = x.shape[dim] - (mode == "reflect")
         if mode in ("reflect", "wrap") and max(low, high) > most:
@@ -81,17 +81,27 @@ def pad(
                 f"pad: {max(low, high)} elements at dimension {dim} of {x.name!r}: mode {mode!r}"
                 f" adds at most {most} to its {x.shape[dim]} elements"
             )
-        x = _with_ends(x, dim, (low, high), mode, constant)
+        try:
+            x = _with_ends(x, dim, (low, high), mode, constant)
+        except BadGraph:  # part of a dimension that several strides make up is not a view
+            copy = row_major_copy(build, x, "pad")
+            x = _with_ends(copy, dim, (low, high), mode, constant)
     return x
 
 
-def _cut(x: View, dim: int, before: int, after: int) -> View:
+def _cut(builder: Builder, x: View, dim: int, sizes: tuple[int, int]) -> View:
+    before, after = sizes
     if before + after >= x.shape[dim]:
         raise BadGraph(
             f"pad: {before + after} elements removed from dimension {dim} of {x.name!r}, which has"
             f" {x.shape[dim]}: at least one must be left"
         )
-    return x.slice(dim, before, x.shape[dim] - after)
+    if not before and not after:
+        return x
+    try:
+        return x.slice(dim, before, x.shape[dim] - after)
+    except BadGraph:
+        return row_major_copy(builder, x, "pad").slice(dim, before, x.shape[dim] - after)
 
 
 def _with_ends(

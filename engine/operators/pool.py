@@ -83,28 +83,35 @@ AVERAGE_POOL = Operator(
 _VOLUME_RANK = 5
 
 
-def _check_padding(node: Node, window: Mapping[str, Any]) -> None:
-    """Refuse windows that lie in padding only.
+def _check_padding(node: Node, window: Mapping[str, Any], sizes: Sequence[int]) -> None:
+    """Refuse windows that lie in padding only; a dilated one may, with taps on both sides.
 
     Raises
     ------
     BadModel
-        When padding is not smaller than the window.
+        When padding is not smaller than the window, or no tap of a window meets an element.
     """
     # What rounding up adds after does not count: it is no padding of the model's.
-    stated = node.attributes.get("pads", ())
-    ends = [0] * len(window["kernel"]) + list(stated[len(stated) // 2 :])
-    for size, dilation, before, after in zip(
-        window["kernel"],
-        window["dilation"],
-        window["padding_before"],
-        ends[-len(window["kernel"]) :],
-        strict=True,
-    ):
-        if max(before, after) > (size - 1) * dilation:
+    rank, stated = len(window["kernel"]), node.attributes.get("pads", ())
+    ends = ([0] * rank + list(stated[len(stated) // 2 :]))[-rank:]
+    extents = (1,) * (rank - len(sizes)) + tuple(sizes)
+    counts = window_shape(extents, window)
+    columns = ("kernel", "dilation", "stride", "padding_before")
+    rows = zip(*(window[name] for name in columns), ends, extents, counts, strict=True)
+    for kernel, dilation, stride, before, after, size, count in rows:
+        extent = (kernel - 1) * dilation + 1
+        if max(before, after) >= extent:
             raise BadModel(
                 f"{node}: padding of {max(before, after)} is not smaller than its window of"
-                f" {(size - 1) * dilation + 1}, so windows would lie in padding only"
+                f" {extent}, so windows would lie in padding only"
+            )
+        first = np.arange(count) * stride - before
+        # The first tap that is not before the front has to be before the end.
+        tap = first + np.maximum(0, -(first // dilation)) * dilation
+        if dilation > 1 and (tap >= size).any():
+            raise BadModel(
+                f"{node}: all {kernel} taps of a window, {dilation} apart, lie in padding of a"
+                f" dimension of {size}; use less padding or dilation"
             )
 
 
@@ -112,7 +119,7 @@ def _max_pool(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
 
-    _check_padding(node, attributes)
+    _check_padding(node, attributes, x.shape[2:])
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
         return into.emit(MAX_POOL, images, **window)
@@ -159,7 +166,7 @@ def average_pooled(node: Node, into: Expansion, x: Value) -> Value:
         x, attributes = _with_elements(node, into, x, attributes)
         counts = False
 
-    _check_padding(node, attributes)
+    _check_padding(node, attributes, x.shape[2:])
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
         return into.emit(AVERAGE_POOL, images, counts_padding=counts, **window)

@@ -163,6 +163,9 @@ def _reduction(
         if name != "ReduceMean":
             return reduced(into, operation, x, axes)
         count = prod(x.shape[a] for a in axes)
+        if not count and np.dtype(x.dtype).kind == "f":  # the mean of nothing is no number
+            shape = tuple(1 if d in axes else size for d, size in enumerate(x.shape))
+            return into.constant(np.full(shape, np.nan, x.dtype), "mean")
         if np.dtype(x.dtype).kind == "f":
             return reduced(into, operation, x, axes, 1 / count)
         return binary(into, "divide", reduced(into, operation, x, axes), scalar(into, count, x))

@@ -8,7 +8,7 @@ import logging
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -59,6 +59,8 @@ class Setup:
     synthetic
         Data that take the place of the inputs, on the device; None takes those of the host. See
         `with_synthetic_data`.
+    dims
+        Sizes of symbolic dimensions, by the name that the model has for them.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Setup:
     values: Mapping[str, ArrayLike] = field(default_factory=dict)
     precision: str = PRECISIONS[0]
     synthetic: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def _check_weights_fit(path: Path, machine: Machine, setup: Setup, excess: Exces
     most_bytes = max(capacity, excess.n_bytes)
     if stored_bytes(path) <= most_bytes:
         return
-    census = take_census(path, setup.shapes, setup.batch, setup.precision, setup.values)
+    census = take_census(path, setup.shapes, setup.batch, setup.precision, setup.values, setup.dims)
     if census.weight_bytes <= most_bytes:
         return
     half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
@@ -180,12 +183,20 @@ def _excess(options: EngineOptions) -> Excess | None:
     return REPORTED if options.writes_report else NOTHING_BEYOND
 
 
+def _sized(setup: Setup, inputs: Arrays) -> Setup:
+    """Return a setup with the shapes of the inputs that are given, where it leaves them open."""
+    if setup.batch is not None:
+        return setup
+    shapes = {name: array.shape for name, array in inputs.items() if name not in setup.values}
+    return replace(setup, shapes={**shapes, **setup.shapes})
+
+
 def _loaded(path: Path, setup: Setup, seed: int) -> Model:
     """Return the model of a file, as it is set up."""
     if setup.precision not in PRECISIONS:
         allowed = " or ".join(PRECISIONS)
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
-    model = load_onnx(path, setup.shapes, values=setup.values, batch=setup.batch)
+    model = load_onnx(path, setup.shapes, values=setup.values, batch=setup.batch, dims=setup.dims)
     if setup.precision == "half":
         model = in_half(model)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
@@ -224,7 +235,8 @@ def run_model(
     options
         The engine options in effect.
     inputs
-        By name; missing inputs are drawn at random.
+        By name; missing inputs are drawn at random. Their shapes are those of the model's inputs,
+        unless the setup says another shape or batch.
     setup
         What is said of the model.
     seed
@@ -246,7 +258,7 @@ def run_model(
     """
     say = progress or (lambda _: None)
     say(f"Reading {path}")
-    setup = setup or Setup()
+    setup = _sized(setup or Setup(), inputs or {})
     excess = _excess(options)
     if excess is not None:
         _check_weights_fit(path, machine, setup, excess)

@@ -110,3 +110,72 @@ def test_the_digest_covers_external_weights(tmp_path: Path) -> None:
         onnx.save(model, folder / "m.onnx")
         digests.append(model_digest(folder / "m.onnx"))
     assert digests[0] != digests[1]
+
+
+@pytest.fixture
+def symbolic(tmp_path: Path) -> Path:
+    """Return a model of two inputs that share a symbol, joined along another one."""
+    node = helper.make_node("Concat", ["past", "new"], ["all"], axis=1)
+    path = tmp_path / "cache.onnx"
+    shapes: dict[str, list[str | int | None]] = {
+        "past": ["batch", "past_length", 4],
+        "new": ["batch", "length", 4],
+    }
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    ]
+    output = helper.make_tensor_value_info("all", TensorProto.FLOAT, ["batch", "total", 4])
+    onnx.save(model_of([node], inputs, [output]), path)
+    return path
+
+
+def test_a_symbol_is_set_once_for_all_inputs(tilescope: Run, symbolic: Path) -> None:
+    dims = ("--dim", "batch=2", "--dim", "past_length=3", "--dim", "length=1")
+    done = tilescope("run", symbolic, *COMMON, *dims, "--json")
+    assert done.json()["outputs"][0]["shape"] == [2, 4, 4]
+    check = tilescope("models", "check", symbolic, *dims)
+    assert check.code == 0
+    assert check.out.splitlines()[-1] == f"Next: tilescope run {symbolic} {' '.join(dims)}"
+
+
+def test_the_first_step_of_a_decoder_has_an_empty_past(tilescope: Run, symbolic: Path) -> None:
+    for sizes in (
+        ("--dim", "batch=1", "--dim", "past_length=0", "--dim", "length=2"),
+        ("--shape", "past=1,0,4", "--shape", "new=1,2,4"),
+    ):
+        done = tilescope("run", symbolic, *COMMON, *sizes, "--json")
+        assert done.json()["outputs"][0]["shape"] == [1, 2, 4]
+
+
+def test_shapes_come_from_the_inputs(tilescope: Run, symbolic: Path, tmp_path: Path) -> None:
+    past, new = np.ones((3, 0, 4), np.float32), np.full((3, 5, 4), 2, np.float32)
+    np.savez(tmp_path / "in.npz", past=past, new=new)
+    files = ("--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert tilescope("run", symbolic, *COMMON, *files).code == 0
+    with np.load(tmp_path / "out.npz") as found:
+        assert np.array_equal(found["all"], new)
+    done = tilescope("run", symbolic, *COMMON, *files, "--dim", "batch=2")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "which is incompatible with (3, 0, 4)" in done.err
+
+
+@pytest.mark.parametrize(
+    ("dim", "said"),
+    [
+        ("size=2", "Unknown symbolic dimension 'size'; the model has 'batch', 'past_length', 'le"),
+        ("batch", "expected NAME=SIZE with a size of at least 0 for --dim, got batch"),
+        ("batch=-1", "expected NAME=SIZE"),
+        ("batch=x", "expected NAME=SIZE"),
+        ("=3", "expected NAME=SIZE"),
+    ],
+)
+def test_a_wrong_symbol_is_one_sentence(
+    tilescope: Run, symbolic: Path, dim: str, said: str
+) -> None:
+    for command in (("run", symbolic, *COMMON), ("models", "check", symbolic)):
+        done = tilescope(*command, "--dim", dim)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert said in done.err
+    twice = tilescope("run", symbolic, "--dim", "batch=1", "--dim", "batch=2")
+    assert "--dim batch has two sizes, 1 and 2" in twice.err

@@ -1,7 +1,9 @@
-"""``tilescope models``: list and fetch trained models, check one's own."""
+"""``tilescope models``: list and fetch trained models, check and cut one's own."""
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +15,12 @@ from tilescope.console import Column, print_json, print_line, print_table
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
+    DimOption,
     MachineOption,
     PrecisionOption,
     SettingOption,
     ShapeOption,
+    dims_of,
     settings_of,
     shapes_of,
 )
@@ -30,7 +34,8 @@ __all__ = ["register"]
 def register(app: typer.Typer) -> None:
     """Add the commands ``models list``, ``models fetch`` and ``models check``."""
     models = typer.Typer(
-        help="List and fetch trained models; check a model before it runs.", no_args_is_help=True
+        help="List and fetch trained models; check a model before it runs, cut a part out of it.",
+        no_args_is_help=True,
     )
     models.command("list", epilog=examples("models list", "models list --json"))(_list)
     models.command("fetch", epilog=examples("models fetch mnist-8"))(_fetch)
@@ -41,6 +46,13 @@ def register(app: typer.Typer) -> None:
             "models check model.onnx --batch 8 --precision half --machine bow",
         ),
     )(_check)
+    models.command(
+        "cut",
+        epilog=examples(
+            "models cut model.onnx --to /backbone/Relu --output part.onnx",
+            "models cut model.onnx --from embedding --to logits --output part.onnx",
+        ),
+    )(_cut)
     app.add_typer(models, name="models")
 
 
@@ -89,6 +101,7 @@ def _check(
     model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
     machine: MachineOption = "gc200",
     shape: ShapeOption = None,
+    dim: DimOption = None,
     batch: BatchOption = None,
     setting: SettingOption = None,
     precision: PrecisionOption = "float",
@@ -104,10 +117,79 @@ def _check(
 
     simulated = load_machine(machine)
     values = settings_of(setting or [])
-    census = take_census(model, shapes_of(shape or []), batch, precision, values)
+    dims = dims_of(dim or [])
+    census = take_census(model, shapes_of(shape or []), batch, precision, values, dims)
+    given = [
+        *(("--machine", machine) if machine != "gc200" else ()),
+        *(word for text in shape or () for word in ("--shape", text)),
+        *(word for text in dim or () for word in ("--dim", text)),
+        *(("--batch", str(batch)) if batch is not None else ()),
+        *(word for text in setting or () for word in ("--set", text)),
+        *(("--precision", precision) if precision != "float" else ()),
+    ]
     show = print_check_json if as_json else print_check
-    if not show(census, simulated, model, precision):
+    if not show(census, simulated, model, precision, given):
         raise typer.Exit(1)
+
+
+def _cut(
+    model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", help="File for the part.", show_default=False)
+    ],
+    first: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="NAME",
+            help="Tensor that becomes an input, or node to begin with; repeatable; by default the"
+            " inputs of the model.",
+            show_default=False,
+        ),
+    ] = None,
+    last: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="NAME",
+            help="Tensor that becomes an output, or node to end with; repeatable; by default the"
+            " outputs of the model.",
+            show_default=False,
+        ),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an existing file.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cut a part out of a model, from some tensors or nodes to others, weights included."""
+    from tilescope.engine.frontend.onnx.cut import cut_model
+
+    if output.exists() and not replace:
+        raise typer.BadParameter(f"{output} exists; name another file, or add --replace")
+    part = cut_model(model, first or [], last or [])
+    _write(output, part.SerializeToString())
+    names = {
+        "inputs": [info.name for info in part.graph.input],
+        "outputs": [info.name for info in part.graph.output],
+    }
+    if as_json:
+        print_json({"path": str(output), "n_nodes": len(part.graph.node), **names})
+        return
+    print_line(f"{len(part.graph.node):,} nodes: {output}", is_whole=True)
+    for side, listed in names.items():
+        print_line(f"{side.capitalize()}: {', '.join(listed)}")
+    print_line(f"Next: tilescope models check {shlex.quote(str(output))}", is_whole=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file in one step; on failure an existing one stays as it is."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise typer.BadParameter(f"cannot write {path}: {error.strerror}") from None
 
 
 def _print_status(line: str) -> None:

@@ -13,10 +13,12 @@ from tilescope.console import print_json, print_line, progress
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
+    DimOption,
     MachineOption,
     PrecisionOption,
     SettingOption,
     ShapeOption,
+    dims_of,
     directory_of,
     memory_of,
     options_of,
@@ -40,6 +42,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --machine bow --tiles 64 --report out",
             "run model.onnx --shape x=1,3,224,224 --json",
             "run model.onnx --batch 4 --set sizes=2,12",
+            "run model.onnx --dim sequence=128 --dim past=0",
             "run model.onnx --precision half --synthetic-data random_normal",
             "run model.onnx --option debug.instrument=false --quiet",
         )
@@ -86,6 +89,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         shape: ShapeOption = None,
+        dim: DimOption = None,
         batch: BatchOption = None,
         setting: SettingOption = None,
         available_memory_proportion: Annotated[
@@ -174,6 +178,7 @@ def register(app: typer.Typer) -> None:
                     settings_of(setting or []),
                     precision,
                     synthetic_data,
+                    dims_of(dim or []),
                 ),
                 seed=seed,
                 iterations=iterations,

@@ -17,6 +17,7 @@ from tilescope.engine.frontend.onnx.read import expanded, opsets_of, unsupported
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
+from tilescope.engine.frontend.onnx.symbols import set_symbols
 from tilescope.engine.frontend.onnx.tensor_types import element_type, stated_shape
 from tilescope.engine.frontend.onnx.tidy import check_imports, order_nodes
 from tilescope.engine.frontend.onnx.value_types import InputSize, Types, types_by_schema, types_of
@@ -111,6 +112,7 @@ def take_census(
     batch: int | None = None,
     precision: str = "float",
     values: Mapping[str, ArrayLike] | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Census:
     """Return the census of a model file, without reading its weights.
 
@@ -126,6 +128,8 @@ def take_census(
         ``half`` counts floats as half.
     values
         Contents of inputs that are fixed at compile time, by name.
+    dims
+        Sizes of symbolic dimensions by their names.
 
     Raises
     ------
@@ -149,6 +153,7 @@ def take_census(
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else "no reason"
         raise BadModel(f"Model {path} has functions that cannot be inlined: {reason}") from None
+    set_symbols(whole.graph, dims or {})
     inputs = _sized_inputs(whole.graph, shapes or {}, batch)
     types, problem, notices = (
         (types_by_schema(whole), "", ()) if missing else types_of(whole, inputs, settings)

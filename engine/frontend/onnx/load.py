@@ -14,6 +14,7 @@ from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of, read_model
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.settings import add_settings
+from tilescope.engine.frontend.onnx.symbols import set_symbols
 from tilescope.engine.frontend.onnx.tensor_types import (
     check_type,
     element_type,
@@ -34,6 +35,7 @@ def load_onnx(
     trainable: Collection[str] = (),
     values: Mapping[str, ArrayLike] | None = None,
     batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -50,6 +52,8 @@ def load_onnx(
         then. See `inputs_to_set`.
     batch
         Size of the first dimension of every input that leaves it open; 1 if None.
+    dims
+        Sizes of symbolic dimensions by their names, for all inputs that have them.
 
     Raises
     ------
@@ -59,12 +63,13 @@ def load_onnx(
     UnsupportedOperators
         Lists every operator that is not supported, with the names of its nodes.
     BadInput
-        A dimension of an input has no size or is 0, or `shapes` or `trainable` names something that
+        A dimension of an input has no size, or `shapes`, `dims` or `trainable` names something that
         the model does not have.
     """
     path = Path(path)
     proto = read_model(path)
     graph = proto.graph
+    set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent)
     imported.add_parameters(frozenset(trainable))

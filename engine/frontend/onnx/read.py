@@ -22,7 +22,7 @@ from tilescope.engine.frontend.onnx.tidy import (
     with_dense_initializers,
 )
 from tilescope.engine.frontend.onnx.walk import graphs_of, key_of, nodes_of
-from tilescope.engine.operators import OPERATORS, supported_operators
+from tilescope.engine.operators import OPERATORS
 
 __all__ = [
     "expanded",
@@ -99,7 +99,10 @@ def read_model(path: Path) -> onnx.ModelProto:
         lines.append(f"  {operator} ({len(names)}): {shown}{more}")
     if len(listed) > _MOST_LISTED:
         lines.append(f"  and {len(listed) - _MOST_LISTED} more")
-    lines.append(f"Supported operators: {', '.join(supported_operators())}.")
+    lines.append(
+        "Export the model without them, or cut it before them with: tilescope models cut; the page"
+        " Supported operators lists those that are."
+    )
     raise UnsupportedOperators("\n".join(lines))
 
 
