@@ -106,6 +106,9 @@ class Metric:
             value = None if self.compute_ipu is None else self.compute_ipu(report, ipu_id)
         if value is None or not self.is_sum_of_runs:
             return value
+        if self.unit == "seconds":  # of cycles, which divide exactly where runs are alike
+            cycles = METRICS["cycles.total"].of_run(report, ipu_id)
+            return None if cycles is None else cycles / target(report).clock_hz
         return per_run(value, execution(report).n_runs)
 
 

@@ -56,6 +56,8 @@ class Model:
         numbers are the engine's, not the model's.
     notices
         What is odd about the model, though it runs.
+    opset
+        Version of ONNX's operators in the file; 0 for a model that is from none.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Model:
     data: Mapping[str, NDArray[Any]] | None = None
     counts: Mapping[str, Count] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
+    opset: int = 0
 
     @property
     def interface(self) -> Model:

@@ -288,6 +288,7 @@ def run_model(
         "model_path": lasting_path(path),
         "model_sha256": model_digest(path),
         "seed": str(seed),
+        "opset": str(model.opset),
     }
     if setup.precision != PRECISIONS[0]:
         facts["precision"] = setup.precision

@@ -1,6 +1,7 @@
 """Known changes of a program, each as two reports that the engine wrote: a baseline and one more.
 
-All but two change a small model, or how it is compiled; the last two a program of the graph API.
+All but two change one of two small models, or how it is compiled; the last two a program of the
+graph API.
 """
 
 from __future__ import annotations
@@ -212,11 +213,118 @@ class Pipeline:
         return directory / "profile.pop"
 
 
-MODEL, PIPELINE = ModelChange(), Pipeline()
+@dataclass(frozen=True)
+class Branches:
+    """A small model of two branches that are joined, and how it is exported and run."""
+
+    swaps_nodes: bool = False
+    swaps_operands: bool = False
+    is_reversed: bool = False
+    seed: int = 1
+    inputs_seed: int = 1
+    opset: int = 17
+    size: int = 8
+    channels: int = 4
+    synthetic: str | None = None
+    has_output: bool = False
+    is_other: bool = False
+    iterations: int = 1
+    share: float | None = None
+    name: str = "branches"
+
+    def __call__(self, directory: Path) -> Path:
+        """Compile and run the model; return the path of its report."""
+        directory.mkdir(parents=True)
+        path = directory / f"{self.name}.onnx"
+        onnx.save(other_model() if self.is_other else self.model(), path)
+        code = {"autoReport.all": True, "autoReport.directory": str(directory)}
+        code |= {} if self.share is None else {SHARE: self.share}
+        code["autoReport.executionProfileProgramRunCount"] = 10
+        found = run_model(
+            path,
+            engine.load_machine("gc200", tiles_per_ipu=16),
+            resolve(environ={}, code=code),
+            setup=Setup(synthetic=self.synthetic),
+            seed=self.inputs_seed,
+            iterations=self.iterations,
+        ).report
+        assert found is not None
+        return found
+
+    def model(self) -> onnx.ModelProto:
+        """Return the model; its initializers are in the order of its nodes."""
+        random = np.random.default_rng(self.seed)
+        shapes = {"left": (8, self.channels, 3, 3), "right": (4, self.channels, 1, 1)}
+        weights = {
+            name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+            for name, shape in shapes.items()
+        }
+        branches = [
+            [
+                helper.make_node("Conv", ["x", "left"], ["a"], "left", pads=[1] * 4),
+                helper.make_node("Relu", ["a"], ["b"], "relu"),
+            ],
+            [
+                helper.make_node("Conv", ["x", "right"], ["c"], "right"),
+                helper.make_node("Tanh", ["c"], ["d"], "tanh"),
+            ],
+        ]
+        order = list(weights.values())
+        if self.swaps_nodes:
+            branches.reverse()
+        if self.swaps_nodes or self.is_reversed:
+            order.reverse()
+        operands = ["d", "b"] if self.swaps_operands else ["b", "d"]
+        joined = helper.make_node("Concat", operands, ["y"], "join", axis=1)
+        last = [helper.make_node("Sigmoid", ["y"], ["z"], "last")]
+        outputs = ["z", *(["d"] if self.has_output else [])]
+        graph = helper.make_graph(
+            [*branches[0], *branches[1], joined, *last],
+            "branches",
+            [
+                helper.make_tensor_value_info(
+                    "x", TensorProto.FLOAT, [1, self.channels, self.size, self.size]
+                )
+            ],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+            order,
+        )
+        opsets = [helper.make_opsetid("", self.opset)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def other_model() -> onnx.ModelProto:
+    """Return a model that has little in common with the branches."""
+    random = np.random.default_rng(5)
+    weights = {"m": (48, 16), "n": (16, 16)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "m"], ["a"], "product"),
+        helper.make_node("Softmax", ["a"], ["b"], "softmax"),
+        helper.make_node("MatMul", ["b", "n"], ["c"], "second"),
+        helper.make_node("Relu", ["c"], ["y"], "relu"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "other",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 48])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [32, 16])],
+        [
+            numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+            for name, shape in weights.items()
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+MODEL, PIPELINE, BRANCHES = ModelChange(), Pipeline(), Branches()
 
 
 def _model(title: str, change: Any, metric: str, begins: str, holds: str = "") -> Change:
     return Change(title, MODEL, change, metric, begins, holds)
+
+
+def _branches(title: str, change: Any, metric: str, begins: str, holds: str = "") -> Change:
+    return Change(title, BRANCHES, change, metric, begins, holds)
 
 
 CHANGES: tuple[Change, ...] = (
@@ -280,6 +388,73 @@ CHANGES: tuple[Change, ...] = (
         replace(MODEL, share_of_node=0.005),
         "cycles.total",
         "Plan of Conv_2 changed: availableMemoryProportion 0.6 → 0.005,",
+    ),
+    _branches(
+        "Two branches swapped in the order of nodes",
+        replace(BRANCHES, swaps_nodes=True),
+        "",
+        "Order of nodes or initializers changed;",
+    ),
+    _branches(
+        "Initializers in another order",
+        replace(BRANCHES, is_reversed=True),
+        "",
+        "Model file changed.",
+    ),
+    _branches(
+        "Operands of a Concat swapped",
+        replace(BRANCHES, swaps_operands=True),
+        "",
+        "join (Concat) changed: operands in another order",
+    ),
+    _branches(
+        "Seed of the inputs 1 → 2",
+        replace(BRANCHES, inputs_seed=2),
+        "",
+        "Seed of the inputs changed: 1 → 2;",
+    ),
+    _branches("Opset 17 → 13", replace(BRANCHES, opset=13), "", "Opset changed: 17 → 13."),
+    _branches(
+        "Synthetic data",
+        replace(BRANCHES, synthetic="random_normal"),
+        "cycles.total",
+        "Data changed: from the host → random_normal; stream copies take -",
+    ),
+    _branches(
+        "Input 8 × 8 → 12 × 12",
+        replace(BRANCHES, size=12),
+        "cycles.total",
+        "Shape of input x changed: 1 × 4 × 8 × 8 → 1 × 4 × 12 × 12.",
+    ),
+    _branches(
+        "An output added",
+        replace(BRANCHES, has_output=True),
+        "cycles.total",
+        "Output d was added: +",
+    ),
+    _branches(
+        "Another model",
+        replace(BRANCHES, is_other=True, name="other"),
+        "cycles.total",
+        "The reports are of different models, branches and other:",
+    ),
+    _branches(
+        "Model file renamed",
+        replace(BRANCHES, name="renamed"),
+        "",
+        "Model file was renamed: branches → renamed; nothing else changed.",
+    ),
+    _branches(
+        "One run → three runs",
+        replace(BRANCHES, iterations=3),
+        "",
+        "The baseline recorded 1 run, the candidate 3; figures are per run.",
+    ),
+    _branches(
+        "Plans changed by an option",
+        replace(BRANCHES, share=0.0005),
+        "cycles.total",
+        f"Options changed: {SHARE} 0.6 → 0.0005",
     ),
     Change(
         "One variable mapped elsewhere",

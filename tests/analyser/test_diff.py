@@ -96,7 +96,7 @@ def test_a_slower_step(small: Report, variation: Variation) -> None:
     assert [(step.name, step.delta_cycles) for step in found.steps.changed] == [("layer1/conv", 60)]
     assert found.steps.n_same == 6
     text = " ".join(explain(found))
-    assert "Cycles change by +120 cycles (+12.37 %): compute +120 cycles" in text
+    assert "Cycles change by +60 cycles (+12.37 %): compute +60 cycles" in text
     assert "OnTileExecute (layer1/conv) +120 cycles" in text
 
 

@@ -11,6 +11,9 @@ __all__ = ["OTHERS", "Cause", "CauseKind", "impact_words", "sentence_of", "short
 
 CauseKind: TypeAlias = Literal[
     "machine",
+    "other model",
+    "data",
+    "opset",
     "batch",
     "precision",
     "version",
@@ -27,6 +30,8 @@ CauseKind: TypeAlias = Literal[
     "steps",
     "weights",
     "names",
+    "order",
+    "seed",
     "model",
 ]
 

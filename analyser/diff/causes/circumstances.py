@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tilescope.analyser.diff.causes.cause import Cause, CauseKind, short
+from tilescope.analyser.provenance import model_name
+from tilescope.analyser.quantities import format_change
 
 if TYPE_CHECKING:
     from tilescope.analyser.call_tree import Call
     from tilescope.analyser.diff.causes.evidence import Evidence
+    from tilescope.analyser.diff.context import ContextChange
 
 __all__ = [
     "batch_causes",
+    "data_causes",
     "identity_causes",
+    "input_causes",
     "machine_causes",
+    "model_causes",
+    "opset_causes",
     "option_causes",
     "precision_causes",
     "run_causes",
@@ -30,6 +38,8 @@ _MACHINE_WORDS = {
 _CALLS_OF_OPTIONS = {"convolutionOptions.": "poplin.convolution", "matmulOptions.": "poplin.matMul"}
 #: Share of the shapes that a new batch must explain.
 _MOST_SHAPES = 0.8
+#: Share of operations of one kind from which on two reports are of one model.
+_MOST_ALIKE = 0.6
 #: Share of the values of a type that a new precision must explain.
 _MOST_TYPES = 0.8
 
@@ -60,6 +70,79 @@ def machine_causes(evidence: Evidence) -> list[Cause]:
 def _fact(value: object) -> str:
     """Return a value of the machine; counts have thousands separators."""
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _provenance(evidence: Evidence, key: str) -> ContextChange | None:
+    """Return how a fact of the provenance changed; None if it did not."""
+    found = (one for one in evidence.context if (one.section, one.key) == ("provenance", key))
+    return next(found, None)
+
+
+def model_causes(evidence: Evidence) -> list[Cause]:
+    """Return that the reports are of different models: other files, operations and weights."""
+    trees = evidence.calls.baseline, evidence.calls.candidate
+    kinds = [
+        Counter(tree.contexts[number].operation for number in tree.children(None)) for tree in trees
+    ]
+    if _provenance(evidence, "model_sha256") is None or not all(kinds):
+        return []
+    n_alike = sum((kinds[0] & kinds[1]).values())
+    weights = [
+        {context.weights_digest for context in tree.contexts.values()} - {None} for tree in trees
+    ]
+    if n_alike > _MOST_ALIKE * max(kind.total() for kind in kinds) or weights[0] & weights[1]:
+        return []
+    names = [model_name(report) or "unnamed" for report in evidence.sides]
+    shown = f"{names[0]} and {names[1]}" if names[0] != names[1] else f"both called {names[0]}"
+    counts = f"{n_alike:,} of {kinds[0].total():,} and {kinds[1].total():,} operations"
+    text = f"The reports are of different models, {shown}: {counts} are of one kind."
+    return [Cause("other model", "model", *_total(evidence), text)]
+
+
+def data_causes(evidence: Evidence) -> list[Cause]:
+    """Return that data on the device replace those of the host, or other ones."""
+    change = _provenance(evidence, "synthetic_data")
+    if change is None:
+        return []
+    before, after = (value or "from the host" for value in (change.baseline, change.candidate))
+    text = f"Data changed: {before} → {after}"
+    streamed = [evidence.metric("cycles.stream_copy"), evidence.metric("cycles.total")]
+    if all(metric.delta for metric in streamed):
+        text += f"; stream copies take {format_change(streamed[0].delta, 'cycles')}"
+    return [Cause("data", "data", *_total(evidence), f"{text}.")]
+
+
+def opset_causes(evidence: Evidence) -> list[Cause]:
+    """Return another version of ONNX's operators."""
+    change = _provenance(evidence, "opset")
+    if change is None:
+        return []
+    text = f"Opset changed: {change.baseline} → {change.candidate}."
+    return [Cause("opset", "opset", *_total(evidence), text)]
+
+
+def input_causes(evidence: Evidence) -> list[Cause]:
+    """Return another shape of an input of the model, that of its first reader."""
+    sizes: list[dict[str, list[int]]] = []
+    for tree in (evidence.calls.baseline, evidence.calls.candidate):
+        calls = [tree.call(number) for number in tree.children(None)]
+        made = {operand[0] for call in calls for operand in call.outputs}
+        sizes.append(
+            {
+                operand[0]: list(operand[2])
+                for call in calls
+                for operand in call.inputs
+                if not operand[-1] and operand[0] not in made
+            }
+        )
+    found = []
+    for name, shape in sizes[0].items():
+        other = sizes[1].get(name)
+        if other is not None and other != shape:
+            words = " → ".join(" × ".join(map(str, one)) for one in (shape, other))
+            text = f"Shape of input {short(name)} changed: {words}."
+            found.append(Cause("input", name, *_total(evidence), text))
+    return found
 
 
 def batch_causes(evidence: Evidence) -> list[Cause]:
@@ -190,7 +273,9 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
         causes.append(Cause(kind, subject, 0, 0, sentence))
 
     # Digests of another type say nothing of the values.
+    # The digest of all weights follows their order; those of aligned operations say whose changed.
     has_weights = "weights_digest" in changed and typed_otherwise(evidence) is None
+    has_weights &= bool(weighted) or not calls.roots
     if has_weights and is_alone and not renamed:
         add(
             "weights", "weights", "Only the weights changed; the program and its cost are the same."
@@ -204,8 +289,31 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
         verb = "was" if len(renamed) == 1 else "were"
         rest = "" if has_weights else "; nothing else changed"
         add("names", "names", f"{nodes} {verb} renamed{rest}.")
-    if not causes and "graph_digest" not in changed and "model_sha256" in changed:
-        add("model", "model file", "Model file changed.")
+    seed = _provenance(evidence, "seed")
+    if seed is not None:
+        text = f"Seed of the inputs changed: {seed.baseline} → {seed.candidate}"
+        add(
+            "seed",
+            "seed",
+            f"{text}; nothing else changed." if is_alone and not causes else f"{text}.",
+        )
+    if (
+        not causes
+        and is_alone
+        and "opset" not in changed
+        and {"weights_digest", "graph_digest"} & changed
+    ):
+        add(
+            "order",
+            "order of nodes",
+            "Order of nodes or initializers changed; operations, weights and cost are the same.",
+        )
+    elif not causes and "graph_digest" not in changed and "model_sha256" in changed:
+        if "opset" not in changed:
+            add("model", "model file", "Model file changed.")
+    elif not causes and (name := _provenance(evidence, "model_name")) is not None:
+        text = f"Model file was renamed: {name.baseline} → {name.candidate}; nothing else changed."
+        add("names", "model file", text if is_alone else text.replace("; nothing else changed", ""))
     return causes
 
 

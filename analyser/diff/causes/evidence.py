@@ -102,6 +102,19 @@ class Evidence:
         return execution(self.baseline).n_runs, execution(self.candidate).n_runs
 
     @cached_property
+    def producers(self) -> tuple[dict[str, int], dict[str, int]]:
+        """The outermost call that computes every value of a model, by the value's name."""
+        one, other = (
+            {
+                operand[0]: number
+                for number in tree.children(None)
+                for operand in tree.call(number).outputs
+            }
+            for tree in (self.calls.baseline, self.calls.candidate)
+        )
+        return one, other
+
+    @cached_property
     def own_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Time of every step without waiting for other IPUs: int64, shape (n_ipus, n_steps).
 

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.causes.cause import OTHERS, Cause
 from tilescope.analyser.diff.causes.circumstances import (
     batch_causes,
+    data_causes,
     identity_causes,
+    input_causes,
     machine_causes,
+    model_causes,
+    opset_causes,
     option_causes,
     precision_causes,
     run_causes,
@@ -28,8 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["find_causes"]
 
 #: Kinds that come before all others, and those that say only what has no cost.
-_FIRST = frozenset({"machine", "batch", "precision", "version"})
-_LAST = frozenset({"weights", "names", "model"})
+_FIRST = frozenset(
+    {"other model", "machine", "data", "opset", "batch", "input", "precision", "version"}
+)
+_LAST = frozenset({"weights", "names", "order", "seed", "model"})
 
 
 def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
@@ -40,12 +46,17 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
         sentence = f"The {side} holds no steps; programs are not compared."
         missing = Cause("steps", side, 0, 0, sentence)
         return (missing, *machine_causes(evidence), *option_causes(evidence))
+    other = model_causes(evidence)
+    if other:
+        return (*other, *machine_causes(evidence), *option_causes(evidence), *run_causes(evidence))
     whole = [
         *machine_causes(evidence),
-        *batch_causes(evidence),
+        *data_causes(evidence),
+        *(batch_causes(evidence) or input_causes(evidence)),
         *precision_causes(evidence),
     ]
     parts = _part_causes(evidence, is_all_explained=bool(whole))
+    whole += opset_causes(evidence)
     options = option_causes(evidence)
     is_alone = not whole and not parts and not options
     is_alone = is_alone and not any(metric.delta for metric in evidence.metrics)

@@ -18,7 +18,7 @@ from tilescope.analyser.diff.causes.cause import (
     short,
 )
 from tilescope.analyser.diff.causes.circumstances import typed_otherwise
-from tilescope.analyser.execution import execution, steps
+from tilescope.analyser.execution import costs, execution, steps
 from tilescope.analyser.plans import Plan, plans
 from tilescope.analyser.quantities import format_change
 from tilescope.reports import schema
@@ -80,12 +80,24 @@ def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
             continue
         calls = trees[0].call(one), trees[1].call(other)
         words = _argument_words(*calls, types)
+        if _is_reordered(evidence, *calls):
+            words.append("operands in another order")
         if words:
             text = f"{short(group.name)} ({calls[0].operation[1]}) changed: {_listed(words)}"
             impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
             sentence = f"{text}; {impact}." if impact else f"{text}."
             found[group] = Cause("arguments", group.name, group.cycles, group.bytes, sentence)
     return found
+
+
+def _is_reordered(evidence: Evidence, before: Call, after: Call) -> bool:
+    """Return whether a node reads the same values in another order."""
+    sides = []
+    for side, call in enumerate((before, after)):
+        made, numbers = evidence.producers[side], evidence.calls.numbers[side]
+        names = [operand[0] for operand in call.inputs if not operand[-1]]
+        sides.append([str(numbers.get(made[n], n)) if n in made else n for n in names])
+    return sides[0] != sides[1] and sorted(sides[0]) == sorted(sides[1])
 
 
 def _argument_words(before: Call, after: Call, types: tuple[str, str] | None) -> list[str]:
@@ -219,6 +231,13 @@ def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
 def _cost(evidence: Evidence, group: Group) -> Cause:
     """Return the cause of a group whose cost changed."""
     name, cycles = short(group.name), group.cycles
+    stream = _stream_words(evidence, group)
+    if stream:
+        text = f"{stream} {name} was {'added' if cycles > 0 else 'removed'}"
+        sentence = sentence_of(text, cycles, group.bytes)
+        return Cause(
+            "added" if cycles > 0 else "removed", group.name, cycles, group.bytes, sentence
+        )
     if not cycles:
         text = sentence_of(f"Variables of {name} changed", 0, group.bytes)
         return Cause("size", group.name, 0, group.bytes, text)
@@ -235,6 +254,23 @@ def _cost(evidence: Evidence, group: Group) -> Cause:
         text += f": {_listed(details)}"
     waiting = _waiting(evidence, group) if cycles > 0 else ""
     return Cause("cost", group.name, cycles, group.bytes, f"{text}{waiting}.")
+
+
+def _stream_words(evidence: Evidence, group: Group) -> str:
+    """Return the word for a stream copy that one side has alone; empty for anything else."""
+    if (
+        group.steps
+        or group.calls != (None, None)
+        or bool(group.before.any()) == bool(group.after.any())
+    ):
+        return ""
+    report = evidence.sides[int(not group.before.any())]
+    every = steps(report)
+    ids = [i for i, name in enumerate(every.name) if (name or every.kind[i]) == group.name]
+    if not ids or not all(every.kind[i].startswith("StreamCopy") for i in ids):
+        return ""
+    sent = costs(report).per_step("host_out_bytes", len(every))
+    return "Output" if any(sent[i] for i in ids) else "Input"
 
 
 def _waiting(evidence: Evidence, group: Group) -> str:

@@ -103,4 +103,4 @@ def load_onnx(
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
     numbers, counts = imported.counts.of_outputs(named)
     made = builder.finish([*named, *numbers], assumed)
-    return replace(made, counts=counts, notices=odd)
+    return replace(made, counts=counts, notices=odd, opset=opsets_of(proto)[""])
