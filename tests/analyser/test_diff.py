@@ -97,7 +97,7 @@ def test_a_slower_step(small: Report, variation: Variation) -> None:
     assert found.steps.n_same == 6
     text = " ".join(explain(found))
     assert "Cycles change by +60 cycles (+12.37 %): compute +60 cycles" in text
-    assert "OnTileExecute (layer1/conv) +120 cycles" in text
+    assert "OnTileExecute (layer1/conv) +60 cycles" in text
 
 
 def test_a_variable_more_and_another_larger(small: Report, variation: Variation) -> None:
