@@ -52,7 +52,7 @@ def test_the_action_from_the_first_run_to_a_failed_gate(job: Job, reports_direct
     replace_report(job, reports_directory / "slower")
     code, said, summary = run_action(job, gates | {"save": "true"})
     assert code == 1, said
-    assert "::error title=cycles.total::cycles.total: 970 cycles → 1,090 cycles" in said
+    assert "::error title=cycles.total::cycles.total: 485 cycles → 545 cycles" in said
     assert "::warning title=memory.total::" in said
     assert "❌ failed" in summary
     assert "Saved" not in said, "a report that fails its gates must not become the baseline"
