@@ -109,7 +109,7 @@ def test_an_earlier_name_sets_its_successor() -> None:
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("autoReport.directorys", "did you mean 'autoReport.directory'?"),
+        ("autoReport.directoryName", "did you mean 'autoReport.directory'?"),
         ("autoreport.all", "did you mean 'autoReport.all'?"),
         ("directory", "did you mean 'autoReport.directory'?"),
         ("target.streamAtEachRun", "did you mean 'autoReport.streamAtEachRun'?"),
