@@ -31,7 +31,7 @@ versions; new ones may be added.
 | Exit code | Meaning |
 | --- | --- |
 | 0 | Success; also a difference without a failed gate |
-| 1 | Gate failed |
+| 1 | Gate failed; with `run --verify`, an output differs |
 | 2 | Invalid usage or input |
 | 3 | Gated metric missing on one side, and no gate failed |
 | 4 | Run failed: out of tile memory, fault on the machine, disk error |

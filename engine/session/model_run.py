@@ -85,6 +85,8 @@ class ModelRun:
         Reason why a requested report is missing or ended before the run; empty if neither.
     cycles
         Cycles of one iteration on the slowest IPU.
+    inputs
+        What the model was given, by name.
     """
 
     compiled: CompiledModel
@@ -92,6 +94,7 @@ class ModelRun:
     report: Path | None
     lost: str
     cycles: int
+    inputs: Arrays
 
 
 def read_inputs(path: Path) -> dict[str, NDArray[Any]]:
@@ -313,4 +316,4 @@ def run_model(
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)
     cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
-    return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles)
+    return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles, values)

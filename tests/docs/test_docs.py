@@ -41,7 +41,7 @@ def options_of(*command: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", help_of(*command)))
 
 
-GROUPS = {"models": ("list", "fetch"), "baseline": ("save", "get", "list")}
+GROUPS = {"models": ("list", "fetch", "check", "cut"), "baseline": ("save", "get", "list")}
 
 
 def full_commands() -> list[tuple[str, ...]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +29,14 @@ from tilescope.run_arguments import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from tilescope.engine.session.model_run import ModelRun
+    from tilescope.engine.session.peer import OutputCheck
 
 __all__ = ["register"]
+
+EXIT_DIFFERENT = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +50,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --batch 4 --set sizes=2,12",
             "run model.onnx --dim sequence=128 --dim past=0",
             "run model.onnx --precision half --synthetic-data random_normal",
+            "run model.onnx --verify --no-report",
             "run model.onnx --option debug.instrument=false --quiet",
         )
     )
@@ -125,6 +132,14 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        verify: Annotated[
+            bool,
+            typer.Option(
+                "--verify",
+                help="Compare the outputs with onnxruntime's; exit with 1 if roundings do not"
+                " explain a difference.",
+            ),
+        ] = False,
         as_json: AsJson = False,
         quiet: Annotated[
             bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
@@ -144,7 +159,8 @@ def register(app: typer.Typer) -> None:
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
-        for given_too, name in ((inputs, "--inputs"), (outputs, "--outputs")):
+        besides = ((inputs, "--inputs"), (outputs, "--outputs"), (verify or None, "--verify"))
+        for given_too, name in besides:
             if synthetic_data is not None and given_too is not None:
                 raise typer.BadParameter(f"--synthetic-data and {name} are mutually exclusive")
         if no_report and report is not None:
@@ -186,14 +202,55 @@ def register(app: typer.Typer) -> None:
             )
         if outputs is not None:
             write_outputs(outputs, done.outputs)
+        values = settings_of(setting or [])
+        checks = _verified(model, done, values, precision) if verify else ()
         missing = None if report is None else missing_report(options, report, "--report")
         if as_json:
-            print_json(_as_json(done, model, outputs) | {"notice": missing or None})
+            found = _as_json(done, model, outputs) | {"notice": missing or None}
+            print_json(found | ({"verified": _checks_json(checks)} if verify else {}))
         elif not quiet:
-            _print(done, model, outputs)
+            _print(done, model, outputs, checks)
             if missing:
                 print_line(missing)
         _require_report(done.lost)
+        if not all(check.agrees for check in checks):
+            raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _verified(
+    model: Path, done: ModelRun, values: Mapping[str, ArrayLike], precision: str
+) -> tuple[OutputCheck, ...]:
+    """Return the outputs of a run beside onnxruntime's, where values that are set are inputs."""
+    from tilescope.engine.session.peer import compare_with_peer, with_settings
+
+    inputs = with_settings(model, done.inputs, values)
+    return compare_with_peer(model, inputs, done.outputs, precision)
+
+
+def _checks_json(checks: Sequence[OutputCheck]) -> list[dict[str, object]]:
+    """Return checks as JSON, which has no infinity."""
+    return [
+        {
+            "name": check.name,
+            "agrees": check.agrees,
+            "difference": check.difference if isfinite(check.difference) else None,
+            "noise": check.noise,
+            "largest": check.largest,
+            "reason": check.reason or None,
+        }
+        for check in checks
+    ]
+
+
+def _check_line(check: OutputCheck) -> str:
+    """Return a check in a sentence."""
+    word = "agrees with" if check.agrees else "DIFFERS from"
+    if check.reason:
+        return f"Output {check.name} {word} onnxruntime: {check.reason}"
+    return (
+        f"Output {check.name} {word} onnxruntime: at most {check.difference:.3g} apart, roundings"
+        f" explain {check.noise:.3g} and a few times as much, largest {check.largest:.3g}"
+    )
 
 
 def _require_report(lost: str) -> None:
@@ -249,7 +306,9 @@ def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, obj
     }
 
 
-def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
+def _print(
+    done: ModelRun, model: Path, outputs: Path | None, checks: Sequence[OutputCheck]
+) -> None:
     executable = done.compiled.executable
     machine = executable.machine
     print_line(
@@ -269,6 +328,8 @@ def _print(done: ModelRun, model: Path, outputs: Path | None) -> None:
     print_line(f"Fullest tile: {fullest:,} of {machine.allocatable_bytes:,} bytes")
     for name, array in done.outputs.items():
         print_line(f"Output {name}: {array.dtype} {array.shape}")
+    for check in checks:
+        print_line(_check_line(check))
     if outputs is not None:
         print_line(f"Outputs: {outputs}", is_whole=True)
     if done.report is not None:
