@@ -12,14 +12,27 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph, BadModel
 from tilescope.engine.graph import Tensor, View, concat
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.ir import (
+    ENGINE_DOMAIN,
+    Constant,
+    Expansion,
+    Node,
+    Operation,
+    Operator,
+    Value,
+)
+from tilescope.engine.library.dynamic_slice import dynamic_slice
+from tilescope.engine.library.elementwise import binary, in_one, row_major_copy, select
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
+from tilescope.engine.operators.layout import reshape
 
-__all__ = ["CONCAT", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
+__all__ = ["CONCAT", "FIXED_SIZES", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
 
 Type = tuple[tuple[int, ...], str]
+
+#: Attribute of a Slice whose start is computed: position in the starts, axis, start or -1, size.
+FIXED_SIZES = "fixed_sizes"
 
 
 def _slices(node: Node) -> tuple[slice, ...]:
@@ -194,7 +207,73 @@ def _within(begin: int, end: int, step: int, size: int) -> tuple[int, int, int]:
     return slice(begin, end, step).indices(size)
 
 
+def _dynamic_slice_type(node: Node) -> list[Type]:
+    x, sizes = node.operand(0), dict(node.attributes["sizes"])
+    return [(tuple(sizes.get(d, size) for d, size in enumerate(x.shape)), x.dtype)]
+
+
+def _dynamic_slice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    x, offsets = arrays
+    for (axis, size), offset in zip(node.attributes["sizes"], offsets.tolist(), strict=True):
+        first = offset + x.shape[axis] if offset < 0 else offset
+        x = np.take(x, range(first, first + size), axis, mode="wrap")
+    return [x]
+
+
+def _lower_dynamic_slice(at: Lowering, op: Operation) -> Tensor:
+    x, offsets = op.operand(0), at.tensor(op.operand(1))
+    sizes = op.attributes["sizes"]
+    lengths = np.array([x.shape[axis] for axis, _ in sizes], op.operand(1).dtype)
+    length, zero = (
+        at.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
+        for array in (lengths, np.zeros_like(lengths))
+    )
+    shape = offsets.shape
+    is_negative = binary(at.builder, "less", offsets, zero, shape)
+    from_end = binary(at.builder, "add", offsets, length, shape)
+    first = select(at.builder, from_end, offsets, is_negative)
+    axes = [axis for axis, _ in sizes]
+    return dynamic_slice(at.builder, at.tensor(x), first, axes, [size for _, size in sizes])
+
+
+DYNAMIC_SLICE = Operator(
+    name="dynamic_slice",
+    domain=ENGINE_DOMAIN,
+    infer=_dynamic_slice_type,
+    evaluate=_dynamic_slice_array,
+    lower=_lower_dynamic_slice,
+)
+
+
+def _fixed_slice(node: Node, into: Expansion) -> Value:
+    """Emit a slice of known size from a start that is computed; one beyond the end wraps around.
+
+    Raises
+    ------
+    BadModel
+        When a size exceeds its axis.
+    """
+    x, starts = node.operand(0), node.operand(1)
+    rank = len(x.shape)
+    starts = reshape(into, starts, (prod(starts.shape),))
+    places, sizes = [], []
+    for at, given, first, size in node.attributes[FIXED_SIZES]:
+        axis = node.axis(given, rank)
+        if first >= 0:
+            x = along(into, x, axis, *_within(first, first + size, 1, x.shape[axis])[:2])
+            continue
+        if size > x.shape[axis]:
+            raise BadModel(
+                f"{node} takes {size} elements of axis {axis}, which has {x.shape[axis]}"
+            )
+        places.append(along(into, starts, 0, at, at + 1))
+        sizes.append((axis, size))
+    return into.emit(DYNAMIC_SLICE, x, joined(into, places, 0), sizes=tuple(sizes))
+
+
 def _slice(node: Node, into: Expansion) -> Value:
+    if FIXED_SIZES in node.attributes:
+        return _fixed_slice(node, into)
     x = node.operand(0)
     rank = len(x.shape)
     starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
@@ -254,6 +333,7 @@ def _split(node: Node, into: Expansion) -> tuple[Value, ...]:
 
 RECORDS = (
     SLICE,
+    DYNAMIC_SLICE,
     CONCAT,
     Operator(name="Concat", decompose=_concat, carries=_joined_axis),
     Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4), carries=_sliced_axis),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx
 
+from tilescope.engine.frontend.onnx.fixed_slices import FixedSlices
 from tilescope.engine.frontend.onnx.walk import key_of, nodes_of
 from tilescope.engine.operators import OPERATORS
 
@@ -17,9 +18,11 @@ def deciding_names(graph: onnx.GraphProto) -> set[str]:
     """Return the names of values that shapes or plans of a graph depend on."""
     producers: dict[str, onnx.NodeProto] = {}
     wanted: list[str] = []
+    slices = FixedSlices(graph)
     for node in nodes_of(graph):
         producers.update(dict.fromkeys(filter(None, node.output), node))
-        wanted += [node.input[i] for i in _places(node) if i < len(node.input)]
+        if not slices.sizes_of(node):
+            wanted += [node.input[i] for i in _places(node) if i < len(node.input)]
     needed: set[str] = set()
     while wanted:
         name = wanted.pop()

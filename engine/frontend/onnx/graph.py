@@ -14,6 +14,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.counts import Counts
 from tilescope.engine.frontend.onnx.deciding import body_of
 from tilescope.engine.frontend.onnx.external import array_of
+from tilescope.engine.frontend.onnx.fixed_slices import FixedSlices
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
 from tilescope.engine.frontend.onnx.loops import Round, is_unrolled, unrolled
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
@@ -22,6 +23,7 @@ from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, 
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control import branch_of
+from tilescope.engine.operators.slicing import FIXED_SIZES
 
 __all__ = ["GraphImport"]
 
@@ -133,6 +135,9 @@ class GraphImport:
                 )
             else:
                 stated[attribute.name] = attribute_value(attribute)
+        if proto.op_type == "Slice" and len(inputs) > 1 and _is_computed(inputs[1:3]):
+            fixed = FixedSlices(self.graph).sizes_of(proto)
+            stated |= {FIXED_SIZES: fixed} if fixed else {}
         hints = hints_of(f"Node {name!r} ({proto.op_type})", stated)
         stated = {key: value for key, value in stated.items() if key not in HINT_ATTRIBUTES}
         node = Node(
@@ -265,6 +270,11 @@ class GraphImport:
 
 #: Scan has no batch from this version on.
 _UNBATCHED_SCAN = 9
+
+
+def _is_computed(values: Sequence[Value | None]) -> bool:
+    """Return whether the content of a value is not known when the model is compiled."""
+    return any(value is not None and value.known is None for value in values)
 
 
 def _given_to_a_body(
