@@ -61,6 +61,26 @@ test('the wheel zooms at the pointer and pans with Shift', () => {
   assert.ok(seen.range.start > start);
 });
 
+test('the wheel scrolls the page where there is nothing to zoom or pan', () => {
+  const scrolls = (range, event, more = {}) => {
+    const [seen, box] = [component({range, ...more}), element()];
+    space.connectWheel(seen, box, place);
+    let isTaken = false;
+    box.fire('wheel', {x: 50, y: 0, ...event, preventDefault() { isTaken = true; }});
+    return !isTaken;
+  };
+  const whole = {start: 0, end: 100};
+  assert.equal(scrolls(whole, {deltaY: 100}), true);
+  assert.equal(scrolls(whole, {deltaY: 100, shiftKey: true}), true);
+  assert.equal(scrolls(whole, {deltaX: 100, deltaY: 0}), true);
+  assert.equal(scrolls(whole, {deltaY: -100}), false);
+  assert.equal(scrolls({start: 40, end: 60}, {deltaY: 100}), false);
+  assert.equal(scrolls({start: 40, end: 60}, {deltaY: 100, shiftKey: true}), false);
+  assert.equal(scrolls({start: 46, end: 54}, {deltaY: -100}), true);
+  const few = {start: -0.5, end: 0.5};
+  assert.equal(scrolls(few, {deltaY: -100}, {shortest: 2, extent: few}), true);
+});
+
 test('a drag pans, with Shift it marks, and a press is a click', () => {
   const [seen, box] = [component({range: {start: 40, end: 60}}), element()];
   space.connectDrag(seen, box, place, {isInside: () => true, isRange: (event) => event.shiftKey === true});

@@ -17,10 +17,18 @@
       if (!view.extent) return;
       const {x} = place(event);
       if (x < 0) return;
+      // Where there is nothing to pan or zoom, the wheel scrolls the page.
+      const {extent} = view;
+      const range = view.target();
+      const closest = view.bounded(range.start, range.start);
+      const isPan = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+      const isWhole = range.start <= extent.start && range.end >= extent.end;
+      const isClosest = range.end - range.start <= (closest.end - closest.start) * 1.001;
+      if (isPan || event.deltaY > 0 ? isWhole : isClosest) return;
       event.preventDefault();
       const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
       const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
-      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      if (isPan) {
         view.pan(sideways * unit / view.width);
       } else {
         view.zoomAt(Math.exp(Math.max(-240, Math.min(240, event.deltaY * unit)) / 480), x / view.width);

@@ -67,7 +67,7 @@
       this.note.setAttribute('role', 'status');
       this.strip = new axis.Strip(this.stripBox, this, {
         height: STRIP,
-        name: (position) => this.noun + ' ' + axis.count(Math.max(0, position)),
+        name: (position) => this.placeNoun + ' ' + axis.count(Math.max(0, position)),
         paintWhole: (context, width, height, colours, ratio) =>
           this.paintWhole(context, width, height, colours, ratio),
       });
@@ -88,6 +88,12 @@
       new MutationObserver(() => { this.colours = null; this.draw(); }).observe(
         document.documentElement, {attributes: true, attributeFilter: ['data-mantine-color-scheme']},
       );
+    }
+
+    // What the axis counts: of two reports, places of their alignment, which are steps of neither.
+    get placeNoun() {
+      const sides = (/** @type {any} */ (this)).data?.sides?.length ?? 1;
+      return this.noun === 'step' && sides > 1 ? 'place' : this.noun;
     }
 
     tool(text, title, act) {
@@ -292,7 +298,8 @@
         context.fillText(text, Math.min(x, area.x + area.width + RIGHT - half - 1), base + 13);
       }
       context.textAlign = 'right';
-      context.fillText(this.noun[0].toUpperCase() + this.noun.slice(1), area.x - 18, base + 13);
+      const {placeNoun} = this;
+      context.fillText(placeNoun[0].toUpperCase() + placeNoun.slice(1), area.x - 18, base + 13);
       context.textAlign = 'left';
     }
 

@@ -410,16 +410,16 @@
       const visible = Math.round(Math.min(this.range.end, this.extent.end) - Math.max(this.range.start, -0.5));
       if (data.sides.some((side) => side.n_shown < side.n_items)) {
         const columns = Math.max(1, Math.round(visible * data.n_columns / (data.end - data.start) / 2));
-        parts.push(axis.count(visible) + ' ' + this.noun + 's drawn in ' + axis.count(columns)
+        parts.push(axis.count(visible) + ' ' + this.placeNoun + 's drawn in ' + axis.count(columns)
           + ' columns, the lowest and highest of each; zoom in to see all');
       } else if (visible < data.n_places) {
-        parts.push(axis.plural(visible, this.noun, this.noun + 's') + ' of ' + axis.count(data.n_places));
+        parts.push(axis.plural(visible, this.placeNoun, this.placeNoun + 's') + ' of ' + axis.count(data.n_places));
       }
       if (data.sides.length > 1 && !this.isSeparate && data.sides.some((side) => side.series.length > 1)) {
         parts.push('totals are drawn; the tooltip has the breakdown, and Separate draws it');
       }
       if (marked) {
-        parts.push(axis.count(marked.end - marked.start + 1) + ' ' + this.noun + 's marked, '
+        parts.push(axis.count(marked.end - marked.start + 1) + ' ' + this.placeNoun + 's marked, '
           + axis.count(marked.start) + ' to ' + axis.count(marked.end) + '; F zooms to them'
           + (this.options.pickRange ? ', Enter selects them' : ''));
       }
