@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +13,24 @@ from tilescope.console import Column, print_json, print_line, print_table
 if TYPE_CHECKING:
     from tilescope.engine.frontend.onnx.census import Census
     from tilescope.engine.machine import Machine
+    from tilescope.engine.session.fit import CompiledFit
 
 __all__ = ["advice", "print_check", "print_check_json"]
 
 #: Operators and nodes that one screen shows.
 _MOST_OPERATORS = 8
 _MOST_NODES = 3
+#: Share of the memory for code from which on control code alone makes a model doubtful.
+_MUCH_CODE = 0.3
 
 
 def advice(
-    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str] = ()
+    census: Census,
+    machine: Machine,
+    model: Path,
+    precision: str,
+    given: Sequence[str] = (),
+    fit: CompiledFit | None = None,
 ) -> tuple[bool, list[str]]:
     """Return whether nothing speaks against a run, and what to do next, a sentence each.
 
@@ -37,6 +46,8 @@ def advice(
         Of the run.
     given
         Options that the command that runs the model takes over.
+    fit
+        What a compilation found; None without one.
     """
     if census.missing:
         n_nodes = sum(map(len, census.missing.values()))
@@ -61,7 +72,27 @@ def advice(
         n_ipus = 1 << (-(-census.least_bytes // capacity) - 1).bit_length()
         ways.append(f"{n_ipus} IPUs or more (--ipus {n_ipus})")
         return False, [f"The model does not fit: use {' or '.join(ways)}."]
-    return True, [f"Next: tilescope run {shlex.join([str(model), *given])}"]
+    if fit is not None and fit.problem:
+        return False, [f"The model does not fit: {fit.problem}"]
+    words = shlex.join([str(model), *given])
+    unsure = [] if fit is not None else [f"{_estimate(census, machine)}: add --compile to be sure."]
+    return True, [*unsure, f"Next: tilescope run {words}"]
+
+
+def _estimate(census: Census, machine: Machine) -> str:
+    """Return what is not known before a model is compiled."""
+    share = _control_code_bytes(census, machine) / machine.non_interleaved_bytes
+    if share > _MUCH_CODE:
+        return (
+            f"Its code may not fit: control code alone may take {share:.0%} of its part of a tile"
+        )
+    return "Code, copies and messages are not counted"
+
+
+def _control_code_bytes(census: Census, machine: Machine) -> int:
+    """Return what the control code takes on every tile if every node is a step."""
+    fixed = machine.stack_bytes + machine.control_code_bytes
+    return fixed + census.n_nodes * machine.control_code_bytes_per_step
 
 
 def _capacity(machine: Machine) -> int:
@@ -70,10 +101,15 @@ def _capacity(machine: Machine) -> int:
 
 
 def print_check_json(
-    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str]
+    census: Census,
+    machine: Machine,
+    model: Path,
+    precision: str,
+    given: Sequence[str],
+    fit: CompiledFit | None,
 ) -> bool:
     """Print the check as JSON; return whether nothing speaks against a run."""
-    is_ready, steps = advice(census, machine, model, precision, given)
+    is_ready, steps = advice(census, machine, model, precision, given, fit)
     print_json(
         {
             "model": str(model),
@@ -95,6 +131,9 @@ def print_check_json(
             "capacity_bytes": _capacity(machine),
             "n_unknown_shapes": census.n_unknown,
             "notices": [notice.message for notice in census.notices],
+            "control_code_bytes": _control_code_bytes(census, machine),
+            "code_capacity_bytes": machine.non_interleaved_bytes,
+            "compiled": None if fit is None else asdict(fit),
             "is_ready": is_ready,
             "advice": steps,
         }
@@ -103,12 +142,17 @@ def print_check_json(
 
 
 def print_check(
-    census: Census, machine: Machine, model: Path, precision: str, given: Sequence[str]
+    census: Census,
+    machine: Machine,
+    model: Path,
+    precision: str,
+    given: Sequence[str],
+    fit: CompiledFit | None,
 ) -> bool:
     """Print the check on one screen; return whether nothing speaks against a run."""
     from tilescope.analyser.quantities import format_bytes
 
-    is_ready, steps = advice(census, machine, model, precision, given)
+    is_ready, steps = advice(census, machine, model, precision, given, fit)
     capacity = _capacity(machine)
     more = "at least " if census.n_unknown else ""
     rows = [
@@ -126,7 +170,22 @@ def print_check(
             f" {format_bytes(capacity, 'binary')} on {machine.name}"
             f" ({census.least_bytes / capacity:.1%}); code, copies and messages come on top",
         ),
+        (
+            "Control code",
+            f"about {format_bytes(_control_code_bytes(census, machine), 'binary')} of"
+            f" {format_bytes(machine.non_interleaved_bytes, 'binary')} that hold code on a tile;"
+            " vertices and exchanges come on top",
+        ),
     ]
+    if fit is not None and fit.code_bytes is not None and fit.max_tile_bytes is not None:
+        rows.append(
+            (
+                "Compiled",
+                f"code {format_bytes(fit.code_bytes, 'binary')}, highest address"
+                f" {format_bytes(fit.max_tile_bytes, 'binary')} of"
+                f" {format_bytes(machine.allocatable_bytes, 'binary')}",
+            )
+        )
     if census.n_unknown:
         rows.append(("Unknown", f"{census.n_unknown:,} results have no known shape: left out"))
     print_table([Column("Model"), Column(str(model.name))], rows)

@@ -35,7 +35,15 @@ from tilescope.engine.session.model_path import lasting_path
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 from tilescope.engine.transform import in_half
 
-__all__ = ["PRECISIONS", "ModelRun", "Setup", "read_inputs", "run_model", "write_outputs"]
+__all__ = [
+    "PRECISIONS",
+    "ModelRun",
+    "Setup",
+    "load_model",
+    "read_inputs",
+    "run_model",
+    "write_outputs",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -194,8 +202,23 @@ def _sized(setup: Setup, inputs: Arrays) -> Setup:
     return replace(setup, shapes={**shapes, **setup.shapes})
 
 
-def _loaded(path: Path, setup: Setup, seed: int) -> Model:
-    """Return the model of a file, as it is set up."""
+def load_model(path: Path, setup: Setup, seed: int) -> Model:
+    """Return the model of a file, as it is set up.
+
+    Parameters
+    ----------
+    path
+        An ONNX file.
+    setup
+        Sizes, values, precision and data.
+    seed
+        Seed of synthetic data.
+
+    Raises
+    ------
+    BadOption
+        When the precision or the synthetic data are unknown.
+    """
     if setup.precision not in PRECISIONS:
         allowed = " or ".join(PRECISIONS)
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
@@ -265,7 +288,7 @@ def run_model(
     excess = _excess(options)
     if excess is not None:
         _check_weights_fit(path, machine, setup, excess)
-    model = _loaded(path, setup, seed)
+    model = load_model(path, setup, seed)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
         path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
@@ -352,3 +353,36 @@ def test_wrong_arguments(tilescope: Run, tmp_path: Path, arguments: tuple[str, s
     done = tilescope("models", "check", path, *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
+
+
+def test_a_model_whose_code_does_not_fit_is_no_yes(tilescope: Run, tmp_path: Path) -> None:
+    """Every node is a step of its own, and the control code of all steps exceeds a tile."""
+    names = [f"v{number}" for number in range(20_001)]
+    nodes = [
+        helper.make_node(("Sin", "Cos")[i % 2], [one], [other])
+        for i, (one, other) in enumerate(itertools.pairwise(names))
+    ]
+    path = _saved(tmp_path / "deep.onnx", nodes, [info("v0", [4])], [info(names[-1], [4])])
+    said = tilescope("models", "check", path)
+    assert "Its code may not fit: control code alone may take" in said.out
+    assert "add --compile to be sure" in said.out
+    done = tilescope("models", "check", path, "--compile", "--json")
+    assert done.code == 1
+    found = done.json()
+    assert found["is_ready"] is False
+    assert found["control_code_bytes"] > found["code_capacity_bytes"]
+    assert "control code at least" in found["compiled"]["problem"]
+    assert "The model does not fit" in found["advice"][0]
+
+
+def test_a_compiled_check_agrees_with_the_run(tilescope: Run, tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    path = _saved(
+        tmp_path / "m.onnx", nodes, [info("x", [8, 64])], [info("y", [8, 32])], {"w": _ones(64, 32)}
+    )
+    found = tilescope("models", "check", path, "--compile", "--json").json()
+    ran = tilescope("run", path, "--no-report", "--json").json()
+    assert found["is_ready"]
+    assert found["compiled"]["max_tile_bytes"] == ran["max_address_bytes"]
+    assert found["compiled"]["problem"] == ""
+    assert "Compiled" in tilescope("models", "check", path, "--compile").out

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilescope.completion import complete_model
-from tilescope.console import Column, print_json, print_line, print_table
+from tilescope.console import Column, print_json, print_line, print_table, progress
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "models check model.onnx",
             "models check model.onnx --batch 8 --precision half --machine bow",
+            "models check model.onnx --compile",
         ),
     )(_check)
     models.command(
@@ -105,6 +106,12 @@ def _check(
     batch: BatchOption = None,
     setting: SettingOption = None,
     precision: PrecisionOption = "float",
+    is_compiled: Annotated[
+        bool,
+        typer.Option(
+            "--compile", help="Compile the model, which says for sure whether it fits a machine."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say whether a model would run, and what it takes, without reading its weights.
@@ -127,8 +134,16 @@ def _check(
         *(word for text in setting or () for word in ("--set", text)),
         *(("--precision", precision) if precision != "float" else ()),
     ]
+    fit = None
+    if is_compiled and not census.missing and not census.to_set and not census.problem:
+        from tilescope.engine.session.fit import compile_fit
+        from tilescope.engine.session.model_run import Setup
+
+        setup = Setup(shapes_of(shape or []), batch, values, precision, None, dims)
+        with progress("Compiling"):
+            fit = compile_fit(model, simulated, setup)
     show = print_check_json if as_json else print_check
-    if not show(census, simulated, model, precision, given):
+    if not show(census, simulated, model, precision, given, fit):
         raise typer.Exit(1)
 
 
