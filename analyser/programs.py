@@ -34,6 +34,7 @@ __all__ = [
     "child_ids",
     "children",
     "cycles_inside",
+    "first_program",
     "inside_ids",
     "n_programs",
     "node",
@@ -41,6 +42,7 @@ __all__ = [
     "program_cycles",
     "roots",
     "search",
+    "unique_programs",
 ]
 
 #: A tree deeper than this is not one that a compiler makes.
@@ -305,6 +307,29 @@ def all_programs(report: Report) -> dict[int, ProgramNode]:
     require_known(report, kinds, PROGRAM_KINDS, "{} is not a kind of program")
     rows = report.rows(schema.program, *ProgramNode.__dataclass_fields__)
     return {row[0]: ProgramNode(*row) for row in rows}
+
+
+@cached
+def unique_programs(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the programs of a report by the first of those that are one.
+
+    Calls of a function run the same compute sets: the executions of a compute set are one program,
+    with the number of the first.
+    """
+    firsts: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
+    for number, one in all_programs(report).items():
+        first = number
+        if one.compute_set_id is not None:
+            first = firsts.setdefault(one.compute_set_id, number)
+        found.setdefault(first, []).append(number)
+    return {first: tuple(numbers) for first, numbers in found.items()}
+
+
+@cached
+def first_program(report: Report) -> dict[int, int]:
+    """Return the number that `unique_programs` gives every program."""
+    return {one: first for first, numbers in unique_programs(report).items() for one in numbers}
 
 
 @cached

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import secrets
 import time
@@ -37,6 +38,7 @@ __all__ = ["ReportWriter"]
 _CHECKPOINT_PAGES = 16_384
 _CHECKPOINT_S = 10.0
 _MOST_LOG_PAGES = 262_144
+_log = logging.getLogger(__name__)
 _RESERVED = (FINISHED, ENDED_EARLY)
 _live: weakref.WeakSet[ReportWriter] = weakref.WeakSet()
 
@@ -58,6 +60,7 @@ class ReportWriter:
         self._store = ReportStore(connection)
         self._is_changing = False
         self._n_commits = 0
+        self._beside: dict[str, bytes] = {}
         self._inode = os.stat(path).st_ino
         self._checkpointed_at = time.monotonic()
         _live.add(self)
@@ -227,6 +230,21 @@ class ReportWriter:
             self._guard(lambda: self._store.write_chunks(buffer))
         return row
 
+    def attach(self, name: str, content: bytes) -> None:
+        """Have a file written beside ``profile.pop`` when the report is complete.
+
+        A failure to write it is a warning: the report is whole without it.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file in the report's directory; one that is there is replaced.
+        content : bytes
+            What it holds.
+        """
+        self._check_owner()
+        self._beside[name] = content
+
     def commit(self, milestone: str, *, grows: bool = False) -> None:
         """Write all data so far durably, and record a milestone.
 
@@ -384,8 +402,21 @@ class ReportWriter:
             final = self.path.with_name(REPORT_NAME)
             os.replace(self.path, final)
             self.path = final
+            self._write_beside()
         self._lock.sync()
         self._lock.release()
+
+    def _write_beside(self) -> None:
+        """Write the attached files, each whole or not at all."""
+        for name, content in self._beside.items():
+            path = self.path.with_name(name)
+            draft = path.with_name(f"{name}.{secrets.token_hex(4)}")
+            try:
+                draft.write_bytes(content)
+                os.replace(draft, path)
+            except OSError as error:
+                _remove(draft)
+                _log.warning("warning: %s is not written: %s. The report is whole.", path, error)
 
     def _verify(self) -> None:
         """Read the sealed file as every reader does, before it takes the place of another.

@@ -17,7 +17,7 @@ from pva.target import Target
 from tilescope.analyser import liveness, metrics
 from tilescope.analyser.compute_sets import compute_sets
 from tilescope.analyser.machine import target
-from tilescope.analyser.programs import all_programs
+from tilescope.analyser.programs import unique_programs
 
 if TYPE_CHECKING:
     from pva.variable import Variable
@@ -68,8 +68,8 @@ class CompilationReport(Explained):
 
     @cached_property
     def programs(self) -> LazyList[Program]:
-        """All programs, parents before their children."""
-        opened, ids = self._opened, list(all_programs(self._opened))
+        """All programs, each once, parents before their children."""
+        opened, ids = self._opened, list(unique_programs(self._opened))
         return LazyList(len(ids), lambda index: program_of(opened, ids[index]))
 
     @cached_property

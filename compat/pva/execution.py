@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pva.block import Block
 from pva.compute_set import ComputeSet
+from pva.cycles import CycleRange, CycleSpan
 from pva.entry import Entry
 from pva.explained import Explained
 from pva.lazy import LazyList
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from tilescope.reports import Report as Opened
 
 __all__ = [
-    "CycleRange",
-    "CycleSpan",
     "ExecutedComputeSet",
     "ExecutionReport",
     "ExecutionStep",
@@ -39,22 +38,6 @@ __all__ = [
     "Run",
     "TotalCycles",
 ]
-
-
-@dataclass(frozen=True)
-class CycleRange:
-    """The least and the most over tiles, cycles."""
-
-    min: int
-    max: int
-
-
-@dataclass(frozen=True)
-class CycleSpan:
-    """When tiles begin and end, cycles."""
-
-    cyclesFrom: CycleRange
-    cyclesTo: CycleRange
 
 
 @dataclass(frozen=True)
@@ -94,12 +77,16 @@ class IpuStep(Entry):
 
     @property
     def activeCycles(self) -> CycleSpan:
-        """When the tiles that take part begin and end; they begin when no IPU is waited for."""
+        """When the tiles that take part begin and end.
+
+        In a step that syncs with other IPUs they begin when the IPU arrives there: what it waits
+        for later IPUs is part of the span.
+        """
         active = self._occupied[self._occupied > 0]
         if not len(active):
             return self.allCycles
         ends = CycleRange(self._begin + int(active.min()), self._begin + int(active.max()))
-        return CycleSpan(CycleRange(self._begin, self._begin), ends)
+        return CycleSpan(CycleRange(self._start, self._start), ends)
 
     @property
     def allCycles(self) -> CycleSpan:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pva.compute_set import ComputeSet
 from pva.context import DebugContext
+from pva.cycles import CycleRange
 from pva.entry import Entry
 from pva.lazy import LazyList
 from pva.lowered import lowered_variables
@@ -16,7 +17,7 @@ from pva.occupied import estimated_cycles_by_tile
 from tilescope.analyser import programs as tree
 from tilescope.analyser.contexts import contexts
 from tilescope.analyser.execution import external_syncs
-from tilescope.analyser.program_code import control_code, exchange_code
+from tilescope.analyser.program_code import exchange_code, own_control_code
 from tilescope.analyser.variable_parts import program_parts
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Program(Entry):
         ErrorProgram = 22
 
     def __init__(self, opened: Opened, node: ProgramNode) -> None:
-        super().__init__(opened, node.program_id)
+        super().__init__(opened, tree.first_program(opened)[node.program_id])
         self._node = node
 
     @property
@@ -88,8 +89,11 @@ class Program(Entry):
 
     @property
     def _id(self) -> int:
-        """Number that no other program of the report has."""
-        return self._node.program_id
+        """Number that no other program of the report has.
+
+        Programs that run the same compute set, as calls of a function do, have the same.
+        """
+        return self._identity[0]
 
     @property
     def children(self) -> list[Program]:
@@ -104,8 +108,10 @@ class Program(Entry):
 
     @property
     def controlCodeByTile(self) -> list[int]:
-        """Control code of the program and of all in it on every tile, bytes."""
-        code: list[int] = control_code(self._opened, self._node.program_id).tolist()
+        """Control code of the program on every tile, without that of programs in it, bytes."""
+        code: list[int] = own_control_code(
+            self._opened, tree.unique_programs(self._opened)[self._id]
+        ).tolist()
         return code
 
     @property
@@ -136,7 +142,7 @@ class Program(Entry):
             method(self)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._node.label} id {self._node.program_id}>"
+        return f"<{type(self).__name__} {self._node.label} id {self._id}>"
 
 
 _TYPES = Program.Type.__members__
@@ -167,6 +173,17 @@ class DoExchangeProgram(ExchangeProgram):
 
 class GlobalExchangeProgram(ExchangeProgram):
     """Moves data between IPUs."""
+
+    @property
+    def cyclesFrom(self) -> CycleRange:
+        """When tiles begin in one execution, cycles from its begin: at once."""
+        return CycleRange(0, 0)
+
+    @property
+    def cyclesTo(self) -> CycleRange:
+        """When the tiles that take part end in one execution, cycles from its begin."""
+        active = [cycles for cycles in self.estimatedCyclesByTile if cycles]
+        return CycleRange(min(active, default=0), max(active, default=0))
 
 
 class StreamCopyBeginProgram(Program):

@@ -148,8 +148,8 @@ def openReport(
 ) -> Report:
     """Open a report; a directory stands for the ``profile.pop`` in it.
 
-    A debug information file, libpva's ``debug.cbor``, has to exist but is not read: a report holds
-    its debug contexts itself.
+    A debug information file, the ``debug.cbor`` beside a report, has to exist but is not read: the
+    report holds the same debug contexts.
 
     Raises
     ------

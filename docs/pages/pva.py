@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 
 from docs.pages.pva_names import NAMES
+from tests.pva_clients.clients import CLIENTS
 
 import pva
 from pva import (
@@ -15,6 +16,7 @@ from pva import (
     compilation,
     compute_set,
     context,
+    cycles,
     execution,
     liveness,
     lowered,
@@ -88,14 +90,29 @@ for step in report.execution.steps:
   unbalanced compute weighs less. Compare its figures with the metrics `tile_cycles.*`, which
   `tilescope summary` prints below the phases.
 - With several IPUs, `step.ipus[i].cycles` add up to the time of each IPU, waiting for other IPUs
-  included. `cyclesByTile` and `activeCycles` leave that waiting out, so the busiest tiles add up to
-  the critical path if all IPUs run the same steps. If they run different steps at the same time, as
-  in a pipeline, the sum over all steps exceeds the time of the run. An IPU that takes no part in a
+  included. `activeCycles` of a step that syncs with other IPUs begin when the IPU arrives, so they
+  tell who waited. `cyclesByTile` leave that waiting out, so the busiest tiles add up to the
+  critical path if all IPUs run the same steps. If they run different steps at the same time, as in
+  a pipeline, the sum over all steps exceeds the time of the run. An IPU that takes no part in a
   step has 0 everywhere.
+- Calls of a function run the same compute sets. `compilation.programs` has the program of a
+  compute set once, with one `_id`, so state and code that are added up over programs are those of
+  the tiles. `step.program` keeps the name of its place.
 - Steps of an `Overlap` run at the same time: stream copies on I/O tiles are separate steps, which
   the summary counts only where the program waits for them.
 - `microseconds` of a run are its cycles over the clock of the machine.
 
+With `autoReport.outputDebugInfo`, which `autoReport.all` switches on, the debug contexts are also
+in a `debug.cbor` beside the report, for programs that open both. Its format is TileScope's own.
+
+## Public programs
+
+`make pva-clients` runs the following programs on the reports of a network on one IPU and on two, of
+a function that is called three times, and of a pipeline on two IPUs. What they compute has to be
+what `tilescope summary --json` prints. They are fetched from GitHub, or taken from a folder:
+`make pva-clients ARGS="--folder DIR"`.
+
+CLIENTS
 ## Names of libpva
 
 Names that scripts in public repositories use, with the class that has them here.
@@ -115,6 +132,7 @@ _MODULES = (
     liveness,
     variable,
     lowered,
+    cycles,
     execution,
     block,
     operations,
@@ -125,7 +143,12 @@ _MODULES = (
 
 def render() -> str:
     """Return the page as Markdown."""
-    lines = [_INTRODUCTION + "| Owner | Name | Type | Support |", "| --- | --- | --- | --- |"]
+    clients = "".join(
+        f"- {client.repository}: `{client.path}`: {_first_line(client.check)}\n"
+        for client in CLIENTS
+    )
+    introduction = _INTRODUCTION.replace("CLIENTS\n", f"{clients}\n")
+    lines = [introduction + "| Owner | Name | Type | Support |", "| --- | --- | --- | --- |"]
     lines += [
         f"| `{name.owner}` | `{name.name}` | {name.type} | {_support(name.note)} |"
         for name in NAMES

@@ -32,7 +32,12 @@ _OTHER_KINDS = "never in a report: programs are recorded after lowering"
 
 #: By owner, in the order in which a script meets them.
 NAMES = (
-    Name("pva", "openReport()", "Report", "a `debug.cbor` has to exist but is not read"),
+    Name(
+        "pva",
+        "openReport()",
+        "Report",
+        "a `debug.cbor` has to exist but is not read: the report holds the same",
+    ),
     Name("pva", "openTrace()", "Trace", "reads the runs of a `profile.pop`; `.pvti` is refused"),
     Name(
         "pva", "getReport()", "Report", "`pva.getReport(engine)` in place of `engine.getReport()`"
@@ -127,10 +132,17 @@ NAMES = (
     Name("Program", "children", "list"),
     Name("Program", "vars", "list"),
     Name("Program", "accept()", "None"),
-    Name("Program", "controlCodeByTile", "list", "the share of its steps in a tile's control code"),
+    Name(
+        "Program",
+        "controlCodeByTile",
+        "list",
+        "without that of programs in it; a step has an equal share of a tile's",
+    ),
     Name("Program", "estimatedCyclesByTile", "list"),
     Name("DoExchangeProgram", "codeBytesByTile", "list"),
     Name("OnTileExecuteProgram", "computeset", "ComputeSet"),
+    Name("GlobalExchangeProgram", "cyclesFrom", "CycleRange"),
+    Name("GlobalExchangeProgram", "cyclesTo", "CycleRange"),
     *(
         Name("Program.Type", kind, "Type")
         for kind in (

@@ -136,7 +136,12 @@ _REPORT = (
         follows=_ALL,
     ),
     _flag("autoReport.outputLoweredVars", "Write lowered variables", follows=_ALL),
-    _flag("autoReport.outputDebugInfo", "Write debug.cbor", follows=_ALL),
+    _flag(
+        "autoReport.outputDebugInfo",
+        "Write the debug contexts into a debug.cbor beside the report as well",
+        acts=True,
+        follows=_ALL,
+    ),
     _flag("autoReport.outputSerializedGraph", "Write serialized_graph.capnp"),
     _flag("autoReport.outputArchive", "Write archive.a", follows=_ALL),
     _flag(

@@ -108,6 +108,11 @@ class EngineOptions:
         return self.flag("autoReport.outputGraphProfile")
 
     @property
+    def writes_debug_info(self) -> bool:
+        """Whether a ``debug.cbor`` is written beside the report."""
+        return self.flag("autoReport.outputDebugInfo")
+
+    @property
     def wants_execution_profile(self) -> bool:
         """Whether the execution part is requested; it takes instrumentation to write it."""
         return self.flag("autoReport.outputExecutionProfile")

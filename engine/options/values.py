@@ -85,7 +85,7 @@ def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
         key = spec.successor or name
         if spec.successor is not None and spec.successor in given:
             raise BadOption(
-                f"{where}: {name} and {key} are one option under two names; remove the first"
+                f"{where}: '{name}' and '{key}' are one option under two names; remove the first"
             )
         values[key] = _value(spec, raw, where)
     return values

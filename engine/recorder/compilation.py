@@ -14,6 +14,7 @@ from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.dataflow import write_dataflow
+from tilescope.engine.recorder.debug_info import DEBUG_INFO, debug_info
 from tilescope.engine.recorder.graph import write_compute_sets, write_variables
 from tilescope.engine.recorder.plans import StageTable, write_plans
 from tilescope.engine.recorder.programs import write_programs
@@ -54,7 +55,9 @@ def write_compilation(
     write_compute_sets(writer, executable, contexts)
     write_programs(writer, executable, contexts)
     stages = write_plans(writer, executable, contexts)
-    contexts.flush()
+    rows = contexts.flush()
+    if options.writes_debug_info:
+        writer.attach(DEBUG_INFO, debug_info(rows))
     patterns = _write_steps(writer, executable, stages)
     if options.writes_graph_profile:
         write_dataflow(writer, executable)

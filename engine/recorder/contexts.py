@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from tilescope.engine.compiler.executable import Node
 from tilescope.engine.graph import DebugContext
@@ -44,27 +44,26 @@ class ContextTable:
         number = self._ids[context] = len(self._ids)
         return number
 
-    def flush(self) -> None:
-        """Write the rows."""
+    def flush(self) -> Sequence[Mapping[str, object]]:
+        """Write the rows, and return them."""
         flops = self._flops()
-        self._writer.add(
-            debug_context,
-            [
-                {
-                    "debug_context_id": number,
-                    "parent_id": None if context.parent is None else self.id_of(context.parent),
-                    "layer": context.layer,
-                    "name": context.name,
-                    "operation": context.operation,
-                    "detail": json.dumps(dict(context.detail), sort_keys=True),
-                    "weights_digest": context.weights_digest,
-                    "flops": flops[context],
-                    "file_name": None if context.line is None else context.line[0],
-                    "line_number": None if context.line is None else context.line[1],
-                }
-                for context, number in self._ids.items()
-            ],
-        )
+        rows = [
+            {
+                "debug_context_id": number,
+                "parent_id": None if context.parent is None else self.id_of(context.parent),
+                "layer": context.layer,
+                "name": context.name,
+                "operation": context.operation,
+                "detail": json.dumps(dict(context.detail), sort_keys=True),
+                "weights_digest": context.weights_digest,
+                "flops": flops[context],
+                "file_name": None if context.line is None else context.line[0],
+                "line_number": None if context.line is None else context.line[1],
+            }
+            for context, number in self._ids.items()
+        ]
+        self._writer.add(debug_context, rows)
+        return rows
 
     def _flops(self) -> dict[DebugContext, int | None]:
         """Return the useful operations of every context.

@@ -1,7 +1,7 @@
 """Known changes of a program, each as two reports that the engine wrote: a baseline and one more.
 
-All but two change one of two small models, or how it is compiled; the last two a program of the
-graph API.
+All but four change one of two small models, or how it is compiled; the last four a program of
+the graph API.
 """
 
 from __future__ import annotations
@@ -169,12 +169,30 @@ def sluggish(x: NDArray[Any], out: NDArray[Any]) -> None:
         out[i] = x[i] + 1
 
 
+@engine.codelet(
+    engine.Field("x", "in"),
+    engine.Field("out", "out"),
+    law=lambda batch, _machine: 40 + 8 * batch.size["x"].ravel(),
+    code_bytes=64,
+    source="assumption: eight cycles per element",
+)
+def steady(x: NDArray[Any], out: NDArray[Any]) -> None:
+    """Add one, twice as slowly."""
+    for i in range(x.size):
+        out[i] = x[i] + 1
+
+
 @dataclass(frozen=True)
 class Pipeline:
-    """Two stages on two IPUs; the second may be slower, or the batch mapped elsewhere."""
+    """Two stages on two IPUs; either may be slower, or the batch mapped elsewhere.
 
+    The stages run in several rounds, and hand over after each.
+    """
+
+    first: Any = brisk
     codelet: Any = brisk
     shift: int = 0
+    rounds: int = 1
 
     def __call__(self, directory: Path) -> Path:
         """Compile and run the program; return the path of its report."""
@@ -193,7 +211,7 @@ class Pipeline:
         taken, out = variable("taken over", first + n_tiles), variable("out", first + n_tiles)
         stages = []
         for name, source, target, tiles, codelet in (
-            ("stage 0", x, middle, first, brisk),
+            ("stage 0", x, middle, first, self.first),
             ("stage 1", taken, out, first + n_tiles, self.codelet),
         ):
             compute_set = graph.add_compute_set(name)
@@ -203,8 +221,9 @@ class Pipeline:
             }
             graph.add_vertices(compute_set, codelet, tiles, regions)
             stages.append(Execute(compute_set))
-        hand_over, result = Copy(middle, taken, "hand over"), StreamCopyOut(out, "result")
-        program = Sequence("pipeline", [StreamCopyIn("batch", x), *stages, hand_over, result])
+        rounds = [*stages, Copy(middle, taken, "hand over")] * self.rounds
+        result = StreamCopyOut(out, "result")
+        program = Sequence("pipeline", [StreamCopyIn("batch", x), *rounds, result])
         executable = engine.compile_programs(graph, [program])
         code = {"autoReport.all": True, "autoReport.directory": str(directory)}
         with engine.Engine(executable, resolve(environ={}, code=code)) as device:
@@ -317,6 +336,7 @@ def other_model() -> onnx.ModelProto:
 
 
 MODEL, PIPELINE, BRANCHES = ModelChange(), Pipeline(), Branches()
+SLOW_PIPELINE = Pipeline(codelet=sluggish)
 
 
 def _model(title: str, change: Any, metric: str, begins: str, holds: str = "") -> Change:
@@ -471,5 +491,21 @@ CHANGES: tuple[Change, ...] = (
         "cycles.compute",
         "IPU 1 takes ",
         "IPU 0 waits for it",
+    ),
+    Change(
+        "A stage on IPU 0 slower, though IPU 1 takes longest",
+        SLOW_PIPELINE,
+        replace(SLOW_PIPELINE, first=steady),
+        "cycles.waiting",
+        "IPU 0 takes ",
+        "none of the run, which another IPU bounds",
+    ),
+    Change(
+        "One stage faster, the other slower",
+        replace(PIPELINE, first=sluggish),
+        replace(PIPELINE, codelet=steady),
+        "cycles.total",
+        "IPU 0 takes ",
+        "cycles of the run",
     ),
 )

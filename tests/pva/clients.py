@@ -20,6 +20,7 @@ __all__ = [
     "peak_memory",
     "pipeline_cycles",
     "shares",
+    "stage_cycles",
 ]
 
 #: Type of a program to the phase that TileScope's summary counts it as.
@@ -135,3 +136,24 @@ def pipeline_cycles(report: pva.Report) -> list[int]:
         last.activeCycles.cyclesTo.max - first.activeCycles.cyclesTo.max
         for first, last in zip(begin.ipus, end.ipus, strict=True)
     ]
+
+
+def stage_cycles(report: pva.Report) -> list[int]:
+    """Return what every IPU works between the last two exchanges between IPUs.
+
+    It is the time between them, without the exchange and what is spent in external syncs.
+    """
+    steps = list(report.execution.runs[0].steps)
+    places = [
+        place
+        for place, step in enumerate(steps)
+        if step.program.type == pva.Program.Type.GlobalExchange
+    ]
+    begin, end = places[-2:]
+    found = pipeline_cycles(report)
+    for step in steps[begin + 1 : end + 1]:
+        if step.program.name == "External" or step is steps[end]:
+            for ipu_id, ipu in enumerate(step.ipus):
+                active = ipu.activeCycles
+                found[ipu_id] -= active.cyclesTo.max - active.cyclesFrom.max
+    return found

@@ -9,10 +9,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import numpy as np
 import pytest
 from tests.golden.recipe import GOLDEN, network
 from tests.pva import clients
+from tests.pva_clients.reports import Case, all_cases
 
 import pva
 from tilescope import analyser, engine
@@ -38,6 +40,12 @@ CLIENTS = (
     clients.by_intervals,
     clients.by_visitor,
 )
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    """Reports of a function called thrice, of a pipeline on two IPUs, and of a network."""
+    return {case.kind: case for case in all_cases(tmp_path_factory.mktemp("cases"))}
 
 
 def summary(path: Path) -> dict[str, Any]:
@@ -148,7 +156,7 @@ def test_several_ipus_that_work_together_give_the_summary() -> None:
 
 @pytest.mark.parametrize("ipu_id", [0, 1])
 def test_several_ipus_have_figures_of_their_own(ipu_id: int) -> None:
-    """Cycles of an IPU include what it waited for others; its tiles are not active then."""
+    """Cycles of an IPU include what it waited for others, which steps that sync tell."""
     with pva.openReport(GOLDEN) as report, analyser.open(GOLDEN) as opened:
         expected = {name: values[ipu_id] for name, values in ipu_values(opened).items()}
         cycles = clients.by_ipu_cycles(report, ipu_id)
@@ -157,8 +165,13 @@ def test_several_ipus_have_figures_of_their_own(ipu_id: int) -> None:
             found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
             assert found == expected[f"cycles.{phase}"], phase
         for client in (clients.by_intervals, clients.by_visitor):
-            active = sum(client(report, ipu_id).values())
-            assert active == sum(cycles.values()) - (expected["cycles.waiting"] or 0)
+            assert client(report, ipu_id) == cycles
+        waited = sum(
+            ipu.cycles - max(ipu.cyclesByTile)
+            for step in report.execution.steps
+            for ipu in [step.ipus[ipu_id]]
+        )
+        assert waited == (expected["cycles.waiting"] or 0)
         tiles = report.compilation.ipus[ipu_id].tiles
         held = sum(tile.memory.total.excludingGaps for tile in tiles)
         assert held == expected["memory.total"]
@@ -277,12 +290,65 @@ def test_code_of_programs_adds_up_to_that_of_tiles() -> None:
         held = [tile.memory.category.internalExchangeCode.total for tile in tiles]
         assert np.sum(of_exchange, axis=0).tolist() == held
         held = [tile.memory.category.controlCode.total for tile in tiles]
-        root = programs[0]
-        assert root.children
-        assert root.controlCodeByTile == held
+        assert programs[0].children
+        assert np.sum([one.controlCodeByTile for one in programs], axis=0).tolist() == held
         childless = [one.controlCodeByTile for one in programs if not one.children]
         inside = np.sum(childless, axis=0)
         assert ((inside > 0) & (inside <= held)).all()
+
+
+def test_calls_of_a_function_run_the_same_programs(cases: dict[str, Case]) -> None:
+    with pva.openReport(cases["function"].path) as report:
+        programs, tiles = report.compilation.programs, report.compilation.tiles
+        compute = [one for one in programs if isinstance(one, pva.OnTileExecuteProgram)]
+        assert len(compute) == len(report.compilation.computeSets) > 0
+        assert len({one._id for one in programs}) == len(programs)
+        state = sum(
+            vertices.type.size * vertices.count
+            for one in compute
+            for vertices in one.computeset.vertices
+        )
+        assert state == sum(tile.memory.category.vertexInstanceState.total for tile in tiles) > 0
+        held = [tile.memory.category.controlCode.total for tile in tiles]
+        assert np.sum([one.controlCodeByTile for one in programs], axis=0).tolist() == held
+        ran = [step.program for step in report.execution.steps]
+        assert sum(one in compute for one in ran) == 3 * len(compute)
+
+
+def test_a_stage_of_a_pipeline_does_not_work_while_it_waits(cases: dict[str, Case]) -> None:
+    """As public clients do: the time between two exchanges without external syncs."""
+    with pva.openReport(cases["pipeline"].path) as report:
+        steps = {step.program.name: step for step in report.execution.steps}
+        works = [
+            steps["stage 0"].ipus[0].cycles,
+            steps["stage 1"].ipus[1].cycles + steps["hand over"].ipus[1].cycles,
+        ]
+        assert clients.stage_cycles(report) == works
+        assert works[1] > works[0]
+
+
+def test_an_exchange_between_ipus_says_how_long_it_takes(cases: dict[str, Case]) -> None:
+    with pva.openReport(cases["pipeline"].path) as report:
+        exchanges = [
+            step
+            for step in report.execution.steps
+            if isinstance(step.program, pva.GlobalExchangeProgram)
+        ]
+        for step in exchanges:
+            assert isinstance(step.program, pva.GlobalExchangeProgram)
+            cycles = step.program.cyclesTo.max - step.program.cyclesFrom.max
+            assert cycles == max(ipu.cycles for ipu in step.ipus) > 0
+        assert len(exchanges) == 4
+
+
+def test_debug_contexts_are_in_a_file_beside_the_report(cases: dict[str, Case]) -> None:
+    case = cases["network"]
+    content = cbor2.loads(case.debug_info.read_bytes())
+    assert content["format"] == "tilescope debug contexts"
+    with pva.openReport(case.path, case.debug_info) as report:
+        every = [one.debugContext for one in pva.OperationAnalysis(report).operations]
+        found = {one["debug_context_id"]: one["name"] for one in content["contexts"]}
+        assert found == {one.id: one._found.name for one in every}
 
 
 def test_vertices_by_tile_add_up() -> None:

@@ -42,6 +42,7 @@ def owners() -> Iterator[dict[str, Any]]:
         programs = compilation.programs
         compute = next(one for one in programs if isinstance(one, pva.OnTileExecuteProgram))
         exchange = next(one for one in programs if isinstance(one, pva.DoExchangeProgram))
+        between = next(one for one in programs if isinstance(one, pva.GlobalExchangeProgram))
         memory = compilation.tiles[0].memory
         step = compilation.livenessProgramSteps[3]
         ran = next(one for one in execution.steps if one.computeSets)
@@ -67,6 +68,7 @@ def owners() -> Iterator[dict[str, Any]]:
             "TileVertex": memory.vertices[0],
             "Program": programs[0],
             "DoExchangeProgram": exchange,
+            "GlobalExchangeProgram": between,
             "OnTileExecuteProgram": compute,
             "Program.Type": pva.Program.Type,
             "ProgramVisitor": pva.ProgramVisitor(),

@@ -53,8 +53,8 @@ class Cause:
     subject
         Machine, option, operation, variable or step; its name in the baseline if it has one there.
     cycles, bytes
-        Impact, candidate minus baseline: cycles of a run on the IPU where they
-        changed most, and bytes of variables over all tiles; 0 for a fact without a measure.
+        Impact, candidate minus baseline: cycles that the whole run gains or loses, and bytes of
+        variables over all tiles; 0 for a fact without a measure.
     sentence
         One sentence.
     """

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.diff.causes.cause import impact_words
+from tilescope.analyser.diff.causes.impact import Side, step_impacts
 from tilescope.analyser.diff.steps import step_contexts
-from tilescope.analyser.execution import costs, execution, steps, taken_cycles
+from tilescope.analyser.execution import (
+    costs,
+    execution,
+    external_syncs,
+    steps,
+    taken_cycles,
+)
 from tilescope.analyser.machine import target
+from tilescope.analyser.quantities import format_change
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.calls import CallPairs
@@ -35,6 +44,8 @@ class Group:
         Debug contexts of both sides; None for a side without, and for steps outside of calls.
     before, after : ndarray of int64, shape (n_ipus,), cycles
         Time in its steps on every IPU, without waiting for other IPUs.
+    cycles
+        What the whole run gains or loses by its change; see `step_impacts`.
     before_bytes, after_bytes
         Its variables and message buffers over all tiles.
     steps
@@ -45,6 +56,7 @@ class Group:
     calls: tuple[int | None, int | None]
     before: NDArray[np.int64]
     after: NDArray[np.int64]
+    cycles: int
     before_bytes: int
     after_bytes: int
     steps: tuple[tuple[int, int], ...]
@@ -60,14 +72,28 @@ class Group:
         return int(np.abs(self.after - self.before).argmax())
 
     @property
-    def cycles(self) -> int:
+    def own_cycles(self) -> int:
         """Change of its time on that IPU."""
         return int(self.after[self.ipu_id] - self.before[self.ipu_id])
 
     @property
-    def baseline_cycles(self) -> int:
-        """Its time on that IPU in the baseline."""
-        return int(self.before[self.ipu_id])
+    def impact(self) -> str:
+        """What its change means for the run in words; empty without any."""
+        own, ipu = self.own_cycles, f"on IPU {self.ipu_id}"
+        if own == self.cycles:
+            before = int(self.before[self.ipu_id]) if self.is_on_both else None
+            return impact_words(own, self.bytes, before)
+        words = [f"{format_change(own, 'cycles')} {ipu}", self.effect]
+        return ", ".join((*words, impact_words(0, self.bytes))).removesuffix(", ")
+
+    @property
+    def effect(self) -> str:
+        """What the run gains or loses where that is not the change of its own time."""
+        if self.own_cycles == self.cycles:
+            return ""
+        if self.cycles:
+            return f"{format_change(self.cycles, 'cycles')} of the run"
+        return "none of the run, which another IPU bounds"
 
     @property
     def bytes(self) -> int:
@@ -156,11 +182,12 @@ class Evidence:
             if keys[0][one] == keys[1][other]:
                 members.setdefault(keys[0][one], []).append((one, other))
         n_ipus = max(target(report).n_ipus for report in self.sides)
-        time = np.zeros((2, n_ipus, len(places)), np.int64)
+        time, impacts = np.zeros((2, n_ipus, len(places)), np.int64), np.zeros(len(places))
         for side, own in enumerate(self.own_cycles):
             where = np.array([places[key] for key in keys[side]], np.int64)
             for ipu_id, values in enumerate(own):
                 np.add.at(time[side, ipu_id], where, values)
+            np.add.at(impacts, where, self.step_impacts[side])
         sizes = self._bytes(places)
         return tuple(
             Group(
@@ -168,12 +195,29 @@ class Evidence:
                 key[1:] if isinstance(key, tuple) and key[0] == "call" else (None, None),
                 time[0, :, place],
                 time[1, :, place],
+                int(np.rint(impacts[place])),
                 int(sizes[0, place]),
                 int(sizes[1, place]),
                 tuple(members.get(key, ())),
             )
             for key, place in places.items()
         )
+
+    @cached_property
+    def step_impacts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What a run gains or loses by every step, cycles; that of a pair is at its baseline's."""
+        numbers: dict[object, int] = {}
+        sides: list[Side] = []
+        for side, report in enumerate(self.sides):
+            group = [numbers.setdefault(key, len(numbers)) for key in self._step_keys[side]]
+            critical = None
+            if self.steps.has_runs:
+                total = execution(report).step_cycles
+                critical = np.rint(total / execution(report).n_runs).astype(np.int64)
+            meetings = external_syncs(report)
+            own = self.own_cycles[side]
+            sides.append(Side(own, critical, meetings, np.array(group, np.int64)))
+        return step_impacts(sides[0], sides[1], self.steps.pairs)
 
     @cached_property
     def _step_keys(self) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:

@@ -55,16 +55,16 @@ def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
 
 def _explain(evidence: Evidence, one: VariableFacts, other: VariableFacts) -> Cause:
     """Return the cause for a variable that lies elsewhere, with the steps that use it."""
-    cycles, sent = [], []
+    cycles, sent = 0.0, []
     for side, (report, variable) in enumerate(zip(evidence.sides, (one, other), strict=True)):
-        own, kinds = evidence.own_cycles[side], steps(report).kind
+        kinds, impacts = steps(report).kind, evidence.step_impacts[side]
         near = set(_users(report).get(variable.variable_id, ()))
         # The sync before an exchange belongs to it.
         near |= {s - 1 for s in near if s and kinds[s] in _EXCHANGES and kinds[s - 1] == "Sync"}
         chosen = sorted(near)
-        cycles.append(int(own[:, chosen].max(axis=0).sum()))
-        sent.append(int(costs(report).per_step("total_sent_bytes", own.shape[1])[chosen].sum()))
-    return _cause(one, other, cycles[1] - cycles[0], sent[1] - sent[0])
+        cycles += float(impacts[chosen].sum())
+        sent.append(int(costs(report).per_step("total_sent_bytes", len(kinds))[chosen].sum()))
+    return _cause(one, other, int(np.rint(cycles)), sent[1] - sent[0])
 
 
 def users_of_changed(evidence: Evidence) -> frozenset[int]:

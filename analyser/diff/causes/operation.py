@@ -13,7 +13,6 @@ from tilescope.analyser.diff.causes.cause import (
     OTHERS,
     Cause,
     CauseKind,
-    impact_words,
     sentence_of,
     short,
 )
@@ -62,7 +61,7 @@ def new_and_gone(evidence: Evidence) -> list[Cause]:
         tree = evidence.calls.candidate if one is None else evidence.calls.baseline
         context = tree.contexts[one if other is None else other]  # type: ignore[index]
         text = f"{short(group.name)} ({context.operation}) was {kind}"
-        sentence = sentence_of(text, group.cycles, group.bytes)
+        sentence = f"{text}: {group.impact}." if group.impact else f"{text}."
         causes.append(Cause(kind, group.name, group.cycles, group.bytes, sentence))
     return causes
 
@@ -84,8 +83,7 @@ def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
             words.append("operands in another order")
         if words:
             text = f"{short(group.name)} ({calls[0].operation[1]}) changed: {_listed(words)}"
-            impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
-            sentence = f"{text}; {impact}." if impact else f"{text}."
+            sentence = f"{text}; {group.impact}." if group.impact else f"{text}."
             found[group] = Cause("arguments", group.name, group.cycles, group.bytes, sentence)
     return found
 
@@ -164,8 +162,7 @@ def plan_causes(evidence: Evidence, known: Mapping[Group, Cause]) -> dict[Group,
     found = {}
     for group, words in changed.items():
         text = f"Plan of {short(group.name)} changed: {_listed(words)}"
-        impact = impact_words(group.cycles, group.bytes, group.baseline_cycles)
-        sentence = f"{text}; {impact}." if impact else f"{text}."
+        sentence = f"{text}; {group.impact}." if group.impact else f"{text}."
         found[group] = Cause("plan", group.name, group.cycles, group.bytes, sentence)
     return found
 
@@ -214,9 +211,11 @@ def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
     found = [
         group
         for group in evidence.groups
-        if group not in known and group.is_on_both and (group.cycles or group.bytes)
+        if group not in known
+        and group.is_on_both
+        and (group.own_cycles or group.cycles or group.bytes)
     ]
-    found.sort(key=lambda group: (-abs(group.cycles), -abs(group.bytes)))
+    found.sort(key=lambda group: (-abs(group.cycles), -abs(group.own_cycles), -abs(group.bytes)))
     causes = [_cost(evidence, group) for group in found[:_MOST_DETAILED]]
     others = found[_MOST_DETAILED:]
     if others:
@@ -230,30 +229,31 @@ def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
 
 def _cost(evidence: Evidence, group: Group) -> Cause:
     """Return the cause of a group whose cost changed."""
-    name, cycles = short(group.name), group.cycles
+    name, own = short(group.name), group.own_cycles
     stream = _stream_words(evidence, group)
     if stream:
-        text = f"{stream} {name} was {'added' if cycles > 0 else 'removed'}"
-        sentence = sentence_of(text, cycles, group.bytes)
-        return Cause(
-            "added" if cycles > 0 else "removed", group.name, cycles, group.bytes, sentence
-        )
-    if not cycles:
+        kind: CauseKind = "added" if own > 0 else "removed"
+        text = f"{stream} {name} was {kind}: {group.impact}."
+        return Cause(kind, group.name, group.cycles, group.bytes, text)
+    if not own and not group.cycles:
         text = sentence_of(f"Variables of {name} changed", 0, group.bytes)
         return Cause("size", group.name, 0, group.bytes, text)
     before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
-    word = "more" if cycles > 0 else "less"
+    word = "more" if own > 0 else "less"
     is_per_run = evidence.steps.has_runs and evidence.n_runs != (1, 1)
     basis = " per run" if is_per_run else ""
-    amount = f"{abs(cycles):,} cycle{'s' * (abs(cycles) != 1)} {word}{basis}"
+    amount = f"{abs(own):,} cycle{'s' * (abs(own) != 1)} {word}{basis}"
     text = f"{name} takes {amount} ({before:,} → {after:,})"
     if len(group.before) > 1:
         text = f"IPU {group.ipu_id} takes {amount} in {name} ({before:,} → {after:,})"
+    if not own:
+        text = f"Steps of {name} take as long as before in all, at other times"
     details = _step_words(evidence, group)
     if details:
         text += f": {_listed(details)}"
-    waiting = _waiting(evidence, group) if cycles > 0 else ""
-    return Cause("cost", group.name, cycles, group.bytes, f"{text}{waiting}.")
+    effect = f"; {group.effect}" if group.effect else ""
+    waiting = _waiting(evidence, group) if group.cycles > 0 else ""
+    return Cause("cost", group.name, group.cycles, group.bytes, f"{text}{effect}{waiting}.")
 
 
 def _stream_words(evidence: Evidence, group: Group) -> str:

@@ -107,6 +107,7 @@ def test_the_records_name_the_origin() -> None:
         "autoReport.directory": ("here", "command line"),
         "autoReport.outputGraphProfile": ("true", "environment"),
         "autoReport.outputExecutionProfile": ("true", "environment"),
+        "autoReport.outputDebugInfo": ("true", "environment"),
         "autoReport.executionProfileProgramRunCount": ("2", "default"),
         "debug.instrument": ("true", "environment"),
         "debug.allowOutOfMemory": ("false", "code"),

@@ -1,0 +1,1 @@
+"""Scripts of public repositories that were written against libpva, run on TileScope's reports."""
