@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import defs
 
 from tilescope.engine.frontend.onnx.bodies import OWN_BODIES
+from tilescope.engine.frontend.onnx.sequences import SEQUENCES
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
 
@@ -42,7 +43,13 @@ def render() -> str:
         versions = ", ".join(map(str, _versions(operator)))
         lines.append(f"| `{key}` | {versions} | `{families[key]}` | {_way(operator)} |")
     own = ", ".join(f"`{key}`" for key in OWN_BODIES)
+    sequences = ", ".join(f"`{key}`" for key in sorted(SEQUENCES))
     lines += ["", f"Replaced by others as the model is read: {own}."]
+    lines += [
+        "",
+        "Sequences are taken apart where lengths and positions follow from the model:"
+        f" {sequences}.",
+    ]
     lines += ["", "## Primitives\n", "| Primitive | Family |", "| --- | --- |"]
     primitives = sorted(key for key, operator in OPERATORS.items() if operator.is_primitive)
     lines += [f"| `{key}` | `{families[key]}` |" for key in primitives]

@@ -15,6 +15,7 @@ from tilescope.engine.errors import BadInput, BadModel, BadOption
 from tilescope.engine.frontend.onnx.multiply_adds import multiply_adds
 from tilescope.engine.frontend.onnx.read import expanded, opsets_of, unsupported
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
+from tilescope.engine.frontend.onnx.sequences import SEQUENCES
 from tilescope.engine.frontend.onnx.settings import inputs_to_set
 from tilescope.engine.frontend.onnx.skeleton import read_skeleton
 from tilescope.engine.frontend.onnx.symbols import set_symbols
@@ -236,6 +237,7 @@ class _Tally:
         self._constants = {t.name for inner in graphs_of(graph) for t in inner.initializer}
         self._constants.add("")
         self._counted: set[str] = set()
+        self._sequences: set[str] = set()
 
     def add(self, graph: onnx.GraphProto) -> None:
         """Add the nodes of a graph, without those of its subgraphs."""
@@ -246,13 +248,26 @@ class _Tally:
             if self._is_constant(node):
                 self._constants.update(node.output)
                 continue
-            self._count(node, last_read)
+            is_of_sequences = self._is_of_sequences(node)
+            is_view = is_of_sequences or node.op_type in _VIEWS
+            if not is_of_sequences:
+                self._count(node, last_read)
             read_last = [name for name in node.input if last_read[name] == index]
             freed = sum(held.pop(name, 0) for name in read_last)
-            made = {} if node.op_type in _VIEWS else {n: self._bytes(n) for n in node.output if n}
+            made = {} if is_view else {n: self._bytes(n) for n in node.output if n}
             before = 0 if node.op_type in _IN_PLACE else freed
             held |= made
             self.activation_bytes = max(self.activation_bytes, sum(held.values()) + before)
+
+    def _is_of_sequences(self, node: onnx.NodeProto) -> bool:
+        """Return whether a node takes a sequence or makes one, which is no value of a run."""
+        if node.op_type == "Identity" and node.input[0] in self._sequences:
+            self._sequences.update(node.output)
+            return True
+        if key_of(node) not in SEQUENCES:
+            return False
+        self._sequences.update(node.output)
+        return True
 
     def _is_constant(self, node: onnx.NodeProto) -> bool:
         """Return whether the results of a node are known at compile time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 
 from tilescope.engine.frontend.onnx.fixed_slices import FixedSlices
+from tilescope.engine.frontend.onnx.sequences import SEQUENCES
 from tilescope.engine.frontend.onnx.walk import key_of, nodes_of
 from tilescope.engine.operators import OPERATORS
 
@@ -49,6 +50,8 @@ def needs_rounds(node: onnx.NodeProto) -> bool:
 
 def _places(node: onnx.NodeProto) -> tuple[int, ...]:
     """Return the positions of operands that decide shapes or plans."""
+    if key_of(node) in SEQUENCES:
+        return SEQUENCES[key_of(node)]
     operator = OPERATORS.get(key_of(node))
     if node.op_type != "Loop":
         return operator.known_operands if operator else ()

@@ -17,15 +17,24 @@ from tilescope.engine.frontend.onnx.external import array_of
 from tilescope.engine.frontend.onnx.fixed_slices import FixedSlices
 from tilescope.engine.frontend.onnx.hints import HINT_ATTRIBUTES, hints_of
 from tilescope.engine.frontend.onnx.loops import Round, is_unrolled, unrolled
+from tilescope.engine.frontend.onnx.sequences import (
+    SEQUENCES,
+    ValueSequence,
+    sequence_results,
+    tensors_only,
+)
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
 from tilescope.engine.frontend.onnx.walk import domain_of, key_of
-from tilescope.engine.ir import IrBuilder, Node, Parameter, Region, ResultType, Value
+from tilescope.engine.ir import Constant, IrBuilder, Node, Parameter, Region, ResultType, Value
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control import branch_of
 from tilescope.engine.operators.slicing import FIXED_SIZES
 
 __all__ = ["GraphImport"]
+
+#: Opset of the nodes that sequences are taken apart into.
+_VERSION_OF_PARTS = 13
 
 #: What numpy and ONNX raise for operands that no check foresaw.
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
@@ -118,6 +127,8 @@ class GraphImport:
     def _add(self, proto: onnx.NodeProto, used: set[str]) -> None:
         """Add one node; `used` has the names that other nodes or the outputs read."""
         name = self.path + (proto.name or proto.output[0]).strip("/")
+        if self._adds_sequence(name, proto):
+            return
         operator = OPERATORS[key_of(proto)]
         version = version_of(proto.op_type, domain_of(proto), self.opsets.get(domain_of(proto), 1))
         stated: dict[str, Any] = {}
@@ -152,23 +163,68 @@ class GraphImport:
             hints=hints,
         )
         if is_unrolled(proto, inputs, regions.get("body")):
-            made = unrolled(replace(node, regions={}), self.builder, self._round_of(name, proto))
+            node = replace(node, regions={})
+            made = unrolled(node, self.builder, self._round_of(name, proto))
             self.values.update(zip(proto.output, made, strict=True))
             return
+        tensors_only(str(node), inputs)
         names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
         names = self.counts.with_number(node, names)
-        try:
-            results = self.builder.add(node, names)
-            self.counts.add(self.builder, node, results)
-        except _UNFORESEEN as error:
-            # Operands that no check foresaw; the cause is kept for the log.
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            raise BadModel(f"{node} cannot be used with its operands: {reason}") from error
+        results = self._with_reasons(node, names)
         for key, value in zip(names, results, strict=True):
             if value is not None:
                 if value.known is None:
                     check_type(value.dtype, f"Node {name!r}")
                 self.values[key] = value
+
+    def _adds_sequence(self, name: str, proto: onnx.NodeProto) -> bool:
+        """Add a node whose operand or result is a sequence, and return whether it is one."""
+        inputs = [self.values[key] if key else None for key in proto.input]
+        what = f"Node {name!r} ({proto.op_type})"
+        if proto.op_type == "Identity" and isinstance(inputs[0], ValueSequence):
+            self.values[proto.output[0]] = inputs[0]
+            return True
+        if key_of(proto) not in SEQUENCES:
+            return False
+
+        def emit(
+            key: str, operands: Sequence[Value], stated: Mapping[str, Any], n_results: int
+        ) -> list[Value]:
+            node = Node(
+                operator=OPERATORS[key],
+                name=name,
+                source=proto.op_type,
+                inputs=tuple(operands),
+                attributes=with_defaults(key, "", _VERSION_OF_PARTS, stated),
+                version=_VERSION_OF_PARTS,
+                n_outputs=n_results,
+            )
+            made = self._with_reasons(node, [f"{proto.output[0]}/{i}" for i in range(n_results)])
+            return [value for value in made if value is not None]
+
+        attributes = {entry.name: attribute_value(entry) for entry in proto.attribute}
+        found = sequence_results(what, proto.op_type, inputs, attributes, emit)
+        if isinstance(found, Constant):
+            found = self.builder.constant(found.known, proto.output[0])
+        self.values[proto.output[0]] = found
+        return True
+
+    def _with_reasons(self, node: Node, names: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add a node to the builder.
+
+        Raises
+        ------
+        BadModel
+            When it cannot be used with its operands, whatever the reason.
+        """
+        try:
+            results = self.builder.add(node, names)
+            self.counts.add(self.builder, node, results)
+            return results
+        except _UNFORESEEN as error:
+            # Operands that no check foresaw; the cause is kept for the log.
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+            raise BadModel(f"{node} cannot be used with its operands: {reason}") from error
 
     def _round_of(self, name: str, proto: onnx.NodeProto) -> Round:
         """Return what adds a round of a loop."""
@@ -264,6 +320,7 @@ class GraphImport:
             inside.values[info.name] = value
             inputs.append(value)
         outputs = inside.add_nodes()
+        tensors_only(f"The result of subgraph {name!r}", outputs)
         self.counts.check_none(name, outputs)
         return inside.builder.region(inputs, outputs)
 

@@ -13,6 +13,7 @@ from tilescope.engine.frontend.onnx.graph import GraphImport
 from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of, read_model
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
+from tilescope.engine.frontend.onnx.sequences import tensors_only
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.symbols import set_symbols
 from tilescope.engine.frontend.onnx.tensor_types import (
@@ -92,6 +93,7 @@ def load_onnx(
         value = builder.input(info.name, input_shape(info, given, batch), dtype)
         imported.values[info.name] = value
     outputs = imported.add_nodes()
+    tensors_only("The result of the model", outputs)
     open_inputs = [info.name for info in inputs if leaves_batch_open(info, given)]
     if batch is not None and not open_inputs:
         raise BadInput(

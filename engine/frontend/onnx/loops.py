@@ -13,6 +13,7 @@ import onnx
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.deciding import needs_rounds
+from tilescope.engine.frontend.onnx.sequences import ValueSequence
 from tilescope.engine.ir import Expansion, IrBuilder, Node, Region, Value
 from tilescope.engine.operators.control import check_start, is_endless, reachable
 from tilescope.engine.operators.layout import reshape
@@ -36,7 +37,7 @@ def is_unrolled(proto: onnx.NodeProto, inputs: Sequence[Value | None], body: Reg
     if proto.op_type != "Loop":
         return False
     if body is None:
-        return needs_rounds(proto)
+        return needs_rounds(proto) or any(isinstance(one, ValueSequence) for one in inputs)
     states = inputs[2:]
     after = body.outputs[1 : 1 + len(states)]
     rounds, condition = [*inputs, None, None][:2]

@@ -15,6 +15,7 @@ from tilescope.engine.frontend.onnx.external import load_small_tensors, without_
 from tilescope.engine.frontend.onnx.long_names import shorten_names
 from tilescope.engine.frontend.onnx.model_file import check_is_file
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
+from tilescope.engine.frontend.onnx.sequences import SEQUENCES
 from tilescope.engine.frontend.onnx.tidy import (
     check_imports,
     name_domains,
@@ -184,6 +185,8 @@ def unsupported(model: onnx.ModelProto) -> dict[str, list[str]]:
     """Return the names of the nodes whose operator is not supported, by operator."""
     missing: dict[str, list[str]] = {}
     for node in nodes_of(model.graph):
+        if key_of(node) in SEQUENCES:
+            continue
         operator = OPERATORS.get(key_of(node))
         if operator is None or operator.is_primitive:
             name = node.name or (node.output[0] if node.output else "")

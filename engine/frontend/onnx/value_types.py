@@ -15,6 +15,7 @@ from tilescope.engine.frontend.onnx.graph import GraphImport
 from tilescope.engine.frontend.onnx.multiply_adds import Shape
 from tilescope.engine.frontend.onnx.oddities import oddities
 from tilescope.engine.frontend.onnx.read import opsets_of
+from tilescope.engine.frontend.onnx.sequences import tensors_only
 from tilescope.engine.frontend.onnx.settings import add_settings
 from tilescope.engine.frontend.onnx.skeleton import has_elements
 from tilescope.engine.frontend.onnx.tensor_types import check_type, element_type
@@ -81,6 +82,7 @@ def types_of(
                 shape = tuple(size or 0 for size in given.shape)
                 imported.values[given.name] = recorder.input(given.name, shape, given.dtype)
         outputs = imported.add_nodes()
+        tensors_only("The result of the model", outputs)
         odd = oddities(model.graph, recorder.operations, outputs, imported.counts, ())
     except EngineError as error:
         return types_by_schema(model), str(error).splitlines()[0], ()
