@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -39,7 +40,7 @@ __all__ = [
     "step_program",
     "step_tile_bytes",
     "step_variables",
-    "variable_lifetimes",
+    "variable_lives",
 ]
 
 #: Rows of a pattern array read at a time, the rows of its chunks.
@@ -266,14 +267,28 @@ def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
     return {name: report.array(f"lifetime.{name}").read().astype(np.int64) for name in names}
 
 
-def variable_lifetimes(report: Report) -> dict[int, tuple[int, int]]:
-    """Return first step and one past the last of every variable that lives, by its id."""
+@cached
+def variable_lives(report: Report) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Return the steps at which every variable lives, by its id: half-open, ascending, apart.
+
+    A variable whose content nobody needs for a while lives several times.
+    """
     rows = _lifetimes(report)
-    answer: dict[int, tuple[int, int]] = {}
+    found: dict[int, list[tuple[int, int]]] = {}
     for number, start, end in zip(*(values.tolist() for values in rows.values()), strict=True):
-        first, last = answer.get(number, (start, end))
-        answer[number] = min(first, start), max(last, end)
-    return answer
+        found.setdefault(number, []).append((start, end))
+    return {number: _joined(lives) for number, lives in found.items()}
+
+
+def _joined(lives: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return ranges of steps in order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(lives):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        elif start < end:
+            joined.append((start, end))
+    return tuple(joined)
 
 
 def named_lifetimes(report: Report, name: str) -> tuple[tuple[int, int], ...]:
@@ -288,14 +303,8 @@ def named_lifetimes(report: Report, name: str) -> tuple[tuple[int, int], ...]:
     lives = _lifetimes(report)
     ids = np.array([columns["variable_id"][row] for row in rows], dtype=np.int64)
     own = np.isin(lives["variable_id"], ids)
-    joined: list[tuple[int, int]] = []
     pairs = zip(lives["start_step"][own].tolist(), lives["end_step"][own].tolist(), strict=True)
-    for start, end in sorted(pairs):
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], end)
-        elif start < end:
-            joined.append((start, end))
-    return tuple(joined)
+    return _joined(pairs)
 
 
 def step_variables(report: Report, step: int, source: Source = "all") -> LiveVariables:

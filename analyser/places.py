@@ -13,11 +13,11 @@ import numpy as np
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs
-from tilescope.analyser.liveness import liveness_step_ids, variable_lifetimes
+from tilescope.analyser.liveness import liveness_step_ids, variable_lives
 from tilescope.analyser.machine import target
 from tilescope.analyser.operations import Operation, operation_of, operation_steps, operations
 from tilescope.analyser.programs import ProgramNode, all_programs, program
-from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.quantities import format_bytes, format_lives
 from tilescope.analyser.tile_memory import tile_memory
 from tilescope.analyser.variable_list import VariableRow, list_variables
 
@@ -133,13 +133,9 @@ def _variable(report: Report, name: str) -> Place:
     row = _variables(report).get(name)
     if row is None:
         raise BadQuestion(f"The report has no variable {name[:80]!r}.")
-    lifetime = variable_lifetimes(report).get(row.variable_id)
-    moment = lifetime[0] if lifetime else None
-    lives = (
-        "always live"
-        if lifetime is None
-        else f"live in steps {lifetime[0]:,} to {lifetime[1] - 1:,}"
-    )
+    found = variable_lives(report).get(row.variable_id, ())
+    moment = found[0][0] if found else None
+    lives = f"live in steps {format_lives(found)}" if found else "always live"
     tiles = f"{row.n_tiles:,} tile{'s' * (row.n_tiles != 1)}"
     detail = f"{format_bytes(row.bytes)} on {tiles}, {lives}"
     return Place("variable", row.name, detail, variable=row.name, moment=moment)

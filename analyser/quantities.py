@@ -5,7 +5,7 @@ Every page and command writes quantities through this module, so they cannot dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal
@@ -20,6 +20,7 @@ __all__ = [
     "format_count",
     "format_cycles",
     "format_exact",
+    "format_lives",
     "format_percent",
     "format_runs",
     "format_seconds",
@@ -34,6 +35,8 @@ __all__ = [
 BytesStyle = Literal["binary", "si", "bytes"]
 #: What stands where there is no value.
 MISSING = "–"
+#: Most lives of a variable that are written.
+_MOST_LIVES = 4
 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SI = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -110,6 +113,21 @@ def format_percent(percent: float | None, *, is_signed: bool = False) -> str:
 def format_steps(start: int, end: int) -> str:
     """Return the half-open range of steps as its first and last, such as ``317 to 318``."""
     return f"{start:,}" if end - start == 1 else f"{start:,} to {end - 1:,}"
+
+
+def format_lives(lives: Sequence[tuple[int, int]]) -> str:
+    """Return half-open ranges of steps, such as ``317 to 318, 401``; after some, the number left.
+
+    Parameters
+    ----------
+    lives
+        Ascending; empty for nothing that ever lives.
+    """
+    if not lives:
+        return MISSING
+    shown = ", ".join(format_steps(*life) for life in lives[:_MOST_LIVES])
+    more = len(lives) - _MOST_LIVES
+    return shown if more <= 0 else f"{shown} and {more:,} more"
 
 
 def format_runs(*n_runs: int) -> str:

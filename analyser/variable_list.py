@@ -14,7 +14,7 @@ from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.contexts import contexts
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.liveness import curve, variable_lifetimes
+from tilescope.analyser.liveness import curve, variable_lives
 from tilescope.analyser.lowered_variables import lowered_parts, places_once, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.validation import require_below
@@ -51,8 +51,9 @@ class VariableRow:
         Tiles in question that hold a part.
     max_tile_bytes
         Its largest part on one of them.
-    start_step, end_step
-        Its lifetime in liveness steps, half-open; None if it never lives.
+    lives
+        Liveness steps at which it lives, half-open and ascending; empty if it never does. Between
+        two of them its memory is free.
     made_by
         The operation that created it; empty if none did.
     """
@@ -66,16 +67,18 @@ class VariableRow:
     bytes: int
     n_tiles: int
     max_tile_bytes: int
-    start_step: int | None
-    end_step: int | None
+    lives: tuple[tuple[int, int], ...]
     made_by: str
 
     @property
+    def start_step(self) -> int | None:
+        """The first step at which it lives; None if it never does."""
+        return self.lives[0][0] if self.lives else None
+
+    @property
     def n_steps(self) -> int:
-        """Length of its lifetime in liveness steps."""
-        if self.start_step is None or self.end_step is None:
-            return 0
-        return self.end_step - self.start_step
+        """Number of liveness steps at which it lives."""
+        return sum(end - start for start, end in self.lives)
 
 
 @dataclass(frozen=True)
@@ -234,9 +237,7 @@ def _check(report: Report, wanted: VariableFilter) -> None:
 
 def _is_live(row: VariableRow, step: int) -> bool:
     """Return whether a variable lives at a step."""
-    if row.start_step is None or row.end_step is None:
-        return False
-    return row.start_step <= step < row.end_step
+    return any(start <= step < end for start, end in row.lives)
 
 
 @cached
@@ -254,11 +255,10 @@ def _rows(report: Report) -> tuple[VariableRow, ...]:
         "max_tile_bytes",
         "debug_context_id",
     )
-    made_by, lives = contexts(report), variable_lifetimes(report)
+    made_by, lives = contexts(report), variable_lives(report)
     answer = []
     for number, name, dtype, shape, *rest, context in report.rows(schema.variable, *columns):
         category, always, size, n_tiles, largest = rest
-        start, end = lives.get(number, (None, None))
         maker = made_by[context].name if context in made_by else ""
         answer.append(
             VariableRow(
@@ -271,8 +271,7 @@ def _rows(report: Report) -> tuple[VariableRow, ...]:
                 size,
                 n_tiles,
                 largest,
-                start,
-                end,
+                lives.get(number, ()),
                 maker,
             )
         )

@@ -105,8 +105,8 @@ def test_a_list_of_variables(small):
     assert [row.name for row in found.rows] == ["weights", "in", "act", "layer1/conv/exchange"]
     assert (found.n_variables, found.total_bytes) == (4, 320 + 64 + 64 + 32)
     act = found.rows[2]
-    assert (act.shape, act.dtype, act.n_tiles, act.start_step, act.end_step) == (
-        (4, 8), "float16", 4, 3, 7,
+    assert (act.shape, act.dtype, act.n_tiles, act.lives) == (
+        (4, 8), "float16", 4, ((3, 7),),
     )  # fmt: skip
     for sort in SORTS:
         assert len(list_variables(small, None, sort).rows) == 4

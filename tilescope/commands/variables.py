@@ -170,13 +170,9 @@ def _print(report: Report, found: VariableList, units: Units, top: int) -> None:
 
 def _life(row: VariableRow) -> str:
     """Return the steps at which a variable lives."""
-    from tilescope.analyser.quantities import MISSING, format_steps
+    from tilescope.analyser.quantities import format_lives
 
-    if row.is_always_live:
-        return "always"
-    if row.start_step is None or row.end_step is None:
-        return MISSING
-    return format_steps(row.start_step, row.end_step)
+    return "always" if row.is_always_live else format_lives(row.lives)
 
 
 def _print_places(places: VariablePlaces, units: Units, top: int) -> None:

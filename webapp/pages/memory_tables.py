@@ -26,6 +26,7 @@ from tilescope.analyser.placement import (
     compute_set_placements,
     exchange_placements,
 )
+from tilescope.analyser.quantities import format_lives
 from tilescope.analyser.tile_memory import categories, largest_tiles
 from tilescope.analyser.variable_list import VariableFilter, VariableRow, list_variables
 from tilescope.reports import Report
@@ -273,10 +274,9 @@ def _name_column() -> dict[str, Any]:
     return column("name", "Variable", "name", changes=changes, hint="Draws it over the tiles")
 
 
-def _life_column(reports: Reports, **parameters: str) -> dict[str, Any]:
-    """Return lifetimes, which Liveness shows with their first step."""
-    href = template("/liveness", reports, step="{start}", var="{name}", **parameters)
-    return column("start", "Live steps", "life", end="end", href=href)
+def _life(reports: Reports, **parameters: str) -> str:
+    """Return where Liveness shows a variable at its first step."""
+    return template("/liveness", reports, step="{start}", var="{name}", **parameters)
 
 
 def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> Any:
@@ -290,7 +290,7 @@ def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> 
         column("largest", "Largest on a tile", "bytes"),
         column("dtype", "Type"),
         column("category", "Category"),
-        _life_column(reports),
+        column("lives", "Live steps", sort="start", href=_life(reports)),
     ]
     data: dict[str, list[Any]] = {
         "name": [row.name for row in rows],
@@ -299,8 +299,8 @@ def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> 
         "largest": [row.max_tile_bytes for row in rows],
         "dtype": [row.dtype for row in rows],
         "category": [labels.get(row.category, row.category) for row in rows],
+        "lives": ["always" if row.is_always_live else format_lives(row.lives) for row in rows],
         "start": [None if row.is_always_live else row.start_step for row in rows],
-        "end": [None if row.is_always_live else row.end_step for row in rows],
     }
     return data_table(columns, data, label="Variables", empty=_NO_ROW, file="variables")
 
@@ -318,7 +318,7 @@ def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
         column("dtype", "Type"),
         column("category", "Category"),
         column("region", "Region"),
-        _life_column(reports, tile=str(tile)),
+        column("start", "Live steps", "life", end="end", href=_life(reports, tile=str(tile))),
     ]
     data: dict[str, list[Any]] = {
         "offset": [int(parts.offset_bytes[place]) for place in places],
