@@ -11,6 +11,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, steps
 from tilescope.analyser.occupancy import BusyTile, slowest_tiles
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.selection import (
     ALL,
     Selection,
@@ -114,12 +115,8 @@ def exchanges(report: Report, text: str = "", selection: Selection = ALL) -> Exc
     every, column = steps(report), costs(report).column
     rows, _ = selected_costs(report, selection)
     picked = _moving_steps(report)
-    wanted = text.strip().lower()
-    picked = [
-        step
-        for step in picked
-        if wanted in every.name[step].lower() or wanted in every.kind[step].lower()
-    ]
+    words = search_words(text)
+    picked = [step for step in picked if words_fit(words, every.kind[step], every.name[step])]
     rows = rows[np.isin(column["step_id"][rows], np.array(picked, dtype=np.int64))]
     rows_of: dict[int, list[int]] = {}
     for row, step in zip(rows.tolist(), column["step_id"][rows].tolist(), strict=True):

@@ -18,6 +18,7 @@ from tilescope.analyser.figures import tile_rows
 from tilescope.analyser.lowered_variables import lowered_parts, variable_columns, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
 from tilescope.analyser.patterns import pattern
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
@@ -77,14 +78,14 @@ class Curve:
         return len(self.step_id)
 
     def matching(self, text: str) -> NDArray[np.int64]:
-        """Return the positions of steps whose name or kind contains a text, int64, ascending."""
-        wanted = text.strip().lower()
-        if not wanted:
+        """Return the positions of steps whose kind and name hold all words, int64, ascending."""
+        words = search_words(text)
+        if not words:
             return np.arange(len(self), dtype=np.int64)
         found = [
             position
             for position, (name, kind) in enumerate(zip(self.name, self.kind, strict=True))
-            if wanted in name.lower() or wanted in kind.lower()
+            if words_fit(words, kind, name)
         ]
         return np.array(found, dtype=np.int64)
 

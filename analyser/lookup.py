@@ -12,6 +12,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.operations import operations
 from tilescope.analyser.programs import all_programs
 from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.search import search_words
 from tilescope.analyser.variable_list import list_variables
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def look_up(report: Report, text: str, limit: int = 8) -> tuple[Match, ...]:
 
     A number names a tile and a step.
     """
-    words = text.lower().split()
+    words = search_words(text)
     if not words:
         return ()
     index = _index(report)

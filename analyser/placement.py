@@ -24,6 +24,7 @@ from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.machine import target, tile_range
 from tilescope.analyser.patterns import PatternTotals, pattern_totals
 from tilescope.analyser.program_code import exchange_code_rows
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def compute_set_placements(
     tiles
         Empty for all tiles.
     text
-        Part of the name of a compute set or of one of its codelets, whatever its case.
+        Words of the names of a compute set and its codelets in any order, whatever their case.
 
     Raises
     ------
@@ -141,13 +142,13 @@ def compute_set_placements(
     places, instances = compute_set_places(report), _instances(report)
     totals, every = _counts(report, tiles), steps(report)
     n_vertices, n_tiles = totals.sums, totals.n_used
-    wanted = text.strip().lower()
+    words = search_words(text)
     found = []
     for entry in compute_sets(report):
         number = entry.compute_set_id
         _, codelets = compute_set_vertices(report, number)
         names = (entry.name, *(one.vertex_type for one in codelets))
-        if wanted and not any(wanted in name.lower() for name in names):
+        if not words_fit(words, *names):
             continue
         rows = [(one, places[number, one.vertex_type]) for one in codelets]
         vertices = sum(int(n_vertices[row]) for _, row in rows)
@@ -177,7 +178,7 @@ def codelet_placements(
 ) -> tuple[CodeletPlacement, ...]:
     """Return the codelets with vertices on some tiles, the most bytes first.
 
-    Tiles are as of `compute_set_placements`; the text is part of a codelet's name.
+    Tiles are as of `compute_set_placements`; the text has words of a codelet's name.
 
     Raises
     ------
@@ -189,7 +190,7 @@ def codelet_placements(
     counts = every.n_vertices[:, np.array(tiles, np.int64)] if tiles else every.n_vertices
     n_vertices, n_tiles = counts.sum(axis=1).tolist(), np.count_nonzero(counts, axis=1).tolist()
     n_sets, first = _users(report, tiles)
-    wanted = text.strip().lower()
+    words = search_words(text)
     found = [
         CodeletPlacement(
             name,
@@ -202,7 +203,7 @@ def codelet_placements(
             n_tiles[row] * every.code_bytes[row],
         )
         for row, name in enumerate(every.names)
-        if n_vertices[row] and wanted in name.lower()
+        if n_vertices[row] and words_fit(words, name)
     ]
     return tuple(
         sorted(found, key=lambda row: (-row.state_bytes - row.code_bytes, row.vertex_type))

@@ -15,6 +15,7 @@ from tilescope.analyser.contexts import DebugContext, enclosing
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.execution import costs, execution, taken_cycles
 from tilescope.analyser.machine import target
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.selection import Selection, selected_step_cycles
 from tilescope.analyser.validation import require, require_known
 from tilescope.reports import figures, schema
@@ -287,13 +288,11 @@ def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
 
 
 def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
-    """Return programs whose name or kind contains a text, whatever its case."""
-    if not text:
+    """Return programs whose kind and name hold all words of a text, whatever their case."""
+    words = search_words(text)
+    if not words:
         return ProgramSearch((), 0)
-    wanted = text.lower()
-    found = [
-        one for one in all_programs(report).values() if wanted in f"{one.kind} ({one.name})".lower()
-    ]
+    found = [one for one in all_programs(report).values() if words_fit(words, one.kind, one.name)]
     matches = found[: max(limit, 0)]
     return ProgramSearch(
         tuple(ProgramMatch(one, ancestors(report, one.program_id)) for one in matches), len(found)

@@ -17,6 +17,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.liveness import curve, variable_lives
 from tilescope.analyser.lowered_variables import lowered_parts, places_once, variable_positions
 from tilescope.analyser.machine import Source, target, tile_range
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
@@ -88,7 +89,7 @@ class VariableFilter:
     Attributes
     ----------
     text
-        Part of the name, whatever its case.
+        Words of the name in any order, whatever their case.
     category, dtype
         The exact name; empty for any.
     source
@@ -159,11 +160,11 @@ def list_variables(
     _check(report, wanted)
     every = _rows(report)
     rows = every if wanted.source == "all" else _rows_on(report, wanted.source)
-    text = wanted.text.strip().lower()
+    words = search_words(wanted.text)
     found = [
         row
         for row in rows
-        if text in row.name.lower()
+        if words_fit(words, row.name)
         and wanted.category in {"", row.category}
         and wanted.dtype in {"", row.dtype}
         and (wanted.step is None or _is_live(row, wanted.step))

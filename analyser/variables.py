@@ -11,6 +11,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.lowered_variables import variable_columns, variable_memory
 from tilescope.analyser.machine import target
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.tile_memory import (
     BREAKDOWNS,
     TileMemory,
@@ -63,7 +64,7 @@ class NamedVariables:
 
 @cached
 def named_variables(report: Report, text: str) -> NamedVariables:
-    """Return the variables of a name, else those whose name contains a text, whatever its case.
+    """Return the variables of a name, else those whose name holds all words of a text.
 
     Raises
     ------
@@ -72,9 +73,9 @@ def named_variables(report: Report, text: str) -> NamedVariables:
     """
     columns = variable_columns(report)
     names = [str(name) for name in columns["name"]]
-    wanted = text.strip().lower()
+    wanted = search_words(text)
     chosen = [place for place, name in enumerate(names) if name == text.strip()]
-    chosen = chosen or [place for place, name in enumerate(names) if wanted in name.lower()]
+    chosen = chosen or [place for place, name in enumerate(names) if words_fit(wanted, name)]
     if not wanted or not chosen:
         raise BadQuestion(
             f"no variable has {text[:80]!r} in its name; this report has {len(names):,} variables"

@@ -22,7 +22,7 @@ from tilescope.webapp.library import Library
 __all__ = ["Frame"]
 
 #: Scripts and styles of the frame; the home page loads no others.
-_SCRIPTS = ("stamps.js", "frame.js", "palette.js", "home.js")
+_SCRIPTS = ("search.js", "stamps.js", "frame.js", "palette.js", "home.js")
 _STYLES = ("app.css", "frame.css")
 
 

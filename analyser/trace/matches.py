@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import kind_numbers
 from tilescope.analyser.trace.timeline import Piece, Timeline
@@ -157,7 +158,7 @@ def match_near(found: Numbered, cycle: int, direction: str) -> int:
 
 
 def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDArray[np.bool_]:
-    """Return which steps have a name that holds the text and a kind that is shown.
+    """Return which steps have a name that holds all words of a text and a kind that is shown.
 
     Returns
     -------
@@ -169,11 +170,11 @@ def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDA
     BadQuestion
         For an empty text or an unknown kind.
     """
-    wanted = text.strip().casefold()
+    wanted = search_words(text)
     if not wanted:
         raise BadQuestion("the text to search for is empty; give part of a step's name")
     names = trace.steps.name
-    is_match = np.fromiter((wanted in name.casefold() for name in names), bool, len(names))
+    is_match = np.fromiter((words_fit(wanted, name) for name in names), bool, len(names))
     is_shown: NDArray[np.bool_] = ~np.isin(trace.step_kinds, kind_numbers(hidden))
     return is_match & is_shown
 

@@ -5,6 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const page = loadPage([
+  'search.js',
   'formats.js', 'axis/words.js', 'axis/motion.js', 'axis/input.js', 'chart/frame.js', 'chart/map.js',
   'graph_paint.js', 'graph_view.js',
 ]);

@@ -5,6 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const space = loadPage([
+  'search.js',
   'axis/words.js', 'trace/words.js', 'trace/source.js', 'trace/pair.js', 'trace/flame_difference.js',
 ]).tilescopeTrace;
 

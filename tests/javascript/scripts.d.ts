@@ -13,6 +13,7 @@ interface Window {
   dash_clientside: DashClientside;
   tilescopeFormats: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
+  tilescope_search: {words(text: string): string[]; fit(words: string[], label: string): boolean};
   tilescope_markup: {breakable(text: any): any; Markup: any; Store: any};
   tilescopeAxis: AxisSpace;
   tilescopeChart: ChartSpace;

@@ -20,7 +20,7 @@ function packed(lanes, bars) {
 /** Return a source whose server gives one answer, and the addresses it was asked at. */
 function sourceOf(answer) {
   const asked = [];
-  const page = loadPage(['trace/source.js'], {
+  const page = loadPage(['search.js', 'trace/source.js'], {
     ArrayBuffer, DataView, Uint8Array, Uint16Array, Int32Array, Float64Array,
     fetch: async (url) => { asked.push(url); return {ok: true, ...answer}; },
   });

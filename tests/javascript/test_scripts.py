@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.search import DRAWN, search_words, words_fit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 BYTES = (0, 1, 999, 1023, 1024, 1075, 1536, 638_976, 2**20 - 1, 2**20, 900 * 2**20, 2**40, -2048)
+TEXTS = (
+    *("", "conv", "CONV 1", "1 conv", "Sync (hand over)", "(conv1)", "a → b", "→", "%", "( )"),
+    *("layer/0", '"quoted"', "n…d", "x, y: z", "conv(1)", "É", "hand  over\t", DRAWN),
+)
+LABELS = ("Conv layer/0/conv1", "Sync hand over", "a b", "100 %", "x y z", "", "conv(1) É é")
 
 
 def node() -> str:
@@ -32,10 +38,17 @@ def node() -> str:
 @pytest.mark.parametrize("file", sorted(path.name for path in HERE.glob("*.test.js")))
 def test_scripts_of_the_pages(file: str) -> None:
     texts = json.dumps([[number, format_bytes(number)] for number in BYTES])
+    searches = json.dumps(
+        [
+            [text, label, search_words(text), words_fit(search_words(text), label)]
+            for text in TEXTS
+            for label in LABELS
+        ]
+    )
     done = subprocess.run(
         [node(), "--test", "--test-reporter=tap", HERE / file],
         cwd=ROOT,
-        env={**os.environ, "BYTES_AS_TEXT": texts, "FORCE_COLOR": "0"},
+        env={**os.environ, "BYTES_AS_TEXT": texts, "SEARCHES": searches, "FORCE_COLOR": "0"},
         capture_output=True,
         text=True,
         check=False,

@@ -5,6 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const space = loadPage([
+  'search.js',
   'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js', 'trace/pins.js', 'trace/tiles.js',
 ]).tilescopeTrace;
 

@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         search: Annotated[
             str,
-            typer.Option("--search", help="Exchanges whose name or kind contains this text."),
+            typer.Option("--search", help="Exchanges whose kind and name have these words."),
         ] = "",
         step: Annotated[
             int | None,

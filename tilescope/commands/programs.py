@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         search: Annotated[
             str | None,
-            typer.Option("--search", help="List programs whose label contains this text."),
+            typer.Option("--search", help="List programs whose label has these words."),
         ] = None,
         node: Annotated[int | None, typer.Option("--node", help="Show one program, by id.")] = None,
         ipu: IpusOption = None,

@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         path: ReportPath,
         as_json: AsJson = False,
         search: Annotated[
-            str, typer.Option("--search", help="Variables whose name contains this text.")
+            str, typer.Option("--search", help="Variables whose name has these words.")
         ] = "",
         name: Annotated[
             str | None,

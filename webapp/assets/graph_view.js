@@ -445,7 +445,7 @@
       }));
       const {fill} = this.palette();
       const {text, noun} = space.METRICS[metric];
-      const find = (this.view.find || '').trim().toLowerCase();
+      const find = window.tilescope_search.words(this.view.find || '');
       boxes.forEach((box, number) => {
         const {before, after, delta} = space.figures(box, metric);
         const figure = this.view.with ? signed(delta, text) : text(before) + noun;
@@ -455,7 +455,7 @@
           fill: fill(box), colours, second: figure + ' · ' + kind,
           edge: number === chosen ? colours.match : colours.ink,
           width: number === chosen ? 3 : isCursor || number === this.hovered ? 2 : 0,
-          isDim: find !== '' && !(box.key + ' ' + box.operation).toLowerCase().includes(find),
+          isDim: !window.tilescope_search.fit(find, box.key + ' ' + box.operation),
           isAlone: Boolean(this.view.with) && (before === null || after === null),
         }, this.scale);
       });

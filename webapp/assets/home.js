@@ -43,12 +43,11 @@
   }
   showRecent();
 
-  const words = (row) => row.textContent.toLowerCase();
   byId('reports-find')?.addEventListener('input', (event) => {
-    const wanted = /** @type {HTMLInputElement} */ (event.target).value.trim().toLowerCase();
+    const wanted = window.tilescope_search.words(/** @type {HTMLInputElement} */ (event.target).value);
     let n = 0;
     for (const row of rows) {
-      row.hidden = !words(row).includes(wanted);
+      row.hidden = !window.tilescope_search.fit(wanted, row.textContent);
       if (!row.hidden) n += 1;
     }
     byId('reports-note').textContent = n ? n + ' of ' + rows.length + ' reports' : 'No report matches; clear the filter to see all.';

@@ -22,8 +22,8 @@
   }
 
   function own(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    const fits = (label) => words.every((word) => label.toLowerCase().includes(word));
+    const words = window.tilescope_search.words(text);
+    const fits = (label) => window.tilescope_search.fit(words, label);
     const listed = isApp ? pages.filter((page) => fits(page.title)) : [];
     return [
       ...listed.map((page) => ({kind: 'Page', label: page.title, href: page.path + query({})})),
@@ -37,7 +37,7 @@
 
   /** @returns {{kind: string, label: string, detail?: string, href?: string, act?: () => void}[]} */
   function settings(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = window.tilescope_search.words(text);
     const now = document.documentElement.dataset.units;
     const found = UNITS.map(([style, label]) => ({
       kind: 'Setting', label: 'Units of memory: ' + label, detail: style === now ? 'in use' : '',
@@ -50,7 +50,7 @@
       kind: 'Setting', label: 'Light or dark colour scheme',
       act: () => document.getElementById('scheme-button').click(),
     };
-    return words.length ? [...found, scheme].filter((one) => words.every((word) => one.label.toLowerCase().includes(word))) : [];
+    return words.length ? [...found, scheme].filter((one) => window.tilescope_search.fit(words, one.label)) : [];
   }
 
   function mark() {

@@ -58,7 +58,7 @@ _PANELS: dict[str, Callable[..., Any]] = {
 
 def liveness_tabs() -> html.Div:
     """Return the tabs without content."""
-    words = text_box("liveness-name", "Filter rows", "name or part of it", is_search=True)
+    words = text_box("liveness-name", "Filter rows", "words of the name", is_search=True)
     made = tabs("liveness-tabs", [(tab, title, _slot(tab)) for tab, title in _TABS])
     return html.Div([html.Div(words, className="tabs-filter"), made], className="filtered-tabs")
 

@@ -27,6 +27,7 @@ from tilescope.analyser.placement import (
     exchange_placements,
 )
 from tilescope.analyser.quantities import format_lives
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.tile_memory import categories, largest_tiles
 from tilescope.analyser.variable_list import VariableFilter, VariableRow, list_variables
 from tilescope.reports import Report
@@ -308,8 +309,8 @@ def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> 
 def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
     """Return the parts of variables on a tile, the largest first."""
     parts, labels = tile_variables(report, tile), _labels(report)
-    wanted = text.strip().lower()
-    places = [place for place, name in enumerate(parts.name) if wanted in name.lower()]
+    words = search_words(text)
+    places = [place for place, name in enumerate(parts.name) if words_fit(words, name)]
     places.sort(key=lambda place: -int(parts.bytes[place]))
     columns = [
         _name_column(),

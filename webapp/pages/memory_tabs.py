@@ -46,7 +46,7 @@ def memory_tabs() -> html.Div:
     forms = [("table", "Table"), ("map", "Address map")]
     above = [
         html.Div(choice("memory-as", "Show as", forms), className="only-variables"),
-        text_box("memory-name", "Filter rows", "name or part of it", is_search=True),
+        text_box("memory-name", "Filter rows", "words of the name", is_search=True),
     ]
     made: dmc.Tabs = tabs(
         "memory-tabs",

@@ -12,6 +12,7 @@ from tilescope.analyser.operations import Layer, Operations, listed_layer, opera
 from tilescope.analyser.plan_text import split_words
 from tilescope.analyser.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.webapp.components.data_table import Kind, change_columns, column, compared
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
@@ -100,9 +101,9 @@ def compared_rows(
 
 
 def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Return the rows whose name or call contains a text."""
-    wanted = text.strip().lower()
-    return [row for row in rows if wanted in row["name"].lower() or wanted in row["call"].lower()]
+    """Return the rows whose call and name hold all words of a text."""
+    words = search_words(text)
+    return [row for row in rows if words_fit(words, row["call"], row["name"])]
 
 
 def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:

@@ -13,6 +13,7 @@ from tilescope.analyser.diff.pairs import pairs
 from tilescope.analyser.liveness import liveness_step_ids, step_program
 from tilescope.analyser.occupancy import BusyTile, slowest_tiles
 from tilescope.analyser.quantities import format_percent
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.reports import Report
 from tilescope.webapp.components.data_table import (
     change_columns,
@@ -316,4 +317,4 @@ def _columns(
 
 def _matches(name: str, view: dict[str, str]) -> bool:
     """Return whether a name passes the filter of rows."""
-    return view["name"].strip().lower() in name.lower()
+    return words_fit(search_words(view["name"]), name)

@@ -13,6 +13,7 @@ from tilescope.analyser.machine import target
 from tilescope.analyser.metrics import METRICS
 from tilescope.analyser.operations import operations
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent, format_runs
+from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
 from tilescope.analyser.tile_memory import fullest_tile
 from tilescope.reports import Report
@@ -94,7 +95,7 @@ def register(app: Dash, library: Library) -> None:
     )
     def show_options(view: dict[str, str]) -> tuple[Any]:
         baseline, candidate = library.ask(view, lambda report: summarise(report).options)
-        return (_options(baseline, candidate, view["options"].lower()),)
+        return (_options(baseline, candidate, view["options"]),)
 
 
 def _one(report: Report, reports: Reports) -> list[Any]:
@@ -265,7 +266,7 @@ def _notices(summary: Summary, prefix: str) -> list[html.Div]:
 def _options(
     baseline: Sequence[OptionRow], candidate: Sequence[OptionRow] | None, text: str
 ) -> html.Div:
-    """Return the options in effect whose name, value or origin contains a text."""
+    """Return the options in effect whose name, value and origin have all words."""
     if candidate is None:
         rows = [
             (option.name, option.value, option.origin, "" if option.has_effect else "recorded only")
@@ -283,7 +284,7 @@ def _options(
             for pair in option_pairs(baseline, candidate)
         ]
         columns = ["Option", "Baseline", "Candidate", "Diff"]
-    found = [row for row in rows if any(text in cell.lower() for cell in row)]
+    found = [row for row in rows if words_fit(search_words(text), *row)]
     if not found:
         return html.Div(
             "No option matches; clear the filter to see all." if rows

@@ -88,7 +88,7 @@ def layout() -> html.Div:
             switch("trace-merge", "Merge phases"),
             text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
             text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
-            text_box("trace-find", "Find steps", "part of a name", is_search=True),
+            text_box("trace-find", "Find steps", "words of the name", is_search=True),
             html.Div([*buttons[:2], found], className="trace-tools"),
             html.Div(className="toolbar-space"),
             html.Div(buttons[2:], className="trace-tools"),

@@ -169,8 +169,8 @@
 
     // A flag for every name: whether the filter of the variables finds it.
     matches() {
-      const text = (this.view.name || '').trim().toLowerCase();
-      return text ? this.data.names.map((name) => name.toLowerCase().includes(text)) : null;
+      const words = window.tilescope_search.words(this.view.name || '');
+      return words.length ? this.data.names.map((name) => window.tilescope_search.fit(words, name)) : null;
     }
 
     paintContent(context, area, colours, ratio) {

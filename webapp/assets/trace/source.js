@@ -96,11 +96,11 @@
       return levels.reverse().join('/');
     }
 
-    // A flag per name: 1 if its path contains the text.
+    // A flag per name: 1 if its path has all words of the text.
     matches(text) {
-      const wanted = text.trim().toLowerCase();
+      const wanted = window.tilescope_search.words(text);
       const found = new Uint8Array(this.labels.length);
-      if (!wanted) return found;
+      if (!wanted.length) return found;
       if (!this.paths) {
         this.paths = [];
         this.labels.forEach((label, id) => {
@@ -108,7 +108,7 @@
           this.paths.push(parent < 0 ? label.toLowerCase() : this.paths[parent] + '/' + label.toLowerCase());
         });
       }
-      this.paths.forEach((path, id) => { if (path.includes(wanted)) found[id] = 1; });
+      this.paths.forEach((path, id) => { if (window.tilescope_search.fit(wanted, path)) found[id] = 1; });
       return found;
     }
   };
