@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Consumer",
     "Fit",
+    "FullTile",
     "Insights",
     "Peak",
     "Tip",
-    "WorstTile",
     "fit_sentence",
     "insights",
     "tips",
@@ -88,7 +88,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class WorstTile:
+class FullTile:
     """One of the fullest tiles; ``categories`` by label without gaps, what is not used left out."""
 
     tile_id: int
@@ -158,7 +158,7 @@ class Insights:
     """
 
     fit: Fit
-    worst_tiles: tuple[WorstTile, ...]
+    fullest_tiles: tuple[FullTile, ...]
     histogram_edges_bytes: NDArray[np.int64]
     histogram_n_tiles: NDArray[np.int64]
     vertex_states: tuple[Consumer, ...]
@@ -217,7 +217,7 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         int(lacks.sum()),
         machine.executable_bytes,
     )
-    worst = _worst_tiles(report, ipu_id)
+    worst = _fullest_tiles(report, ipu_id)
     edges, counts = _histogram(held)
     fullest = fullest_tile(report, ipu_id)
     advice = fit_advice(report)
@@ -281,13 +281,13 @@ def tips(found: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
 
 
-def _worst_tiles(report: Report, ipu_id: int | None) -> tuple[WorstTile, ...]:
-    """Return the five worst tiles, those that do not fit first, with what they hold."""
+def _fullest_tiles(report: Report, ipu_id: int | None) -> tuple[FullTile, ...]:
+    """Return the five fullest tiles, with what they hold."""
     ranking = largest_tiles(report, 5, None if ipu_id is None else [ipu_id])
     by_category = category_bytes(report)
     labels = [category.label for category in categories(report)]
     return tuple(
-        WorstTile(
+        FullTile(
             tile,
             int(ranking.ipu_id[place]),
             int(ranking.including_gaps_bytes[place]),
@@ -434,9 +434,9 @@ def _plan_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
 
 def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what gaps take."""
-    if not found.worst_tiles:
+    if not found.fullest_tiles:
         return None
-    tile = found.worst_tiles[0]
+    tile = found.fullest_tiles[0]
     gaps = tile.including_gaps_bytes - tile.excluding_gaps_bytes
     if gaps < _WORTH_SAYING * tile.including_gaps_bytes:
         return None
@@ -454,9 +454,9 @@ def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
 
 def _exchange_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what code of exchanges takes."""
-    if not found.worst_tiles or not found.exchanges:
+    if not found.fullest_tiles or not found.exchanges:
         return None
-    tile = found.worst_tiles[0]
+    tile = found.fullest_tiles[0]
     labels = {category.label for category in MEMORY_CATEGORIES if category.is_exchange_code}
     size = sum(held for label, held in tile.categories.items() if label in labels)
     if size < 2 * _WORTH_SAYING * tile.excluding_gaps_bytes:

@@ -30,7 +30,7 @@ from tilescope.analyser.plans import plans, stage_of_step
 from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import BytesStyle, format_bytes
 from tilescope.analyser.shortfall import simultaneous_bytes
-from tilescope.analyser.tile_memory import categories, category_bytes, largest_tiles
+from tilescope.analyser.tile_memory import categories, category_bytes, fullest_tile
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
 
@@ -295,7 +295,7 @@ def fit_advice(report: Report) -> FitAdvice:
     if not has_memory(report):
         raise BadQuestion(absence(report, "memory"))
     machine, lacks = target(report), missing_bytes(report)
-    tile = int(largest_tiles(report, 1).tile_id[0])
+    tile = int(lacks.argmax()) if lacks.any() else fullest_tile(report).tile_id
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
     before, found, kinds = memory.excess(()), [], _kinds(report)
     if not len(_uses(report)[0]):  # the report does not say what a step uses

@@ -330,7 +330,9 @@ def fullest_of(held: NDArray[np.int64], first_tile: int = 0) -> FullestTile:
 
 
 def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None) -> TileRanking:
-    """Return the ``n`` tiles that lack or hold most, gaps excluded; equal ones by number.
+    """Return the ``n`` tiles that hold most, gaps excluded, as `fullest_tile` does.
+
+    Equal ones come by number.
 
     Raises
     ------
@@ -344,7 +346,7 @@ def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None)
     for source in sources or ["all"]:
         own = tile_range(report, source)
         chosen[own.start : own.stop] = True
-    order = np.lexsort((-tile["excluding_gaps"], -missing_bytes(report)))
+    order = np.argsort(-tile["excluding_gaps"], kind="stable")
     order = order[chosen[order]][: max(n, 0)]
     return TileRanking(
         order.astype(np.int64),

@@ -83,7 +83,7 @@ A program that does not fit gets a lower bound of the tiles it needs: variables 
 live at one step, message buffers and code excluded, over the capacity of a tile. For the worst
 tiles, the list of what would have to go is the shortest one whose sizes make up what is missing.
 
-JSON: `fits`, `fit`, `worst_tiles`, `histogram`, `vertex_states`, `vertex_codes`, `exchanges`,
+JSON: `fits`, `fit`, `fullest_tiles`, `histogram`, `vertex_states`, `vertex_codes`, `exchanges`,
 `always_live`, `peak`, `shortfall` (null if it fits), `tips` (saving_bytes), and `time`
 (total_cycles, n_runs, `insights`: kind, subject, cost_cycles, gain_cycles, bound, text, advice,
 step_ids, ipu_ids).

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
+from tests.generated_report import generate_report
 from tests.golden.recipe import GOLDEN
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.insights import Fit, fit_sentence, insights, tips
+from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.overview import report_overview
 from tilescope.analyser.tile_memory import fullest_of, fullest_tile, tile_memory
 from tilescope.reports import Report, open_report
 
@@ -39,7 +43,7 @@ def test_a_misfit_states_the_missing_memory(variation: Variation) -> None:
 
 
 def test_the_fullest_tiles_and_what_they_hold(small: Report) -> None:
-    worst = insights(small).worst_tiles
+    worst = insights(small).fullest_tiles
     assert [(tile.tile_id, tile.ipu_id, tile.including_gaps_bytes) for tile in worst] == [
         (0, 0, 288),
         (1, 0, 264),
@@ -96,7 +100,7 @@ def test_a_report_of_the_engine_names_its_contents() -> None:
         found = insights(report)
         used = tile_memory(report, "none").total_bytes
     assert found.fit.total_bytes == used.sum()
-    assert found.worst_tiles[0].excluding_gaps_bytes == used.max()
+    assert found.fullest_tiles[0].excluding_gaps_bytes == used.max()
     assert found.vertex_states
     sizes = [exchange.bytes for exchange in found.exchanges]
     assert sizes == sorted(sizes, reverse=True)
@@ -127,3 +131,16 @@ def test_no_plan_is_advised_where_always_live_memory_exceeds_the_tile(
     assert found.shortfall.n_tiles_always_over > 0
     assert found.shortfall.least_tiles > 0
     assert "Give the operation at the peak less memory" not in [tip.title for tip in tips(found)]
+
+
+def test_the_fullest_tile_is_the_same_everywhere(variation: Variation, tmp_path: Path) -> None:
+    """One definition, also where tiles lack memory and another reaches a higher address."""
+    generated = generate_report(tmp_path / "r", n_tiles=16, n_steps=60, seed=5)
+    with open_report(generated) as whole:
+        for report in (whole, variation(Shape(bytes_per_tile=250)), variation(Shape())):
+            found, tile = insights(report), fullest_tile(report)
+            assert found.fullest_tiles[0].tile_id == found.fullest.tile_id == tile.tile_id
+            assert report_overview(report).fullest_tile_id == tile.tile_id
+            held = [one.excluding_gaps_bytes for one in found.fullest_tiles]
+            assert held == sorted(held, reverse=True)
+            assert held[0] == tile.bytes == METRICS["memory.max_tile"].compute(report)

@@ -53,4 +53,4 @@ def test_everything_that_searches_takes_words_in_any_order(small: Report) -> Non
     assert compute_set_placements(small, text="conv layer1")
     (codelet, *_) = codelet_placements(small)
     assert codelet_placements(small, text=" ".join(reversed(codelet.vertex_type.split("<"))))
-    assert exchanges(small, "doexchange conv")
+    assert exchanges(small, "doexchange conv").exchanges

@@ -155,7 +155,7 @@ def test_memory_by_ipu(small):
     held = {row.key: row.bytes for row in table.rows}["excluding_gaps"]
     assert held == (280 + 3 * 264, 248 + 232 + 2 * 112, 280)
     assert largest_tiles(small, 2, [1]).tile_id.tolist() == [4, 5]
-    assert insights(small, 1).worst_tiles[0].tile_id == 4
+    assert insights(small, 1).fullest_tiles[0].tile_id == 4
 
 
 def test_a_program_that_fits_has_no_shortfall(small):

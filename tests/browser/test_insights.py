@@ -49,7 +49,7 @@ def test_an_insight_leads_to_the_trace(visit: Visit) -> None:
 def test_two_reports_are_compared(visit: Visit) -> None:
     page = visit("/insights", "large", with_="changed")
     expect(page.locator("#insights-ledger .ledger-pair").first).to_be_visible()
-    expect(page.locator("#insights-body .worst-tiles")).to_have_count(2)
+    expect(page.locator("#insights-body .fullest-tiles")).to_have_count(2)
     expect(page.locator("#insights-body")).to_contain_text("Difference")
     expect(page.locator("#insights-remedies summary")).to_have_count(2)
 

@@ -503,7 +503,7 @@ def test_the_menu_keeps_what_a_page_showed(visit: Visit) -> None:
 def test_insights_lead_to_tiles_steps_and_variables(visit: Visit) -> None:
     page = visit("/insights")
     _wait(page, "/insights")
-    tile = page.locator(".worst-tiles .page-link").first
+    tile = page.locator(".fullest-tiles .page-link").first
     number = tile.inner_text().replace(",", "")
     tile.click()
     expect(page.locator("#memory-tiles")).to_have_value(number)

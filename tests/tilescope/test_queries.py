@@ -116,7 +116,7 @@ def test_insights_json(tilescope: Run, reports_directory: Path) -> None:
     found = tilescope("insights", reports_directory / "baseline", "--json").json()
     assert found["fits"] is True
     assert found["fit"]["total_bytes"] == 1776
-    assert [tile["tile_id"] for tile in found["worst_tiles"]] == [0, 1, 2, 3, 4]
+    assert [tile["tile_id"] for tile in found["fullest_tiles"]] == [0, 1, 2, 3, 4]
     assert sum(found["histogram"]["n_tiles"]) == 8
     assert found["peak"]["step"] == 2
     assert found["peak"]["variables"]["name"] == ["in", "layer1/conv/exchange"]

@@ -130,7 +130,7 @@ def _as_json(found: Insights) -> dict[str, object]:
         "fits": found.fit.fits,
         "fit": asdict(found.fit),
         "fullest_tile": asdict(found.fullest),
-        "worst_tiles": [asdict(tile) for tile in found.worst_tiles],
+        "fullest_tiles": [asdict(tile) for tile in found.fullest_tiles],
         "histogram": {
             "edges_bytes": found.histogram_edges_bytes.tolist(),
             "n_tiles": found.histogram_n_tiles.tolist(),
@@ -192,10 +192,10 @@ def _print(found: Insights, units: Units, top: int) -> None:
                     for label, size in sorted(row.categories.items(), key=lambda one: -one[1])[:3]
                 ),
             )
-            for row in found.worst_tiles
+            for row in found.fullest_tiles
         ],
     )
-    if found.worst_tiles:
+    if found.fullest_tiles:
         tile = f"tile {found.fullest.tile_id:,}"
         print_line()
         print_line(f"Fullest: {found.fullest}.")

@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff.pairs import SizeChange
-from tilescope.analyser.insights import Consumer, Fit, Insights, WorstTile, fit_sentence
+from tilescope.analyser.insights import Consumer, Fit, FullTile, Insights, fit_sentence
 from tilescope.analyser.liveness import LiveVariables
 from tilescope.analyser.quantities import format_bytes, format_change_of, format_percent
 from tilescope.analyser.ranking import consumer_changes, live_changes
@@ -40,7 +40,7 @@ def memory_cards(found: Insights, reports: Reports) -> list[Any]:
     """Return the cards of one report."""
     cards = [
         html.Div(
-            [_worst_tiles(found.worst_tiles, found.fit, reports), _histogram(found)],
+            [_fullest_tiles(found.fullest_tiles, found.fit, reports), _histogram(found)],
             className="card details operation-columns",
         )
     ]
@@ -75,7 +75,7 @@ def compared_cards(baseline: Insights, candidate: Insights, reports: Reports) ->
         html.Div(
             [
                 _side_mark(side),
-                _worst_tiles(found.worst_tiles, found.fit, of_side),
+                _fullest_tiles(found.fullest_tiles, found.fit, of_side),
                 _histogram(found),
             ]
         )
@@ -155,7 +155,7 @@ def _changes(
     return html.Div([html.H3(title), table], className="any-break")
 
 
-def _worst_tiles(worst: Sequence[WorstTile], fit: Fit, reports: Reports) -> html.Div:
+def _fullest_tiles(worst: Sequence[FullTile], fit: Fit, reports: Reports) -> html.Div:
     """Return the fullest tiles as bars of their contents; their numbers lead to their memory."""
     widest = max((tile.including_gaps_bytes for tile in worst), default=1) or 1
     labels = dict.fromkeys(label for tile in worst for label in tile.categories)
@@ -180,12 +180,12 @@ def _worst_tiles(worst: Sequence[WorstTile], fit: Fit, reports: Reports) -> html
         ("Tile", "IPU", "Contents", "Held", "% of capacity"),
         rows,
         numbers=(0, 1, 3, 4),
-        class_name="worst-tiles",
+        class_name="fullest-tiles",
     )
     return html.Div([html.H3("Fullest tiles"), table, html.Div(legend, className="legend")])
 
 
-def _bar(tile: WorstTile, widest: int, colours: dict[str, str]) -> html.Div:
+def _bar(tile: FullTile, widest: int, colours: dict[str, str]) -> html.Div:
     """Return a tile as a bar of its contents with sizes as tooltips; gaps come last.
 
     Categories that share addresses add up to more than the tile's memory, so they are scaled.
