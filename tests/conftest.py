@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# Servers of tests keep their token elsewhere than those of the user.
+os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir()) / f"tilescope-tests-{os.getpid()}")
 _OURS = (
     "POPLAR_ENGINE_OPTIONS",
     "POPLAR_TARGET_OPTIONS",

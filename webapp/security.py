@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Sequence
+from html import escape
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -158,13 +159,16 @@ class Gate:
             return answer
         if any(_same(value, self._token) for value in _cookies(headers, self._cookie)):
             return None
-        message = (
-            "This page requires the token in the link that `tilescope serve` printed"
-            " at startup; open that link once in this browser."
-        )
         if "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/"):
-            return HTMLResponse(_TOKEN_PAGE.format(message=message), status_code=401)
-        return _failure(401, "token_missing", message)
+            kept = [(key, value) for key, value in query if key != "token"]
+            page = _token_page(kept, headers.get("host", ""), is_wrong=bool(given))
+            return HTMLResponse(page, status_code=401)
+        return _failure(
+            401,
+            "token_missing",
+            "This page requires the token in the link that `tilescope serve` printed"
+            " at startup; open that link once in this browser.",
+        )
 
     def _with_headers(self, scope: Scope, send: Send) -> Send:
         """Return a sender that adds the security headers to every response."""
@@ -279,8 +283,34 @@ def _too_large() -> JSONResponse:
     return _failure(413, "body_too_large", "The request body is larger than this address accepts.")
 
 
+def _token_page(kept: Sequence[tuple[str, str]], host: str, *, is_wrong: bool) -> str:
+    """Return the page that tells a browser without the token how to get in.
+
+    Parameters
+    ----------
+    kept
+        Parameters of the address, which the page that is asked for keeps.
+    host
+        Name and port of the server.
+    is_wrong
+        Whether a token was given that is not the server's.
+    """
+    fields = "".join(
+        f'<input type="hidden" name="{escape(key)}" value="{escape(value)}">' for key, value in kept
+    )
+    wrong = "<p><b>This is not the token of this server.</b></p>" if is_wrong else ""
+    return _TOKEN_PAGE.format(wrong=wrong, fields=fields, host=escape(host))
+
+
 _TOKEN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TileScope</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:18vh auto;padding:0 1.5rem;
 color:#1f2933;background:#fff}}@media(prefers-color-scheme:dark){{body{{color:#d5dae1;
-background:#14171c}}}}h1{{font-size:1.1rem}}</style><h1>TileScope</h1><p>{message}</p></html>"""
+background:#14171c}}}}h1{{font-size:1.1rem}}input,button{{font:inherit;padding:.3rem .6rem}}
+input{{width:22rem;max-width:100%}}</style>
+<h1>These reports are behind a token</h1>{wrong}
+<p>Whoever started <code>tilescope serve</code> has a link that begins with
+<code>http://{host}/?token=</code>. Ask for it and open it once in this browser; this page works
+from then on. Or enter the token, which is what follows <code>token=</code> in that link:</p>
+<form method="get"><p>{fields}<label>Token <input name="token" autocomplete="off" required></label>
+<button>Open</button></p></form></html>"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-import secrets
 import socket
 import sys
 from collections import Counter
@@ -19,6 +18,7 @@ from tilescope.webapp.connections import HEAD_BYTES, bounded_protocol
 from tilescope.webapp.errors import BadAddress, NothingToServe, PortInUse
 from tilescope.webapp.help import Fidelity
 from tilescope.webapp.library import Library
+from tilescope.webapp.server_token import server_token
 from tilescope.webapp.warm import warm_in_background
 
 __all__ = ["default_paths", "open_listener", "serve_reports"]
@@ -27,8 +27,6 @@ __all__ = ["default_paths", "open_listener", "serve_reports"]
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 #: A small model's report, which the home page offers (`make demo-report` writes it).
 DEMO = Path(__file__).parent / "demo" / "profile.pop"
-#: Length of the secret in the link: 192 bits.
-TOKEN_BYTES = 24
 
 
 def serve_reports(
@@ -39,6 +37,7 @@ def serve_reports(
     allow_hosts: Sequence[str],
     fidelity: Fidelity | None = None,
     tell: Callable[[str], None] | None = None,
+    new_token: bool = False,
 ) -> None:
     """Serve the reports below some paths until interrupted.
 
@@ -56,6 +55,8 @@ def serve_reports(
         The simulator's fidelity, for the help panel.
     tell : Callable or None
         Prints a line to the user; None for the standard error stream.
+    new_token : bool
+        Whether links of before end.
 
     Raises
     ------
@@ -85,7 +86,7 @@ def serve_reports(
     listener = open_listener(host, port)
     try:
         address = listener.getsockname()
-        token = secrets.token_urlsafe(TOKEN_BYTES)
+        token = server_token(is_new=new_token)
         app = create_app(
             library,
             token=token,

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,14 +55,14 @@ def served_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="session")
-def link(served_dir: Path) -> Iterator[str]:
-    """Return the link that ``tilescope serve`` printed."""
+@contextmanager
+def running_server(place: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run ``tilescope serve`` and yield the link that it printed, and its process."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "compat")]),
     }
-    command = [sys.executable, "-m", "tilescope", "serve", str(served_dir), "--port", "0"]
+    command = [sys.executable, "-m", "tilescope", "serve", str(place), "--port", str(port)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     lines = []
@@ -72,10 +73,18 @@ def link(served_dir: Path) -> Iterator[str]:
         if found:
             break
     assert found, "".join(lines)
-    yield found.group()
-    process.send_signal(signal.SIGINT)
-    process.wait(timeout=20)
+    yield found.group(), process
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
     process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def link(served_dir: Path) -> Iterator[str]:
+    """Return the link of a server that all tests share."""
+    with running_server(served_dir) as (found, _):
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -581,6 +581,7 @@ interface TraceViewer extends TraceViewerParts {
   align: string;
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
+  missing: string;
   /** Of the baseline. */
   source: TraceSource | null;
   sources: TraceSource[];

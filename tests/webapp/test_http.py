@@ -66,9 +66,16 @@ def test_the_redirect_cannot_leave_this_server(stranger: TestClient) -> None:
 
 
 def test_a_browser_without_the_token_reads_what_to_do(stranger: TestClient) -> None:
-    answer = stranger.get("/memory", headers={"accept": "text/html"})
-    assert answer.status_code == 401
-    assert "tilescope serve" in answer.text
+    """As from a colleague's link, which has no token; its parameters stay."""
+    query = {"report": 'a"b', "token": "wrong"}
+    for given, is_wrong in (({"report": 'a"b'}, False), (query, True)):
+        answer = stranger.get("/memory", params=given, headers={"accept": "text/html"})
+        assert answer.status_code == 401
+        assert "tilescope serve" in answer.text
+        assert "http://testserver/?token=" in answer.text
+        assert ("not the token of this server" in answer.text) == is_wrong
+        assert 'name="report" value="a&quot;b"' in answer.text
+        assert "wrong" not in answer.text
 
 
 @pytest.mark.parametrize("host", BAD_HOSTS)

@@ -46,13 +46,22 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        new_token: Annotated[
+            bool,
+            typer.Option("--new-token", help="Make a new token; links with the earlier one end."),
+        ] = False,
     ) -> None:
         """Serve reports to a browser on this computer; the printed link holds a token."""
         # The web app is slow to import and optional: import it here only.
         from tilescope.webapp.serve import serve_reports
 
         serve_reports(
-            paths or [], host=host, port=port, allow_hosts=allow_host or [], fidelity=_fidelity()
+            paths or [],
+            host=host,
+            port=port,
+            allow_hosts=allow_host or [],
+            fidelity=_fidelity(),
+            new_token=new_token,
         )
 
 

@@ -23,14 +23,14 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return name and description of a thing, and the parameters of the pages that show it.
 
-        What only the other report has, or nothing has any longer, has no title and no places: a
+        What the report does not have has no title and no places, and the reason as its detail: a
         selection outlives a change of the reports.
         """
         with library.opened(report_id) as report:
             try:
                 place = place_of(report, what)
-            except BadQuestion:
-                return {"ok": True, "title": "", "detail": "", "places": {}}
+            except BadQuestion as error:
+                return {"ok": True, "title": "", "detail": str(error), "places": {}}
         return {
             "ok": True,
             "title": place.title,

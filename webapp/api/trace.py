@@ -26,6 +26,7 @@ from tilescope.webapp.api.trace_question import (
     MatchQuestion,
     SliceQuestion,
     WindowQuestion,
+    first_or_reason,
     numbers_of,
     words_of,
 )
@@ -142,10 +143,10 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/step/{step_id}/first")
     def find_first(report_id: str, step_id: int) -> dict[str, Any]:
-        """Return the first execution of a step, or null."""
+        """Return the first execution of a step, or null with the reason: a link may be old."""
         with library.opened(report_id) as report:
-            found = trace.first_execution(report, step_id)
-        return {"ok": True, "occurrence": None if found is None else asdict(found)}
+            found, why = first_or_reason(report, step_id)
+        return {"ok": True, "occurrence": None if found is None else asdict(found), "why": why}
 
     return router
 

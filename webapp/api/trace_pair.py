@@ -20,7 +20,12 @@ from tilescope.analyser.diff import TracePair, difference_flame
 from tilescope.analyser.machine import target
 from tilescope.analyser.overview import why_no_run
 from tilescope.webapp.api.trace import pack_window
-from tilescope.webapp.api.trace_question import MatchQuestion, SliceQuestion, WindowQuestion
+from tilescope.webapp.api.trace_question import (
+    MatchQuestion,
+    SliceQuestion,
+    WindowQuestion,
+    first_or_reason,
+)
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]
@@ -122,11 +127,11 @@ def routes(library: Library) -> APIRouter:
 
     @router.get("/{align}/{side}/step/{step_id}/first")
     def find_first(one: _OneSide, step_id: int) -> dict[str, Any]:
-        """Return the first execution of a step, or null."""
+        """Return the first execution of a step, or null with the reason: a link may be old."""
         with opened(one) as pair:
-            found = trace.first_execution(pair.report(one.side), step_id)
+            found, why = first_or_reason(pair.report(one.side), step_id)
             shown = None if found is None else _placed(pair, one.side, found)
-        return {"ok": True, "occurrence": shown}
+        return {"ok": True, "occurrence": shown, "why": why}
 
     return router
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from fastapi import Depends, Query
 
+from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
 
-__all__ = ["Cycle", "MatchQuestion", "SliceQuestion", "WindowQuestion", "numbers_of", "words_of"]
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = [
+    "Cycle",
+    "MatchQuestion",
+    "SliceQuestion",
+    "WindowQuestion",
+    "first_or_reason",
+    "numbers_of",
+    "words_of",
+]
 
 Cycle = Annotated[int, Query(ge=-(2**53), le=2**53)]
 _Text = Annotated[str, Query(max_length=200)]
@@ -111,3 +123,12 @@ def numbers_of(text: str) -> list[int] | None:
 def words_of(text: str) -> list[str]:
     """Return the words of a list such as ``sync,exchange``."""
     return [part for part in text.split(",") if part]
+
+
+def first_or_reason(report: Report, step_id: int) -> tuple[trace.Occurrence | None, str]:
+    """Return the first execution of a step, or None with the reason in a sentence."""
+    try:
+        found = trace.first_execution(report, step_id)
+    except BadQuestion as error:
+        return None, str(error)
+    return found, "" if found else f"Step {step_id:,} did not run"

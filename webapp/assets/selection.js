@@ -44,6 +44,12 @@
     bar.hidden = false;
   }
 
+  // What a report says of a thing; null if the server does not answer.
+  function ask(report, what) {
+    const address = '/api/selection/' + encodeURIComponent(report) + '?' + new URLSearchParams({what});
+    return fetch(address).then((answer) => answer.json()).catch(() => null);
+  }
+
   async function show() {
     const bar = document.getElementById('selection-bar');
     const query = new URLSearchParams(location.search);
@@ -57,12 +63,29 @@
       window.tilescope.setPlaces({});
       return;
     }
-    const address = '/api/selection/' + encodeURIComponent(report) + '?' + new URLSearchParams({what});
-    const found = await fetch(address).then((answer) => answer.ok ? answer.json() : null).catch(() => null);
+    let found = await ask(report, what);
+    const candidate = query.get('with');
+    if (found && !found.title && candidate) {
+      const other = await ask(candidate, what);
+      if (other && other.title) found = {...other, detail: other.detail + '; in the candidate only', places: {}};
+    }
     if (key !== shown) return;
-    window.tilescope.setPlaces(found ? found.places : {});
+    if (!found) shown = '';  // the server does not answer, which the page says: ask again next time
+    window.tilescope.setPlaces(found && found.ok ? found.places : {});
     if (found && found.title) paint(bar, found, query);
+    else if (found) paintUnknown(bar, found.detail || found.message);
     else bar.hidden = true;
+  }
+
+  // The selection of the address is in none of the reports.
+  function paintUnknown(bar, sentence) {
+    const title = document.createElement('b');
+    title.textContent = 'Selection not found';
+    const detail = document.createElement('span');
+    detail.className = 'selection-detail';
+    detail.textContent = sentence;
+    bar.replaceChildren(title, detail, close(bar));
+    bar.hidden = false;
   }
 
   window.tilescope = Object.assign(window.tilescope || /** @type {TileScope} */ ({}), {showSelection: show});

@@ -10,6 +10,7 @@ from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
+from tilescope.analyser.execution import execution
 from tilescope.analyser.places import busiest_tile, place_of
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
@@ -179,7 +180,7 @@ def register(app: Dash, library: Library) -> None:
         if not view["report"] or not view["at"]:
             return (empty_state("Click a slice of the trace to see its details."),)
         if view["at"].startswith("step:"):
-            return (no_update,)  # the trace finds the step and writes its place
+            return (_unless_found(library, view),)
         return (_details(library, view),)
 
 
@@ -253,6 +254,21 @@ def _details(library: Library, view: dict[str, str]) -> html.Div:
         if side:  # links lead to the report of the slice
             reports = {"report": view["with"], "with": view["report"]}
         return _slice_panel(report, found, reports, Counterpart(side, other))
+
+
+def _unless_found(library: Library, view: dict[str, str]) -> Any:
+    """Return what is said of a step that did not run; of any other the trace writes its place.
+
+    Raises
+    ------
+    BadQuestion
+        When the report has no such step.
+    """
+    with library.opened(view["report"]) as report:
+        step_id = place_of(report, view["at"]).step_id
+        if step_id is not None and execution(report).executions[:, step_id].any():
+            return no_update
+    return empty_state(f"Step {view['at'].removeprefix('step:')} did not run.")
 
 
 def _slice_panel(

@@ -115,13 +115,11 @@
     async goToStep() {
       const {source, wantedStep: step} = this;
       this.wantedStep = undefined;
-      let one = null;
-      let why = 'Step ' + step + ' did not run';
-      try {
-        one = (await source.json('step/' + step + '/first')).occurrence;
-      } catch (error) { why = error.message; }
+      const {occurrence: one, why} = await source.json('step/' + step + '/first')
+        .catch((error) => ({occurrence: null, why: error.message}));
       if (source !== this.source) return;
-      if (!one) { this.found = why; this.writeNote(); return; }
+      this.missing = one ? '' : why;
+      if (!one) { this.writeNote(); return; }
       this.select(one);
       const apart = 2 * Math.max(one.end_cycle - one.start_cycle, 20);
       this.moveTo(one.start_cycle - apart, one.end_cycle + apart, true);

@@ -118,7 +118,7 @@
       }
       const {mark} = this.state;
       if (mark) parts.push(space.plural(mark.end - mark.start, 'cycle', 'cycles') + ' selected');
-      if (this.found) parts.push(this.found);
+      if (this.missing || this.found) parts.push(this.missing || this.found);
       const text = parts.join(' · ');
       if (this.note.textContent !== text) this.note.textContent = text;
     },

@@ -67,6 +67,7 @@
       this.total = undefined;
       this.selected = null;
       this.wantedStep = undefined;
+      this.missing = '';
       this.asked = 0;
       this.inFlight = false;
       this.failed = '';
@@ -137,6 +138,7 @@
         // A link from another page names a step: its first execution is looked up.
         const [, step] = /^step:(\d{1,9})$/.exec(view.at || '') || [];
         this.wantedStep = step;
+        this.missing = '';
         state.at = step === undefined ? view.at || '' : '';
         this.loadSelected();
       }
