@@ -406,7 +406,7 @@ def test_a_chart_is_saved_as_picture_and_table(visit: Visit) -> None:
     with page.expect_download() as picture:
         page.get_by_role("button", name="save as a picture").click()
     data = picture.value.path().read_bytes()
-    assert picture.value.suggested_filename == "tile-memory.png"
+    assert picture.value.suggested_filename.endswith("pair-tile-memory.png")
     width = page.locator(".chart-canvas:visible").evaluate("canvas => canvas.clientWidth")
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(data[16:20], "big") == 2 * width

@@ -6,8 +6,9 @@ const {loadPage, plain} = require('./page.js');
 
 const React = {
   createElement: (tag, properties, ...children) => ({tag, properties, children: children.flat(2)}),
-  useState: (initial) => [initial, () => {}],
+  useState: (initial) => [typeof initial === 'function' ? initial() : initial, () => {}],
   useMemo: (make) => make(),
+  useEffect: () => {},
 };
 const COLUMNS = [
   {field: 'name', title: 'Name', kind: 'name', href: '/trace?at=step:{step}'},
@@ -19,8 +20,8 @@ const DATA = {
   start: [0, null, 3], end: [1, null, 9],
 };
 
-function page() {
-  return loadPage(['formats.js', 'markup.js', 'data_table.js'], {React});
+function page(search = '') {
+  return loadPage(['formats.js', 'markup.js', 'data_table.js'], {React, location: {search}});
 }
 
 /** Return all elements of a tag below an element. */
@@ -75,4 +76,17 @@ test('long tables show a part and say so; the number of rows is that of the data
   assert.deepEqual(all(drawn, 'span').map((note) => note.children[0]), ['First 200 of 450 rows']);
   const empty = DataTable({columns, data: {name: []}, label: '', empty: 'Clear the filter.', file: ''});
   assert.deepEqual(plain(empty.children), ['Clear the filter.']);
+});
+
+test('the order of a table comes from the address, each table its own', () => {
+  const names = (search) => {
+    const {tilescope_tables: {DataTable}} = page(search);
+    const drawn = DataTable({columns: COLUMNS, data: DATA, label: 'Rows', empty: '', file: 'rows'});
+    return all(drawn, 'tr').slice(1).map((row) => Number(row.properties.key));
+  };
+  assert.deepEqual(names('?sort=other:bytes:up,rows:bytes:down'), [1, 0, 2]);
+  assert.deepEqual(names('?sort=rows:name:up'), [1, 2, 0]);
+  for (const odd of ['', '?sort=rows:none:up', '?sort=rows:bytes', '?sort=%00']) {
+    assert.deepEqual(names(odd), [0, 1, 2], odd);
+  }
 });

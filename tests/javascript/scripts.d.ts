@@ -13,6 +13,13 @@ interface Window {
   dash_clientside: DashClientside;
   tilescopeFormats: Record<string, (value: any) => unknown>;
   tilescope: TileScope;
+  tilescope_files: {
+    name(what: string, suffix: string): string;
+    heading(title: string): string;
+    save(blob: Blob, what: string, suffix: string): void;
+    head(context: CanvasRenderingContext2D, about: PictureHead, colours: any, width: number): number;
+    headHeight(about: {axes: string}): number;
+  };
   tilescope_search: {words(text: string): string[]; fit(words: string[], label: string): boolean};
   tilescope_markup: {breakable(text: any): any; Markup: any; Store: any};
   tilescopeAxis: AxisSpace;
@@ -23,6 +30,12 @@ interface Window {
   tilescopeTrace: TraceSpace;
   /** Dash brings it; the scripts use a few functions. */
   React: any;
+}
+
+/** What stands above a saved picture. */
+interface PictureHead {
+  title: string;
+  axes: string;
 }
 
 interface FramePage {
@@ -292,7 +305,7 @@ interface ChartSpace {
   RIGHT: number;
   /** Plots by page and graph. */
   kinds: Record<string, (root: HTMLElement) => any>;
-  Frame: new (root: HTMLElement, options: {noun: string; label: string; fileName: string}) => any;
+  Frame: new (root: HTMLElement, options: {noun: string; label: string; fileName: string; axes: string}) => any;
   SeriesPlot: new (root: HTMLElement, options: object) => any;
   LivesPlot: new (root: HTMLElement, options: object) => any;
   MapPlot: new (root: HTMLElement, options: object) => any;
@@ -324,7 +337,7 @@ interface ChartSpace {
   listOf(numbers: Iterable<number>): string;
   cell(value: unknown): string;
   csv(table: ChartTable): string;
-  savePicture(plot: any, name: string): void;
+  savePicture(plot: any, name: string, about: PictureHead): void;
   saveTable(table: ChartTable, name: string): void;
 }
 

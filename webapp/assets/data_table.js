@@ -86,12 +86,23 @@
     return lines.map((cells) => cells.join(',') + '\r\n').join('');
   }
 
-  function save(name, text) {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([text], {type: 'text/csv'}));
-    link.download = name + '.csv';
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  const save = (name, text) => window.tilescope_files.save(new Blob([text], {type: 'text/csv'}), name, 'csv');
+
+  // The order of tables is in the address, `sort=file:field:up,…`.
+  const SORT = /^([\w-]+):(\w+):(up|down)$/;
+  const sorts = () => (new URLSearchParams(location.search).get('sort') || '').split(',')
+    .map((text) => SORT.exec(text)).filter(Boolean);
+
+  function sortOf(file, columns) {
+    const found = sorts().find(([, name]) => name === file);
+    if (!found || !columns.some((column) => column.field === found[2])) return null;
+    return {field: found[2], isDown: found[3] === 'down'};
+  }
+
+  function noteSort(file, sort) {
+    const kept = sorts().filter(([, name]) => name !== file).map(([text]) => text);
+    if (sort) kept.push([file, sort.field, sort.isDown ? 'down' : 'up'].join(':'));
+    window.tilescope.changeView({sort: kept.join(',')}, false);
   }
 
   function cell(column, data, row) {
@@ -163,7 +174,18 @@
   function DataTable(props) {
     const React = window.React;
     const {columns, data, label} = props;
-    const [sort, setSort] = React.useState(null);
+    const [sort, setSort] = React.useState(() => sortOf(props.file, columns));
+    React.useEffect(() => {
+      const follow = () => setSort((before) => {
+        const found = sortOf(props.file, columns);
+        return JSON.stringify(found) === JSON.stringify(before) ? before : found;
+      });
+      follow();
+      const events = ['tilescope:address', 'popstate'];
+      for (const name of events) window.addEventListener(name, follow);
+      return () => { for (const name of events) window.removeEventListener(name, follow); };
+    }, [props.file, columns]);
+    const choose = (next) => { setSort(next); noteSort(props.file, next); };
     const [more, setMore] = React.useState({data: null, n: PAGE});
     const order = React.useMemo(() => sorted(columns, data, sort), [columns, data, sort]);
     if (!order.length) return React.createElement('div', {className: 'empty-state'}, props.empty);
@@ -178,7 +200,7 @@
     }, cell(column, data, row)))));
     const table = React.createElement('table', {className: 'facts data-table', 'aria-label': label},
       React.createElement('thead', null, React.createElement('tr', null,
-        columns.map((column) => header(column, sort, setSort)))),
+        columns.map((column) => header(column, sort, choose)))),
       React.createElement('tbody', null, body));
     const buttons = [React.createElement('button', {
       key: 'csv', type: 'button', className: 'text-button', title: 'All rows with exact numbers',

@@ -36,7 +36,9 @@
       this.tool(tools, '+', 'Zoom in (W)', () => this.zoom(1.35));
       this.tool(tools, '−', 'Zoom out (S)', () => this.zoom(1 / 1.35));
       this.tool(tools, 'All', 'All: show everything (0)', () => this.showAll());
-      this.tool(tools, 'PNG', 'PNG: save as a picture', () => chart.savePicture(this, 'operation-graph'));
+      this.tool(tools, 'PNG', 'PNG: save as a picture', () => chart.savePicture(this, 'operation-graph', {
+        title: 'Operations', axes: 'Down: order; arrows: bytes handed on; colour: ' + this.view.colour,
+      }));
       this.tool(tools, 'CSV', 'CSV: save the visible boxes', () => chart.saveTable(this.table(), 'operation-graph'));
       this.box = axis.make('div', 'chart-box graph-box', root);
       this.box.tabIndex = 0;

@@ -5,6 +5,8 @@
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   const ROW_PX = 24;
   const PAGE = 500;
+  /** Open programs in the address, at most. */
+  const MOST_OPEN = 60;
 
   async function ask(path, parameters) {
     const answer = await fetch('/api/programs/' + path + '?' + new URLSearchParams(parameters));
@@ -80,6 +82,7 @@
       this.candidate = candidate;
       this.associated = null;
       this.rows = [];
+      this.opened = '';
       this.byId = new Map();
       this.selected = null;
       this.focused = 0;
@@ -303,6 +306,30 @@
       if (node.isOpen) node.isOpen = false;
       else await this.open(node);
       this.flatten();
+      this.noteOpen();
+    }
+
+    // Writes the innermost open programs into the address: those around them are open, too.
+    noteOpen() {
+      const open = this.rows.filter(({node}) => node && node.isOpen).map(({node}) => node);
+      const around = new Set(open.map((node) => node.parent));
+      const innermost = open.filter((node) => !around.has(node)).map((node) => node.id);
+      this.opened = innermost.slice(0, MOST_OPEN).join(',') || 'none';
+      window.tilescope.changeView({open: this.opened}, false);
+    }
+
+    // Opens what the address names and closes the rest.
+    async openOnly(text) {
+      if (text === this.opened || !text) return;
+      this.opened = text;
+      for (const node of this.byId.values()) node.isOpen = false;
+      for (const id of text.split(',').filter((one) => /^c?\d+$/.test(one)).slice(0, MOST_OPEN)) {
+        await this.reveal(id).catch(() => {});
+        const node = this.byId.get(id);
+        if (node) await this.open(node);
+      }
+      this.host.scrollTop = 0;
+      this.flatten();
     }
 
     click(event) {
@@ -403,6 +430,7 @@
       const shown = treeOf();
       const isNew = !shown.isOf(view.report, view.with);
       await shown.load(view.report, view.with);
+      await shown.openOnly(view.open);
       const wanted = /^c?\d+$/.test(view.node) ? view.node : null;
       if (wanted !== null && wanted !== shown.selected) {
         shown.selected = wanted;

@@ -20,7 +20,7 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages.program_panels import PROGRAM_TABS, program_tab
 from tilescope.webapp.view import Parameter, parse_number, view_store
 
-__all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
+__all__ = ["ICON", "PANELS", "PATH", "TITLE", "VIEW", "layout", "register"]
 
 PATH = "/programs"
 TITLE = "Program Tree"
@@ -30,7 +30,9 @@ VIEW = (
     Parameter("layer", "none", "programs-layer"),
     Parameter("tab", "cost", "programs-tabs"),
     Parameter("node", selects="program"),
+    Parameter("open"),
 )
+PANELS = {"details": ("tab", "node")}
 
 #: Layers of debug contexts whose other programs are highlighted.
 _LAYER_LABELS = {"none": "None", "onnx": "ONNX node", "library": "Library call", "poplar": "Poplar"}
@@ -104,7 +106,7 @@ def register(app: Dash, library: Library) -> None:
         app,
         "programs-error",
         [Output("programs-details", "children")],
-        Input(view_store("programs"), "data"),
+        Input(view_store("programs", "details"), "data"),
     )
     def show_details(view: dict[str, str]) -> tuple[Any]:
         side, text = (1, view["node"][1:]) if view["node"].startswith("c") else (0, view["node"])

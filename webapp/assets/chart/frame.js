@@ -31,9 +31,10 @@
 
   /** @implements {AxisView} */
   space.Frame = class Frame extends Moving {
-    constructor(root, {noun, label, fileName}) {
+    constructor(root, {noun, label, fileName, axes}) {
       super();
       this.root = root;
+      this.axes = axes;
       this.noun = noun;
       this.fileName = fileName;
       this.label = label;
@@ -377,7 +378,7 @@
     }
 
     savePicture() {
-      space.savePicture(this, this.fileName);
+      space.savePicture(this, this.fileName, {title: this.label, axes: this.axes});
     }
 
     saveData() {

@@ -60,7 +60,9 @@
       const tools = axis.make('div', 'chart-tools', root);
       /** @type {[string, string, () => void][]} */
       const buttons = [
-        ['PNG', 'Save as a picture', () => space.savePicture(this, 'tile-map')],
+        ['PNG', 'Save as a picture', () => space.savePicture(this, 'tile-map', {
+          title: this.data.title + ' by tile', axes: 'Rows and columns of the floor plan; colour: bytes of a tile',
+        })],
         ['CSV', 'Save the drawn data', () => space.saveTable(this.table(), 'tile-map')],
       ];
       for (const [text, title, act] of buttons) {

@@ -5,16 +5,10 @@
   const SCALE = 2;
   const LINE = 18;
 
-  function save(blob, name) {
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(blob);
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  }
-
-  // The plot at double size, with its legend below.
-  space.savePicture = (plot, name) => {
+  // The plot at double size, below its title, report and axes, with its legend under it.
+  space.savePicture = (plot, name, about) => {
+    const files = window.tilescope_files;
+    const head = files.headHeight(about);
     const {colours, entries = []} = plot;
     const [width, height] = [plot.box.clientWidth, plot.height];
     const drawn = document.createElement('canvas');
@@ -30,22 +24,23 @@
       x += needed;
       return [x - needed, rows];
     });
-    whole.height = (height + rows * LINE + 6) * SCALE;
+    whole.height = (head + height + rows * LINE + 6) * SCALE;
     context.scale(SCALE, SCALE);
     context.fillStyle = colours.surface;
-    context.fillRect(0, 0, width, height + rows * LINE + 6);
-    context.drawImage(drawn, 0, 0, width, height);
+    context.fillRect(0, 0, width, head + height + rows * LINE + 6);
+    files.head(context, about, colours, width);
+    context.drawImage(drawn, 0, head, width, height);
     context.font = colours.font;
     context.textBaseline = 'middle';
     entries.forEach(({label, colour}, i) => {
       const [left, row] = places[i];
-      const y = height + (row - 0.5) * LINE;
+      const y = head + height + (row - 0.5) * LINE;
       context.fillStyle = colour;
       context.fillRect(left, y - 5, 11, 11);
       context.fillStyle = colours.soft;
       context.fillText(label, left + 16, y + 1);
     });
-    whole.toBlob((blob) => save(blob, name + '.png'), 'image/png');
+    whole.toBlob((blob) => files.save(blob, name, 'png'), 'image/png');
   };
 
   // Text that a spreadsheet takes for text: quoted, and never a formula.
@@ -60,6 +55,7 @@
     .map((row) => row.map(space.cell).join(',')).join('\r\n') + '\r\n';
 
   space.saveTable = (table, name) => {
-    save(new Blob([space.csv(table)], {type: 'text/csv;charset=utf-8'}), name + '.csv');
+    const blob = new Blob([space.csv(table)], {type: 'text/csv;charset=utf-8'});
+    window.tilescope_files.save(blob, name, 'csv');
   };
 })();

@@ -33,7 +33,7 @@
   const clean = (query) => Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''));
 
   const tiles = {
-    noun: 'tile', label: 'Memory by tile', fileName: 'tile-memory',
+    noun: 'tile', label: 'Memory by tile', fileName: 'tile-memory', axes: 'Across: tiles; up: bytes',
     path: (view) => 'memory/' + encodeURIComponent(view.report),
     query: (view) => clean({
       with: view.with, breakdown: view.breakdown, gaps: view.gaps === '1' ? 'true' : '',
@@ -89,7 +89,7 @@
   };
 
   const steps = {
-    noun: 'step', label: 'Live memory by step', fileName: 'liveness',
+    noun: 'step', label: 'Live memory by step', fileName: 'liveness', axes: 'Across: steps; up: bytes live',
     path: (view) => 'liveness/' + encodeURIComponent(view.report),
     query: (view) => clean({
       with: view.with, always: view.always === '1' ? 'true' : '', steps: view.steps, var: view.var,
@@ -135,7 +135,7 @@
 
   const lives = (root, side) => new space.LivesPlot(root, {
     side, noun: 'step', label: 'Memory of a tile over time' + (side ? ', candidate' : ''),
-    fileName: 'memory-map' + (side ? '-candidate' : ''),
+    fileName: 'memory-map' + (side ? '-candidate' : ''), axes: 'Across: steps; up: addresses in the tile',
     pick: (name) => window.tilescope.changeView({var: name}, Boolean(name)),
   });
 

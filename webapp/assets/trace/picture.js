@@ -12,10 +12,14 @@
     const trace = document.createElement('canvas');
     viewer.paintOn(trace, RATIO);
     const whole = document.createElement('canvas');
-    const context = space.prepare(whole, width + GUTTER, height + LEGEND, RATIO);
+    const about = {title: 'Execution trace', axes: 'Across: cycles; down: IPUs and what they do'};
+    const head = window.tilescope_files.headHeight(about);
+    const context = space.prepare(whole, width + GUTTER, head + height + LEGEND, RATIO);
     const {colours} = viewer;
     context.fillStyle = colours.surface;
-    context.fillRect(0, 0, width + GUTTER, height + LEGEND);
+    context.fillRect(0, 0, width + GUTTER, head + height + LEGEND);
+    window.tilescope_files.head(context, about, colours, width + GUTTER);
+    context.translate(0, head);
     context.drawImage(trace, GUTTER, 0, width, height);
     context.font = colours.font;
     context.textBaseline = 'middle';
@@ -39,12 +43,6 @@
   };
 
   space.savePicture = (viewer) => {
-    space.picture(viewer).toBlob((blob) => {
-      const link = document.createElement('a');
-      link.href = URL.createObjectURL(blob);
-      link.download = 'trace.png';
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-    });
+    space.picture(viewer).toBlob((blob) => window.tilescope_files.save(blob, 'trace', 'png'));
   };
 })();
