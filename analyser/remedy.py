@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tilescope.analyser.absence import absence
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import steps
 from tilescope.analyser.figures import has_memory, missing_bytes, tile_rows
 from tilescope.analyser.liveness import liveness_step_ids, parsed_shape
 from tilescope.analyser.lowered_variables import (
@@ -26,7 +25,6 @@ from tilescope.analyser.lowered_variables import (
 )
 from tilescope.analyser.machine import target
 from tilescope.analyser.patterns import pattern
-from tilescope.analyser.plans import plans, stage_of_step
 from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import BytesStyle, format_bytes
 from tilescope.analyser.shortfall import simultaneous_bytes
@@ -187,13 +185,6 @@ _KINDS = {
         "at most",
         None,
     ),
-    "proportion": _Kind(
-        "Give planned operations less memory",
-        "As if steps of convolutions and products needed none of their memory, so that the peak is"
-        " at another step: a smaller availableMemoryProportion takes more cycles.",
-        "at most",
-        "",
-    ),
     "tiles": _Kind(
         "Use all tiles",
         "As if everything but code divided evenly over the tiles of a whole IPU.",
@@ -223,7 +214,7 @@ _KINDS = {
     ),
 }
 #: Remedies that change what lives at a step.
-_OF_STEPS = frozenset({"half", "proportion", "batch", "recompute"})
+_OF_STEPS = frozenset({"half", "batch", "recompute"})
 
 
 def _batch(report: Report) -> int:
@@ -239,10 +230,7 @@ def _less_batch(report: Report, n_bytes: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 def _kinds(report: Report) -> dict[str, _Kind]:
-    """Return the remedies that a report knows the ingredients of.
-
-    Of a model that is in half already, there is what is left of float32.
-    """
+    """Return the remedies that a report knows the ingredients of."""
     kinds = dict(_KINDS)
     batch = _batch(report)
     if batch < 2:
@@ -253,16 +241,11 @@ def _kinds(report: Report) -> dict[str, _Kind]:
         text = f"{kinds['batch'].text} Variables with the batch in their shape have"
         text += f" {format_bytes(n_bytes // batch)} a sample, added up over the whole program."
         kinds["batch"] = replace(kinds["batch"], title=title, text=text)
-    if provenance(report).get("precision") != "half":
-        return kinds
-    partials = _Kind(
-        "Use half partial sums",
-        "Variables that are still float32 in a model in half, mostly partial sums, take half of"
-        " their bytes, and so do the messages that carry one.",
-        "at most",
-        "--partials half",
-    )
-    return kinds | {"half": partials}
+    if provenance(report).get("precision") == "half":
+        # Half partial sums, and a smaller share of memory for plans, are no remedies: the plans
+        # that are chosen then may take more in all, and measured ones did.
+        del kinds["half"]
+    return kinds
 
 
 def _batched_bytes(report: Report, batch: int) -> int:
@@ -495,9 +478,8 @@ class _Parts:
         Parameters
         ----------
         names
-            Remedies: ``half`` counts float32 at half its size, ``proportion`` leaves out the steps
-            of planned operations, ``batch`` counts everything at the size of half the batch, and
-            ``recompute`` counts variables only at the steps that use them.
+            Remedies: ``half`` counts float32 at half its size, ``batch`` everything at the size of
+            half the batch, and ``recompute`` counts variables only at the steps that use them.
         """
         size = self._bytes - np.where(self._is_float & ("half" in names), self._bytes // 2, 0)
         if "batch" in names:
@@ -514,10 +496,6 @@ class _Parts:
         # Between two events of a tile nothing changes; what lies between tiles is no time.
         is_time = np.zeros(len(step), dtype=np.bool_)
         is_time[:-1] = (place[1:] == place[:-1]) & (step[1:] > step[:-1])
-        if "proportion" in names:
-            counted = np.append(0, np.cumsum(~_planned_steps(self._report)))
-            before = counted[np.clip(step, 0, len(counted) - 1)]
-            is_time[:-1] &= before[1:] > before[:-1]
         answer = np.zeros(self._n, dtype=np.int64)
         np.maximum.at(answer, place[is_time], live[is_time])
         return answer
@@ -604,14 +582,6 @@ def _whole_ipu(report: Report) -> int:
     return whole if machine.tiles_per_ipu < whole else 0
 
 
-@cached
-def _planned_steps(report: Report) -> NDArray[np.bool_]:
-    """Return which liveness steps belong to the plan of an operation: bool, (n_liveness_steps,)."""
-    planned = np.zeros(len(steps(report)), dtype=np.bool_)
-    planned[list(stage_of_step(report))] = True
-    return np.asarray(planned[liveness_step_ids(report)])
-
-
 def _command(report: Report, names: Sequence[str]) -> str:
     """Return the command that measures some remedies; empty where the program has to change."""
     facts, machine = provenance(report), target(report)
@@ -634,11 +604,7 @@ def _command(report: Report, names: Sequence[str]) -> str:
         words += ["--precision", facts["precision"]]
     for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):
         is_reported = option.startswith("autoReport.") or option == "debug.instrument"
-        is_replaced = "proportion" in names and option.endswith(".availableMemoryProportion")
-        if origin == "command line" and not is_reported and not is_replaced:
+        if origin == "command line" and not is_reported:
             words += ["--option", f"{option}={value}"]
-    if "proportion" in names:
-        least = min(plan.available_memory_proportion for plan in plans(report))
-        words += ["--available-memory-proportion", f"{least / 2:g}"]
     words += " ".join(filter(None, flags)).split()
     return shlex.join([*words, "--report", "-".join(names).replace("_", "-")])

@@ -48,15 +48,11 @@ def test_gains_on_the_worst_tile(variation) -> None:
         "ipus": 20,
         # Two exchanges have 3 bytes of code on every tile.
         "exchange_code": 3,
-        # On tile 0, the message of step 2 takes as much as 'act' in the product, elsewhere 'act'
-        # lives in the product only beside 'in'.
-        "proportion": 0,
     }
     after = {remedy.name: remedy.after for remedy in found.remedies}
     assert after["half"] == Excess(1, 10, 10)
     assert after["ipus"] == Excess(1, 18, 18)
     assert after["exchange_code"] == Excess(4, 35, 35 + 3 * 11)
-    assert after["proportion"] == Excess(2, 38, 40)
     assert not any(remedy.is_enough for remedy in found.remedies)
 
 
@@ -116,9 +112,6 @@ def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> 
     found = {one.name: one.command for one in fit_advice(report).remedies}
     base = "tilescope run net.onnx --machine small.toml --ipus 2 --tiles 4"
     assert found["half"] == f"{base} --precision half --report half"
-    assert found["proportion"] == (
-        f"{base} --available-memory-proportion 0.125 --report proportion"
-    )
     together = fit_advice(report).command
     assert together == (
         "tilescope run net.onnx --machine small.toml --ipus 4 --tiles 4 --precision half"
@@ -128,13 +121,13 @@ def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["exchange_code"] == ""
 
 
-def test_a_model_in_half_has_partial_sums_left(variation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_in_half_is_not_made_half_again(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"model_sha256": "0", "model_name": "net", "precision": "half"}
     monkeypatch.setattr(module, "provenance", lambda _: facts)
     found = fit_advice(variation(Shape(bytes_per_tile=250)))
-    (half,) = [one for one in found.remedies if one.name == "half"]
-    assert (half.title, half.certainty) == ("Use half partial sums", "at most")
-    assert half.command.endswith("--precision half --partials half --report half")
+    assert "half" not in gains(found)
+    commands = [one.command for one in found.remedies if one.command]
+    assert all("--precision half" in command for command in commands)
 
 
 @pytest.mark.parametrize("n_ipus", [1, 2])
@@ -148,7 +141,7 @@ def test_more_remedies_never_take_more(tmp_path: Path, n_ipus: int) -> None:
         assert memory.excess(()) == Excess(
             int(np.count_nonzero(lacks)), int(lacks.max()), int(lacks.sum())
         )
-        for name in ("half", "tiles", "proportion", "instrumentation", "exchange_code"):
+        for name in ("half", "tiles", "instrumentation", "exchange_code"):
             alone, both = memory.gain((name,)), memory.gain((name, "half"))
             assert (alone >= 0).all()
             assert (both >= alone).all()
