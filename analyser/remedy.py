@@ -28,7 +28,7 @@ from tilescope.analyser.patterns import pattern
 from tilescope.analyser.provenance import provenance
 from tilescope.analyser.quantities import BytesStyle, format_bytes
 from tilescope.analyser.shortfall import simultaneous_bytes
-from tilescope.analyser.tile_memory import categories, category_bytes, fullest_tile
+from tilescope.analyser.tile_memory import categories, category_bytes
 from tilescope.reports import figures, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
 
@@ -278,7 +278,7 @@ def fit_advice(report: Report) -> FitAdvice:
     if not has_memory(report):
         raise BadQuestion(absence(report, "memory"))
     machine, lacks = target(report), missing_bytes(report)
-    tile = int(lacks.argmax()) if lacks.any() else fullest_tile(report).tile_id
+    tile = int(np.lexsort((-tile_rows(report)["excluding_gaps"], -lacks))[0])
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
     before, found, kinds = memory.excess(()), [], _kinds(report)
     if not len(_uses(report)[0]):  # the report does not say what a step uses

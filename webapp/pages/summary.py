@@ -284,7 +284,8 @@ def _options(
             for pair in option_pairs(baseline, candidate)
         ]
         columns = ["Option", "Baseline", "Candidate", "Diff"]
-    found = [row for row in rows if words_fit(search_words(text), *row)]
+    words = search_words(text)
+    found = [row for row in rows if words_fit(words, *row)]
     if not found:
         return html.Div(
             "No option matches; clear the filter to see all." if rows

@@ -179,13 +179,15 @@ class GraphImport:
 
     def _adds_sequence(self, name: str, proto: onnx.NodeProto) -> bool:
         """Add a node whose operand or result is a sequence, and return whether it is one."""
-        inputs = [self.values[key] if key else None for key in proto.input]
-        what = f"Node {name!r} ({proto.op_type})"
-        if proto.op_type == "Identity" and isinstance(inputs[0], ValueSequence):
-            self.values[proto.output[0]] = inputs[0]
-            return True
+        if proto.op_type == "Identity":
+            given = self.values[proto.input[0]]
+            if isinstance(given, ValueSequence):
+                self.values[proto.output[0]] = given
+                return True
         if key_of(proto) not in SEQUENCES:
             return False
+        inputs = [self.values[key] if key else None for key in proto.input]
+        what = f"Node {name!r} ({proto.op_type})"
 
         def emit(
             key: str, operands: Sequence[Value], stated: Mapping[str, Any], n_results: int
