@@ -100,7 +100,8 @@ def log_bytes(descriptor: int, header: FileHeader, file: Path) -> int:
         )
     salts = start[16:24]
     frame_bytes = _FRAME_HEADER_BYTES + page_bytes
-    n_frames = (os.fstat(descriptor).st_size - _LOG_HEADER.size) // frame_bytes
+    # The writer's checkpoint may have emptied the file since its header was read.
+    n_frames = max(os.fstat(descriptor).st_size - _LOG_HEADER.size, 0) // frame_bytes
     for first_frame in range(0, n_frames, _FRAMES_AT_ONCE):
         n = min(_FRAMES_AT_ONCE, n_frames - first_frame)
         place = _LOG_HEADER.size + first_frame * frame_bytes

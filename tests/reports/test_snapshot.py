@@ -20,7 +20,9 @@ from tilescope.reports import (
     ReportError,
     ReportWriter,
     open_report,
+    side_files,
 )
+from tilescope.reports.file_header import read_header
 from tilescope.reports.schema import provenance
 
 
@@ -204,6 +206,25 @@ def test_a_full_temporary_directory_is_one_sentence(
     with pytest.raises(ReportError, match="lacks 1 MiB for it"):
         open_report(leftover)
     assert not list(copies.iterdir())
+
+
+@pytest.mark.parametrize("n_bytes_left", [0, 16, 32])
+def test_a_log_that_is_emptied_while_it_is_measured_has_nothing_to_copy(
+    leftover: Path, monkeypatch: pytest.MonkeyPatch, n_bytes_left: int
+) -> None:
+    """The writer's checkpoint truncates the file after its header was read."""
+    with leftover.open("rb") as stream:
+        header = read_header(stream, leftover)
+    checksum = side_files._log_checksum
+
+    def truncate_first(start: bytes, *, is_big_endian: bool) -> tuple[int, int]:
+        os.truncate(_log(leftover), n_bytes_left)
+        return checksum(start, is_big_endian=is_big_endian)
+
+    monkeypatch.setattr(side_files, "_log_checksum", truncate_first)
+    with side_files.opened_side_file(_log(leftover)) as descriptor:
+        assert descriptor is not None
+        assert side_files.log_bytes(descriptor, header, leftover) in (0, 32)
 
 
 def test_a_report_that_grows_fast_opens_at_every_moment(tmp_path: Path) -> None:
