@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import json
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
+
+from tilescope.analyser.shown_text import shown_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Column",
-    "clean",
     "comparing",
     "fit_streams",
     "print_json",
@@ -38,8 +38,6 @@ __all__ = [
     "telling_state",
 ]
 
-#: Unicode categories that move the cursor, reverse the writing direction or are invisible.
-_HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 #: Spaces between columns.
 _GAP = 2
 #: Minimum widths of the first column, which names the row, and of other texts.
@@ -55,13 +53,6 @@ class Column:
 
     title: str
     is_number: bool = False
-
-
-def clean(text: str) -> str:
-    """Return a text with control and invisible characters replaced by a replacement mark."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join("�" if unicodedata.category(char) in _HOSTILE else char for char in text)
 
 
 def fit_streams() -> None:
@@ -82,7 +73,7 @@ class _Progress:
     def start(self, text: str, after_s: float) -> None:
         """Show a text after some seconds, unless the work is over by then."""
         self.stop()
-        self._text = clean(text)
+        self._text = shown_text(text)
         if sys.stderr.isatty():
             from threading import Timer
 
@@ -92,7 +83,7 @@ class _Progress:
 
     def tell(self, text: str) -> None:
         """Replace the text."""
-        self._text = clean(text)
+        self._text = shown_text(text)
         if self._status is not None:
             self._status.update(self._text)
 
@@ -157,7 +148,7 @@ def _tell_state(report: Report) -> None:
         return
     _progress.stop()
     for sentence in filter(None, sentences):
-        print(clean(f"tilescope: {report.path}: {sentence}"), file=sys.stderr)  # noqa: T201
+        print(shown_text(f"tilescope: {report.path}: {sentence}"), file=sys.stderr)  # noqa: T201
 
 
 @contextmanager
@@ -211,7 +202,7 @@ def print_line(text: str = "", *, is_whole: bool = False) -> None:
     With ``is_whole`` it is printed as it is, for paths and commands that someone copies.
     """
     _progress.stop()
-    text = clean(text)
+    text = shown_text(text)
     if sys.stdout.isatty() and not is_whole and len(text) > (width := _terminal_width()):
         import textwrap
 
@@ -229,7 +220,7 @@ def print_line(text: str = "", *, is_whole: bool = False) -> None:
 def print_name(before: str, name: str, after: str = "") -> None:
     """Print a line with a name; on a terminal the name is shortened so that the line fits."""
     _progress.stop()
-    before, name, after = clean(before), clean(name), clean(after)
+    before, name, after = shown_text(before), shown_text(name), shown_text(after)
     if sys.stdout.isatty():
         space = _terminal_width() - len(before) - len(after)
         name = shorten(name, max(space, _NARROWEST_NAME))
@@ -271,7 +262,7 @@ def print_table(
     follow in a table below, next to the first column again.
     """
     _progress.stop()
-    cells = [[clean(cell) for cell in row] for row in rows]
+    cells = [[shown_text(cell) for cell in row] for row in rows]
     if title is not None:
         print_line(title)
     if not sys.stdout.isatty():
@@ -311,7 +302,7 @@ def _print_plain(columns: Sequence[Column], cells: list[list[str]]) -> None:
     """Print a table in columns, without lines or colours."""
     from rich.cells import cell_len
 
-    titles = [clean(column.title) for column in columns]
+    titles = [shown_text(column.title) for column in columns]
     widths = [
         max(cell_len(row[place]) for row in (titles, *cells)) for place in range(len(columns))
     ]

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from tilescope.console import clean, fit_streams
+from tilescope.analyser.shown_text import shown_text
+from tilescope.console import fit_streams
 from tilescope.parameters import examples
 
 __all__ = ["COMMANDS", "command_line", "main"]
@@ -253,7 +254,7 @@ def _usage_hint(error: Exception) -> str:
 
 def _say(text: str) -> None:
     """Print a message to standard error, without control characters; it may span lines."""
-    lines = "\n".join(clean(line) for line in text.splitlines())
+    lines = "\n".join(shown_text(line) for line in text.splitlines())
     print(f"tilescope: {lines}", file=sys.stderr)  # noqa: T201
 
 

@@ -42,7 +42,7 @@ def answer(
                 status, failure = describe_failure(error)
                 if status >= 500:
                     _log.exception("page callback failed")
-                return (error_panel(failure), *(no_update for _ in outputs))
+                return (frozen(error_panel(failure)), *(no_update for _ in outputs))
             shown = (
                 frozen(value) if output.component_property == "children" else value
                 for output, value in zip(outputs, values, strict=True)

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tilescope.analyser.quantities import bytes_style
+from tilescope.analyser.shown_text import shown_lines
 from tilescope.webapp.api.reports import listing
 from tilescope.webapp.browser import asset_url
 from tilescope.webapp.documentation import Document, Finding
@@ -22,7 +23,7 @@ from tilescope.webapp.library import Library
 __all__ = ["Frame"]
 
 #: Scripts and styles of the frame; the home page loads no others.
-_SCRIPTS = ("search.js", "stamps.js", "frame.js", "palette.js", "home.js")
+_SCRIPTS = ("search.js", "shown_text.js", "stamps.js", "frame.js", "palette.js", "home.js")
 _STYLES = ("app.css", "frame.css")
 
 
@@ -54,6 +55,7 @@ class Frame:
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            finalize=_shown,
         )
         self._templates.globals |= {"asset": asset_url, "icon": _icon, "button": _button}
 
@@ -116,7 +118,11 @@ class Frame:
         styles: Markup,
         scripts: Markup,
     ) -> str:
-        reports, is_app = listing(self._library), not here
+        reports = [
+            {key: _shown(value) for key, value in report.items()}
+            for report in listing(self._library)
+        ]
+        is_app = not here
         return self._templates.get_template("frame.html").render(
             content=content,
             is_app=is_app,
@@ -129,6 +135,12 @@ class Frame:
             data={"pages": self._pages, "reports": reports, "isApp": is_app},
             units=bytes_style(),
         )
+
+
+def _shown(value: Any) -> Any:
+    """Return what stands in a template: a text without characters that disguise others."""
+    is_plain = isinstance(value, str) and not isinstance(value, Markup)
+    return shown_lines(value) if is_plain else value
 
 
 def _icon(name: str) -> Markup:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from tilescope.analyser.shown_text import shown_text
 
 __all__ = ["one_line", "shortened", "xml_text"]
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 _LONGEST_WORD = 200
 _LONGEST = 2000
 
 
 def one_line(text: str) -> str:
     """Return a text without line breaks, control characters and invisible characters."""
-    if text.isascii() and text.isprintable():
-        return text
-    spaced = re.sub(r"[\r\n\t]+", " ", text)
-    return "".join("�" if unicodedata.category(char) in _HOSTILE else char for char in spaced)
+    return shown_text(re.sub(r"[\r\n\t]+", " ", text))
 
 
 def shortened(text: str) -> str:

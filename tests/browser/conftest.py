@@ -155,6 +155,9 @@ def visit(page: Page, origin: str, ids: dict[str, str]) -> Callable[..., Page]:
     """Return a function that opens a page by path, report name and parameters."""
 
     def go(path: str, report: str = "large", **parameters: str) -> Page:
+        if path == "/":  # with a report, it leads to that report's summary
+            page.goto(f"{origin}/")
+            return page
         if "with_" in parameters:
             parameters["with"] = ids[parameters.pop("with_")]
         query = "".join(f"&{name}={value}" for name, value in parameters.items())

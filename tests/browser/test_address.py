@@ -47,3 +47,18 @@ def test_a_saved_table_names_the_report(visit: Visit) -> None:
     with page.expect_download() as table:
         page.get_by_text("Save CSV").first.click()
     assert table.value.suggested_filename.endswith("pair-variables.csv")
+
+
+def test_the_filter_of_the_reports_is_in_the_address(visit: Visit) -> None:
+    page = visit("/")
+    rows = page.locator("tr[data-report]:visible")
+    n_reports = rows.count()
+    page.get_by_placeholder("Name, model or machine").fill("pair")
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"[?&]find=pair"))
+    page.reload()
+    expect(rows).to_have_count(1)
+    expect(page.locator("#reports-note")).to_have_text(f"1 of {n_reports} reports")
+    page.get_by_placeholder("Name, model or machine").fill("")
+    expect(rows).to_have_count(n_reports)
+    expect(page).not_to_have_url(re.compile("find="))

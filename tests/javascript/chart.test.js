@@ -5,7 +5,7 @@ const test = require('node:test');
 const {loadPage, plain} = require('./page.js');
 
 const page = loadPage([
-  'search.js',
+  'search.js', 'shown_text.js',
   'formats.js', 'axis/words.js', 'axis/motion.js', 'axis/input.js', 'chart/frame.js', 'chart/lives.js',
   'chart/map.js', 'chart/save.js', 'chart/series.js', 'chart/source.js', 'chart/start.js',
 ]);

@@ -21,7 +21,7 @@ const DATA = {
 };
 
 function page(search = '') {
-  return loadPage(['formats.js', 'markup.js', 'data_table.js'], {React, location: {search}});
+  return loadPage(['formats.js', 'shown_text.js', 'markup.js', 'data_table.js'], {React, location: {search}});
 }
 
 /** Return all elements of a tag below an element. */

@@ -20,6 +20,11 @@ interface Window {
     head(context: CanvasRenderingContext2D, about: PictureHead, colours: any, width: number): number;
     headHeight(about: {axes: string}): number;
   };
+  tilescope_text: {
+    shown(text: string): string;
+    parse(text: string): any;
+    read(answer: Response): Promise<any>;
+  };
   tilescope_search: {words(text: string): string[]; fit(words: string[], label: string): boolean};
   tilescope_markup: {breakable(text: any): any; Markup: any; Store: any};
   tilescopeAxis: AxisSpace;
@@ -143,6 +148,7 @@ interface AxisStripOptions {
 
 /** What components with an axis share. */
 interface AxisSpace {
+  tool(parent: HTMLElement, text: string, title: string, act: () => void): void;
   motion: AxisMotion;
   Strip: new (element: HTMLElement, view: AxisView, options: AxisStripOptions) => AxisStrip;
   isTyping(target: Element): boolean;

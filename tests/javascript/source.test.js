@@ -20,7 +20,7 @@ function packed(lanes, bars) {
 /** Return a source whose server gives one answer, and the addresses it was asked at. */
 function sourceOf(answer) {
   const asked = [];
-  const page = loadPage(['search.js', 'trace/source.js'], {
+  const page = loadPage(['search.js', 'shown_text.js', 'trace/source.js'], {
     ArrayBuffer, DataView, Uint8Array, Uint16Array, Int32Array, Float64Array,
     fetch: async (url) => { asked.push(url); return {ok: true, ...answer}; },
   });
@@ -51,7 +51,7 @@ test('an answer without bars has lanes without bars', async () => {
 
 test('a name is found anywhere in its path, whatever its case', async () => {
   const names = {labels: ['Net', 'conv1', 'reduce', 'FC'], parents: [-1, 0, 1, 0]};
-  const {source} = sourceOf({json: async () => names});
+  const {source} = sourceOf({text: async () => JSON.stringify(names)});
   assert.equal(source.path(2), '');
   await source.loadNames();
   assert.equal(source.path(2), 'Net/conv1/reduce');
@@ -62,8 +62,8 @@ test('a name is found anywhere in its path, whatever its case', async () => {
 
 test('a refusal is told in the words of the server, or by its number', async () => {
   const refused = {ok: false, status: 503};
-  const told = sourceOf({...refused, json: async () => ({message: 'Too many questions.'})});
+  const told = sourceOf({...refused, text: async () => '{"message": "Too many questions."}'});
   await assert.rejects(told.source.json('extent'), {message: 'Too many questions.'});
-  const silent = sourceOf({...refused, json: async () => { throw new Error('no JSON'); }});
+  const silent = sourceOf({...refused, text: async () => '<html>'});
   await assert.rejects(silent.source.json('extent'), {message: /did not answer \(503\)/});
 });

@@ -29,7 +29,7 @@ async function shownTree(nChildren) {
   const host = {
     ...element(), scrollTop: 0, clientHeight: 240, addEventListener() {},
   };
-  const page = loadPage(['tree.js'], {
+  const page = loadPage(['shown_text.js', 'tree.js'], {
     dash_clientside: {no_update: 'no update'},
     ResizeObserver: class { observe() {} },
     requestAnimationFrame: () => 1,
@@ -38,7 +38,7 @@ async function shownTree(nChildren) {
       asked.push(address);
       const url = new URL(address, 'http://localhost');
       const what = url.pathname.split('/').at(-1);
-      return {json: async () => ({ok: true, ...answers[what](url.searchParams)})};
+      return {text: async () => JSON.stringify({ok: true, ...answers[what](url.searchParams)})};
     },
   });
   const show = (view) => page.dash_clientside.programs.show({report: 'r', with: '', node: '', find: '', layer: 'none', ...view});
@@ -69,7 +69,7 @@ test('a row has its cycles, two reports their change', async () => {
     host.append = () => {};
     let draw;
     const made = [];
-    const page = loadPage(['tree.js'], {
+    const page = loadPage(['shown_text.js', 'tree.js'], {
       dash_clientside: {no_update: 'no update'},
       ResizeObserver: class { observe() {} },
       requestAnimationFrame: (act) => { draw = act; return 1; },
@@ -77,7 +77,7 @@ test('a row has its cycles, two reports their change', async () => {
         createElement: () => { const one = element(); made.push(one); return one; },
         getElementById: (id) => id === 'programs-cycles' ? space : host, addEventListener() {},
       },
-      fetch: async () => ({json: async () => ({ok: true, runs: 'in 1 recorded run', nodes: [fields]})}),
+      fetch: async () => ({text: async () => JSON.stringify({ok: true, runs: 'in 1 recorded run', nodes: [fields]})}),
     });
     await page.dash_clientside.programs.show({report: 'r', with: '', node: '', find: '', layer: 'none', ...view});
     draw();
@@ -108,7 +108,7 @@ test('two reports are one tree; its answers say how many children there are', as
     path: {path: [{id: '0', position: 0}, {id: 'c7', position: 1}]},
   };
   const host = {...element(), scrollTop: 0, clientHeight: 240};
-  const page = loadPage(['tree.js'], {
+  const page = loadPage(['shown_text.js', 'tree.js'], {
     dash_clientside: {no_update: 'no update'},
     ResizeObserver: class { observe() {} },
     requestAnimationFrame: () => 1,
@@ -116,7 +116,7 @@ test('two reports are one tree; its answers say how many children there are', as
     fetch: async (address) => {
       asked.push(address);
       const what = new URL(address, 'http://localhost').pathname.split('/').at(-1);
-      return {json: async () => ({ok: true, ...answers[what]})};
+      return {text: async () => JSON.stringify({ok: true, ...answers[what]})};
     },
   });
   const view = {report: 'r', with: 'q', find: '', layer: 'none', node: 'c7'};

@@ -118,6 +118,15 @@ def test_names_of_files_are_text(tmp_path: Path) -> None:
     assert "&lt;img" in text
 
 
+def test_names_of_files_are_shown_without_marks_that_disguise_them(tmp_path: Path) -> None:
+    generate_report(tmp_path / "a\u202egnp.exe", n_tiles=8, n_steps=24, n_variables=5, seed=1)
+    library = Library([tmp_path])
+    text = Frame(library, []).home(**home_values(library, Overviews(library.states)))
+    assert "\u202e" not in text
+    assert "\\u202e" not in text
+    assert text.count("a�gnp.exe") + text.count("a\\ufffdgnp.exe") >= 2
+
+
 def test_no_report_says_what_to_do(tmp_path: Path) -> None:
     library = Library([tmp_path])
     text = Frame(library, []).home(**home_values(library, Overviews(library.states)))

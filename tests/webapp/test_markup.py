@@ -5,6 +5,7 @@ from __future__ import annotations
 from dash import dcc, html
 
 from tilescope.webapp.browser import marked
+from tilescope.webapp.components.data_table import column, data_table
 from tilescope.webapp.components.links import page_link
 from tilescope.webapp.components.markup import Markup, frozen
 
@@ -51,3 +52,20 @@ def test_texts_and_numbers_stay_what_they_are() -> None:
     assert frozen("text") == "text"
     assert frozen(3) == 3
     assert frozen(None) is None
+
+
+def test_names_are_shown_without_marks_that_disguise_them() -> None:
+    name = "conv\u202egnp.exe"
+    static = frozen([html.Td(name, title=name), f"{name}\nbelow"])
+    assert static.tree == [
+        {"t": "td", "p": {"title": "conv�gnp.exe"}, "c": ["conv�gnp.exe"]},
+        "conv�gnp.exe\nbelow",
+    ]
+    table = data_table([column("x", "X")], {"x": [name]}, label="Names", empty="None.", file="x")
+    part = html.Button(name, id="do", n_clicks=0, title=name)
+    shown = frozen(html.Div([html.Span(["of ", name]), part, table]))
+    span, button, same = shown.children
+    assert span.children == ["of ", "conv�gnp.exe"]
+    assert (button.children, button.title) == ("conv�gnp.exe", "conv�gnp.exe")
+    assert same is table
+    assert table.data == {"x": [name]}, "what is saved is exact"

@@ -20,6 +20,8 @@
     if (column.kind === 'count' || column.kind === 'place') return format.tilescopeCount(value);
     if (column.kind === 'share') return format.tilescopePercent(value);
     if (column.kind === 'address') return format.tilescopeAddress(value);
+    // In a narrow window, a change breaks before its percent, and nowhere else.
+    if (column.kind === 'change') return String(value).replace(/ (?!\()/g, '\u00a0');
     return String(value);
   }
 
@@ -107,7 +109,7 @@
 
   function cell(column, data, row) {
     const React = window.React;
-    const text = window.tilescope_markup.breakable(textOf(column, data, row));
+    const text = window.tilescope_markup.breakable(window.tilescope_text.shown(String(textOf(column, data, row))));
     const href = column.href && filled(column.href, data, row, encodeURIComponent);
     // Tab passes a table in one step; arrow keys move between rows.
     if (href) return React.createElement('a', {href, className: 'page-link', tabIndex: -1}, text);
@@ -153,6 +155,7 @@
   }
 
   function classOf(column) {
+    if (column.kind === 'change') return 'number data-change';
     const kind = column.kind === 'name' ? 'data-name' : '';
     return NUMBERS.includes(column.kind) ? 'number' : kind;
   }

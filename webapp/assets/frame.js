@@ -107,7 +107,7 @@
   async function refreshReports() {
     const answer = await fetch('/api/reports');
     if (!answer.ok) return;
-    const {reports} = await answer.json();
+    const {reports} = await window.tilescope_text.read(answer);
     data.reports.splice(0, data.reports.length, ...reports);
     window.dispatchEvent(new Event('tilescope:reports'));
   }

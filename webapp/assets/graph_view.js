@@ -64,12 +64,7 @@
     }
 
     tool(parent, text, title, act) {
-      const button = axis.make('button', 'chart-tool', parent);
-      button.type = 'button';
-      button.textContent = text;
-      button.title = title;
-      button.setAttribute('aria-label', title);
-      button.addEventListener('click', () => { if (this.graph) act(); });
+      axis.tool(parent, text, title, () => { if (this.graph) act(); });
     }
 
     isShown() {
@@ -104,7 +99,7 @@
         this.asked = asked;
         try {
           const answer = await chart.ask(asked);
-          const graph = await answer.json();
+          const graph = await window.tilescope_text.read(answer);
           if (asked !== this.asked) return;
           this.take(graph);
         } catch (error) {

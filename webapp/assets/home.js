@@ -43,14 +43,29 @@
   }
   showRecent();
 
-  byId('reports-find')?.addEventListener('input', (event) => {
-    const wanted = window.tilescope_search.words(/** @type {HTMLInputElement} */ (event.target).value);
+  // The filter is in the address, so that a link or a reload shows the same rows.
+  const find = /** @type {HTMLInputElement} */ (byId('reports-find'));
+  const note = byId('reports-note');
+  const whole = note?.textContent;
+  function filter() {
+    const wanted = window.tilescope_search.words(find.value);
     let n = 0;
     for (const row of rows) {
       row.hidden = !window.tilescope_search.fit(wanted, row.textContent);
       if (!row.hidden) n += 1;
     }
-    byId('reports-note').textContent = n ? n + ' of ' + rows.length + ' reports' : 'No report matches; clear the filter to see all.';
+    if (!note) return;
+    const counted = n ? n + ' of ' + rows.length + ' reports' : 'No report matches; clear the filter to see all.';
+    note.textContent = find.value ? counted : whole;
+  }
+  find.value = new URLSearchParams(location.search).get('find') || '';
+  if (find.value) filter();
+  find.addEventListener('input', () => {
+    filter();
+    const address = new URL(location.href);
+    if (find.value) address.searchParams.set('find', find.value);
+    else address.searchParams.delete('find');
+    history.replaceState(history.state, '', address);
   });
 
   // Two ticked reports are compared, the first one as the baseline.
@@ -79,7 +94,7 @@
     const query = new URLSearchParams(part.map((row) => ['id', row.dataset.report]));
     const answer = await fetch('/api/reports/overviews?' + query);
     if (!answer.ok) return [];
-    const {overviews, unsettled} = await answer.json();
+    const {overviews, unsettled} = await window.tilescope_text.read(answer);
     for (const row of part) {
       for (const {name, text, href} of overviews[row.dataset.report] || []) {
         const cell = row.querySelector('[data-cell="' + name + '"]');
@@ -90,6 +105,7 @@
         if (cell.textContent !== text) cell.replaceChildren(shown);
       }
     }
+    if (find.value) filter();  // what has come may fit, or no longer
     return part.filter((row) => unsettled.includes(row.dataset.report));
   }
 

@@ -43,7 +43,7 @@
   async function ask(id) {
     const answer = await fetch('/api/reports/' + encodeURIComponent(id) + '/state', {credentials: 'same-origin'});
     if (!answer.ok) { states.set(id, {isLive: false, stamp: '', sentence: ''}); return ''; }
-    const {is_running: isRunning, is_pending: isPending, state, stamp, sentence, successor} = await answer.json();
+    const {is_running: isRunning, is_pending: isPending, state, stamp, sentence, successor} = await window.tilescope_text.read(answer);
     if (successor) return successor;
     states.set(id, {isLive: isRunning || isPending, stamp, sentence});
     const inMenus = window.tilescope.frame.reports.find((report) => report.id === id);

@@ -3,7 +3,7 @@
   'use strict';
   // A long path may break after its slashes, which no browser does by itself.
   function breakable(text) {
-    const parts = typeof text === 'string' && text.length > 24 ? text.split(/(?<=\/)(?=.)/) : [text];
+    const parts = typeof text === 'string' && text.length > 16 ? text.split(/(?<=\/)(?=.)/) : [text];
     if (parts.length < 2) return text;
     const {createElement, Fragment} = window.React;
     return createElement(Fragment, null, ...parts.flatMap((part, i) => i ? [createElement('wbr'), part] : [part]));

@@ -107,7 +107,7 @@
     }
     const report = new URLSearchParams(location.search).get('report') || window.tilescope.newestReport();
     const address = '/api/find/' + encodeURIComponent(report) + '?' + new URLSearchParams({text});
-    const answer = await fetch(address).then((one) => one.ok ? one.json() : null).catch(() => null);
+    const answer = await fetch(address).then((one) => one.ok ? window.tilescope_text.read(one) : null).catch(() => null);
     if (turn !== asked) return;
     const matches = (answer ? answer.matches : []).map((match) => ({
       kind: match.kind, label: match.label, detail: match.detail,

@@ -47,7 +47,7 @@
   // What a report says of a thing; null if the server does not answer.
   function ask(report, what) {
     const address = '/api/selection/' + encodeURIComponent(report) + '?' + new URLSearchParams({what});
-    return fetch(address).then((answer) => answer.json()).catch(() => null);
+    return fetch(address).then(window.tilescope_text.read).catch(() => null);
   }
 
   async function show() {

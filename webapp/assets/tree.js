@@ -10,7 +10,7 @@
 
   async function ask(path, parameters) {
     const answer = await fetch('/api/programs/' + path + '?' + new URLSearchParams(parameters));
-    const data = await answer.json();
+    const data = await window.tilescope_text.read(answer);
     if (!data.ok) throw new Error(data.message);
     return data;
   }

@@ -13,6 +13,8 @@ from dash import html
 from dash.development.base_component import Component
 from markupsafe import escape
 
+from tilescope.analyser.shown_text import shown_lines
+
 __all__ = ["PAGE_LINK", "Markup", "as_html", "frozen"]
 
 #: Class of the links that `assets/shell.js` follows.
@@ -26,6 +28,10 @@ _TAGS = {
         html.Tbody, html.Td, html.Th, html.Thead, html.Tr, html.Ul,
     )
 }  # fmt: skip
+
+
+#: Properties that are shown or read out.
+_TEXTS = {"children", "title", "label", "description", "aria-label"}
 
 
 class Markup(Component):
@@ -47,13 +53,28 @@ class Markup(Component):
 
 
 def frozen(content: Any) -> Any:
-    """Return content as one component, or unchanged if any part of it has behaviour."""
-    if not isinstance(content, Component | list | tuple):
-        return content
-    try:
-        return Markup(_tree(content))
-    except _HasBehaviour:
-        return content
+    """Return content as one component, or as it is if any part of it has behaviour.
+
+    Texts are without characters that hide or disguise others.
+    """
+    if isinstance(content, Component | list | tuple):
+        try:
+            return Markup(_tree(content))
+        except _HasBehaviour:
+            pass
+    return _shown(content)
+
+
+def _shown(content: Any) -> Any:
+    """Return content with texts and titles as they may be shown; data of tables stays exact."""
+    if isinstance(content, str):
+        return shown_lines(content)
+    if isinstance(content, list | tuple):
+        return [_shown(part) for part in content]
+    if isinstance(content, Component) and not isinstance(content, Markup):
+        for name in _TEXTS & vars(content).keys():
+            setattr(content, name, _shown(getattr(content, name)))
+    return content
 
 
 def as_html(content: Any) -> str:
@@ -101,7 +122,7 @@ class _HasBehaviour(Exception):
 def _tree(content: Any) -> Any:
     """Return content as data."""
     if content is None or isinstance(content, str | int | float):
-        return content if isinstance(content, str) else "" if content is None else str(content)
+        return "" if content is None else shown_lines(str(content))
     if isinstance(content, list | tuple):
         return [_tree(part) for part in content]
     tag = _TAGS.get(type(content))
@@ -114,7 +135,10 @@ def _tree(content: Any) -> Any:
         raise _HasBehaviour
     node: dict[str, Any] = {"t": tag}
     if props:
-        node["p"] = props
+        node["p"] = {
+            name: shown_lines(value) if isinstance(value, str) else value
+            for name, value in props.items()
+        }
     if children is not None:
         node["c"] = _tree(children if isinstance(children, list | tuple) else [children])
     return node

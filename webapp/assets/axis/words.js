@@ -15,6 +15,16 @@
     return element;
   };
 
+  // A small button of a figure. Its title is its name, and so begins with a text of letters.
+  space.tool = (parent, text, title, act) => {
+    const button = space.make('button', 'chart-tool', parent);
+    button.type = 'button';
+    button.textContent = text;
+    button.title = title;
+    button.setAttribute('aria-label', title);
+    button.addEventListener('click', act);
+  };
+
   space.count = (value) => whole.format(Math.round(value));
 
   space.plural = (value, one, many) => space.count(value) + ' ' + (value === 1 ? one : many);

@@ -98,12 +98,7 @@
     }
 
     tool(text, title, act) {
-      const button = axis.make('button', 'chart-tool', this.tools);
-      button.type = 'button';
-      button.textContent = text;
-      button.title = title;
-      button.setAttribute('aria-label', title);
-      button.addEventListener('click', () => { if (this.extent) act(); });
+      axis.tool(this.tools, text, title, () => { if (this.extent) act(); });
     }
 
     get width() {

@@ -60,18 +60,13 @@
       const tools = axis.make('div', 'chart-tools', root);
       /** @type {[string, string, () => void][]} */
       const buttons = [
-        ['PNG', 'Save as a picture', () => space.savePicture(this, 'tile-map', {
+        ['PNG', 'PNG: save as a picture', () => space.savePicture(this, 'tile-map', {
           title: this.data.title + ' by tile', axes: 'Rows and columns of the floor plan; colour: bytes of a tile',
         })],
-        ['CSV', 'Save the drawn data', () => space.saveTable(this.table(), 'tile-map')],
+        ['CSV', 'CSV: save the drawn data', () => space.saveTable(this.table(), 'tile-map')],
       ];
       for (const [text, title, act] of buttons) {
-        const button = axis.make('button', 'chart-tool', tools);
-        button.type = 'button';
-        button.textContent = text;
-        button.title = title;
-        button.setAttribute('aria-label', title);
-        button.addEventListener('click', () => { if (this.data) act(); });
+        axis.tool(tools, text, title, () => { if (this.data) act(); });
       }
       this.scroller = axis.make('div', 'chart-map', root);
       this.box = axis.make('div', 'chart-box', this.scroller);

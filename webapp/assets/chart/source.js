@@ -9,7 +9,7 @@
     const response = await fetch('/api/' + path + (text ? '?' + text : ''), {credentials: 'same-origin'});
     if (response.ok) return response;
     let message = 'The server did not answer (' + response.status + '); reload the page.';
-    try { message = (await response.json()).message || message; } catch (error) { /* not JSON */ }
+    try { message = (await window.tilescope_text.read(response)).message || message; } catch (error) { /* not JSON */ }
     throw new Error(message);
   };
 
@@ -36,7 +36,7 @@
 
   space.header = (buffer) => {
     const length = new DataView(buffer).getUint32(0, true);
-    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    const header = window.tilescope_text.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
     let at = 4 + length;
     const take = (kind, n) => {
       const part = new kind(buffer, at, n);

@@ -115,7 +115,7 @@
       const known = plot.names.get(key);
       if (known !== undefined) return known ? ' · ' + known : '';
       plot.names.set(key, '');
-      space.ask('liveness/' + key).then((answer) => answer.json()).then(({kind, name}) => {
+      space.ask('liveness/' + key).then(window.tilescope_text.read).then(({kind, name}) => {
         plot.names.set(key, (kind + ' ' + name).trim());
         if (plot.point && plot.point.place === place) plot.hover(plot.point.at);
         else if (plot.cursor === place) plot.tell(place);

@@ -71,7 +71,7 @@
         + '/flame?' + query;
       try {
         const response = await fetch(url, {credentials: 'same-origin'});
-        const answer = await response.json();
+        const answer = await window.tilescope_text.read(response);
         if (key !== this.key) return;
         if (!response.ok) throw new Error(answer.message);
         this.take(answer);

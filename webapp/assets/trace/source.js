@@ -7,14 +7,14 @@
     const response = await fetch(url, {signal, headers: {Accept: '*/*'}, credentials: 'same-origin'});
     if (response.ok) return response;
     let message = 'The server did not answer (' + response.status + '); reload the page.';
-    try { message = (await response.json()).message || message; } catch (error) { /* not JSON */ }
+    try { message = (await window.tilescope_text.read(response)).message || message; } catch (error) { /* not JSON */ }
     throw new Error(message);
   }
 
   // Splits an answer into groups (one per track of an IPU) of lanes; arrays are views, not copies.
   function unpack(buffer) {
     const length = new DataView(buffer).getUint32(0, true);
-    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+    const header = window.tilescope_text.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
     const n = header.n_bars;
     let at = 4 + length;
     const take = (kind, size) => { const part = new kind(buffer, at, n); at += n * size; return part; };
@@ -72,7 +72,7 @@
     }
 
     async json(what, query) {
-      return (await ask(this.url(what, query))).json();
+      return window.tilescope_text.read(await ask(this.url(what, query)));
     }
 
     async window(query) {
