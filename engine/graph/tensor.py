@@ -185,7 +185,7 @@ class Tensor:
         offset = self.offset
         kept: list[Atom] = []
         atoms = list(self.dims[dim])
-        length = stop - start
+        begin, length = start, stop - start
         while atoms:
             stride = atoms.pop(0)[1]
             inner = prod(s for s, _ in atoms)
@@ -194,8 +194,10 @@ class Tensor:
                 kept.append((length // inner, stride))
                 kept.extend(atoms)
                 break
-            if start // inner != (stop - 1) // inner:
-                raise BadGraph(f"slice {start}:{stop} of dim {dim} is not a view; copy it first")
+            if start // inner != (start + length - 1) // inner:
+                raise BadGraph(
+                    f"slice {begin}:{begin + length} of dim {dim} is not a view; copy it first"
+                )
             offset += start // inner * stride
             start %= inner
         dims = list(self.dims)

@@ -188,3 +188,17 @@ def test_a_mapping_that_is_missing_or_of_another_graph_is_refused() -> None:
         graph.tile_mapping(graph.add_variable("int32", (2,), "y"))
     with pytest.raises(BadGraph, match="no dimension 1"):
         tensor.reverse(1)
+
+
+def test_a_slice_inside_one_row_of_any_atom_is_a_view() -> None:
+    """A dimension of three atoms, of which the outer ones move the start of the inner ones."""
+    tensor, array = fresh((4, 3, 2))
+    tensor, array = tensor.dim_shuffle(2, 1, 0).reshape(24), array.transpose(2, 1, 0).reshape(24)
+    assert len(tensor.dims[0]) == 3
+    for start, stop in itertools.combinations(range(25), 2):
+        is_one_row = start // 4 == (stop - 1) // 4
+        is_whole_rows = start % 4 == 0 == stop % 4 and start // 12 == (stop - 1) // 12
+        view = slice_or_none(tensor, 0, start, stop)
+        assert (view is not None) == (is_one_row or is_whole_rows or (start, stop) == (0, 24))
+        if view is not None:
+            np.testing.assert_array_equal(elements(view), array[start:stop])
