@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.tilescope.conftest import Outcome
 
 from tilescope.engine import compile_model, in_half, load_machine, load_onnx, with_synthetic_data
 from tilescope.engine.errors import BadOption
+from tilescope.engine.notice import Notice
 from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
 
 Run = Callable[..., Outcome]
@@ -65,6 +67,15 @@ def test_a_model_of_floats_runs_in_half(tilescope: Run, network: Path, tmp_path:
     np.testing.assert_allclose(found, expected, atol=4e-3)
     facts = tilescope("summary", tmp_path / "half", "--json").json()["provenance"]
     assert facts["precision"] == "half"
+
+
+def test_a_model_in_half_is_otherwise_the_same_model(network: Path) -> None:
+    """What is not of its values, such as its opset, is compared between reports."""
+    model = replace(load_onnx(network), notices=(Notice("info", "odd", "Odd."),))
+    changed = {"inputs", "outputs", "operations"}
+    for field in {field.name for field in fields(model)} - changed:
+        assert getattr(in_half(model), field) == getattr(model, field), field
+    assert model.opset > 0
 
 
 def test_only_operands_that_are_float_by_definition_stay_float(network: Path) -> None:
