@@ -1,11 +1,13 @@
 # `make help` lists the targets. Requires Python 3.11 or newer, make, and a network connection once.
-# Variables: PYTHON (interpreter for .venv), ARGS (extra arguments for pytest), SERVE=0 (make demo
-# stops after the summary), PORT (port of make demo).
+# Variables: PYTHON (interpreter for .venv), ARGS (extra arguments for pytest), JOBS (processes of the
+# tests; one for each core, or none beside pytest if ARGS selects), SERVE=0 (make demo stops after the
+# summary), PORT (port of make demo).
 
 PYTHON ?= python3
 SERVE ?= 1
 PORT ?= 8050
 ARGS ?=
+JOBS ?= $(if $(ARGS),0,auto)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,11 +22,15 @@ BIT_MODELS := opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
 PACKAGES := tilescope webapp analyser engine reports compat/pva
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Modules are compiled once, not by every process that imports them.
+unexport PYTHONDONTWRITEBYTECODE
+# Tests of a file share its fixtures, so they run in one process.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 # Subprocesses import the checkout's packages from any working directory.
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -50,11 +56,14 @@ $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
 setup: $(READY) $(SCRIPT_TOOLS)  ## Create .venv with all dependencies; fast if it exists
 	@echo "==> ready: $(BIN)/tilescope"
 
-test: $(READY) $(SCRIPT_TOOLS)  ## Set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
+test: $(READY) $(SCRIPT_TOOLS)  ## Before a pull request: set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
 	@echo "==> running all tests"
-	@$(BIN)/python -m pytest --ignore tests/bench $(ARGS)
+	@$(PYTEST) --ignore tests/bench $(ARGS)
 
-check: lint unit  ## All checks required before a commit: format, ruff, mypy, imports, spelling, dependencies, scripts, unit tests
+quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
+	@$(BIN)/python -m tests.quick $(ARGS)
+
+check: lint unit  ## Before a commit: format, ruff, mypy, imports, spelling, dependencies, scripts, unit tests
 
 lint: $(READY) $(SCRIPT_TOOLS)  ## Static checks only
 	@echo "==> format";       $(BIN)/ruff format --check .
@@ -68,7 +77,7 @@ lint: $(READY) $(SCRIPT_TOOLS)  ## Static checks only
 
 unit: $(READY)  ## Tests except browser tests and benchmarks
 	@echo "==> unit tests"
-	@$(BIN)/python -m pytest -q --ignore tests/browser --ignore tests/bench $(ARGS)
+	@$(PYTEST) -q --ignore tests/browser --ignore tests/bench $(ARGS)
 
 demo: $(READY)  ## Fetch a trained model, run it, print the summary, serve the report (SERVE=0 stops after the summary)
 	@echo "==> fetching mnist-8, a trained model of handwritten digits"
@@ -89,11 +98,11 @@ demo-report: $(READY)  ## Rewrite the demo report of the web app, after a change
 test-bounds: $(READY)  ## Engine tests with array bounds checks, in a separate compile cache
 	@echo "==> engine tests with bounds checks (slow: the first run recompiles everything)"
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/numba-bounds \
-	  $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
+	  $(PYTEST) $(wildcard tests/engine tests/oracle) $(ARGS)
 
 test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 	@echo "==> engine tests without compilation"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(wildcard tests/engine tests/oracle) $(ARGS)
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) $(wildcard tests/engine tests/oracle) $(ARGS)
 
 test-processors: $(READY)  ## Compare the bits of results, also of whole models, between threads and between kernels compiled for three kinds of processors; needs a network connection the first time
 	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" TILESCOPE_TEST_MODELS="$(BIT_MODELS)" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)

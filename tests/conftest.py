@@ -7,11 +7,13 @@ import itertools
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.quick.choice import DURATIONS
 
 # Examples can be slow on shared cores; a deadline would make tests flaky.
 settings.register_profile("fast", deadline=None, max_examples=50)
@@ -26,6 +28,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="update the golden reports (tests/golden)"
     )
+
+
+class _Durations:
+    """Keeps the seconds that each test file took, for ``make quick``."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add a phase of a test."""
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Store what whole files took."""
+        options = self._config.option
+        is_part = options.keyword or any("::" in argument for argument in self._config.args)
+        if is_part or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        cache = self._config.cache
+        known = cache.get(DURATIONS, {})
+        cache.set(DURATIONS, {**known, **{f: round(s, 2) for f, s in self._seconds.items()}})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Time the files where reports arrive: in the process that starts the others."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Durations(config))
 
 
 # Servers of tests keep their token elsewhere than those of the user.
