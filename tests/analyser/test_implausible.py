@@ -33,7 +33,6 @@ from tilescope.reports import DamagedReport, Report
         ("parent", lambda r: programs.node(r, 7), "parent_id 1152921504606846976"),
         ("pattern", liveness.curve, "liveness.pattern_id"),
     ],
-    ids=str,
 )
 def test_implausible_numbers_are_rejected(
     variation: Callable[[Shape], Report], fault: str, ask: Callable[[Report], Any], said: str
