@@ -25,10 +25,11 @@ from tilescope.reports import DamagedReport, Report
         ("trace", execution, "run_trace"),
         ("time", execution, "trace.end_cycle"),
         ("tile_start", lambda r: lowered_variables.variable_memory(r, 1), "lowered.tile_start"),
-        (
+        pytest.param(
             "tile_start",
             lambda r: lowered_variables.tile_variables(r, 7),
             "lowered.tile_start",
+            id="tile_start-of a tile",
         ),
         ("parent", lambda r: programs.node(r, 7), "parent_id 1152921504606846976"),
         ("pattern", liveness.curve, "liveness.pattern_id"),
