@@ -47,7 +47,9 @@ class _Durations:
         is_part = options.keyword or any("::" in argument for argument in self._config.args)
         if is_part or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             return
-        cache = self._config.cache
+        cache = getattr(self._config, "cache", None)  # missing with -p no:cacheprovider
+        if cache is None:
+            return
         known = cache.get(DURATIONS, {})
         cache.set(DURATIONS, {**known, **{f: round(s, 2) for f, s in self._seconds.items()}})
 
