@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from tilescope.analyser.diff import MEASURES, difference_flame, operation_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.gates.limit import Limit, parse_limit
-from tilescope.analyser.metrics import METRICS, MetricValue, ipu_values_of_run
-from tilescope.analyser.operations import Layer, operations
+from tilescope.analyser.program.operations import Layer, operations
 from tilescope.analyser.quantities import per_run, percent_of
+from tilescope.analyser.summary.metrics import METRICS, MetricValue, ipu_values_of_run
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:

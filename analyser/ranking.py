@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tilescope.analyser.advice.insights import insights, tips
+from tilescope.analyser.advice.time_insights import InsightKind, time_insights
 from tilescope.analyser.cache import cached
 from tilescope.analyser.diff import Pair
 from tilescope.analyser.diff.pairs import SizeChange, pairs, size_changes
-from tilescope.analyser.execution import execution, steps
-from tilescope.analyser.figures import has_memory
-from tilescope.analyser.insights import insights, tips
-from tilescope.analyser.operations import operations
-from tilescope.analyser.time_insights import InsightKind, time_insights
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.time.execution import execution, steps
+from tilescope.analyser.time.figures import has_memory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilescope.analyser.insights import Consumer
-    from tilescope.analyser.liveness import LiveVariables
+    from tilescope.analyser.advice.insights import Consumer
+    from tilescope.analyser.memory.liveness import LiveVariables
     from tilescope.reports import Report
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Definitions of the figures that the engine and the analyser share, as pure functions.
 
-The engine applies them to an executable, `tilescope.analyser.figures` to a report.
+The engine applies them to an executable, `tilescope.analyser.time.figures` to a report.
 """
 
 from __future__ import annotations

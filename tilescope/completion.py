@@ -47,7 +47,7 @@ def complete_machine(incomplete: str) -> list[str]:
 
 def complete_metric(incomplete: str) -> list[str]:
     """Return the metrics that begin with a text."""
-    from tilescope.analyser.metrics import METRICS
+    from tilescope.analyser.summary.metrics import METRICS
 
     return _beginning(METRICS, incomplete)
 
@@ -61,14 +61,14 @@ def complete_model(incomplete: str) -> list[str]:
 
 def complete_plan(ctx: Any, incomplete: str) -> list[str]:
     """Return the plans of the report on the command line that begin with a text."""
-    from tilescope.analyser.plans import plans
+    from tilescope.analyser.program.plans import plans
 
     return _of_report(ctx, incomplete, lambda report: (plan.name for plan in plans(report)))
 
 
 def complete_variable(ctx: Any, incomplete: str) -> list[str]:
     """Return the variables of the report on the command line that begin with a text."""
-    from tilescope.analyser.lowered_variables import variable_columns
+    from tilescope.analyser.memory.lowered_variables import variable_columns
 
     return _of_report(
         ctx, incomplete, lambda report: (str(name) for name in variable_columns(report)["name"])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 if TYPE_CHECKING:
-    from tilescope.analyser.machine import Source
+    from tilescope.analyser.machine.target import Source
+    from tilescope.analyser.memory.variable_list import Sort
     from tilescope.analyser.quantities import BytesStyle
-    from tilescope.analyser.variable_list import Sort
 
 __all__ = [
     "AsJson",

@@ -211,9 +211,9 @@ class _Expected:
 
     def _over_limits(self, report: Report) -> list[str]:
         """Return a sentence per figure outside its limit."""
-        from tilescope.analyser.machine import target
-        from tilescope.analyser.metrics import METRICS
+        from tilescope.analyser.machine.target import target
         from tilescope.analyser.quantities import format_value
+        from tilescope.analyser.summary.metrics import METRICS
 
         problems = []
         for key, (name, limit) in self.limits.items():
@@ -260,7 +260,7 @@ def _limit(key: str, value: object) -> tuple[str, Limit]:
 
     from tilescope.analyser.errors import BadQuestion
     from tilescope.analyser.gates import parse_limit
-    from tilescope.analyser.metrics import METRICS
+    from tilescope.analyser.summary.metrics import METRICS
 
     names = {name.replace(".", "_"): name for name in METRICS} | _SHORT
     side, _, rest = key.partition("_")

@@ -76,8 +76,8 @@ def show_list(
 
 def _rows(report: Report, what: TileList, tiles: Sequence[int], text: str) -> list[dict[str, Any]]:
     """Return the rows of a list."""
-    from tilescope.analyser.address_map import address_map
-    from tilescope.analyser.placement import (
+    from tilescope.analyser.memory.address_map import address_map
+    from tilescope.analyser.memory.placement import (
         codelet_placements,
         compute_set_placements,
         exchange_placements,

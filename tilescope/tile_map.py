@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tilescope.console import print_json, print_line, report_json
 
 if TYPE_CHECKING:
-    from tilescope.analyser.variables import MappedMemory
+    from tilescope.analyser.memory.variables import MappedMemory
     from tilescope.parameters import Units
     from tilescope.reports import Report
 
@@ -41,9 +41,9 @@ def show_map(
     BadQuestion
         When it is none of these, or the report holds no memory.
     """
-    from tilescope.analyser.floor_plan import floor_plan, grid
-    from tilescope.analyser.machine import target, tile_range
-    from tilescope.analyser.variables import mapped_memory
+    from tilescope.analyser.machine.floor_plan import floor_plan, grid
+    from tilescope.analyser.machine.target import target, tile_range
+    from tilescope.analyser.memory.variables import mapped_memory
 
     shown, plan = mapped_memory(report, what), floor_plan(report)
     chosen = ipus or list(range(target(report).n_ipus))
@@ -68,7 +68,7 @@ def show_map(
 
 def _print(report: Report, shown: MappedMemory, ipus: list[int], units: Units) -> None:
     """Print the maps and their scale."""
-    from tilescope.analyser.floor_plan import grid
+    from tilescope.analyser.machine.floor_plan import grid
     from tilescope.analyser.quantities import format_bytes
 
     most = int(shown.tile_bytes.max(initial=0))

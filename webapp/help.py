@@ -9,7 +9,7 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.markup import PAGE_LINK
 from tilescope.webapp.components.tables import plain_table

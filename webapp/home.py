@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tilescope.analyser.errors import AnalyserError
-from tilescope.analyser.overview import ReportOverview, report_overview
 from tilescope.analyser.quantities import MISSING, format_bytes, format_count
+from tilescope.analyser.summary.overview import ReportOverview, report_overview
 from tilescope.reports import open_report
 from tilescope.reports.catalogue import FoundReport
 from tilescope.reports.errors import ReportError, ReportNotFound

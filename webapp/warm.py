@@ -6,9 +6,9 @@ import logging
 import threading
 
 from tilescope.analyser import trace
-from tilescope.analyser.liveness import curve
-from tilescope.analyser.summary import summarise
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.summary.summarise import summarise
 from tilescope.webapp.library import Library
 
 __all__ = ["warm_in_background"]

@@ -8,9 +8,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.steps import StepPairs, align_steps
+from tilescope.analyser.program.call_tree import call_tree
 
 if TYPE_CHECKING:
     from typing import Concatenate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from tilescope.analyser.call_tree import Call
+from tilescope.analyser.program.call_tree import Call
 
 __all__ = ["LEVELS", "SCORES", "CallKeys", "whole"]
 

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tilescope.analyser.call_tree import Call, CallTree
 from tilescope.analyser.diff.call_keys import LEVELS, SCORES, CallKeys
 from tilescope.analyser.diff.sequence import align_sequences
+from tilescope.analyser.program.call_tree import Call, CallTree
 
 __all__ = ["CallPairs", "align_calls"]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.absence import machine_absence
-from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.collection import without_collection
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.causes import Cause, find_causes
@@ -22,6 +21,7 @@ from tilescope.analyser.diff.variables import (
     variable_changes,
 )
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.program.call_tree import call_tree
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Difference:
         BadQuestion
             When the catalogue has no such metric.
         """
-        from tilescope.analyser.metrics import metric
+        from tilescope.analyser.summary.metrics import metric
 
         wanted = metric(name).name
         return next(metric for metric in self.metrics if metric.name == wanted)

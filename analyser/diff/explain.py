@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.diff.causes.cause import short
-from tilescope.analyser.execution import PHASES
 from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
+from tilescope.analyser.time.execution import PHASES
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
 
 if TYPE_CHECKING:

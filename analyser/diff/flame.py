@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution, steps
+from tilescope.analyser.time.execution import execution, steps
 from tilescope.analyser.trace.kinds import KINDS, classify
 from tilescope.analyser.trace.paths import PathTable, build_paths
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilescope.analyser.provenance import provenance
+from tilescope.analyser.summary.provenance import provenance
 from tilescope.reports import schema
 
 if TYPE_CHECKING:

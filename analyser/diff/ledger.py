@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilescope.analyser.advice.ledger import LEDGER_KINDS, Ledger, LedgerEntry, LedgerKind
 from tilescope.analyser.diff.pairs import Pair, pairs
-from tilescope.analyser.ledger import LEDGER_KINDS, Ledger, LedgerEntry, LedgerKind
 
 __all__ = ["LedgerChange", "ledger_changes"]
 

@@ -14,13 +14,18 @@ from tilescope.analyser.diff.align import longest_rise
 from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.diff.pairs import Pair, by_change, paired_rows
 from tilescope.analyser.diff.variables import variable_partners
-from tilescope.analyser.live_columns import AlwaysLiveRow, LiveRow, always_live_rows, live_columns
-from tilescope.analyser.liveness import liveness_step_ids
+from tilescope.analyser.memory.live_columns import (
+    AlwaysLiveRow,
+    LiveRow,
+    always_live_rows,
+    live_columns,
+)
+from tilescope.analyser.memory.liveness import liveness_step_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilescope.analyser.machine import Source
+    from tilescope.analyser.machine.target import Source
     from tilescope.reports import Report
 
 __all__ = [

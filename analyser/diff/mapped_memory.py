@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.machine import target
-from tilescope.analyser.variables import (
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.variables import (
     BREAKDOWN_VARIABLES,
     VARIABLE,
     MappedMemory,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.analyser.figures import has_memory
-from tilescope.analyser.machine import target
-from tilescope.analyser.metrics import METRICS, Metric, MetricValue
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.tile_memory import tile_memory
 from tilescope.analyser.quantities import percent_of
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.summary.metrics import METRICS, Metric, MetricValue
+from tilescope.analyser.time.figures import has_memory
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

@@ -6,11 +6,11 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from itertools import count
 
-from tilescope.analyser.call_tree import CallTree
-from tilescope.analyser.contexts import DebugContext
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.pairs import Pair, pairs
-from tilescope.analyser.operations import KindTotal, Operation, Operations
+from tilescope.analyser.program.call_tree import CallTree
+from tilescope.analyser.program.contexts import DebugContext
+from tilescope.analyser.program.operations import KindTotal, Operation, Operations
 from tilescope.analyser.quantities import per_run, percent_of
 
 __all__ = [

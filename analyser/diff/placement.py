@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilescope.analyser.call_tree import call_tree
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.pairs import Pair, by_change, matching_rows, paired_rows, pairs
 from tilescope.analyser.diff.steps import align_steps
-from tilescope.analyser.placement import (
+from tilescope.analyser.memory.placement import (
     CodeletPlacement,
     ComputeSetPlacement,
     ExchangePlacement,
@@ -16,6 +15,7 @@ from tilescope.analyser.placement import (
     compute_set_placements,
     exchange_placements,
 )
+from tilescope.analyser.program.call_tree import call_tree
 from tilescope.reports import schema
 
 if TYPE_CHECKING:

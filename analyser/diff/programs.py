@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tilescope.analyser.diff.align import align
 from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
-from tilescope.analyser.programs import (
+from tilescope.analyser.program.programs import (
     ProgramNode,
     all_programs,
     ancestors,

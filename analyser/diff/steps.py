@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.call_tree import relative_name
 from tilescope.analyser.diff.align import align_in_turn
-from tilescope.analyser.execution import costs, execution, steps
-from tilescope.analyser.plans import stage_names
+from tilescope.analyser.program.call_tree import relative_name
+from tilescope.analyser.program.plans import stage_names
 from tilescope.analyser.quantities import per_run
+from tilescope.analyser.time.execution import costs, execution, steps
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 

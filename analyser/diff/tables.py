@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.pairs import Pair, pairs
 
 if TYPE_CHECKING:
-    from tilescope.analyser.summary import OptionRow, Row
-    from tilescope.analyser.tile_memory import MemoryRow, MemoryTable
+    from tilescope.analyser.memory.tile_memory import MemoryRow, MemoryTable
+    from tilescope.analyser.summary.summarise import OptionRow, Row
 
 __all__ = ["memory_row_pairs", "option_pairs", "row_pairs"]
 

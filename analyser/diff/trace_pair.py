@@ -12,7 +12,7 @@ from tilescope.analyser import trace
 from tilescope.analyser.diff.align import longest_rise
 from tilescope.analyser.diff.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.matches import match_at, match_near
 

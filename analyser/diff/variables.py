@@ -7,11 +7,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.call_tree import call_tree, relative_name
 from tilescope.analyser.diff.align import align_in_turn
 from tilescope.analyser.diff.calls import align_calls
 from tilescope.analyser.diff.pairs import Pair, by_change, matching_rows, paired_rows
-from tilescope.analyser.variable_list import VariableFilter, VariableRow, list_variables
+from tilescope.analyser.memory.variable_list import VariableFilter, VariableRow, list_variables
+from tilescope.analyser.program.call_tree import call_tree, relative_name
 from tilescope.reports import schema
 
 if TYPE_CHECKING:

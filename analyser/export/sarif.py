@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.gates.gate import OPERATION_FIGURES
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 
 if TYPE_CHECKING:
     from tilescope.analyser.gates import Gate, GateResult

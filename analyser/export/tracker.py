@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilescope.analyser.metrics import METRICS, MetricValue
+from tilescope.analyser.summary.metrics import METRICS, MetricValue
 
 __all__ = ["TRACKER_FORMATS", "bencher", "github_action_benchmark"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tilescope.analyser.gates.gate import Gate, figures_named
 from tilescope.analyser.gates.subjects import Subject, subjects
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
 from tilescope.analyser.quantities import format_change, format_percent, format_value, percent_of
 from tilescope.reports.completeness import require_complete
 

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.gates.limit import Limit, parse_limit
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 
 __all__ = [
     "OPERATION_FIGURES",

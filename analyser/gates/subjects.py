@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.diff import operation_changes
-from tilescope.analyser.execution import execution
 from tilescope.analyser.gates.gate import Figure, Gate, figures_named, matches
-from tilescope.analyser.machine import target
-from tilescope.analyser.metrics import METRICS, MetricValue
-from tilescope.analyser.operations import Layer, operations
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.program.operations import Layer, operations
+from tilescope.analyser.summary.metrics import METRICS, MetricValue
+from tilescope.analyser.time.execution import execution
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff import Difference

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilescope.analyser.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs, steps
+from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_set_vertices
+from tilescope.analyser.time.execution import costs, steps
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.reports import figures, schema

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilescope.analyser.execution import (
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.time.execution import (
     Steps,
     TrackRow,
     costs,
@@ -18,7 +19,6 @@ from tilescope.analyser.execution import (
     steps,
     track_rows,
 )
-from tilescope.analyser.machine import target
 from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.kinds import RUN, classify
 from tilescope.analyser.trace.lane import SliceLane

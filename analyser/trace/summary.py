@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilescope.analyser.data_dependent import is_measured, measured
+from tilescope.analyser.time.data_dependent import is_measured, measured
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.analyser.trace.timeline import Piece, Timeline

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs
+from tilescope.analyser.time.execution import costs
 from tilescope.analyser.trace.lane import SliceLane
 from tilescope.analyser.validation import require_below
 

@@ -8,7 +8,7 @@ from pva.entry import Entry
 from pva.program import Program, program_of
 
 if TYPE_CHECKING:
-    from tilescope.analyser.blocks import BlockExecution
+    from tilescope.analyser.program.blocks import BlockExecution
     from tilescope.reports import Report as Opened
 
 __all__ = ["Block"]

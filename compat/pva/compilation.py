@@ -14,10 +14,11 @@ from pva.lowered import LoweredVariables
 from pva.memory import IpuTiles, Tile
 from pva.program import Program, program_of
 from pva.target import Target
-from tilescope.analyser import liveness, metrics
-from tilescope.analyser.compute_sets import compute_sets
-from tilescope.analyser.machine import target
-from tilescope.analyser.programs import unique_programs
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory import liveness
+from tilescope.analyser.program.compute_sets import compute_sets
+from tilescope.analyser.program.programs import unique_programs
+from tilescope.analyser.summary import metrics
 
 if TYPE_CHECKING:
     from pva.variable import Variable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pva.entry import Entry
 from pva.occupied import estimated_cycles_by_tile
 from pva.vertex import ComputeSetVertex
-from tilescope.analyser.compute_sets import compute_set_vertices, compute_sets
+from tilescope.analyser.program.compute_sets import compute_set_vertices, compute_sets
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

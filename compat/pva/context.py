@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pva.entry import Entry
-from tilescope.analyser import contexts as table
+from tilescope.analyser.program import contexts as table
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

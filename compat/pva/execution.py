@@ -20,11 +20,11 @@ from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.occupied import cycles_by_tile
 from pva.program import OnTileExecuteProgram, Program, program_of
-from tilescope.analyser import runs as recorded
-from tilescope.analyser.blocks import block_executions
-from tilescope.analyser.execution import costs, execution, external_syncs, steps
-from tilescope.analyser.machine import target, tile_range
-from tilescope.analyser.occupancy import cost_rows, occupied_cycles
+from tilescope.analyser.machine.target import target, tile_range
+from tilescope.analyser.program.blocks import block_executions
+from tilescope.analyser.time import runs as recorded
+from tilescope.analyser.time.execution import costs, execution, external_syncs, steps
+from tilescope.analyser.time.occupancy import cost_rows, occupied_cycles
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

@@ -8,11 +8,11 @@ from pva.entry import Entry
 from pva.explained import Explained
 from pva.program import Program, program_of
 from pva.variable import Variable
-from tilescope.analyser import liveness
-from tilescope.analyser.machine import tile_range
+from tilescope.analyser.machine.target import tile_range
+from tilescope.analyser.memory import liveness
 
 if TYPE_CHECKING:
-    from tilescope.analyser.machine import Source
+    from tilescope.analyser.machine.target import Source
     from tilescope.reports import Report as Opened
 
 __all__ = ["LiveMemory", "LivenessProgramStep", "variables_of"]

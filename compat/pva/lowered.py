@@ -18,12 +18,12 @@ from pva.variable import (
     StepInterval,
     Variable,
 )
-from tilescope.analyser.lowered_variables import (
+from tilescope.analyser.memory.lowered_variables import (
     tile_variables,
     variable_columns,
     variable_positions,
 )
-from tilescope.analyser.variable_parts import parts
+from tilescope.analyser.memory.variable_parts import parts
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

@@ -11,9 +11,9 @@ from pva.entry import Entry
 from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.vertex import TileVertex
-from tilescope.analyser import tile_memory as memory
-from tilescope.analyser.compute_sets import tile_vertices
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory import tile_memory as memory
+from tilescope.analyser.program.compute_sets import tile_vertices
 from tilescope.reports.figures import bytes_past
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 

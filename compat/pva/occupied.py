@@ -6,9 +6,9 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.execution import costs
-from tilescope.analyser.machine import target
-from tilescope.analyser.occupancy import cost_rows, occupied_cycles
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.time.execution import costs
+from tilescope.analyser.time.occupancy import cost_rows, occupied_cycles
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

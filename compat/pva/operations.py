@@ -11,9 +11,9 @@ from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.lowered import lowered_variables
 from pva.program import Program, program_of
-from tilescope.analyser import contexts as table
-from tilescope.analyser.operations import programs_of, steps_of
-from tilescope.analyser.variable_parts import program_parts
+from tilescope.analyser.memory.variable_parts import program_parts
+from tilescope.analyser.program import contexts as table
+from tilescope.analyser.program.operations import programs_of, steps_of
 
 if TYPE_CHECKING:
     from pva.report import Report

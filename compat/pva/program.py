@@ -14,16 +14,16 @@ from pva.entry import Entry
 from pva.lazy import LazyList
 from pva.lowered import lowered_variables
 from pva.occupied import estimated_cycles_by_tile
-from tilescope.analyser import programs as tree
-from tilescope.analyser.contexts import contexts
-from tilescope.analyser.execution import external_syncs
-from tilescope.analyser.program_code import exchange_code, own_control_code
-from tilescope.analyser.variable_parts import program_parts
+from tilescope.analyser.memory.program_code import exchange_code, own_control_code
+from tilescope.analyser.memory.variable_parts import program_parts
+from tilescope.analyser.program import programs as tree
+from tilescope.analyser.program.contexts import contexts
+from tilescope.analyser.time.execution import external_syncs
 
 if TYPE_CHECKING:
     from pva.variable import LoweredVariable
     from pva.visitor import ProgramVisitor
-    from tilescope.analyser.programs import ProgramNode
+    from tilescope.analyser.program.programs import ProgramNode
     from tilescope.reports import Report as Opened
 
 __all__ = [

@@ -15,8 +15,8 @@ from pva.execution import ExecutionReport
 from pva.explained import Explained
 from pva.lazy import set_print_length
 from pva.state import open_and_warn, warn_of_state
-from tilescope.analyser.execution import execution
-from tilescope.analyser.summary import summarise
+from tilescope.analyser.summary.summarise import summarise
+from tilescope.analyser.time.execution import execution
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

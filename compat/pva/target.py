@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilescope.analyser.machine import Target as Machine
+    from tilescope.analyser.machine.target import Target as Machine
 
 __all__ = ["IPU", "Target"]
 

@@ -13,9 +13,9 @@ import numpy as np
 from pva.explained import Explained
 from pva.lazy import LazyList
 from pva.state import open_and_warn
-from tilescope.analyser import runs as recorded
-from tilescope.analyser.execution import steps
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.time import runs as recorded
+from tilescope.analyser.time.execution import steps
 
 if TYPE_CHECKING:
     from tilescope.reports import Report as Opened

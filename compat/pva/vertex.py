@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pva.entry import Entry
-from tilescope.analyser.compute_sets import vertices_by_tile
+from tilescope.analyser.program.compute_sets import vertices_by_tile
 
 if TYPE_CHECKING:
-    from tilescope.analyser.compute_sets import ComputeSetVertices
-    from tilescope.analyser.compute_sets import TileVertices as OnTile
+    from tilescope.analyser.program.compute_sets import ComputeSetVertices
+    from tilescope.analyser.program.compute_sets import TileVertices as OnTile
     from tilescope.reports import Report as Opened
 
 __all__ = ["ComputeSetVertex", "TileVertex", "VertexType"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from tilescope.analyser.time_insights import BOUNDS_OF_GAINS
+from tilescope.analyser.advice.time_insights import BOUNDS_OF_GAINS
 from tilescope.main import command_line
 
 __all__ = ["render", "section"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilescope.analyser.metrics import METRICS, Metric
+from tilescope.analyser.summary.metrics import METRICS, Metric
 
 __all__ = ["render"]
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.analyser.call_tree import CallTree
-from tilescope.analyser.contexts import DebugContext
 from tilescope.analyser.diff.calls import CallPairs, align_calls
 from tilescope.analyser.diff.operations import operation_pairs
-from tilescope.analyser.operations import Operation, Operations
+from tilescope.analyser.program.call_tree import CallTree
+from tilescope.analyser.program.contexts import DebugContext
+from tilescope.analyser.program.operations import Operation, Operations
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tests.analyser.small_report import Shape, write_small_report
 from tilescope import analyser
 from tilescope.analyser.breakdown import Breakdown, change_tables
 from tilescope.analyser.diff import compare, explain
-from tilescope.analyser.metrics import ipu_values
+from tilescope.analyser.summary.metrics import ipu_values
 from tilescope.main import main
 from tilescope.reports import Report
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.analyser.charts import ChartRange, step_series, tile_series
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.floor_plan import floor_plan
-from tilescope.analyser.liveness import Curve, curve
-from tilescope.analyser.tile_memory import BREAKDOWNS, Breakdown, TileMemory, tile_memory
+from tilescope.analyser.machine.floor_plan import floor_plan
+from tilescope.analyser.memory.charts import ChartRange, step_series, tile_series
+from tilescope.analyser.memory.liveness import Curve, curve
+from tilescope.analyser.memory.tile_memory import BREAKDOWNS, Breakdown, TileMemory, tile_memory
 from tilescope.reports import Report
 
 WHOLE = ChartRange(0, 1 << 20, 4000)

@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tilescope import analyser, engine
-from tilescope.analyser import runs
-from tilescope.analyser.execution import (
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.time import runs
+from tilescope.analyser.time.execution import (
     PHASES,
     execution,
     ipu_cycles,
@@ -19,7 +20,6 @@ from tilescope.analyser.execution import (
     steps,
     taken_cycles,
 )
-from tilescope.analyser.machine import target
 from tilescope.engine import load_machine, resolve_options
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Copy, Execute, Program, Repeat, Sequence

@@ -11,9 +11,9 @@ from tests.pva import clients
 
 import pva
 from tilescope import engine
-from tilescope.analyser.data_dependent import Measured, measured
-from tilescope.analyser.metrics import values
-from tilescope.analyser.operations import operations
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.summary.metrics import values
+from tilescope.analyser.time.data_dependent import Measured, measured
 from tilescope.analyser.trace import range_summary
 from tilescope.engine.graph import ROOT, DebugContext, blocks
 from tilescope.engine.program import Execute, Repeat, Sequence, StreamCopyIn

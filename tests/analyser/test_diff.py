@@ -15,7 +15,7 @@ from tests.generated_report import generate_report
 
 from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.diff.align import align
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 from tilescope.reports import DamagedReport, Report, open_report
 
 Variation = Callable[[Shape], Report]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.exchanges import busiest_tiles, exchanges
-from tilescope.analyser.execution import execution, steps
-from tilescope.analyser.metrics import ipu_values, values
-from tilescope.analyser.operations import operations
-from tilescope.analyser.selection import Selection, selected_cycles, selected_step_cycles
+from tilescope.analyser.program.exchanges import busiest_tiles, exchanges
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.summary.metrics import ipu_values, values
+from tilescope.analyser.time.execution import execution, steps
+from tilescope.analyser.time.selection import Selection, selected_cycles, selected_step_cycles
 
 
 def test_exchanges_of_the_small_report(small):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import pva
-from tilescope.analyser.insights import insights
-from tilescope.analyser.metrics import values
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.advice.insights import insights
+from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.summary.metrics import values
 from tilescope.engine import (
     Engine,
     Executable,

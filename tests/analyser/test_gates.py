@@ -20,7 +20,7 @@ from tilescope.analyser.gates import (
     parse_gate,
     parse_limit,
 )
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 from tilescope.reports import Report
 
 Sides = tuple[Report, Report]

@@ -10,12 +10,14 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser import liveness, lowered_variables, programs, runs
-from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.diff import compare
-from tilescope.analyser.execution import PHASES, execution, steps, taken_cycles
-from tilescope.analyser.machine import Source, target
-from tilescope.analyser.metrics import METRICS, values
+from tilescope.analyser.machine.target import Source, target
+from tilescope.analyser.memory import liveness, lowered_variables
+from tilescope.analyser.memory import tile_memory as memory
+from tilescope.analyser.program import programs
+from tilescope.analyser.summary.metrics import METRICS, values
+from tilescope.analyser.time import runs
+from tilescope.analyser.time.execution import PHASES, execution, steps, taken_cycles
 from tilescope.reports import Report
 
 SIZES = [

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser import liveness, lowered_variables, metrics, programs, runs
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import costs, execution
+from tilescope.analyser.memory import liveness, lowered_variables
+from tilescope.analyser.program import programs
+from tilescope.analyser.summary import metrics
+from tilescope.analyser.time import runs
+from tilescope.analyser.time.execution import costs, execution
 from tilescope.reports import DamagedReport, Report
 
 

@@ -11,11 +11,11 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 from tests.golden.recipe import GOLDEN
 
+from tilescope.analyser.advice.insights import Fit, fit_sentence, insights, tips
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.insights import Fit, fit_sentence, insights, tips
-from tilescope.analyser.metrics import METRICS
-from tilescope.analyser.overview import report_overview
-from tilescope.analyser.tile_memory import fullest_of, fullest_tile, tile_memory
+from tilescope.analyser.memory.tile_memory import fullest_of, fullest_tile, tile_memory
+from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.overview import report_overview
 from tilescope.reports import Report, open_report
 
 Variation = Callable[[Shape], Report]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from tilescope.analyser.folded_layout import fold
-from tilescope.analyser.layered_layout import Layout, lay_out
+from tilescope.analyser.graph.folded_layout import fold
+from tilescope.analyser.graph.layered_layout import Layout, lay_out
 
 
 def test_rows_follow_the_longest_path() -> None:

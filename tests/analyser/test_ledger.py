@@ -11,12 +11,12 @@ from tests.analyser.test_critical_path import N_TILES, Stages, work
 from tests.generated_report import generate_report
 
 from tilescope import analyser, engine
+from tilescope.analyser.advice.ledger import LEDGER_KINDS, Ledger, ledger
+from tilescope.analyser.advice.time_insights import time_insights
 from tilescope.analyser.diff import ledger_changes
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution, external_syncs, ipu_cycles
-from tilescope.analyser.figures import parallel_efficiency
-from tilescope.analyser.ledger import LEDGER_KINDS, Ledger, ledger
-from tilescope.analyser.time_insights import time_insights
+from tilescope.analyser.time.execution import execution, external_syncs, ipu_cycles
+from tilescope.analyser.time.figures import parallel_efficiency
 from tilescope.engine import load_machine, resolve_options
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Copy, Execute, Overlap, Repeat, Sequence, StreamCopyIn

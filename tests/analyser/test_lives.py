@@ -10,11 +10,11 @@ import pytest
 from tests.golden.recipe import GOLDEN
 
 from tilescope import analyser, engine
-from tilescope.analyser.liveness import curve, step_variables, variable_lives
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.places import place_of
+from tilescope.analyser.memory.liveness import curve, step_variables, variable_lives
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.variable_list import VariableFilter, list_variables
 from tilescope.analyser.quantities import format_lives
-from tilescope.analyser.variable_list import VariableFilter, list_variables
+from tilescope.analyser.summary.places import place_of
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.elementwise import unary
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut

@@ -12,8 +12,8 @@ from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import PHASES
-from tilescope.analyser.metrics import METRICS, ipu_values, metric, values
+from tilescope.analyser.summary.metrics import METRICS, ipu_values, metric, values
+from tilescope.analyser.time.execution import PHASES
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tilescope import analyser
-from tilescope.analyser.dataflow import Dataflow, operation_flows
-from tilescope.analyser.operation_graph import (
+from tilescope.analyser.graph.operation_graph import (
     Figures,
     GraphSide,
     OperationGraph,
     graph_side,
     operation_graph,
 )
-from tilescope.analyser.operations import Operation, Operations, operations
+from tilescope.analyser.program.dataflow import Dataflow, operation_flows
+from tilescope.analyser.program.operations import Operation, Operations, operations
 from tilescope.engine import (
     Builder,
     Engine,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilescope.analyser.operation_tiles import operation_tiles
-from tilescope.analyser.operation_time import find_operation
-from tilescope.analyser.operations import operations
+from tilescope.analyser.advice.operation_tiles import operation_tiles
+from tilescope.analyser.advice.operation_time import find_operation
+from tilescope.analyser.program.operations import operations
 from tilescope.reports import Report
 
 

@@ -11,17 +11,17 @@ from tests.analyser.test_critical_path import N_TILES, Stages
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution
-from tilescope.analyser.operation_time import (
+from tilescope.analyser.advice.operation_time import (
     OperationTime,
     find_operation,
     operation_time,
     operation_verdict,
 )
-from tilescope.analyser.operations import operations, steps_of
-from tilescope.analyser.runs import executed
-from tilescope.analyser.tile import busy_cycles, tile_facts
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.program.operations import operations, steps_of
+from tilescope.analyser.summary.tile import busy_cycles, tile_facts
+from tilescope.analyser.time.execution import execution
+from tilescope.analyser.time.runs import executed
 from tilescope.engine.program import Repeat, Sequence
 from tilescope.reports import Report
 

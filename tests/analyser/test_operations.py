@@ -8,10 +8,15 @@ import pytest
 from tests.analyser.small_report import Shape
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.operations import inside, operation_steps, operations, steps_of
-from tilescope.analyser.plan_explanation import PartCost, explain_plan, explanation, plans_of
-from tilescope.analyser.plan_text import part_rows, plan_facts, split_words
-from tilescope.analyser.plans import plans
+from tilescope.analyser.program.operations import inside, operation_steps, operations, steps_of
+from tilescope.analyser.program.plan_explanation import (
+    PartCost,
+    explain_plan,
+    explanation,
+    plans_of,
+)
+from tilescope.analyser.program.plan_text import part_rows, plan_facts, split_words
+from tilescope.analyser.program.plans import plans
 from tilescope.reports import DamagedReport, Report
 
 Variation = Callable[[Shape], Report]

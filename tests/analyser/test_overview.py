@@ -8,7 +8,7 @@ import pytest
 from tests.analyser.small_report import Shape
 
 from tilescope import analyser
-from tilescope.analyser.overview import why_no_run
+from tilescope.analyser.summary.overview import why_no_run
 from tilescope.reports import ReportWriter
 
 

@@ -15,11 +15,11 @@ from tilescope.analyser.diff import (
     option_pairs,
     row_pairs,
 )
-from tilescope.analyser.live_columns import live_columns
-from tilescope.analyser.liveness import step_variables
-from tilescope.analyser.operations import operations
-from tilescope.analyser.summary import comparable_sections, summarise
-from tilescope.analyser.tile_memory import memory_table
+from tilescope.analyser.memory.live_columns import live_columns
+from tilescope.analyser.memory.liveness import step_variables
+from tilescope.analyser.memory.tile_memory import memory_table
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.summary.summarise import comparable_sections, summarise
 from tilescope.reports import Report
 
 Variation = Callable[[Shape], Report]

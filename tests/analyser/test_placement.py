@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser.address_map import address_map
 from tilescope.analyser.diff import (
     codelet_pairs,
     compute_set_pairs,
@@ -13,13 +12,14 @@ from tilescope.analyser.diff import (
     variable_pairs,
 )
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.placement import (
+from tilescope.analyser.memory.address_map import address_map
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.placement import (
     codelet_placements,
     compute_set_placements,
     exchange_placements,
 )
-from tilescope.analyser.variable_list import VariableFilter
+from tilescope.analyser.memory.variable_list import VariableFilter
 
 
 def test_compute_sets_of_all_tiles_and_of_some(small):

@@ -8,14 +8,14 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.liveness import liveness_step_ids, step_program
-from tilescope.analyser.lookup import look_up
-from tilescope.analyser.operations import operation_steps, operations, steps_of
-from tilescope.analyser.places import KINDS, busiest_tile, place_of
-from tilescope.analyser.programs import all_programs
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.memory.liveness import liveness_step_ids, step_program
+from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.memory.variable_list import list_variables
+from tilescope.analyser.program.operations import operation_steps, operations, steps_of
+from tilescope.analyser.program.programs import all_programs
+from tilescope.analyser.summary.lookup import look_up
+from tilescope.analyser.summary.places import KINDS, busiest_tile, place_of
 from tilescope.analyser.trace import step_details
-from tilescope.analyser.variable_list import list_variables
 from tilescope.reports import Report, open_report
 
 

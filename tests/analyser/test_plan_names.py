@@ -9,8 +9,8 @@ import pytest
 
 from tilescope import engine
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.plan_explanation import explain_plan
-from tilescope.analyser.plans import plans
+from tilescope.analyser.program.plan_explanation import explain_plan
+from tilescope.analyser.program.plans import plans
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.program import Sequence
 from tilescope.reports import open_report

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tilescope import engine
-from tilescope.analyser.plan_explanation import explanation
-from tilescope.analyser.plans import plans
+from tilescope.analyser.program.plan_explanation import explanation
+from tilescope.analyser.program.plans import plans
 from tilescope.engine.library.convolution import matmul
 from tilescope.engine.program import Sequence
 from tilescope.reports import check_report, open_report

@@ -7,13 +7,13 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser.associated import associated_programs
 from tilescope.analyser.diff import pair_path, paired_children, paired_roots, search_pairs
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.program_code import program_code
-from tilescope.analyser.programs import all_programs, child_ids, node, program_cycles, roots
-from tilescope.analyser.selection import selected_step_cycles
-from tilescope.analyser.tile_memory import categories, category_bytes
+from tilescope.analyser.memory.program_code import program_code
+from tilescope.analyser.memory.tile_memory import categories, category_bytes
+from tilescope.analyser.program.associated import associated_programs
+from tilescope.analyser.program.programs import all_programs, child_ids, node, program_cycles, roots
+from tilescope.analyser.time.selection import selected_step_cycles
 
 
 def _all_pairs(one, other):

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser import liveness, lowered_variables, programs, runs
-from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.machine import Source, format_source, parse_source, target
-from tilescope.analyser.metrics import METRICS
-from tilescope.analyser.plans import plans
-from tilescope.analyser.summary import summarise
+from tilescope.analyser.machine.target import Source, format_source, parse_source, target
+from tilescope.analyser.memory import liveness, lowered_variables
+from tilescope.analyser.memory import tile_memory as memory
+from tilescope.analyser.program import programs
+from tilescope.analyser.program.plans import plans
+from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.summarise import summarise
+from tilescope.analyser.time import runs
 from tilescope.reports import Report
 
 # Cases: a query as a function of the report, and its result.

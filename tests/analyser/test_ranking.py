@@ -6,7 +6,7 @@ import pytest
 from tests.analyser.small_report import Shape
 
 from tilescope.analyser import ranking as module
-from tilescope.analyser.insights import Tip, insights
+from tilescope.analyser.advice.insights import Tip, insights
 from tilescope.analyser.ranking import (
     consumer_changes,
     live_changes,

@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope import analyser
-from tilescope.analyser.figures import missing_bytes, tile_rows
-from tilescope.analyser.remedy import FitAdvice, fit_advice
+from tilescope.analyser.advice.remedy import FitAdvice, fit_advice
+from tilescope.analyser.time.figures import missing_bytes, tile_rows
 from tilescope.main import main
 
 Nodes = list[onnx.NodeProto]

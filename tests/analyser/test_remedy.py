@@ -10,17 +10,17 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser import remedy as module
-from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.figures import missing_bytes
-from tilescope.analyser.remedy import (
+from tilescope.analyser.advice import remedy as module
+from tilescope.analyser.advice.remedy import (
     PRESETS,
     Excess,
     FitAdvice,
     fit_advice,
     fit_verdict,
 )
-from tilescope.analyser.tile_memory import largest_tiles
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.memory.tile_memory import largest_tiles
+from tilescope.analyser.time.figures import missing_bytes
 from tilescope.engine.machine import load_machine
 from tilescope.reports import Report, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY

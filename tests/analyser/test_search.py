@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tilescope.analyser.exchanges import exchanges
-from tilescope.analyser.liveness import curve
-from tilescope.analyser.lookup import look_up
-from tilescope.analyser.placement import codelet_placements, compute_set_placements
-from tilescope.analyser.programs import search
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.memory.placement import codelet_placements, compute_set_placements
+from tilescope.analyser.memory.variable_list import VariableFilter, list_variables
+from tilescope.analyser.memory.variables import named_variables
+from tilescope.analyser.program.exchanges import exchanges
+from tilescope.analyser.program.programs import search
 from tilescope.analyser.search import search_words, words_fit
-from tilescope.analyser.variable_list import VariableFilter, list_variables
-from tilescope.analyser.variables import named_variables
+from tilescope.analyser.summary.lookup import look_up
 from tilescope.reports import Report
 
 

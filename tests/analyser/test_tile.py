@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
 
+from tilescope.analyser.advice.insights import insights
+from tilescope.analyser.advice.shortfall import shortfall, shortfall_sentences
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.floor_plan import floor_plan, grid
-from tilescope.analyser.insights import insights
-from tilescope.analyser.shortfall import shortfall, shortfall_sentences
-from tilescope.analyser.tile import tile_facts
-from tilescope.analyser.tile_memory import largest_tiles, memory_table
-from tilescope.analyser.variable_list import (
+from tilescope.analyser.machine.floor_plan import floor_plan, grid
+from tilescope.analyser.memory.tile_memory import largest_tiles, memory_table
+from tilescope.analyser.memory.variable_list import (
     SORTS,
     VariableFilter,
     list_variables,
     variable_places,
 )
+from tilescope.analyser.summary.tile import tile_facts
 from tilescope.engine.machine import load_machine, tile_rows
 
 
@@ -69,8 +69,8 @@ def test_the_floor_plan_of_few_tiles(small):
 def test_the_floor_plan_is_that_of_the_engine(name, monkeypatch, small):
     from dataclasses import replace
 
-    from tilescope.analyser import floor_plan as module
-    from tilescope.analyser.machine import target
+    from tilescope.analyser.machine import floor_plan as module
+    from tilescope.analyser.machine.target import target
 
     machine = load_machine(name)
     shape = replace(
@@ -91,8 +91,8 @@ def test_the_floor_plan_is_that_of_the_engine(name, monkeypatch, small):
 def test_an_unknown_architecture_has_no_floor_plan(monkeypatch, small):
     from dataclasses import replace
 
-    from tilescope.analyser import floor_plan as module
-    from tilescope.analyser.machine import target
+    from tilescope.analyser.machine import floor_plan as module
+    from tilescope.analyser.machine.target import target
 
     shape = replace(target(small), architecture="cpu")
     monkeypatch.setattr(module, "target", lambda _: shape)

@@ -12,9 +12,9 @@ from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.figures import tile_rows
-from tilescope.analyser.liveness import step_tile_bytes
-from tilescope.analyser.tile_map import CODE, Gap, tile_map
+from tilescope.analyser.memory.liveness import step_tile_bytes
+from tilescope.analyser.memory.tile_timeline import CODE, Gap, tile_map
+from tilescope.analyser.time.figures import tile_rows
 from tilescope.reports import Report
 
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from tests.analyser.small_report import Shape
 
-from tilescope.analyser import time_insights as module
-from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import PHASES, execution
-from tilescope.analyser.time_insights import (
+from tilescope.analyser.advice import time_insights as module
+from tilescope.analyser.advice.time_insights import (
     BOUNDS_OF_GAINS,
     InsightKind,
     TimeInsight,
     time_insights,
 )
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.time.execution import PHASES, execution
 
 
 def by_kind(report, run_id=None):

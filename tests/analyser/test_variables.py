@@ -8,8 +8,8 @@ from tests.analyser.small_report import Shape
 
 from tilescope.analyser.diff import mapped_change
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.lowered_variables import variable_memory
-from tilescope.analyser.variables import mapped_memory, named_variables
+from tilescope.analyser.memory.lowered_variables import variable_memory
+from tilescope.analyser.memory.variables import mapped_memory, named_variables
 from tilescope.reports import Report
 
 

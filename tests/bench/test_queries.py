@@ -11,12 +11,13 @@ import pytest
 from tests.generated_report import generate_report
 
 from tilescope import analyser
-from tilescope.analyser import liveness, lowered_variables, programs
-from tilescope.analyser import tile_memory as memory
 from tilescope.analyser.diff import compare
-from tilescope.analyser.execution import execution, steps
-from tilescope.analyser.metrics import values
-from tilescope.analyser.summary import summarise
+from tilescope.analyser.memory import liveness, lowered_variables
+from tilescope.analyser.memory import tile_memory as memory
+from tilescope.analyser.program import programs
+from tilescope.analyser.summary.metrics import values
+from tilescope.analyser.summary.summarise import summarise
+from tilescope.analyser.time.execution import execution, steps
 from tilescope.reports import Report
 
 QUESTIONS: dict[str, Callable[[Report], Any]] = {

@@ -93,7 +93,7 @@ def test_every_table_is_on_the_reference_page() -> None:
 
 
 def test_every_metric_is_on_the_reference_page() -> None:
-    from tilescope.analyser.metrics import METRICS
+    from tilescope.analyser.summary.metrics import METRICS
 
     page = text_of(DOCS / "reference/metrics.md")
     assert [name for name in METRICS if f"`{name}`" not in page] == []

@@ -8,7 +8,7 @@ import pytest
 from docs.generate import DOCS, PAGES, main
 from docs.pages.pva_names import NAMES
 
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 from tilescope.engine import program
 from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.ternary import TERNARY_RATES

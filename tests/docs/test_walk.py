@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tilescope import analyser
-from tilescope.analyser.plan_explanation import explain_plan
+from tilescope.analyser.program.plan_explanation import explain_plan
 from tilescope.analyser.trace import KINDS, extent, names, window
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.transform import transform

@@ -12,7 +12,7 @@ import pytest
 from tests.golden.recipe import GOLDEN, make
 
 from tilescope.analyser import diff
-from tilescope.analyser.metrics import values
+from tilescope.analyser.summary.metrics import values
 from tilescope.reports import UnsupportedSchema, check_report, open_report
 from tilescope.reports.schema import SCHEMA_VERSION
 

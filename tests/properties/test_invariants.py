@@ -15,11 +15,11 @@ from tests.oracle.memory_rules import check_memory, check_places
 from tests.properties.drawn_models import models
 
 from tilescope.analyser import diff
-from tilescope.analyser.execution import execution
-from tilescope.analyser.liveness import curve
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.metrics import values
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.summary.metrics import values
+from tilescope.analyser.time.execution import execution
 from tilescope.engine import (
     CompiledModel,
     Engine,

@@ -18,8 +18,8 @@ from tests.pva_clients.reports import Case, all_cases
 
 import pva
 from tilescope import analyser, engine
-from tilescope.analyser.execution import PHASES
-from tilescope.analyser.metrics import ipu_values
+from tilescope.analyser.summary.metrics import ipu_values
+from tilescope.analyser.time.execution import PHASES
 from tilescope.engine import Builder, compile_model, compile_programs, load_machine
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.elementwise import unary

@@ -15,7 +15,7 @@ from tests.analyser.known_changes import Pipeline, sluggish
 from tests.golden.recipe import network
 
 from tilescope import analyser, engine
-from tilescope.analyser.metrics import ipu_values
+from tilescope.analyser.summary.metrics import ipu_values
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.elementwise import unary

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.faults.resealed_mutations import array_values, write_array
 
-from tilescope.analyser.runs import executed
+from tilescope.analyser.time.runs import executed
 from tilescope.reports import DamagedReport, open_report
 from tilescope.reports.schema import ARRAYS, TABLES, variable
 

@@ -20,7 +20,7 @@ def test_neither_reading_nor_writing_imports_sqlalchemy(tmp_path):
         "from tests.generated_report import generate_report\n"
         "from tilescope import analyser\n"
         "from tilescope.analyser.diff import compare\n"
-        "from tilescope.analyser.summary import summarise\n"
+        "from tilescope.analyser.summary.summarise import summarise\n"
         f"path = generate_report({str(tmp_path)!r}, n_tiles=8, n_steps=30)\n"
         "with analyser.open(path) as report:\n"
         "    summarise(report)\n"

@@ -92,7 +92,7 @@ def test_a_command_ends_in_70_only_for_a_sound_report(
     if is_sound:
         inconsistent.write_bytes(small_bytes)
     monkeypatch.setenv("XDG_STATE_HOME", str(inconsistent.parent))
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
     assert main(["summary", str(inconsistent)]) == code
     message = capsys.readouterr().err
     assert ("internal error" if is_sound else "Program 0 declares") in message

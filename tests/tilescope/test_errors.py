@@ -145,7 +145,7 @@ def test_an_internal_error_leaves_a_log_and_no_traceback(
         raise ZeroDivisionError("a fault of ours")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
     done = tilescope("summary", reports_directory / "baseline")
     assert done.code == 70
     assert len(done.err.splitlines()) == 1
@@ -178,7 +178,7 @@ def test_a_log_in_a_shared_directory_is_a_new_file_of_the_user(
     monkeypatch.setattr("datetime.datetime", Clock)
     monkeypatch.setenv("XDG_STATE_HOME", str(shared))
     monkeypatch.setattr("tempfile.tempdir", str(shared))
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
     done = tilescope("summary", reports_directory / "baseline")
     assert done.code == 70
     log = Path(done.err.rpartition(" in ")[2].strip())
@@ -196,7 +196,7 @@ def test_an_interruption_exits_130(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", interrupt)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", interrupt)
     done = tilescope("summary", reports_directory / "baseline")
     assert (done.code, done.err) == (130, "")
 
@@ -212,7 +212,7 @@ def test_a_missing_extra_is_named(
     def miss(*_: object) -> None:
         raise ModuleNotFoundError(f"No module named '{package}'", name=f"{package}.part")
 
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", miss)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", miss)
     done = tilescope("summary", reports_directory / "baseline")
     assert done.code == 2
     assert re.search(rf"run: pip install .*'\S+\[{extra}\]'$", done.err.strip()), done.err
@@ -320,7 +320,7 @@ def test_too_little_memory_is_a_failed_run_and_no_internal_error(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("tilescope.analyser.summary.summarise", fail)
+    monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
     outcome = tilescope("summary", reports_directory / "baseline")
     assert outcome.code == 4
     assert "not enough memory on this computer" in outcome.err

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 
 Run = Callable[..., Any]
 

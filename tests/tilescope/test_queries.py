@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tilescope.analyser.metrics import METRICS
+from tilescope.analyser.summary.metrics import METRICS
 
 Run = Callable[..., Any]
 

@@ -23,9 +23,9 @@ from tests.tilescope.conftest import Outcome
 
 from tilescope import analyser
 from tilescope.analyser.errors import AnalyserError
-from tilescope.analyser.execution import execution
-from tilescope.analyser.metrics import values
-from tilescope.analyser.runs import runs
+from tilescope.analyser.summary.metrics import values
+from tilescope.analyser.time.execution import execution
+from tilescope.analyser.time.runs import runs
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.session.model_run import write_outputs
 from tilescope.reports import ReportError, check_report, find_reports, open_report

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tilescope import analyser
-from tilescope.analyser import metrics, trace
+from tilescope.analyser import trace
+from tilescope.analyser.summary import metrics
 
 Run = Callable[..., Any]
 

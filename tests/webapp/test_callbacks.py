@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from tilescope.analyser.liveness import (
+from tilescope.analyser.memory.liveness import (
     curve,
     liveness_step_ids,
     step_program,
     step_variables,
 )
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.program_code import program_code
-from tilescope.analyser.programs import all_programs, node
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.program_code import program_code
+from tilescope.analyser.memory.tile_memory import categories
+from tilescope.analyser.memory.variables import named_variables
+from tilescope.analyser.program.programs import all_programs, node
 from tilescope.analyser.quantities import format_bytes
-from tilescope.analyser.tile_memory import categories
 from tilescope.analyser.trace import step_details
-from tilescope.analyser.variables import named_variables
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages import (
     insights,

@@ -8,10 +8,10 @@ from pathlib import Path
 from starlette.testclient import TestClient
 from tests.generated_report import generate_report
 
-from tilescope.analyser.metrics import METRICS
-from tilescope.analyser.overview import ReportOverview, report_overview
+from tilescope.analyser.memory.tile_memory import fullest_tile
 from tilescope.analyser.quantities import format_bytes
-from tilescope.analyser.tile_memory import fullest_tile
+from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.overview import ReportOverview, report_overview
 from tilescope.reports import ReportWriter, open_report
 from tilescope.webapp.frame import Frame
 from tilescope.webapp.home import Overviews, home_values, overview_cells

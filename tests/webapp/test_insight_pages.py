@@ -11,13 +11,13 @@ import pytest
 from tests.analyser.small_report import Shape, write_small_report
 
 from tilescope import analyser
+from tilescope.analyser.advice.insights import insights
+from tilescope.analyser.advice.ledger import ledger
+from tilescope.analyser.advice.operation_time import find_operation, operation_time
+from tilescope.analyser.advice.remedy import fit_advice
+from tilescope.analyser.advice.shortfall import shortfall
 from tilescope.analyser.diff import ledger_changes
-from tilescope.analyser.insights import insights
-from tilescope.analyser.ledger import ledger
-from tilescope.analyser.operation_time import find_operation, operation_time
 from tilescope.analyser.ranking import ranked_insights, ranked_pairs
-from tilescope.analyser.remedy import fit_advice
-from tilescope.analyser.shortfall import shortfall
 from tilescope.reports import Report
 from tilescope.webapp.components.markup import as_html
 from tilescope.webapp.pages.fit_panels import fit_card

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.analyser.small_report import write_small_report
 
-from tilescope.analyser.operation_graph import graph_side, operation_graph
+from tilescope.analyser.graph.operation_graph import graph_side, operation_graph
 from tilescope.webapp.library import Library
 
 

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 from tests.golden.recipe import GOLDEN
 from tests.webapp.test_callbacks import Browser
 
-from tilescope.analyser.operations import Operation, Operations
-from tilescope.analyser.operations import operations as listed_operations
-from tilescope.analyser.plan_explanation import explain_plan
-from tilescope.analyser.plan_text import plan_facts
-from tilescope.analyser.plans import plans, predicted_by_stage
+from tilescope.analyser.program.operations import Operation, Operations
+from tilescope.analyser.program.operations import operations as listed_operations
+from tilescope.analyser.program.plan_explanation import explain_plan
+from tilescope.analyser.program.plan_text import plan_facts
+from tilescope.analyser.program.plans import plans, predicted_by_stage
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.codelets.copy import COPY
 from tilescope.engine.graph import blocks

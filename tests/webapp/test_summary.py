@@ -13,9 +13,9 @@ from tests.analyser.small_report import Shape, write_small_report
 from tests.webapp.test_callbacks import Browser
 
 from tilescope import analyser
-from tilescope.analyser.execution import execution
-from tilescope.analyser.operations import operations
-from tilescope.analyser.tile_memory import fullest_tile
+from tilescope.analyser.memory.tile_memory import fullest_tile
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.time.execution import execution
 from tilescope.webapp.components.markup import as_html
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.summary import _costliest, _headlines

@@ -16,7 +16,7 @@ from tests.webapp.test_callbacks import Browser
 
 from tilescope import analyser
 from tilescope.analyser.diff import compare, operation_changes
-from tilescope.analyser.execution import execution
+from tilescope.analyser.time.execution import execution
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.operation_rows import operations_of_view
 from tilescope.webapp.pages.summary_changes import headlines

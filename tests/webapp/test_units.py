@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.webapp.test_callbacks import Browser
 
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
 from tilescope.analyser.quantities import bytes_style, format_bytes, use_bytes_style
 from tilescope.webapp.library import Library
 from tilescope.webapp.units import COOKIE

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilescope.analyser.provenance import model_name, provenance
+from tilescope.analyser.summary.provenance import model_name, provenance
 from tilescope.baselines.errors import BaselineError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.exchanges import Exchange, Exchanges
+    from tilescope.analyser.program.exchanges import Exchange, Exchanges
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -54,8 +54,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 20,
     ) -> None:
         """List exchanges and stream copies: bytes, fragments, tiles, IPUs, code and cycles."""
-        from tilescope.analyser.exchanges import exchanges
-        from tilescope.analyser.selection import Selection
+        from tilescope.analyser.program.exchanges import exchanges
+        from tilescope.analyser.time.selection import Selection
 
         with reading(path) as report:
             found = exchanges(report, search, Selection(ipu, run))
@@ -156,7 +156,7 @@ def _route(exchange: Exchange) -> str:
 def _show_step(report: Report, found: Exchanges, step: int, as_json: bool, units: Units) -> None:
     """Print one exchange and its busiest tiles."""
     from tilescope.analyser.errors import BadQuestion
-    from tilescope.analyser.exchanges import busiest_tiles
+    from tilescope.analyser.program.exchanges import busiest_tiles
     from tilescope.analyser.quantities import format_bytes
 
     tiles = busiest_tiles(report, step)

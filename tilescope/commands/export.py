@@ -64,8 +64,8 @@ def register(app: typer.Typer) -> None:
         """Export the figures of a report for a benchmark tracker."""
         from tilescope.analyser.export import bencher, github_action_benchmark
         from tilescope.analyser.gates import figures_named
-        from tilescope.analyser.metrics import METRICS
-        from tilescope.analyser.provenance import model_name
+        from tilescope.analyser.summary.metrics import METRICS
+        from tilescope.analyser.summary.provenance import model_name
         from tilescope.reports import require_complete
 
         wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}

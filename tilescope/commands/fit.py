@@ -18,7 +18,7 @@ from tilescope.console import (
 from tilescope.parameters import AsJson, ReportPath, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
-    from tilescope.analyser.remedy import FitAdvice
+    from tilescope.analyser.advice.remedy import FitAdvice
 
 __all__ = ["register"]
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
         A gain is exact where the report decides it; an 'estimate' is computed with the plans of the
         report, while the compiler plans anew; 'at most' is an upper bound. Commands measure it.
         """
-        from tilescope.analyser.remedy import fit_advice, fit_verdict
+        from tilescope.analyser.advice.remedy import fit_advice, fit_verdict
 
         with reading(path) as report:
             found = fit_advice(report)
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 def _as_json(found: FitAdvice) -> dict[str, object]:
     """Return what lacks, and every remedy with its effect."""
-    from tilescope.analyser.remedy import fit_verdict
+    from tilescope.analyser.advice.remedy import fit_verdict
 
     answer = asdict(found) | {"fits": found.fits, "verdict": fit_verdict(found)}
     answer["remedies"] = [

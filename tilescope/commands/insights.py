@@ -21,10 +21,10 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilescope.analyser.insights import Consumer, Insights
-    from tilescope.analyser.liveness import LiveVariables
-    from tilescope.analyser.shortfall import Shortfall
-    from tilescope.analyser.time_insights import TimeInsights
+    from tilescope.analyser.advice.insights import Consumer, Insights
+    from tilescope.analyser.advice.shortfall import Shortfall
+    from tilescope.analyser.advice.time_insights import TimeInsights
+    from tilescope.analyser.memory.liveness import LiveVariables
 
 __all__ = ["register"]
 
@@ -66,9 +66,9 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 5,
     ) -> None:
         """Show whether the program fits, what takes memory and time, and what would help."""
-        from tilescope.analyser.insights import insights as ask
+        from tilescope.analyser.advice.insights import insights as ask
+        from tilescope.analyser.advice.time_insights import time_insights
         from tilescope.analyser.ranking import ranked_insights
-        from tilescope.analyser.time_insights import time_insights
 
         with reading(path) as report:
             found, time = ask(report, ipu), time_insights(report, run)
@@ -123,7 +123,7 @@ def _print_time(time: TimeInsights, top: int) -> None:
 
 def _as_json(found: Insights) -> dict[str, object]:
     """Return everything, variables in columns."""
-    from tilescope.analyser.insights import tips
+    from tilescope.analyser.advice.insights import tips
 
     peak = found.peak
     return {
@@ -166,7 +166,7 @@ def _variables_json(found: LiveVariables) -> dict[str, object]:
 
 def _print(found: Insights, units: Units, top: int) -> None:
     """Print whether the program fits, the fullest tiles, their contents, and tips."""
-    from tilescope.analyser.insights import fit_sentence, tips
+    from tilescope.analyser.advice.insights import fit_sentence, tips
     from tilescope.analyser.quantities import format_bytes
 
     print_line(fit_sentence(found.fit, units.style))
@@ -213,8 +213,8 @@ def _print(found: Insights, units: Units, top: int) -> None:
 
 def _print_shortfall(found: Shortfall, units: Units) -> None:
     """Print how many tiles the program needs at least, and what would have to go."""
+    from tilescope.analyser.advice.shortfall import shortfall_sentences
     from tilescope.analyser.quantities import format_bytes
-    from tilescope.analyser.shortfall import shortfall_sentences
 
     for sentence in shortfall_sentences(found, units.style):
         print_line(sentence)

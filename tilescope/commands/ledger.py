@@ -20,8 +20,8 @@ from tilescope.console import (
 from tilescope.parameters import AsJson, ReportPath, RunOption, TopOption, examples
 
 if TYPE_CHECKING:
+    from tilescope.analyser.advice.ledger import Ledger
     from tilescope.analyser.diff import LedgerChange
-    from tilescope.analyser.ledger import Ledger
 
 __all__ = ["register"]
 
@@ -56,8 +56,8 @@ def register(app: typer.Typer) -> None:
         Compute, imbalance, overhead, exchange, syncs, waits and host copies add up to the time of
         the runs times all tiles. Gains are upper bounds on the critical path, and overlap.
         """
+        from tilescope.analyser.advice.ledger import ledger as ask
         from tilescope.analyser.diff import ledger_changes
-        from tilescope.analyser.ledger import ledger as ask
 
         if candidate is None:
             with reading(path) as report:

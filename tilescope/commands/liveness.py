@@ -18,8 +18,8 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.liveness import LiveVariables
-    from tilescope.analyser.machine import Source
+    from tilescope.analyser.machine.target import Source
+    from tilescope.analyser.memory.liveness import LiveVariables
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -73,8 +73,13 @@ def register(app: typer.Typer) -> None:
 
 def _as_json(report: Report, source: Source, step: int | None) -> dict[str, object]:
     """Return the curve in columns, the variables of a step, and always-live variables."""
-    from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
-    from tilescope.analyser.machine import format_source
+    from tilescope.analyser.machine.target import format_source
+    from tilescope.analyser.memory.liveness import (
+        always_live_variables,
+        curve,
+        peak_step,
+        step_variables,
+    )
 
     live, peak = curve(report, source), peak_step(report, source)
     shown = step if step is not None else peak or 0
@@ -109,8 +114,13 @@ def _columns(found: LiveVariables) -> dict[str, object]:
 
 def _print(report: Report, source: Source, step: int | None, units: Units, top: int) -> None:
     """Print the peak, the variables of a step, and always-live variables."""
-    from tilescope.analyser.liveness import always_live_variables, curve, peak_step, step_variables
-    from tilescope.analyser.machine import format_source
+    from tilescope.analyser.machine.target import format_source
+    from tilescope.analyser.memory.liveness import (
+        always_live_variables,
+        curve,
+        peak_step,
+        step_variables,
+    )
     from tilescope.analyser.quantities import format_bytes
 
     live, peak = curve(report, source), peak_step(report, source)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tilescope.analyser.lowered_variables import TileVariables
+    from tilescope.analyser.memory.lowered_variables import TileVariables
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -142,8 +142,8 @@ class _Chosen:
 
 def _as_json(report: Report, chosen: _Chosen) -> dict[str, object]:
     """Return the table, the fullest tiles and the series of every tile."""
-    from tilescope.analyser.lowered_variables import tile_variables
-    from tilescope.analyser.tile_memory import largest_tiles, memory_table, tile_memory
+    from tilescope.analyser.memory.lowered_variables import tile_variables
+    from tilescope.analyser.memory.tile_memory import largest_tiles, memory_table, tile_memory
 
     table = memory_table(report, chosen.tiles, chosen.ipus)
     ranking = largest_tiles(report, chosen.top, chosen.ipus)
@@ -184,8 +184,8 @@ def _ordered_tiles(report: Report, chosen: _Chosen) -> NDArray[np.int64]:
     """Return the tiles of the series, in order."""
     import numpy as np
 
-    from tilescope.analyser.floor_plan import tile_order
-    from tilescope.analyser.machine import target
+    from tilescope.analyser.machine.floor_plan import tile_order
+    from tilescope.analyser.machine.target import target
 
     machine, tile_id = target(report), tile_order(report, chosen.order.value)
     if chosen.ipus:
@@ -219,8 +219,8 @@ def _print(
     top: int,
 ) -> None:
     """Print the table, then the fullest tiles or the tiles' variables."""
+    from tilescope.analyser.memory.tile_memory import largest_tiles, memory_table
     from tilescope.analyser.quantities import format_bytes
-    from tilescope.analyser.tile_memory import largest_tiles, memory_table
 
     table = memory_table(report, tiles, ipus)
     print_line(
@@ -269,7 +269,7 @@ def _print(
 
 def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     """Print the largest parts on a tile."""
-    from tilescope.analyser.lowered_variables import tile_variables
+    from tilescope.analyser.memory.lowered_variables import tile_variables
     from tilescope.analyser.quantities import format_bytes, format_steps
 
     found = tile_variables(report, tile)

@@ -22,9 +22,9 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.operation_time import OperationTime
-    from tilescope.analyser.operations import Operation, Operations
-    from tilescope.analyser.plan_explanation import PlanExplanation
+    from tilescope.analyser.advice.operation_time import OperationTime
+    from tilescope.analyser.program.operations import Operation, Operations
+    from tilescope.analyser.program.plan_explanation import PlanExplanation
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -85,9 +85,9 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 20,
     ) -> None:
         """List operations with their cost, or explain the time or the plan of one of them."""
-        from tilescope.analyser.operations import operations
-        from tilescope.analyser.plan_explanation import explain_plan
-        from tilescope.analyser.selection import Selection
+        from tilescope.analyser.program.operations import operations
+        from tilescope.analyser.program.plan_explanation import explain_plan
+        from tilescope.analyser.time.selection import Selection
 
         if why is not None and (plan is not None or ipu is not None or run is not None):
             raise typer.BadParameter("--why cannot be combined with --plan, --ipu or --run.")
@@ -227,7 +227,7 @@ def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:
 
 def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> None:
     """Print why an operation takes its time."""
-    from tilescope.analyser.operation_time import (
+    from tilescope.analyser.advice.operation_time import (
         find_operation,
         operation_time,
         operation_verdict,
@@ -277,7 +277,7 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
         )
     plan = found.plan
     if plan is not None:
-        from tilescope.analyser.plan_text import runner_up_words, split_words
+        from tilescope.analyser.program.plan_text import runner_up_words, split_words
 
         print_line()
         print_line(
@@ -291,7 +291,7 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
 
 def _time_json(found: OperationTime) -> dict[str, object]:
     """Return why an operation takes its time."""
-    from tilescope.analyser.operation_time import operation_verdict
+    from tilescope.analyser.advice.operation_time import operation_verdict
 
     return {
         "name": found.operation.name,
@@ -316,7 +316,7 @@ def _time_json(found: OperationTime) -> dict[str, object]:
 
 def _print_plan(found: PlanExplanation, units: Units) -> None:
     """Print the plan and its bound, then predicted and compiled cycles by part."""
-    from tilescope.analyser.plan_text import part_rows, plan_facts
+    from tilescope.analyser.program.plan_text import part_rows, plan_facts
 
     print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
     rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]

@@ -19,7 +19,7 @@ from tilescope.console import (
 from tilescope.parameters import AsJson, IpusOption, ReportPath, RunOption, examples
 
 if TYPE_CHECKING:
-    from tilescope.analyser.programs import ProgramDetails, ProgramNode
+    from tilescope.analyser.program.programs import ProgramDetails, ProgramNode
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -82,7 +82,7 @@ _SMALL_TREE = 150
 
 def _depth(report: Report) -> int:
     """Return the default depth of the tree."""
-    from tilescope.analyser.programs import n_programs
+    from tilescope.analyser.program.programs import n_programs
 
     return 200 if n_programs(report) <= _SMALL_TREE else 3
 
@@ -94,7 +94,7 @@ def _node_json(node: ProgramNode) -> dict[str, object]:
 
 def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
     """Return the tree as nested objects with at most ``limit`` children per node."""
-    from tilescope.analyser.programs import children, roots
+    from tilescope.analyser.program.programs import children, roots
 
     def nested(node: ProgramNode, left: int) -> dict[str, object]:
         answer = _node_json(node)
@@ -108,7 +108,7 @@ def _tree(report: Report, depth: int, limit: int) -> list[dict[str, object]]:
 
 def _print_tree(report: Report, depth: int, limit: int) -> None:
     """Print the tree, indented, with the number of omitted programs."""
-    from tilescope.analyser.programs import children, roots
+    from tilescope.analyser.program.programs import children, roots
 
     def show(node: ProgramNode, level: int) -> None:
         times = f" {node.repeat_count:,}×" if node.kind == "Repeat" else ""
@@ -135,7 +135,7 @@ def _print_tree(report: Report, depth: int, limit: int) -> None:
 
 def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
     """Print the matches of a search."""
-    from tilescope.analyser.programs import search
+    from tilescope.analyser.program.programs import search
 
     found = search(report, text, limit)
     if as_json:
@@ -162,8 +162,8 @@ def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
 
 def _chosen(report: Report, program_id: int, ipus: list[int], run_id: int | None) -> ProgramDetails:
     """Return one program with its costs on some IPUs, in one run or all."""
-    from tilescope.analyser.machine import tile_range
-    from tilescope.analyser.programs import node
+    from tilescope.analyser.machine.target import tile_range
+    from tilescope.analyser.program.programs import node
 
     details = node(report, program_id, run_id)
     for ipu in ipus:
@@ -174,8 +174,8 @@ def _chosen(report: Report, program_id: int, ipus: list[int], run_id: int | None
 
 def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
     """Print one program."""
-    from tilescope.analyser.occupancy import slowest_tiles
-    from tilescope.analyser.program_code import program_code
+    from tilescope.analyser.memory.program_code import program_code
+    from tilescope.analyser.time.occupancy import slowest_tiles
 
     if as_json:
         step_id, number = details.node.step_id, details.node.program_id

@@ -11,7 +11,7 @@ from tilescope.console import Column, print_json, print_line, print_table, readi
 from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOption, examples
 
 if TYPE_CHECKING:
-    from tilescope.analyser.summary import Row, Summary
+    from tilescope.analyser.summary.summarise import Row, Summary
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -45,9 +45,9 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         """Show machine, graph, memory, execution, provenance and options of a report."""
-        from tilescope.analyser.metrics import ipu_values, values
-        from tilescope.analyser.plans import predicted_by_stage
-        from tilescope.analyser.summary import summarise
+        from tilescope.analyser.program.plans import predicted_by_stage
+        from tilescope.analyser.summary.metrics import ipu_values, values
+        from tilescope.analyser.summary.summarise import summarise
 
         with reading(path) as report:
             if verify:
@@ -104,8 +104,8 @@ def _has_several_ipus(summary: Summary) -> bool:
 
 def _print_ipus(by_ipu: dict[str, tuple[int | float | None, ...]], units: Units, top: int) -> None:
     """Print the figures of every IPU."""
-    from tilescope.analyser.metrics import METRICS
     from tilescope.analyser.quantities import format_bytes, format_count, format_value
+    from tilescope.analyser.summary.metrics import METRICS
 
     def text(name: str, value: int | float | None) -> str:
         unit = METRICS[name].unit

@@ -19,9 +19,9 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.lowered_variables import TileVariables
-    from tilescope.analyser.tile import TileFacts
-    from tilescope.analyser.tile_map import TileMap
+    from tilescope.analyser.memory.lowered_variables import TileVariables
+    from tilescope.analyser.memory.tile_timeline import TileMap
+    from tilescope.analyser.summary.tile import TileFacts
 
 __all__ = ["register"]
 
@@ -61,8 +61,8 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 10,
     ) -> None:
         """Show one tile: place, memory, parts of variables, vertices, and cycles over the run."""
-        from tilescope.analyser.tile import tile_facts
-        from tilescope.analyser.tile_map import tile_map
+        from tilescope.analyser.memory.tile_timeline import tile_map
+        from tilescope.analyser.summary.tile import tile_facts
 
         if step is not None and not is_map:
             raise typer.BadParameter("--step requires --map.")

@@ -157,8 +157,8 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
 
 def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
     """Print runs, figures per IPU and contributors."""
-    from tilescope.analyser.overview import why_no_run
     from tilescope.analyser.quantities import format_cycles
+    from tilescope.analyser.summary.overview import why_no_run
 
     print_line(f"Execution trace of {report.path}")
     if not found.runs:

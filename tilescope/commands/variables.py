@@ -21,7 +21,7 @@ from tilescope.parameters import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.variable_list import VariableList, VariablePlaces, VariableRow
+    from tilescope.analyser.memory.variable_list import VariableList, VariablePlaces, VariableRow
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -82,7 +82,7 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 20,
     ) -> None:
         """List variables with size, tiles and lifetime, or show where one lies."""
-        from tilescope.analyser.variable_list import (
+        from tilescope.analyser.memory.variable_list import (
             VariableFilter,
             list_variables,
             variable_places,

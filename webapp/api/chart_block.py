@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import Depends, Query
 
-from tilescope.analyser.charts import ChartRange, ChartSeries
+from tilescope.analyser.memory.charts import ChartRange, ChartSeries
 from tilescope.webapp.figures.theme import BASELINE_COLOUR, CANDIDATE_COLOUR, series_colour
 
 __all__ = ["AskedRange", "pack_block", "pack_chart"]

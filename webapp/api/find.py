@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from tilescope.analyser.lookup import look_up
-from tilescope.analyser.places import place_of
+from tilescope.analyser.summary.lookup import look_up
+from tilescope.analyser.summary.places import place_of
 from tilescope.webapp.api.selection import page_parameters
 from tilescope.webapp.library import Library
 

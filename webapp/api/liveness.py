@@ -9,10 +9,10 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 from numpy.typing import NDArray
 
-from tilescope.analyser.charts import ChartRange, ChartSeries, shown_together, step_series
 from tilescope.analyser.diff import align_liveness
-from tilescope.analyser.liveness import curve, named_lifetimes, step_facts
-from tilescope.analyser.machine import Source, parse_source
+from tilescope.analyser.machine.target import Source, parse_source
+from tilescope.analyser.memory.charts import ChartRange, ChartSeries, shown_together, step_series
+from tilescope.analyser.memory.liveness import curve, named_lifetimes, step_facts
 from tilescope.reports import Report
 from tilescope.webapp.api.chart_block import AskedRange, pack_chart
 from tilescope.webapp.library import Library

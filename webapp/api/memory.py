@@ -10,13 +10,13 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 from numpy.typing import NDArray
 
-from tilescope.analyser.charts import shown_together, tile_series
 from tilescope.analyser.diff import align_liveness, mapped_change
-from tilescope.analyser.floor_plan import floor_plan, tile_order
-from tilescope.analyser.machine import target
-from tilescope.analyser.tile_map import TileMap, tile_map
-from tilescope.analyser.tile_memory import TileMemory, categories, fullest_tile
-from tilescope.analyser.variables import MappedMemory, mapped_memory, shown_memory
+from tilescope.analyser.machine.floor_plan import floor_plan, tile_order
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.charts import shown_together, tile_series
+from tilescope.analyser.memory.tile_memory import TileMemory, categories, fullest_tile
+from tilescope.analyser.memory.tile_timeline import TileMap, tile_map
+from tilescope.analyser.memory.variables import MappedMemory, mapped_memory, shown_memory
 from tilescope.reports import Report
 from tilescope.webapp.api.chart_block import AskedRange, pack_block, pack_chart
 from tilescope.webapp.figures.theme import series_colour

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
-from tilescope.analyser.operation_graph import (
+from tilescope.analyser.graph.operation_graph import (
     GraphSide,
     OperationGraph,
     graph_side,
     operation_graph,
 )
-from tilescope.analyser.operations import Layer, listed_layer
+from tilescope.analyser.program.operations import Layer, listed_layer
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from tilescope.analyser.associated import associated_programs
 from tilescope.analyser.diff import (
     ProgramPair,
     pair_path,
@@ -16,8 +15,8 @@ from tilescope.analyser.diff import (
     search_pairs,
 )
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution
-from tilescope.analyser.programs import (
+from tilescope.analyser.program.associated import associated_programs
+from tilescope.analyser.program.programs import (
     ProgramNode,
     children,
     node,
@@ -26,6 +25,7 @@ from tilescope.analyser.programs import (
     search,
 )
 from tilescope.analyser.quantities import format_change_of, format_runs
+from tilescope.analyser.time.execution import execution
 from tilescope.webapp.library import Library
 
 __all__ = ["routes"]

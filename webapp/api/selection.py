@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.places import Place, place_of
+from tilescope.analyser.summary.places import Place, place_of
 from tilescope.webapp.library import Library
 
 __all__ = ["page_parameters", "routes"]

@@ -20,8 +20,8 @@ import numpy as np
 from fastapi import APIRouter, Query, Response
 
 from tilescope.analyser import trace
-from tilescope.analyser.machine import target
-from tilescope.analyser.overview import why_no_run
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.summary.overview import why_no_run
 from tilescope.webapp.api.trace_question import (
     MatchQuestion,
     SliceQuestion,

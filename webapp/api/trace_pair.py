@@ -17,8 +17,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair, difference_flame
-from tilescope.analyser.machine import target
-from tilescope.analyser.overview import why_no_run
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.summary.overview import why_no_run
 from tilescope.webapp.api.trace import pack_window
 from tilescope.webapp.api.trace_question import (
     MatchQuestion,

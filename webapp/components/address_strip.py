@@ -6,7 +6,7 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.address_map import USES, AddressBlock, AddressMap
+from tilescope.analyser.memory.address_map import USES, AddressBlock, AddressMap
 from tilescope.analyser.quantities import format_bytes
 from tilescope.webapp.browser import marked
 

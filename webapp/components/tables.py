@@ -8,9 +8,9 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff import memory_row_pairs, row_pairs
+from tilescope.analyser.memory.tile_memory import MemoryTable
 from tilescope.analyser.quantities import MISSING, format_bytes, format_change_of, format_exact
-from tilescope.analyser.summary import Row
-from tilescope.analyser.tile_memory import MemoryTable
+from tilescope.analyser.summary.summarise import Row
 from tilescope.webapp.browser import marked
 
 __all__ = [

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
+from tilescope.analyser.advice.insights import insights
 from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution
-from tilescope.analyser.insights import insights
-from tilescope.analyser.liveness import curve
-from tilescope.analyser.machine import Source
-from tilescope.analyser.operations import operations
-from tilescope.analyser.tile_memory import BREAKDOWNS, Breakdown, tile_memory
+from tilescope.analyser.machine.target import Source
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.memory.tile_memory import BREAKDOWNS, Breakdown, tile_memory
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.time.execution import execution
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
 from tilescope.webapp.figures.theme import BASELINE_COLOUR, CANDIDATE_COLOUR, series_colour
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilescope.analyser.plan_text import PartRow
+from tilescope.analyser.program.plan_text import PartRow
 
 __all__ = ["PartBars", "part_bars"]
 

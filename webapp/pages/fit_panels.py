@@ -7,9 +7,9 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.advice.remedy import FitAdvice, Remedy, fit_verdict
+from tilescope.analyser.advice.shortfall import Shortfall, TileShortfall
 from tilescope.analyser.quantities import format_bytes
-from tilescope.analyser.remedy import FitAdvice, Remedy, fit_verdict
-from tilescope.analyser.shortfall import Shortfall, TileShortfall
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.links import Reports, tile_link, variable_link

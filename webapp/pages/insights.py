@@ -6,14 +6,14 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
+from tilescope.analyser.advice.insights import insights
+from tilescope.analyser.advice.ledger import ledger
+from tilescope.analyser.advice.remedy import fit_advice
+from tilescope.analyser.advice.shortfall import shortfall
 from tilescope.analyser.diff import ledger_changes
-from tilescope.analyser.execution import execution
-from tilescope.analyser.figures import has_memory
-from tilescope.analyser.insights import insights
-from tilescope.analyser.ledger import ledger
 from tilescope.analyser.ranking import ranked_insights, ranked_pairs
-from tilescope.analyser.remedy import fit_advice
-from tilescope.analyser.shortfall import shortfall
+from tilescope.analyser.time.execution import execution
+from tilescope.analyser.time.figures import has_memory
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.links import reports_of, swapped

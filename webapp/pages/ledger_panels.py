@@ -7,8 +7,8 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.advice.ledger import Ledger, LedgerCause, LedgerEntry
 from tilescope.analyser.diff import LedgerChange
-from tilescope.analyser.ledger import Ledger, LedgerCause, LedgerEntry
 from tilescope.analyser.quantities import MISSING, format_change_of, format_percent, format_runs
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.links import (

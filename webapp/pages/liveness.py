@@ -7,8 +7,8 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import LivenessPairs, align_liveness
-from tilescope.analyser.liveness import Curve, curve
-from tilescope.analyser.machine import target
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.liveness import Curve, curve
 from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilescope.analyser.diff import LivenessPairs, align_liveness
-from tilescope.analyser.liveness import curve, liveness_step_ids, peak_step
-from tilescope.analyser.machine import Source, parse_source, target
+from tilescope.analyser.machine.target import Source, parse_source, target
+from tilescope.analyser.memory.liveness import curve, liveness_step_ids, peak_step
 from tilescope.analyser.quantities import format_bytes
 from tilescope.reports import Report
 from tilescope.webapp.library import Library

@@ -8,11 +8,16 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff import Pair, always_live_pairs, live_column_pairs
-from tilescope.analyser.live_columns import AlwaysLiveRow, LiveRow, always_live_rows, live_columns
-from tilescope.analyser.liveness import Curve
-from tilescope.analyser.machine import Source
+from tilescope.analyser.machine.target import Source
+from tilescope.analyser.memory.live_columns import (
+    AlwaysLiveRow,
+    LiveRow,
+    always_live_rows,
+    live_columns,
+)
+from tilescope.analyser.memory.liveness import Curve
+from tilescope.analyser.memory.tile_memory import categories
 from tilescope.analyser.quantities import format_bytes
-from tilescope.analyser.tile_memory import categories
 from tilescope.reports import Report
 from tilescope.webapp.components.data_table import (
     change_columns,

@@ -7,9 +7,9 @@ from typing import Any
 
 from dash import Dash, Input, Output, html, no_update
 
-from tilescope.analyser.liveness import curve, step_program
-from tilescope.analyser.program_code import program_code
-from tilescope.analyser.programs import node
+from tilescope.analyser.memory.liveness import curve, step_program
+from tilescope.analyser.memory.program_code import program_code
+from tilescope.analyser.program.programs import node
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import tabs, text_box
 from tilescope.webapp.components.panels import empty_state, guarded

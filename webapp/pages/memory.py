@@ -6,9 +6,9 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
+from tilescope.analyser.memory.tile_memory import TileMemory
+from tilescope.analyser.memory.variables import BREAKDOWN_VARIABLES, map_choices, shown_memory
 from tilescope.analyser.quantities import format_bytes, format_percent
-from tilescope.analyser.tile_memory import TileMemory
-from tilescope.analyser.variables import BREAKDOWN_VARIABLES, map_choices, shown_memory
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect

@@ -7,7 +7,6 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.address_map import address_map
 from tilescope.analyser.diff import (
     Pair,
     codelet_pairs,
@@ -16,9 +15,9 @@ from tilescope.analyser.diff import (
     tile_changes,
     variable_pairs,
 )
-from tilescope.analyser.figures import missing_bytes
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.placement import (
+from tilescope.analyser.memory.address_map import address_map
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.placement import (
     CodeletPlacement,
     ComputeSetPlacement,
     ExchangePlacement,
@@ -26,10 +25,11 @@ from tilescope.analyser.placement import (
     compute_set_placements,
     exchange_placements,
 )
+from tilescope.analyser.memory.tile_memory import categories, largest_tiles
+from tilescope.analyser.memory.variable_list import VariableFilter, VariableRow, list_variables
 from tilescope.analyser.quantities import format_lives
 from tilescope.analyser.search import search_words, words_fit
-from tilescope.analyser.tile_memory import categories, largest_tiles
-from tilescope.analyser.variable_list import VariableFilter, VariableRow, list_variables
+from tilescope.analyser.time.figures import missing_bytes
 from tilescope.reports import Report
 from tilescope.webapp.components.address_strip import address_strip
 from tilescope.webapp.components.data_table import (

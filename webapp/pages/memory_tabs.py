@@ -9,8 +9,8 @@ import dash_mantine_components as dmc
 from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.machine import target
-from tilescope.analyser.tile_memory import memory_table
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.tile_memory import memory_table
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import choice, tabs, text_box

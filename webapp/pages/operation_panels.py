@@ -9,11 +9,16 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.contexts import DebugContext, enclosing
-from tilescope.analyser.operation_time import OperationTime, operation_time
-from tilescope.analyser.operations import Operation, Operations, OperationStep, operation_steps
-from tilescope.analyser.plan_explanation import PlanExplanation, explanation, plans_of
-from tilescope.analyser.plan_text import PartRow, part_rows, plan_facts
+from tilescope.analyser.advice.operation_time import OperationTime, operation_time
+from tilescope.analyser.program.contexts import DebugContext, enclosing
+from tilescope.analyser.program.operations import (
+    Operation,
+    Operations,
+    OperationStep,
+    operation_steps,
+)
+from tilescope.analyser.program.plan_explanation import PlanExplanation, explanation, plans_of
+from tilescope.analyser.program.plan_text import PartRow, part_rows, plan_facts
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.reports import Report
 from tilescope.webapp.components.links import Reports, page_link, swapped, trace_link

@@ -8,9 +8,9 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
-from tilescope.analyser.operations import Layer, Operations, listed_layer, operations
-from tilescope.analyser.plan_text import split_words
-from tilescope.analyser.plans import Plan
+from tilescope.analyser.program.operations import Layer, Operations, listed_layer, operations
+from tilescope.analyser.program.plan_text import split_words
+from tilescope.analyser.program.plans import Plan
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.webapp.components.data_table import Kind, change_columns, column, compared

@@ -7,8 +7,8 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.operation_tiles import OperationTiles
-from tilescope.analyser.operations import Operations, OperationStep
+from tilescope.analyser.advice.operation_tiles import OperationTiles
+from tilescope.analyser.program.operations import Operations, OperationStep
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.analyser.trace import TileHistogram
 from tilescope.webapp.components.histogram import tile_histogram

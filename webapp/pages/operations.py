@@ -8,10 +8,10 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html, no_update
 
+from tilescope.analyser.advice.operation_tiles import operation_tiles
 from tilescope.analyser.diff import MEASURES, operation_pairs
-from tilescope.analyser.operation_tiles import operation_tiles
-from tilescope.analyser.operations import Layer, Operation, Operations, operations
-from tilescope.analyser.plans import plans
+from tilescope.analyser.program.operations import Layer, Operation, Operations, operations
+from tilescope.analyser.program.plans import plans
 from tilescope.analyser.quantities import format_percent, format_runs
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import asset_url, connect, marked

@@ -7,8 +7,8 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.program_code import ProgramCode
-from tilescope.analyser.programs import NodeCost, ProgramDetails
+from tilescope.analyser.memory.program_code import ProgramCode
+from tilescope.analyser.program.programs import NodeCost, ProgramDetails
 from tilescope.analyser.quantities import (
     MISSING,
     format_bytes,

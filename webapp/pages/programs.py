@@ -7,8 +7,8 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import pair_path
-from tilescope.analyser.program_code import program_code
-from tilescope.analyser.programs import node
+from tilescope.analyser.memory.program_code import program_code
+from tilescope.analyser.program.programs import node
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import CONTROL, PHASE_LABELS
 from tilescope.webapp.answer import answer

@@ -10,10 +10,10 @@ from dash import html
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff.pairs import pairs
-from tilescope.analyser.liveness import liveness_step_ids, step_program
-from tilescope.analyser.occupancy import BusyTile, slowest_tiles
+from tilescope.analyser.memory.liveness import liveness_step_ids, step_program
 from tilescope.analyser.quantities import format_percent
 from tilescope.analyser.search import search_words, words_fit
+from tilescope.analyser.time.occupancy import BusyTile, slowest_tiles
 from tilescope.reports import Report
 from tilescope.webapp.components.data_table import (
     change_columns,

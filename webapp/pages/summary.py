@@ -8,14 +8,14 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import Difference, compare, explain, option_pairs
-from tilescope.analyser.execution import execution
-from tilescope.analyser.machine import target
-from tilescope.analyser.metrics import METRICS
-from tilescope.analyser.operations import operations
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.tile_memory import fullest_tile
+from tilescope.analyser.program.operations import operations
 from tilescope.analyser.quantities import format_bytes, format_cycles, format_percent, format_runs
 from tilescope.analyser.search import search_words, words_fit
-from tilescope.analyser.summary import OptionRow, Summary, comparable_sections, summarise
-from tilescope.analyser.tile_memory import fullest_tile
+from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.summarise import OptionRow, Summary, comparable_sections, summarise
+from tilescope.analyser.time.execution import execution
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
 from tilescope.webapp.answer import answer

@@ -10,7 +10,7 @@ from dash import html
 from tilescope.analyser.diff import Difference, operation_changes
 from tilescope.analyser.diff.steps import StepChange
 from tilescope.analyser.diff.variables import VariableChange
-from tilescope.analyser.operations import Operations
+from tilescope.analyser.program.operations import Operations
 from tilescope.analyser.quantities import (
     format_bytes,
     format_change_of,

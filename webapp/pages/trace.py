@@ -10,8 +10,8 @@ from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
-from tilescope.analyser.execution import execution
-from tilescope.analyser.places import busiest_tile, place_of
+from tilescope.analyser.summary.places import busiest_tile, place_of
+from tilescope.analyser.time.execution import execution
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import choice, switch, tabs, text_box

@@ -11,8 +11,8 @@ from dash import html
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import ContributorChange
-from tilescope.analyser.places import Place
 from tilescope.analyser.quantities import format_bytes, format_percent
+from tilescope.analyser.summary.places import Place
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.histogram import tile_histogram
 from tilescope.webapp.components.links import Reports, page_link, tile_link, trace_link

@@ -7,8 +7,8 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.operation_time import OperationTime, operation_verdict
-from tilescope.analyser.plan_text import runner_up_words, split_words
+from tilescope.analyser.advice.operation_time import OperationTime, operation_verdict
+from tilescope.analyser.program.plan_text import runner_up_words, split_words
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.links import Reports, swapped, tile_link, trace_link
 from tilescope.webapp.components.tables import plain_table

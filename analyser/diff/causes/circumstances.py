@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from tilescope.analyser.diff.causes.cause import Cause, CauseKind, short
-from tilescope.analyser.provenance import model_name
 from tilescope.analyser.quantities import format_change
+from tilescope.analyser.summary.provenance import model_name
 
 if TYPE_CHECKING:
-    from tilescope.analyser.call_tree import Call
     from tilescope.analyser.diff.causes.evidence import Evidence
     from tilescope.analyser.diff.context import ContextChange
+    from tilescope.analyser.program.call_tree import Call
 
 __all__ = [
     "batch_causes",

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from tilescope.analyser.diff.causes.cause import impact_words
 from tilescope.analyser.diff.causes.impact import Side, step_impacts
 from tilescope.analyser.diff.steps import step_contexts
-from tilescope.analyser.execution import (
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.quantities import format_change
+from tilescope.analyser.time.execution import (
     costs,
     execution,
     external_syncs,
     steps,
     taken_cycles,
 )
-from tilescope.analyser.machine import target
-from tilescope.analyser.quantities import format_change
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.calls import CallPairs

@@ -24,7 +24,7 @@ from tilescope.analyser.diff.causes.operation import (
     new_and_gone,
     plan_causes,
 )
-from tilescope.analyser.execution import steps
+from tilescope.analyser.time.execution import steps
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.causes.evidence import Evidence, Group

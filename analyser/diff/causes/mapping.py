@@ -8,8 +8,8 @@ import numpy as np
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.diff.causes.cause import OTHERS, Cause, impact_words, sentence_of, short
-from tilescope.analyser.execution import costs, steps
 from tilescope.analyser.quantities import format_bytes, format_change
+from tilescope.analyser.time.execution import costs, steps
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.compute_sets import compute_set_vertices
 from tilescope.analyser.diff.causes.cause import (
     OTHERS,
     Cause,
@@ -17,15 +16,16 @@ from tilescope.analyser.diff.causes.cause import (
     short,
 )
 from tilescope.analyser.diff.causes.circumstances import typed_otherwise
-from tilescope.analyser.execution import costs, execution, steps
-from tilescope.analyser.plans import Plan, plans
+from tilescope.analyser.program.compute_sets import compute_set_vertices
+from tilescope.analyser.program.plans import Plan, plans
 from tilescope.analyser.quantities import format_change
+from tilescope.analyser.time.execution import costs, execution, steps
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import BOUNDS
 
 if TYPE_CHECKING:
-    from tilescope.analyser.call_tree import Call
     from tilescope.analyser.diff.causes.evidence import Evidence, Group
+    from tilescope.analyser.program.call_tree import Call
     from tilescope.reports import Report
 
 __all__ = ["argument_causes", "cost_causes", "new_and_gone", "plan_causes"]

@@ -11,7 +11,7 @@ from tests.generated_report import generate_report
 from tilescope import analyser
 from tilescope.analyser.diff import difference_flame
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution
+from tilescope.analyser.time.execution import execution
 from tilescope.reports import Report
 
 from .conftest import STEPS, loop, sequence

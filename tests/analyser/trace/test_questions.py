@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from tilescope import engine
-from tilescope.analyser import metrics, trace
+from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.summary import metrics
 from tilescope.engine.program import Copy, Sequence, StreamCopyOut
 from tilescope.reports import Report
 

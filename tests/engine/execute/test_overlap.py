@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tilescope import engine
-from tilescope.analyser.execution import execution
-from tilescope.analyser.metrics import values
-from tilescope.analyser.programs import node
+from tilescope.analyser.program.programs import node
+from tilescope.analyser.summary.metrics import values
+from tilescope.analyser.time.execution import execution
 from tilescope.analyser.trace import extent, range_summary
 from tilescope.engine import Builder, Executable, Graph, Tensor, load_machine, resolve_options
 from tilescope.engine.errors import BadGraph

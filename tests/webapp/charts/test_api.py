@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from tilescope.analyser.charts import ChartRange, step_series, tile_series
 from tilescope.analyser.diff import align_liveness
-from tilescope.analyser.floor_plan import floor_plan
-from tilescope.analyser.liveness import curve, named_lifetimes, step_facts, step_variables
-from tilescope.analyser.lowered_variables import tile_variables
-from tilescope.analyser.tile_map import tile_map
-from tilescope.analyser.tile_memory import fullest_tile, tile_memory
-from tilescope.analyser.variables import mapped_memory, named_variables
+from tilescope.analyser.machine.floor_plan import floor_plan
+from tilescope.analyser.memory.charts import ChartRange, step_series, tile_series
+from tilescope.analyser.memory.liveness import curve, named_lifetimes, step_facts, step_variables
+from tilescope.analyser.memory.lowered_variables import tile_variables
+from tilescope.analyser.memory.tile_memory import fullest_tile, tile_memory
+from tilescope.analyser.memory.tile_timeline import tile_map
+from tilescope.analyser.memory.variables import mapped_memory, named_variables
 from tilescope.webapp.library import Library
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.generated_report import generate_report
 
+from tilescope.analyser.advice.insights import insights
 from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.execution import execution
-from tilescope.analyser.insights import insights
-from tilescope.analyser.liveness import curve
-from tilescope.analyser.operations import operations
-from tilescope.analyser.tile_memory import tile_memory
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.program.operations import operations
+from tilescope.analyser.time.execution import execution
 from tilescope.reports import Report, open_report
 from tilescope.webapp.figures.notebook import FIGURES, liveness, memory_by_tile, operations_pareto
 

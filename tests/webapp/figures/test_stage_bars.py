@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilescope.analyser.plan_text import PartRow
+from tilescope.analyser.program.plan_text import PartRow
 from tilescope.webapp.figures.stage_bars import PartBars, part_bars
 
 ROWS = (

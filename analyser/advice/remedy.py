@@ -1,0 +1,610 @@
+"""Make it fit: by how much tiles lack memory, and what each remedy, alone or with others, gains."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.analyser.absence import absence
+from tilescope.analyser.advice.shortfall import simultaneous_bytes
+from tilescope.analyser.cache import cached
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine.patterns import pattern
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.memory.liveness import liveness_step_ids, parsed_shape
+from tilescope.analyser.memory.lowered_variables import (
+    first_parts,
+    lowered_parts,
+    variable_columns,
+    variable_positions,
+)
+from tilescope.analyser.memory.tile_memory import categories, category_bytes
+from tilescope.analyser.quantities import BytesStyle, format_bytes
+from tilescope.analyser.summary.provenance import provenance
+from tilescope.analyser.time.figures import has_memory, missing_bytes, tile_rows
+from tilescope.reports import figures, schema
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["PRESETS", "Certainty", "Excess", "FitAdvice", "Remedy", "fit_advice", "fit_verdict"]
+
+#: ``exact``: the report decides the bytes held; ``estimate``: it would if operations kept their
+#: plans, but the compiler plans anew and may gain more or less; ``at most``: an upper bound.
+Certainty: TypeAlias = Literal["exact", "estimate", "at most"]
+#: Names of machines that need no file.
+PRESETS = ("gc2", "gc200", "bow", "c600")
+#: A preset's tiles: fewer were chosen by an option.
+_TILES_PER_IPU = {name: 1_216 if name == "gc2" else 1_472 for name in PRESETS}
+_INSTRUMENTATION = "instrumentationResults"
+#: Between an exchange and the variable that a message of it carries.
+_MESSAGE = "/message/"
+#: Steps that exchange variables with the host.
+_STREAMS = ("stream_begin", "stream_copy", "stream_end")
+
+
+@dataclass(frozen=True)
+class Excess:
+    """By how much tiles do not fit: how many, the worst of them, and all together, bytes."""
+
+    n_tiles: int
+    worst_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """Something to change, and what it gains.
+
+    Attributes
+    ----------
+    name
+        Stable.
+    title
+        What to do.
+    text
+        Where its figures come from, and how to do it.
+    gain_bytes
+        On the tile that lacks most, or on the fullest if all fit.
+    after
+        What still lacks if it alone is applied; with ``at most``, what lacks at the least.
+    command
+        Measures it; empty where the program itself has to change.
+    """
+
+    name: str
+    title: str
+    text: str
+    certainty: Certainty
+    gain_bytes: int
+    after: Excess
+    command: str
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it alone makes every tile fit, or may, if it is not exact."""
+        return not self.after.n_tiles
+
+
+@dataclass(frozen=True)
+class FitAdvice:
+    """Whether a program fits, and what makes it fit.
+
+    Attributes
+    ----------
+    tile_id
+        The tile that lacks most, of several the one that holds most; the fullest if all fit.
+    before
+        What tiles lack.
+    gap_bytes
+        What gaps take below the highest address of ``tile_id``; no option removes them.
+    spare_bytes
+        What the tile with the highest address has left; 0 if any lacks memory.
+    simultaneous_bytes
+        Variables and constants that live at one step, over all tiles.
+    least_tiles
+        Lower bound: tiles of this capacity that hold them.
+    remedies
+        Those that gain anything, the most on the worst tile first.
+    together
+        Names of the least number of remedies that suffice; empty if none do, or all tiles fit.
+    rest
+        What lacks with all remedies applied.
+    command
+        Measures ``together``; empty where the program itself has to change, or nothing suffices.
+    """
+
+    tile_id: int
+    n_tiles: int
+    capacity_bytes: int
+    before: Excess
+    gap_bytes: int
+    spare_bytes: int
+    simultaneous_bytes: int
+    least_tiles: int
+    remedies: tuple[Remedy, ...]
+    together: tuple[str, ...]
+    rest: Excess
+    command: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether every tile fits."""
+        return not self.before.n_tiles
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the gains of ``together`` are exact."""
+        by_name = {remedy.name: remedy for remedy in self.remedies}
+        return all(by_name[name].certainty == "exact" for name in self.together)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A remedy before its effect is known."""
+
+    title: str
+    text: str
+    certainty: Certainty
+    flags: str | None
+    """What to add to ``tilescope run``; None where the program has to change."""
+
+
+_KINDS = {
+    "spread": _Kind(
+        "Spread always-live variables",
+        "Weights and other variables that always live, divided evenly over all tiles of their IPU:"
+        " map them with 'graph.map_linearly'.",
+        "exact",
+        None,
+    ),
+    "half": _Kind(
+        "Use half precision",
+        "Every float32 variable takes half of its bytes, and so do the messages that carry one.",
+        "estimate",
+        "--precision half",
+    ),
+    "instrumentation": _Kind(
+        "Drop instrumentation",
+        "Without cycle counters, their results need no memory, and the report has no cycles.",
+        "exact",
+        "--option debug.instrument=false",
+    ),
+    "exchange_code": _Kind(
+        "Share exchange code",
+        "Exchanges whose code has the same size on every tile, as if each kind of them had its code"
+        " once: call equal operations as a function.",
+        "at most",
+        None,
+    ),
+    "tiles": _Kind(
+        "Use all tiles",
+        "As if everything but code divided evenly over the tiles of a whole IPU.",
+        "estimate",
+        "",
+    ),
+    "ipus": _Kind(
+        "Use more IPUs",
+        "As if always-live variables spread over twice as many IPUs.",
+        "at most",
+        "",
+    ),
+    "batch": _Kind(
+        "Use half the batch",
+        "As if all but always-live variables shrank with the batch, code and the state of vertices"
+        " too, and work were spread over tiles as before.",
+        "at most",
+        "",
+    ),
+    "recompute": _Kind(
+        "Recompute what waits",
+        "As if all that a step computes and others use later lived only at the steps that use it;"
+        " what the host sends or receives stays. The engine does not recompute by itself: build"
+        " the operations again where their results are used.",
+        "at most",
+        None,
+    ),
+}
+#: Remedies that change what lives at a step.
+_OF_STEPS = frozenset({"half", "batch", "recompute"})
+
+
+def _batch(report: Report) -> int:
+    """Return the batch that a run chose; 1 where it chose none or the report does not say."""
+    text = provenance(report).get("batch", "")
+    return int(text) if text.isdecimal() and len(text) < 10 and int(text) else 1
+
+
+def _less_batch(report: Report, n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what sizes in proportion to the batch are with half of it, rounded up."""
+    batch = _batch(report)
+    return -(-n_bytes * (batch // 2) // batch)
+
+
+def _kinds(report: Report) -> dict[str, _Kind]:
+    """Return the remedies that a report knows the ingredients of."""
+    kinds = dict(_KINDS)
+    batch = _batch(report)
+    if batch < 2:
+        del kinds["batch"]
+    else:
+        n_bytes = _batched_bytes(report, batch)
+        title = f"Use a batch of {batch // 2:,} in place of {batch:,}"
+        text = f"{kinds['batch'].text} Variables with the batch in their shape have"
+        text += f" {format_bytes(n_bytes // batch)} a sample, added up over the whole program."
+        kinds["batch"] = replace(kinds["batch"], title=title, text=text)
+    if provenance(report).get("precision") == "half":
+        # Half partial sums, and a smaller share of memory for plans, are no remedies: the plans
+        # that are chosen then may take more in all, and measured ones did.
+        del kinds["half"]
+    return kinds
+
+
+def _batched_bytes(report: Report, batch: int) -> int:
+    """Return the bytes of the variables that come and go and have the batch in their shape.
+
+    Lowering may join the batch with other dimensions: a multiple of it counts.
+    """
+    columns = report.rows(schema.variable, "shape", "bytes", "is_always_live")
+    return sum(
+        n_bytes
+        for shape, n_bytes, is_always_live in columns
+        if not is_always_live and any(size and size % batch == 0 for size in parsed_shape(shape))
+    )
+
+
+@cached
+def fit_advice(report: Report) -> FitAdvice:
+    """Return by how much a program lacks memory, and what would make it fit.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory.
+
+    Notes
+    -----
+    A tile's highest address is taken to fall by the bytes that a remedy removes from it, with gaps
+    left as they are. The most that lives at one step is computed anew for every remedy.
+    """
+    if not has_memory(report):
+        raise BadQuestion(absence(report, "memory"))
+    machine, lacks = target(report), missing_bytes(report)
+    tile = int(np.lexsort((-tile_rows(report)["excluding_gaps"], -lacks))[0])
+    memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
+    before, found, kinds = memory.excess(()), [], _kinds(report)
+    if not len(_uses(report)[0]):  # the report does not say what a step uses
+        del kinds["recompute"]
+    for name, kind in kinds.items():
+        gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
+        if gain > 0 or after.total_bytes < before.total_bytes:
+            command = _command(report, (name,))
+            found.append(Remedy(name, kind.title, kind.text, kind.certainty, gain, after, command))
+    found.sort(key=lambda remedy: (-remedy.gain_bytes, remedy.after.total_bytes))
+    names = [remedy.name for remedy in found]
+    together = _least_set(memory, names) if lacks.any() else ()
+    rows = tile_rows(report)
+    size = simultaneous_bytes(report)
+    return FitAdvice(
+        tile,
+        machine.n_tiles,
+        machine.capacity_bytes,
+        before,
+        int(rows["including_gaps"][tile] - rows["excluding_gaps"][tile]),
+        0 if lacks.any() else machine.capacity_bytes - int(rows["including_gaps"].max()),
+        size,
+        -(-size // machine.capacity_bytes),
+        tuple(found),
+        together,
+        memory.excess(names),
+        _command(report, together),
+    )
+
+
+def fit_verdict(found: FitAdvice, style: BytesStyle = "binary") -> str:
+    """Return in a few sentences what makes a program fit."""
+
+    def amount(n_bytes: int) -> str:
+        return format_bytes(n_bytes, style)
+
+    if found.fits:
+        return f"It fits: the tile with the highest address has {amount(found.spare_bytes)} left."
+    before = found.before
+    lacks = "tile lacks" if before.n_tiles == 1 else "tiles lack"
+    needs = (
+        f"{before.n_tiles:,} of {found.n_tiles:,} {lacks} memory: {amount(before.worst_bytes)} on"
+        f" tile {found.tile_id:,}, the worst, {amount(before.total_bytes)} together. Variables and"
+        f" constants that live at one step, {amount(found.simultaneous_bytes)}, need at least"
+        f" {found.least_tiles:,} tiles, without any code or message"
+    )
+    needs += "." if found.least_tiles <= found.n_tiles else ": more than there are."
+    by_name = {remedy.name: remedy for remedy in found.remedies}
+    if found.together:
+        titles = " and ".join(f"'{by_name[name].title}'" for name in found.together)
+        is_single = len(found.together) == 1
+        makes = "may make" if not found.is_certain else "makes" if is_single else "make"
+        return f"{needs} {titles} {'' if is_single else 'together '}{makes} it fit."
+    rest = f"{amount(found.rest.worst_bytes)} would still lack on the worst tile"
+    gaps = f", where gaps take {amount(found.gap_bytes)}" if found.gap_bytes else ""
+    return f"{needs} All remedies below together do not suffice: {rest}{gaps}."
+
+
+def _least_set(memory: _Memory, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the fewest remedies that make every tile fit: exact ones, then the largest first."""
+    for size in range(1, len(names) + 1):
+        enough = [
+            chosen for chosen in combinations(names, size) if not memory.excess(chosen).n_tiles
+        ]
+        if enough:
+            return min(enough, key=_n_bounds)
+    return ()
+
+
+def _n_bounds(names: Iterable[str]) -> int:
+    """Return how many of some remedies depend on more than the report decides."""
+    return sum(_KINDS[name].certainty != "exact" for name in names)
+
+
+class _Memory:
+    """What tiles need, and what some remedies leave of it.
+
+    Parameters
+    ----------
+    report
+        The report.
+    tiles : ndarray of int64
+        Tiles whose variables are read: remedies are computed for them. Others take part where a
+        remedy moves something to them.
+    """
+
+    def __init__(self, report: Report, tiles: NDArray[np.int64]) -> None:
+        self._report, self._machine, self._tiles = report, target(report), tiles
+        self._rows = tile_rows(report)
+        sizes = category_bytes(report)
+        self._by_category = {
+            category.name: sizes[row] for row, category in enumerate(categories(report))
+        }
+        #: What is not a variable, on every tile, bytes.
+        self._code = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        for name, values in self._by_category.items():
+            if not MEMORY_CATEGORY[name].is_variable:
+                self._code += values
+        #: Always-live variables on every tile, bytes.
+        self._kept = np.maximum(self._rows["always_live"] - self._code, 0)
+        self._parts = _Parts(report, tiles)
+        self._peaks: dict[frozenset[str], NDArray[np.int64]] = {}
+
+    def excess(self, names: Iterable[str]) -> Excess:
+        """Return what tiles lack with some remedies applied."""
+        names = tuple(names)
+        code = self._shared_code() if "exchange_code" in names else 0
+        if "batch" in names:
+            code += self._code - _less_batch(self._report, self._code)
+        lacks = figures.missing_bytes(
+            self._rows["including_gaps"] - self.gain(names),
+            self._rows["code_end"] - code,
+            self._machine.capacity_bytes,
+            self._machine.executable_bytes,
+        )
+        return Excess(int(np.count_nonzero(lacks)), int(lacks.max()), int(lacks.sum()))
+
+    def gain(self, names: Iterable[str]) -> NDArray[np.int64]:
+        """Return by how much the highest address of every tile falls, int64, shape (n_tiles,)."""
+        names = frozenset(names)
+        gain = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        if names & _OF_STEPS:
+            gain[self._tiles] += self._peak(frozenset()) - self._peak(names & _OF_STEPS)
+        if "batch" in names:
+            gain += self._code - _less_batch(self._report, self._code)
+        kept = self._kept - (self._parts.always_float_bytes // 2 if "half" in names else 0)
+        if "ipus" in names and self._spans_ipus():
+            kept = kept - kept // 2
+        if "spread" in names:
+            by_ipu = kept.reshape(self._machine.n_ipus, -1)
+            even = -(-by_ipu.sum(axis=1) // self._machine.tiles_per_ipu)
+            kept = np.repeat(even, self._machine.tiles_per_ipu)
+        gain += self._kept - kept
+        if "instrumentation" in names and _INSTRUMENTATION in self._by_category:
+            gain += self._by_category[_INSTRUMENTATION]
+        if "exchange_code" in names:
+            gain += self._shared_code()
+        if "tiles" in names and (whole := _whole_ipu(self._report)):
+            rest = self._rows["including_gaps"] - gain
+            divided = np.maximum(rest - self._code, 0)
+            gain += divided - -(-divided * self._machine.tiles_per_ipu // whole)
+        return gain
+
+    def _peak(self, names: frozenset[str]) -> NDArray[np.int64]:
+        """Return the most that lives but not always on the tiles, at one step."""
+        if names not in self._peaks:
+            self._peaks[names] = self._parts.peak(names)
+        return self._peaks[names]
+
+    def _spans_ipus(self) -> bool:
+        """Return whether always-live variables lie on several IPUs."""
+        by_ipu = self._kept.reshape(self._machine.n_ipus, -1).any(axis=1)
+        return int(np.count_nonzero(by_ipu)) > 1
+
+    def _shared_code(self) -> NDArray[np.int64]:
+        """Return the code of exchanges that others have as well, int64, shape (n_tiles,)."""
+        answer = np.zeros(self._machine.n_tiles, dtype=np.int64)
+        kinds = {kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code}
+        seen: set[tuple[str, int]] = set()
+        for kind, pattern_id in self._report.rows(schema.program, "kind", "code_pattern_id"):
+            if kind not in kinds or pattern_id is None:
+                continue
+            if (kind, pattern_id) in seen:
+                answer += pattern(self._report, "code.pattern", pattern_id)
+            seen.add((kind, pattern_id))
+        return answer
+
+
+class _Parts:
+    """Parts of variables on some tiles; ``always_float_bytes`` is of float32, (n_tiles,)."""
+
+    def __init__(self, report: Report, tiles: NDArray[np.int64]) -> None:
+        self._report, self._n = report, len(tiles)
+        first = first_parts(report)
+        # One tile is read alone; several are read with what lies between them.
+        low, high = int(tiles.min()), int(tiles.max()) + 1
+        columns = lowered_parts(report, low, high)
+        tile = np.repeat(np.arange(low, high), np.diff(first[low : high + 1]))
+        variables = variable_columns(report)
+        index = variable_positions(report, columns["variable_id"])
+        is_always = np.array(variables["is_always_live"], dtype=np.bool_)[index]
+        is_float = _is_float(report)[index]
+        self.always_float_bytes = np.zeros(target(report).n_tiles, dtype=np.int64)
+        chosen = is_always & is_float
+        np.add.at(self.always_float_bytes, tile[chosen], columns["bytes"][chosen])
+        comes_and_goes = ~is_always & np.isin(tile, tiles)
+        self._place = np.searchsorted(tiles, tile[comes_and_goes])
+        self._variable = columns["variable_id"][comes_and_goes]
+        self._bytes = columns["bytes"][comes_and_goes]
+        self._is_float = is_float[comes_and_goes]
+        self._start = columns["start_step"][comes_and_goes]
+        self._end = columns["end_step"][comes_and_goes]
+
+    def peak(self, names: frozenset[str]) -> NDArray[np.int64]:
+        """Return the most that lives at one step on every tile, int64, shape (n_chosen,), bytes.
+
+        Parameters
+        ----------
+        names
+            Remedies: ``half`` counts float32 at half its size, ``batch`` everything at the size of
+            half the batch, and ``recompute`` counts variables only at the steps that use them.
+        """
+        size = self._bytes - np.where(self._is_float & ("half" in names), self._bytes // 2, 0)
+        if "batch" in names:
+            size = _less_batch(self._report, size)
+        place, start, end = self._place, self._start, self._end
+        if "recompute" in names:
+            part, start, end = self._used
+            place, size = place[part], size[part]
+        place = np.concatenate([place, place])
+        step = np.concatenate([start, end])
+        change = np.concatenate([size, -size])
+        order = np.lexsort((step, place))
+        place, step, live = place[order], step[order], np.cumsum(change[order])
+        # Between two events of a tile nothing changes; what lies between tiles is no time.
+        is_time = np.zeros(len(step), dtype=np.bool_)
+        is_time[:-1] = (place[1:] == place[:-1]) & (step[1:] > step[:-1])
+        answer = np.zeros(self._n, dtype=np.int64)
+        np.maximum.at(answer, place[is_time], live[is_time])
+        return answer
+
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Part, first step and end of every stretch in which a part cannot be computed anew.
+
+        Three ndarrays of int64, shape (n,): the steps that use a part, and all steps of a part of
+        a variable that a stream fills or reads.
+        """
+        variable, step, streamed = _uses(self._report)
+        n_steps = len(liveness_step_ids(self._report))
+        keys = variable * n_steps + step
+        own = self._variable.astype(np.int64) * n_steps
+        low, high = (np.searchsorted(keys, own + bound) for bound in (self._start, self._end))
+        is_kept = np.isin(self._variable, streamed)
+        count = np.where(is_kept, 0, high - low)
+        part = np.repeat(np.arange(len(count)), count)
+        first = np.cumsum(count) - count
+        used = step[np.arange(len(part)) - np.repeat(first, count) + low[part]]
+        kept = np.flatnonzero(is_kept)
+        return (
+            np.concatenate([part, kept]),
+            np.concatenate([used, self._start[kept]]),
+            np.concatenate([used + 1, self._end[kept]]),
+        )
+
+
+@cached
+def _uses(report: Report) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return variable and liveness step of every use, sorted, and the variables of streams.
+
+    Three ndarrays of int64; the first two of shape (n_uses,).
+    """
+    program = report.array("program_variable.program_id").read().astype(np.int64)
+    variable = report.array("program_variable.variable_id").read().astype(np.int64)
+    leaves = report.array("liveness.program_id").read().astype(np.int64)
+    kinds = report.rows(schema.program, "program_id", "kind")
+    streams = [number for number, kind in kinds if PROGRAM_KINDS[kind].slice in _STREAMS]
+    # The uses of a step are those of its program, which are consecutive.
+    low, high = (np.searchsorted(program, leaves, side) for side in ("left", "right"))
+    count = high - low
+    step = np.repeat(np.arange(len(leaves)), count)
+    first = np.cumsum(count) - count
+    found = variable[np.arange(len(step)) - np.repeat(first, count) + low[step]]
+    order = np.lexsort((step, found))
+    return found[order], step[order], np.unique(variable[np.isin(program, streams)])
+
+
+@cached
+def _is_float(report: Report) -> NDArray[np.bool_]:
+    """Return which variables hold float32, and which messages carry one: (n_variables,).
+
+    A message is named after the exchange and the variable that it carries; where variables of that
+    name have several types, it is left out.
+    """
+    variables = variable_columns(report)
+    names: list[str] = [str(name) for name in variables["name"]]
+    is_message = [category == "message" for category in variables["category"]]
+    types: dict[str, set[object]] = {}
+    for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True):
+        if not other:
+            types.setdefault(name, set()).add(dtype)
+
+    def carries_float(message: str) -> bool:
+        parts = message.split(_MESSAGE)
+        carried = (_MESSAGE.join(parts[first:]) for first in range(1, len(parts)))
+        return next((types[name] for name in carried if name in types), None) == {"float32"}
+
+    return np.array(
+        [
+            carries_float(name) if other else dtype == "float32"
+            for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True)
+        ],
+        dtype=np.bool_,
+    )
+
+
+def _whole_ipu(report: Report) -> int:
+    """Return the tiles of a whole IPU where an option chose fewer; 0 otherwise."""
+    machine = target(report)
+    whole = _TILES_PER_IPU.get(machine.name, 0)
+    return whole if machine.tiles_per_ipu < whole else 0
+
+
+def _command(report: Report, names: Sequence[str]) -> str:
+    """Return the command that measures some remedies; empty where the program has to change."""
+    facts, machine = provenance(report), target(report)
+    kinds = _kinds(report)
+    flags = [kinds[name].flags for name in names]
+    if not flags or None in flags or "model_sha256" not in facts:
+        return ""
+    words = ["tilescope", "run", f"{facts.get('model_name') or 'model'}.onnx"]
+    is_preset = machine.name in PRESETS
+    words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
+    n_ipus = machine.n_ipus * (2 if "ipus" in names else 1)
+    if n_ipus > 1:
+        words += ["--ipus", str(n_ipus)]
+    if machine.tiles_per_ipu != _TILES_PER_IPU.get(machine.name) and "tiles" not in names:
+        words += ["--tiles", str(machine.tiles_per_ipu)]
+    if "batch" in facts:
+        batch = _batch(report) // 2 if "batch" in names else facts["batch"]
+        words += ["--batch", str(batch)]
+    if "precision" in facts and "--precision half" not in flags:
+        words += ["--precision", facts["precision"]]
+    for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):
+        is_reported = option.startswith("autoReport.") or option == "debug.instrument"
+        if origin == "command line" and not is_reported:
+            words += ["--option", f"{option}={value}"]
+    words += " ".join(filter(None, flags)).split()
+    return shlex.join([*words, "--report", "-".join(names).replace("_", "-")])

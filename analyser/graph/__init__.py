@@ -1,0 +1,1 @@
+"""The graph of operations and its layout."""

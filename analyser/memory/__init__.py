@@ -1,0 +1,1 @@
+"""Bytes: tiles, variables, liveness, addresses and code."""

@@ -1,0 +1,1 @@
+"""Programs, compute sets, exchanges, operations and their plans."""

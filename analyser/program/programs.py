@@ -1,0 +1,391 @@
+"""The program tree: roots, children, details of a node, search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine.target import target
+from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_set_vertices
+from tilescope.analyser.program.contexts import DebugContext, enclosing
+from tilescope.analyser.search import search_words, words_fit
+from tilescope.analyser.time.execution import costs, execution, taken_cycles
+from tilescope.analyser.time.selection import Selection, selected_step_cycles
+from tilescope.analyser.validation import require, require_known
+from tilescope.reports import figures, schema
+from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = [
+    "NodeCost",
+    "ProgramDetails",
+    "ProgramMatch",
+    "ProgramNode",
+    "ProgramSearch",
+    "all_programs",
+    "ancestors",
+    "child_ids",
+    "children",
+    "cycles_inside",
+    "first_program",
+    "inside_ids",
+    "n_programs",
+    "node",
+    "program",
+    "program_cycles",
+    "roots",
+    "search",
+    "unique_programs",
+]
+
+#: A tree deeper than this is not one that a compiler makes.
+_MAX_DEPTH = 10_000
+
+
+@dataclass(frozen=True)
+class ProgramNode:
+    """A program of the tree.
+
+    ``phase`` groups kinds as pages colour them: one of ``vocabulary.PHASES``, or ``control`` for
+    programs that only contain others.
+    """
+
+    program_id: int
+    parent_id: int | None
+    position: int
+    root_kind: str
+    root_index: int
+    kind: str
+    name: str
+    n_children: int
+    repeat_count: int
+    n_tiles: int
+    code_bytes: int
+    step_id: int | None
+    compute_set_id: int | None
+    debug_context_id: int | None
+
+    @property
+    def label(self) -> str:
+        """PopVision's label, ``Kind (name)``; the kind alone for a nameless program."""
+        return f"{self.kind} ({self.name})" if self.name else self.kind
+
+    @property
+    def phase(self) -> str:
+        """What it counts as in time; ``control`` for programs that hold others."""
+        return phase_of(self.kind)
+
+
+@dataclass(frozen=True)
+class NodeCost:
+    """What one execution of a leaf costs on one IPU, and how often it ran there in all runs.
+
+    ``cycles`` are its own; ``taken_cycles`` those of all its executions in the recorded runs, with
+    what an IPU or a track that was early waited in it. A step without cycles of its own, such as
+    the join at the end of an Overlap, stands in a trace only where it waited, and only then is
+    counted in ``n_executions``.
+
+    ``tile_balance`` is the mean over the maximum of the cycles of its tiles, idle ones included,
+    0 to 1; None where no tile works.
+    """
+
+    ipu_id: int
+    cycles: int
+    n_active_tiles: int
+    max_tile_cycles: int
+    total_tile_cycles: int
+    tile_balance: float | None
+    sent_bytes: int
+    received_bytes: int
+    host_in_bytes: int
+    host_out_bytes: int
+    remote_in_bytes: int
+    remote_out_bytes: int
+    flops: int
+    n_executions: int
+    taken_cycles: int
+
+
+@dataclass(frozen=True)
+class ProgramDetails:
+    """A node with where it stands and what it costs; ``path`` leads from the root to its parent.
+
+    ``debug_contexts`` leads from the innermost context outwards. ``code_inside_bytes`` is the code
+    of the program and of all programs in it, over all tiles. ``cycles`` are those of
+    `program_cycles`, None without a step in it, in ``n_runs`` recorded runs.
+    """
+
+    node: ProgramNode
+    path: tuple[ProgramNode, ...]
+    costs: tuple[NodeCost, ...]
+    compute_set_name: str | None
+    vertices: tuple[ComputeSetVertices, ...]
+    debug_contexts: tuple[DebugContext, ...]
+    code_inside_bytes: int
+    cycles: int | None
+    n_runs: int
+
+
+@dataclass(frozen=True)
+class ProgramMatch:
+    """A node found; ``ancestors`` are the ids to open, from the root to its parent."""
+
+    node: ProgramNode
+    ancestors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ProgramSearch:
+    """The first matches in program order, and how many there are in all."""
+
+    matches: tuple[ProgramMatch, ...]
+    n_matches: int
+
+
+def roots(report: Report) -> tuple[ProgramNode, ...]:
+    """Return the control programs, then the functions, each list in order of its numbers."""
+    found = [one for one in all_programs(report).values() if one.parent_id is None]
+    found.sort(key=lambda one: (one.root_kind or "", one.root_index or 0, one.position))
+    return tuple(found)
+
+
+def program(report: Report, program_id: int) -> ProgramNode:
+    """Return one program, from all of them: quick for scripts that ask for many.
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    every = all_programs(report)
+    if program_id not in every:
+        raise _no_such(report, program_id)
+    return every[program_id]
+
+
+def n_programs(report: Report) -> int:
+    """Return how many programs the tree has."""
+    return len(_tree(report)[0])
+
+
+def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the ids of the children of every program that has some, in order."""
+    return _tree(report)[1]
+
+
+def inside_ids(report: Report, program_id: int) -> list[int]:
+    """Return the ids of a program and of all programs in it."""
+    below, inside = child_ids(report), [program_id]
+    for one in inside:
+        inside += below.get(one, ())
+    return inside
+
+
+def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
+    """Return the children of a program in order; none for a leaf.
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    """
+    program(report, program_id)
+    ids = _tree(report)[1].get(program_id, ())
+    return _nodes(report, ids)
+
+
+def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramDetails:
+    """Return a program with its path, its cost on each IPU and the codelets it runs.
+
+    Executions are those of all recorded runs or one.
+
+    Raises
+    ------
+    BadQuestion
+        When the program or the run does not exist.
+    """
+    found = program(report, program_id)
+    name, vertices = compute_set_vertices(report, found.compute_set_id)
+    return ProgramDetails(
+        found,
+        _nodes(report, ancestors(report, program_id)),
+        _costs(report, found.step_id, run_id),
+        name,
+        vertices,
+        enclosing(report, found.debug_context_id),
+        sum(program(report, one).code_bytes for one in inside_ids(report, program_id)),
+        program_cycles(report, run_id).get(program_id),
+        execution(report, run_id).n_runs,
+    )
+
+
+@cached
+def program_cycles(report: Report, run_id: int | None = None) -> dict[int, int]:
+    """Return the time of every program with a step in it, by id, cycles.
+
+    The time of a step is that of all its executions on the critical path, in all recorded runs or
+    one; of one execution when no run was recorded. That of a sequence or loop is the sum of the
+    steps in it. Steps of a function count in the function, not in its calls.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    return cycles_inside(report, selected_step_cycles(report, Selection(run_id=run_id)))
+
+
+def cycles_inside(report: Report, step_cycles: NDArray[np.int64]) -> dict[int, int]:
+    """Return the sum of the steps in every program with a step in it, by id, cycles.
+
+    Parameters
+    ----------
+    report
+        The report.
+    step_cycles : ndarray of int64, shape (n_steps,), cycles
+        The time of every step.
+    """
+    every = all_programs(report)
+    found: dict[int, int] = {}
+    for number, one in every.items():
+        if one.step_id is None:
+            continue
+        require(report, 0 <= one.step_id < len(step_cycles), f"step {one.step_id} does not exist")
+        cycles = int(step_cycles[one.step_id])
+        for outer in (number, *ancestors(report, number)):
+            found[outer] = found.get(outer, 0) + cycles
+    return found
+
+
+def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
+    """Return the programs around one, from the root to its parent.
+
+    Raises
+    ------
+    BadQuestion
+        When the program does not exist.
+    DamagedReport
+        When the parent of a program does not exist.
+    """
+    parents = _tree(report)[0]
+    if program_id not in parents:
+        raise _no_such(report, program_id)
+    chain: list[int] = []
+    parent = parents[program_id]
+    while parent is not None and len(chain) < _MAX_DEPTH:
+        require(report, parent in parents, f"program {parent} does not exist")
+        chain.append(parent)
+        parent = parents[parent]
+    return tuple(reversed(chain))
+
+
+def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
+    """Return programs whose kind and name hold all words of a text, whatever their case."""
+    words = search_words(text)
+    if not words:
+        return ProgramSearch((), 0)
+    found = [one for one in all_programs(report).values() if words_fit(words, one.kind, one.name)]
+    matches = found[: max(limit, 0)]
+    return ProgramSearch(
+        tuple(ProgramMatch(one, ancestors(report, one.program_id)) for one in matches), len(found)
+    )
+
+
+@cached
+def all_programs(report: Report) -> dict[int, ProgramNode]:
+    """Return every program by id, parents before their children; for scripts that walk them all."""
+    kinds = report.column(schema.program, "kind")
+    require_known(report, kinds, PROGRAM_KINDS, "{} is not a kind of program")
+    rows = report.rows(schema.program, *ProgramNode.__dataclass_fields__)
+    return {row[0]: ProgramNode(*row) for row in rows}
+
+
+@cached
+def unique_programs(report: Report) -> dict[int, tuple[int, ...]]:
+    """Return the programs of a report by the first of those that are one.
+
+    Calls of a function run the same compute sets: the executions of a compute set are one program,
+    with the number of the first.
+    """
+    firsts: dict[int, int] = {}
+    found: dict[int, list[int]] = {}
+    for number, one in all_programs(report).items():
+        first = number
+        if one.compute_set_id is not None:
+            first = firsts.setdefault(one.compute_set_id, number)
+        found.setdefault(first, []).append(number)
+    return {first: tuple(numbers) for first, numbers in found.items()}
+
+
+@cached
+def first_program(report: Report) -> dict[int, int]:
+    """Return the number that `unique_programs` gives every program."""
+    return {one: first for first, numbers in unique_programs(report).items() for one in numbers}
+
+
+@cached
+def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
+    """Return the parent of every program, and the ids of the children of those that have some."""
+    rows = report.rows(schema.program, "program_id", "parent_id", "position")
+    rows.sort(key=lambda row: row[2])
+    parents = {program_id: parent_id for program_id, parent_id, _ in rows}
+    below: dict[int, list[int]] = {}
+    for program_id, parent_id, _ in rows:
+        if parent_id is not None:
+            below.setdefault(parent_id, []).append(program_id)
+    return parents, {parent: tuple(ids) for parent, ids in below.items()}
+
+
+def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
+    """Return programs by id, in the order of the ids."""
+    every = all_programs(report)
+    return tuple(every[program_id] for program_id in ids)
+
+
+def _no_such(report: Report, program_id: int) -> BadQuestion:
+    """Return the error for an unknown program."""
+    number = n_programs(report)
+    if not number:
+        return BadQuestion("this report has no programs; it was written without a graph profile")
+    return BadQuestion(f"program {program_id} does not exist; this report has {number} programs")
+
+
+def _costs(report: Report, step_id: int | None, run_id: int | None) -> tuple[NodeCost, ...]:
+    """Return the cost of a step on each IPU."""
+    executions = execution(report, run_id).executions
+    if step_id is None:
+        return ()
+    cost = costs(report).column
+    taken = taken_cycles(report, run_id)
+    n_tiles = target(report).tiles_per_ipu
+    answer = []
+    for row in (cost["step_id"] == step_id).nonzero()[0]:
+        value = {name: int(values[row]) for name, values in cost.items()}
+        answer.append(
+            NodeCost(
+                value["ipu_id"],
+                value["cycles"],
+                value["n_active_tiles"],
+                value["max_tile_cycles"],
+                value["total_tile_cycles"],
+                figures.tile_balance(value["total_tile_cycles"], value["max_tile_cycles"], n_tiles),
+                value["total_sent_bytes"],
+                value["total_received_bytes"],
+                value["host_in_bytes"],
+                value["host_out_bytes"],
+                value["remote_in_bytes"],
+                value["remote_out_bytes"],
+                value["flops"],
+                int(executions[value["ipu_id"], step_id]),
+                int(taken[value["ipu_id"], step_id]),
+            )
+        )
+    return tuple(sorted(answer, key=lambda cost: cost.ipu_id))

@@ -1,0 +1,1 @@
+"""A report in a few figures, and how its things are found: metrics, summaries, search by name."""

@@ -1,0 +1,305 @@
+"""The summary of a report: rows of label and value that pages and commands show alike."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tilescope.analyser.cache import cached
+from tilescope.analyser.machine.target import Target, target
+from tilescope.analyser.program.plans import Plans, plans
+from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
+from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.provenance import provenance
+from tilescope.analyser.time.execution import PHASES, execution
+from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import PHASE_LABELS
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["Notice", "OptionRow", "Row", "Summary", "comparable_sections", "summarise"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A labelled value: ``value`` is raw in ``unit``, ``text`` for people, ``exact`` unrounded.
+
+    ``key`` is stable and carries the unit; it names the row in JSON.
+    """
+
+    key: str
+    label: str
+    value: object
+    unit: str
+    text: str
+    exact: str
+
+
+@dataclass(frozen=True)
+class OptionRow:
+    """An option in effect and where it came from."""
+
+    name: str
+    value: str
+    origin: str
+    has_effect: bool
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What the engine had to tell; ``severity`` is info, warning or error."""
+
+    severity: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a report is about, in rows."""
+
+    path: str
+    milestones: tuple[str, ...]
+    target: tuple[Row, ...]
+    graph: tuple[Row, ...]
+    memory: tuple[Row, ...]
+    execution: tuple[Row, ...]
+    provenance: tuple[Row, ...]
+    options: tuple[OptionRow, ...]
+    notices: tuple[Notice, ...]
+    plans: Plans
+
+    @property
+    def sections(self) -> dict[str, tuple[Row, ...]]:
+        """The sections of rows by title, in the order they are shown."""
+        return {
+            "Machine": self.target,
+            "Graph": self.graph,
+            "Memory": self.memory,
+            "Execution": self.execution,
+            "Provenance": self.provenance,
+        }
+
+
+@cached
+def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
+    """Return the summary of a report; ``style`` says how bytes are written in ``text``."""
+    has_target = bool(report.n_rows(schema.target))
+    return Summary(
+        report.name,
+        tuple(report.milestones),
+        _target_rows(target(report), style) if has_target else (),
+        _metric_rows(report, _GRAPH_ROWS, style),
+        _memory_rows(report, style) if has_target else (),
+        _execution_rows(report, style) if has_target else (),
+        _provenance_rows(report),
+        _options(report),
+        _notices(report),
+        plans(report),
+    )
+
+
+def _row(key: str, label: str, value: object, unit: str, style: BytesStyle | None) -> Row:
+    """Return a row whose key carries the unit."""
+    suffix = {"bytes": "_bytes", "cycles": "_cycles", "seconds": "_s", "hertz": "_hz"}.get(unit, "")
+    key = key if not suffix or key.endswith(suffix) else f"{key}{suffix}"
+    return Row(key, label, value, unit, format_value(value, unit, style), format_exact(value, unit))
+
+
+#: Units of figures that are summed over the recorded runs.
+_SUMMED_UNITS = ("cycles", "seconds", "bytes", "flops")
+
+
+def comparable_sections(
+    baseline: Summary, candidate: Summary, style: BytesStyle | None = None
+) -> tuple[dict[str, tuple[Row, ...]], dict[str, tuple[Row, ...]]]:
+    """Return the sections of two summaries; sums over runs are per run."""
+    runs = [_n_runs(summary) for summary in (baseline, candidate)]
+    if runs == [1, 1] or not all(runs):
+        return baseline.sections, candidate.sections
+    ones, others = (
+        summary.sections
+        | {"Execution": tuple(_per_run(row, n_runs, style) for row in summary.execution)}
+        for summary, n_runs in zip((baseline, candidate), runs, strict=True)
+    )
+    return ones, others
+
+
+def _n_runs(summary: Summary) -> int:
+    """Return the number of recorded runs."""
+    return next((int(str(row.value)) for row in summary.execution if row.key == "n_runs"), 0)
+
+
+def _per_run(row: Row, n_runs: int, style: BytesStyle | None) -> Row:
+    """Return a sum over runs as the mean of a run, to a whole number where the sum is one."""
+    if row.unit not in _SUMMED_UNITS or not isinstance(row.value, int | float):
+        return row
+    value = round(row.value / n_runs) if isinstance(row.value, int) else row.value / n_runs
+    return _row(row.key, f"{row.label} per run", value, row.unit, style)
+
+
+def _target_rows(machine: Target, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of the machine, as PopVision orders them."""
+    rows: list[tuple[str, str, object, str]] = [
+        ("target_type", "Type", machine.target_type, ""),
+        ("name", "Name", machine.name, ""),
+        ("architecture", "Architecture", machine.architecture, ""),
+        ("parameter_set", "Parameter set", machine.parameter_set, ""),
+        ("tiles_per_ipu", "Tiles per IPU", machine.tiles_per_ipu, ""),
+    ]
+    if machine.n_replicas > 1:
+        rows += [
+            ("ipus_per_replica", "IPUs per replica", machine.n_ipus, ""),
+            ("n_replicas", "Replicas", machine.n_replicas, ""),
+        ]
+    n_ipus, tiles_memory = machine.n_ipus * machine.n_replicas, machine.bytes_per_tile
+    ipu_bytes = machine.tiles_per_ipu * tiles_memory
+    rows += [
+        ("n_tiles", "Total tiles", n_ipus * machine.tiles_per_ipu, ""),
+        ("n_ipus", "Total IPUs", n_ipus, ""),
+        ("tile_memory", "Memory per tile", tiles_memory, "bytes"),
+        ("ipu_memory", "Memory per IPU", ipu_bytes, "bytes"),
+    ]
+    if machine.n_replicas > 1:
+        rows.append(("replica_memory", "Memory per replica", ipu_bytes * machine.n_ipus, "bytes"))
+    rows += [
+        ("total_memory", "Total memory", ipu_bytes * n_ipus, "bytes"),
+        ("clock", "Tile clock", machine.clock_hz, "hertz"),
+    ]
+    return tuple(_row(*row, style) for row in rows)
+
+
+#: Metric, label.
+_GRAPH_ROWS = (
+    ("graph.compute_sets", "Compute sets"),
+    ("graph.edges", "Edges"),
+    ("graph.variables", "Variables"),
+    ("graph.vertices", "Vertices"),
+    ("graph.steps", "Program steps"),
+)
+_MEMORY_ROWS = (
+    ("memory.total", "Total"),
+    ("memory.max_tile", "Fullest tile"),
+    ("memory.max_address", "Highest address, gaps included"),
+    ("memory.tiles_over_capacity", "Tiles over capacity"),
+    ("memory.always_live", "Always live"),
+    ("memory.peak_not_always_live", "Not always live, at the worst step"),
+    ("memory.vertex_code", "Vertex code"),
+    ("memory.exchange_code", "Exchange code"),
+)
+_TILE_ROWS = tuple(
+    (f"tile_cycles.{phase}", f"Tile cycles: {PHASE_LABELS[phase]}") for phase in PHASES
+)
+_TRAFFIC_ROWS = (
+    ("parallel.efficiency", "Parallel efficiency"),
+    ("tile.balance", "Tile balance"),
+    ("exchange.bytes", "Exchanged"),
+    ("exchange.link_bytes", "Between IPUs"),
+    ("host.bytes_in", "From the host"),
+    ("host.bytes_out", "To the host"),
+    ("remote.bytes_in", "From remote buffers"),
+    ("remote.bytes_out", "To remote buffers"),
+    ("flops.total", "Floating-point operations"),
+)
+
+
+def _metric_rows(
+    report: Report, wanted: tuple[tuple[str, str], ...], style: BytesStyle | None
+) -> tuple[Row, ...]:
+    """Return rows of the metric catalogue; their keys are the metrics' names with their unit."""
+    rows = []
+    for name, label in wanted:
+        metric = METRICS[name]
+        key = name.partition(".")[2] if name.startswith(("graph.", "memory.")) else name
+        value = metric.compute(report)
+        rows.append(_row(key.replace(".", "_"), label, value, metric.unit, style))
+    return tuple(rows)
+
+
+def _memory_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of memory, with the share of the fullest tile."""
+    rows = _metric_rows(report, _MEMORY_ROWS, style)
+    largest = METRICS["memory.max_tile"].compute(report)
+    share = None if largest is None else largest / target(report).capacity_bytes
+    return (
+        *rows[:2],
+        _row("max_tile_share", "Fullest tile, of its capacity", share, "ratio", style),
+        *rows[2:],
+    )
+
+
+def _execution_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of time; only the number of runs when there was none."""
+    ran = execution(report)
+    rows = [_row("n_runs", "Recorded runs", ran.n_runs, "", style)]
+    if not ran.n_runs:
+        return tuple(rows)
+    total = ran.total_cycles
+    rows += [
+        _row("total", "Cycles", total, "cycles", style),
+        _row(
+            "machine_time",
+            "Time on the machine",
+            METRICS["time.total"].compute(report),
+            "seconds",
+            style,
+        ),
+    ]
+    for phase in PHASES:
+        cycles = ran.phase_cycles[phase]
+        row = _row(phase, PHASE_LABELS[phase], cycles, "cycles", style)
+        rows.append(_with_share(row, total))
+    tile_rows = _metric_rows(report, _TILE_ROWS, style)
+    tile_total = sum(row.value for row in tile_rows if isinstance(row.value, int))
+    rows += [_with_share(row, tile_total) for row in tile_rows]
+    rows += _metric_rows(report, _TRAFFIC_ROWS, style)
+    rows.append(
+        _row("is_data_dependent", "Data-dependent cycles", ran.is_data_dependent, "", style)
+    )
+    return tuple(rows)
+
+
+def _with_share(row: Row, total: int) -> Row:
+    """Return a row of cycles whose text has its share of a total."""
+    if not total or not isinstance(row.value, int):
+        return row
+    return replace(row, text=f"{row.text} ({row.value / total:.1%})")
+
+
+def _provenance_rows(report: Report) -> tuple[Row, ...]:
+    """Return where the report comes from."""
+    return tuple(
+        Row(key, _sentence_case(key), value, "", _in_words(value), value or MISSING)
+        for key, value in provenance(report).items()
+    )
+
+
+def _in_words(value: str | None) -> str:
+    """Return a value of provenance for people: a list of names without its JSON."""
+    if not value:
+        return MISSING
+    if value.startswith("["):
+        try:
+            return ", ".join(str(load) for load in json.loads(value)) or MISSING
+        except (RecursionError, ValueError):
+            pass
+    return value
+
+
+def _sentence_case(key: str) -> str:
+    """Return a key as a label: ``model_sha256`` becomes ``Model sha256``."""
+    words = key.removeprefix("wall_").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _options(report: Report) -> tuple[OptionRow, ...]:
+    """Return the options in effect by name."""
+    rows = report.rows(schema.engine_option, "name", "value", "origin", "has_effect")
+    return tuple(OptionRow(*row) for row in sorted(rows))
+
+
+def _notices(report: Report) -> tuple[Notice, ...]:
+    """Return what the engine had to tell, in its order."""
+    return tuple(Notice(*row) for row in report.rows(schema.notice, "severity", "code", "message"))

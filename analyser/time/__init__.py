@@ -1,0 +1,1 @@
+"""Cycles: runs, steps, occupancy and the critical path."""
