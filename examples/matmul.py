@@ -10,7 +10,7 @@ By default no report is written. Request one through the environment:
 import numpy as np
 
 from tilescope import engine
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 ROWS, INNER, COLUMNS = 400, 250, 200

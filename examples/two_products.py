@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 
 from tilescope import engine
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Sequence
 
 NAMES = ("m1", "m2", "m3")

@@ -25,51 +25,36 @@ from tilescope.engine.graph import (
 )
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
-from tilescope.engine.library import (
-    allocators,
-    arg_reduce,
-    batch_norm,
-    bit_cast,
-    convolution,
-    cumulative_sum,
-    cycle_count,
-    dynamic_slice,
-    elementwise,
-    fill,
-    gather,
-    general_product,
-    group_norm,
-    gru,
-    histogram,
-    in_place,
-    instance_norm,
-    iota,
-    layer_norm,
-    lstm,
-    multi_slice,
-    multi_update,
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.poplin import allocators, convolution, general_product, transposed
+from tilescope.engine.library.popnn import (
     non_linearity,
     non_maximum_suppression,
+    pool,
+    softmax,
+    spatial_softmax,
+)
+from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
+from tilescope.engine.library.popnn.recurrent import allocators as recurrent_allocators
+from tilescope.engine.library.popnn.recurrent import gru, lstm, rnn
+from tilescope.engine.library.popops import cycle_count
+from tilescope.engine.library.popops.elementwise import bit_cast, fill, in_place, iota, scaled_add
+from tilescope.engine.library.popops.elementwise import map as expression_map
+from tilescope.engine.library.popops.elementwise import operations as elementwise
+from tilescope.engine.library.popops.reduction import arg_reduce, cumulative_sum, histogram, reduce
+from tilescope.engine.library.popops.slicing import (
+    dynamic_slice,
+    gather,
+    multi_slice,
+    multi_update,
     one_hot,
     padding,
-    pool,
-    random_numbers,
-    recurrent_allocators,
-    reduce,
-    rnn,
     scalar_in_rows,
-    scaled_add,
     sequence_slice,
     sliceable,
-    softmax,
-    sort,
-    spatial_softmax,
-    transposed,
 )
-from tilescope.engine.library import (
-    map as expression_map,
-)
-from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.sorting import sort
+from tilescope.engine.library.poprand import random_numbers
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
@@ -93,7 +78,7 @@ is a guide, and [Write a codelet](../how-to/write-a-codelet.md) shows how to ext
 """
 
 _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
-    "tilescope.engine.library.elementwise": (
+    "tilescope.engine.library.popops.elementwise.operations": (
         elementwise.unary,
         elementwise.binary,
         elementwise.select,
@@ -103,75 +88,81 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         elementwise.row_major_copy,
         elementwise.rearranged,
     ),
-    "tilescope.engine.library.in_place": (in_place.unary_in_place, in_place.binary_in_place),
-    "tilescope.engine.library.map": (
+    "tilescope.engine.library.popops.elementwise.in_place": (
+        in_place.unary_in_place,
+        in_place.binary_in_place,
+    ),
+    "tilescope.engine.library.popops.elementwise.map": (
         expression_map.operand,
         expression_map.call,
         expression_map.map_expression,
         expression_map.map_in_place,
     ),
-    "tilescope.engine.library.fill": (fill.fill,),
-    "tilescope.engine.library.scaled_add": (scaled_add.scaled_add,),
-    "tilescope.engine.library.cycle_count": (cycle_count.cycle_count, cycle_count.cycle_stamp),
-    "tilescope.engine.library.iota": (iota.iota,),
-    "tilescope.engine.library.dynamic_slice": (
+    "tilescope.engine.library.popops.elementwise.fill": (fill.fill,),
+    "tilescope.engine.library.popops.elementwise.scaled_add": (scaled_add.scaled_add,),
+    "tilescope.engine.library.popops.cycle_count": (
+        cycle_count.cycle_count,
+        cycle_count.cycle_stamp,
+    ),
+    "tilescope.engine.library.popops.elementwise.iota": (iota.iota,),
+    "tilescope.engine.library.popops.slicing.dynamic_slice": (
         dynamic_slice.dynamic_slice,
         dynamic_slice.dynamic_update,
     ),
-    "tilescope.engine.library.multi_slice": (
+    "tilescope.engine.library.popops.slicing.multi_slice": (
         multi_slice.multi_slice,
         multi_slice.grouped_multi_slice,
     ),
-    "tilescope.engine.library.sliceable": (
+    "tilescope.engine.library.popops.slicing.sliceable": (
         sliceable.create_sliceable_tensor,
         sliceable.create_indices_tensor,
     ),
-    "tilescope.engine.library.multi_update": (
+    "tilescope.engine.library.popops.slicing.multi_update": (
         multi_update.multi_update,
         multi_update.multi_update_add,
         multi_update.multi_update_op,
         multi_update.grouped_multi_update,
     ),
-    "tilescope.engine.library.scalar_in_rows": (
+    "tilescope.engine.library.popops.slicing.scalar_in_rows": (
         scalar_in_rows.select_scalar_from_rows,
         scalar_in_rows.update_scalar_in_rows,
     ),
-    "tilescope.engine.library.sequence_slice": (sequence_slice.sequence_slice,),
-    "tilescope.engine.library.gather": (
+    "tilescope.engine.library.popops.slicing.sequence_slice": (sequence_slice.sequence_slice,),
+    "tilescope.engine.library.popops.slicing.gather": (
         gather.gather_elements,
         gather.gather_nd,
         gather.scatter_elements,
         gather.scatter_nd,
     ),
-    "tilescope.engine.library.bit_cast": (bit_cast.bit_cast,),
-    "tilescope.engine.library.sort": (
+    "tilescope.engine.library.popops.elementwise.bit_cast": (bit_cast.bit_cast,),
+    "tilescope.engine.library.popops.sorting.sort": (
         sort.top_k,
         sort.top_k_with_permutation,
         sort.sort,
         sort.sort_key_value,
     ),
-    "tilescope.engine.library.cumulative_sum": (cumulative_sum.cumulative_sum,),
-    "tilescope.engine.library.histogram": (histogram.histogram,),
-    "tilescope.engine.library.one_hot": (one_hot.one_hot,),
-    "tilescope.engine.library.padding": (padding.pad, padding.unfold),
-    "tilescope.engine.library.reduce": (
+    "tilescope.engine.library.popops.reduction.cumulative_sum": (cumulative_sum.cumulative_sum,),
+    "tilescope.engine.library.popops.reduction.histogram": (histogram.histogram,),
+    "tilescope.engine.library.popops.slicing.one_hot": (one_hot.one_hot,),
+    "tilescope.engine.library.popops.slicing.padding": (padding.pad, padding.unfold),
+    "tilescope.engine.library.popops.reduction.reduce": (
         reduce.reduce,
         reduce.reduce_with_output,
         reduce.reduce_many,
         reduce.Reduction,
     ),
-    "tilescope.engine.library.pool": (pool.pool,),
-    "tilescope.engine.library.non_linearity": (
+    "tilescope.engine.library.popnn.pool": (pool.pool,),
+    "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,
     ),
-    "tilescope.engine.library.softmax": (
+    "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,
         softmax.log_softmax,
         softmax.log_softmax_in_place,
     ),
-    "tilescope.engine.library.spatial_softmax": (spatial_softmax.spatial_softmax_2d,),
+    "tilescope.engine.library.popnn.spatial_softmax": (spatial_softmax.spatial_softmax_2d,),
     **{
         f"tilescope.engine.library.{module.__name__.rpartition('.')[2]}": tuple(
             getattr(module, name) for name in module.__all__
@@ -185,21 +176,21 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
             random_numbers,
         )
     },
-    "tilescope.engine.library.non_maximum_suppression": (
+    "tilescope.engine.library.popnn.non_maximum_suppression": (
         non_maximum_suppression.non_maximum_suppression,
     ),
-    "tilescope.engine.library.lstm": (lstm.lstm,),
-    "tilescope.engine.library.gru": (gru.gru,),
-    "tilescope.engine.library.rnn": (rnn.rnn,),
-    "tilescope.engine.library.convolution": (convolution.convolution, convolution.matmul),
-    "tilescope.engine.library.allocators": tuple(
+    "tilescope.engine.library.popnn.recurrent.lstm": (lstm.lstm,),
+    "tilescope.engine.library.popnn.recurrent.gru": (gru.gru,),
+    "tilescope.engine.library.popnn.recurrent.rnn": (rnn.rnn,),
+    "tilescope.engine.library.poplin.convolution": (convolution.convolution, convolution.matmul),
+    "tilescope.engine.library.poplin.allocators": tuple(
         getattr(allocators, name) for name in allocators.__all__
     ),
-    "tilescope.engine.library.recurrent_allocators": tuple(
+    "tilescope.engine.library.popnn.recurrent.allocators": tuple(
         getattr(recurrent_allocators, name) for name in recurrent_allocators.__all__
     ),
-    "tilescope.engine.library.general_product": (general_product.general_product,),
-    "tilescope.engine.library.transposed": (
+    "tilescope.engine.library.poplin.general_product": (general_product.general_product,),
+    "tilescope.engine.library.poplin.transposed": (
         transposed.transposed_convolution,
         transposed.weight_gradient,
     ),

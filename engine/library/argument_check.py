@@ -21,7 +21,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.window import Window
 
-__all__ = ["check_rank", "checked"]
+__all__ = ["check_dim", "check_rank", "checked"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,6 +108,21 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def check_dim(what: str, x: View, dim: int) -> None:
+    """Raise BadGraph unless a tensor has a dimension.
+
+    Raises
+    ------
+    BadGraph
+        If it does not.
+    """
+    if not 0 <= dim < len(x.shape):
+        raise BadGraph(
+            f"{what}: {x.name!r} of shape {x.shape} has no dimension {dim}: use 0 to"
+            f" {len(x.shape) - 1}"
+        )
 
 
 def check_rank(name: str, operand: Any, dimensions: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilescope.engine.graph import ComputeSet, Graph
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import copy_to
+from tilescope.engine.library.popops.elementwise.operations import copy_to
 from tilescope.engine.program import Copy, Sequence
 
 __all__ = ["copy_compute_sets"]

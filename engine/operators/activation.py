@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.non_linearity import (
+from tilescope.engine.library.popnn.non_linearity import (
     non_linearity,
     non_linearity_in_place,
     replaces_operand,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.non_maximum_suppression import non_maximum_suppression
+from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.compaction import compacted
 from tilescope.engine.operators.elementwise import binary, scalar

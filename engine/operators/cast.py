@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, dtype_of
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.bit_cast import bit_cast
-from tilescope.engine.library.elementwise import cast
+from tilescope.engine.library.popops.elementwise.bit_cast import bit_cast
+from tilescope.engine.library.popops.elementwise.operations import cast
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import select
-from tilescope.engine.library.in_place import select_in_place, selects_in_place
+from tilescope.engine.library.popops.elementwise.in_place import select_in_place, selects_in_place
+from tilescope.engine.library.popops.elementwise.operations import select
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 

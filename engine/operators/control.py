@@ -12,9 +12,9 @@ import numpy as np
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Region, Value
-from tilescope.engine.library.dynamic_slice import dynamic_update
-from tilescope.engine.library.elementwise import binary, copy_to, row_major_copy
-from tilescope.engine.library.fill import fill
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.operations import binary, copy_to, row_major_copy
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_update
 from tilescope.engine.lower import Lowering
 from tilescope.engine.program import ErrorProgram, If, Repeat, RepeatWhile
 

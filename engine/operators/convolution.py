@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise import binary
 from tilescope.engine.operators.layout import TRANSPOSE, reshape

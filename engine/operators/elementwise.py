@@ -17,8 +17,8 @@ from tilescope.engine.codelets.elementwise import TO_BOOL
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library import elementwise as library
-from tilescope.engine.library.in_place import over_operand
+from tilescope.engine.library.popops.elementwise import operations as library
+from tilescope.engine.library.popops.elementwise.in_place import over_operand
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.cast import CAST

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Operation, Operator
-from tilescope.engine.library.cumulative_sum import cumulative_sum
-from tilescope.engine.library.elementwise import in_one, row_major_copy
-from tilescope.engine.library.padding import pad
+from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
+from tilescope.engine.library.popops.reduction.cumulative_sum import cumulative_sum
+from tilescope.engine.library.popops.slicing.padding import pad
 from tilescope.engine.lower import Lowering
 
 __all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]

@@ -10,17 +10,17 @@ import numpy as np
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library import elementwise as library
-from tilescope.engine.library.arg_reduce import arg_max, arg_min
-from tilescope.engine.library.gather import (
+from tilescope.engine.library.popops.elementwise import operations as library
+from tilescope.engine.library.popops.reduction.arg_reduce import arg_max, arg_min
+from tilescope.engine.library.popops.slicing.gather import (
     gather_elements,
     gather_nd,
     scatter_elements,
     scatter_nd,
 )
-from tilescope.engine.library.multi_slice import multi_slice
-from tilescope.engine.library.one_hot import one_hot
-from tilescope.engine.library.sort import top_k_with_permutation
+from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
+from tilescope.engine.library.popops.slicing.one_hot import one_hot
+from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.slicing import joined, part
 

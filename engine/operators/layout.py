@@ -8,7 +8,7 @@ from math import prod
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import rearranged
+from tilescope.engine.library.popops.elementwise.operations import rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import reshaped
 

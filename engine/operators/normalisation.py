@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import FLOAT32, Tensor
 from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import binary as apply_binary
-from tilescope.engine.library.elementwise import cast, rearranged
-from tilescope.engine.library.group_norm import group_standardise
-from tilescope.engine.library.in_place import binary_in_place
-from tilescope.engine.library.rms_norm import root_mean_square_normalise
+from tilescope.engine.library.popnn.norm.group_norm import group_standardise
+from tilescope.engine.library.popnn.norm.rms_norm import root_mean_square_normalise
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
+from tilescope.engine.library.popops.elementwise.operations import binary as apply_binary
+from tilescope.engine.library.popops.elementwise.operations import cast, rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.cast import CAST
 from tilescope.engine.operators.elementwise import binary, scalar, unary

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.pool import pool
+from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.pool_indices import largest_places
 from tilescope.engine.operators.slicing import padded

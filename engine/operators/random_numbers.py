@@ -18,8 +18,8 @@ from tilescope.engine.codelets.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Constant, Node, Operation, Operator
-from tilescope.engine.library import random_numbers as library
-from tilescope.engine.library.elementwise import binary, cast
+from tilescope.engine.library.popops.elementwise.operations import binary, cast
+from tilescope.engine.library.poprand import random_numbers as library
 from tilescope.engine.lower import Lowering
 
 __all__ = ["RANDOM_UNIFORM_LIKE", "RECORDS"]

@@ -12,10 +12,10 @@ from tilescope.engine.codelets.expression import Expression, call, operand
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import INT32, Tensor, View, concat
 from tilescope.engine.ir import Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import binary, cast, in_one
-from tilescope.engine.library.gru import gru
-from tilescope.engine.library.lstm import RecurrentOptions, lstm
-from tilescope.engine.library.rnn import rnn
+from tilescope.engine.library.popnn.recurrent.gru import gru
+from tilescope.engine.library.popnn.recurrent.lstm import RecurrentOptions, lstm
+from tilescope.engine.library.popnn.recurrent.rnn import rnn
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, in_one
 from tilescope.engine.lower import Lowering
 
 __all__ = ["RECORDS"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, concat
 from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import row_major_copy
+from tilescope.engine.library.popops.elementwise.operations import row_major_copy
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.control import shown_types, types_of
 from tilescope.engine.operators.layout import reshape

@@ -21,8 +21,13 @@ from tilescope.engine.ir import (
     Operator,
     Value,
 )
-from tilescope.engine.library.dynamic_slice import dynamic_slice
-from tilescope.engine.library.elementwise import binary, in_one, row_major_copy, select
+from tilescope.engine.library.popops.elementwise.operations import (
+    binary,
+    in_one,
+    row_major_copy,
+    select,
+)
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
 from tilescope.engine.operators.layout import reshape

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import fills_variable
-from tilescope.engine.library.softmax import (
+from tilescope.engine.library.popnn.softmax import (
     log_softmax,
     log_softmax_in_place,
     softmax,
     softmax_in_place,
 )
+from tilescope.engine.library.popops.elementwise.operations import fills_variable
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.layout import reshape
 

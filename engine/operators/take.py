@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.elementwise import in_one, row_major_copy
+from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.lower import Lowering
 
 __all__ = ["RECORDS", "TAKE", "taken"]

@@ -26,7 +26,7 @@ from tilescope.engine.graph import (
     VertexBatch,
 )
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import copy_together
+from tilescope.engine.library.popops.elementwise.operations import copy_together
 from tilescope.engine.library.walk import joint_walk
 from tilescope.engine.program import Execute, Program, Site
 from tilescope.engine.program import Sequence as ProgramSequence

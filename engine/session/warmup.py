@@ -26,7 +26,7 @@ from tilescope.engine.jit.entry import Entry
 from tilescope.engine.jit.processor import note_processor
 from tilescope.engine.jit.settings import IS_COMPILED
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import load_machine
 from tilescope.engine.number.dtype import DTYPES
 from tilescope.engine.number.grid import HALF

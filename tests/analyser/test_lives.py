@@ -16,7 +16,7 @@ from tilescope.analyser.memory.variable_list import VariableFilter, list_variabl
 from tilescope.analyser.quantities import format_lives
 from tilescope.analyser.summary.places import place_of
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.main import main
 

@@ -25,7 +25,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Copy
 from tilescope.engine.program import Sequence as ProgramSequence
 

@@ -11,7 +11,7 @@ from tilescope import engine
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.plan_explanation import explain_plan
 from tilescope.analyser.program.plans import plans
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Sequence
 from tilescope.reports import open_report
 from tilescope.reports.schema import debug_context

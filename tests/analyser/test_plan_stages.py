@@ -9,7 +9,7 @@ import pytest
 from tilescope import engine
 from tilescope.analyser.program.plan_explanation import explanation
 from tilescope.analyser.program.plans import plans
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Sequence
 from tilescope.reports import check_report, open_report
 from tilescope.reports.schema import plan_stage, step

@@ -18,9 +18,9 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.library.gather import gather_elements
-from tilescope.engine.library.multi_slice import multi_slice
-from tilescope.engine.library.sort import sort, top_k
+from tilescope.engine.library.popops.slicing.gather import gather_elements
+from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
+from tilescope.engine.library.popops.sorting.sort import sort, top_k
 from tilescope.engine.program import Sequence
 
 N = 1_000_000

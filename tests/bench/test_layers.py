@@ -22,10 +22,10 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.library.layer_norm import layer_norm_statistics, layer_norm_whiten
-from tilescope.engine.library.lstm import lstm
-from tilescope.engine.library.random_numbers import normal
-from tilescope.engine.library.softmax import softmax
+from tilescope.engine.library.popnn.norm.layer_norm import layer_norm_statistics, layer_norm_whiten
+from tilescope.engine.library.popnn.recurrent.lstm import lstm
+from tilescope.engine.library.popnn.softmax import softmax
+from tilescope.engine.library.poprand.random_numbers import normal
 from tilescope.engine.program import Sequence
 
 ROWS = (2048, 1024)

@@ -15,7 +15,7 @@ from tests.bench.test_engine import measure, seconds
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Sequence
 

@@ -16,7 +16,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.program import Sequence
 
 CASES: list[tuple[str, tuple[int, ...], list[int]]] = [

@@ -13,15 +13,11 @@ from tilescope.engine import program
 from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.ternary import TERNARY_RATES
 from tilescope.engine.codelets.unary_functions import UNARY_RATES
-from tilescope.engine.library import (
-    convolution,
-    elementwise,
-    fill,
-    pool,
-    reduce,
-    scaled_add,
-    transposed,
-)
+from tilescope.engine.library.poplin import convolution, transposed
+from tilescope.engine.library.popnn import pool
+from tilescope.engine.library.popops.elementwise import fill, scaled_add
+from tilescope.engine.library.popops.elementwise import operations as elementwise
+from tilescope.engine.library.popops.reduction import reduce
 from tilescope.engine.machine import FIGURES
 from tilescope.engine.machine.target_options import TARGET_OPTIONS
 from tilescope.engine.options.catalogue import OPTIONS

@@ -23,7 +23,7 @@ from tilescope.engine import (
 )
 from tilescope.engine.errors import BadModel, BadOption
 from tilescope.engine.ir import IrBuilder, Model
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.lower import lower
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.elementwise import UNARY

@@ -15,7 +15,7 @@ from tilescope.engine import Builder, Graph, compile_model, load_machine
 from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.ir import IrBuilder, Model, Node, Value
 from tilescope.engine.ir import builder as ir_builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.program import Sequence
 from tilescope.engine.session import compiled_model

@@ -12,7 +12,7 @@ from tilescope import engine
 from tilescope.engine import Builder, Graph, Tensor, load_machine
 from tilescope.engine.graph import View, concat
 from tilescope.engine.graph.mapping import tile_mapping_of
-from tilescope.engine.library.elementwise import binary, cast, unary
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
 from tilescope.engine.program import Program, Sequence, StreamCopyIn, StreamCopyOut
 
 VALUES = np.random.default_rng(0).standard_normal((64, 32)).astype(np.float32)

@@ -15,9 +15,9 @@ from tilescope import engine
 from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, dtype_of, float8
-from tilescope.engine.library.elementwise import binary, cast, unary
-from tilescope.engine.library.pool import pool
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.library.window import Window
 from tilescope.engine.number.grid import Grid
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut

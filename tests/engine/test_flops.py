@@ -17,11 +17,11 @@ from tilescope.engine import (
 )
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import IrBuilder
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import binary, cast, clamp, unary
-from tilescope.engine.library.pool import pool
-from tilescope.engine.library.reduce import reduce, reduce_with_output
-from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, clamp, unary
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
 from tilescope.engine.library.window import Window
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.program import Sequence

@@ -23,7 +23,7 @@ from tilescope.engine import (
     load_onnx,
 )
 from tilescope.engine.errors import BadGraph, BadModel, BadOption
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.options import resolve
 from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
 from tilescope.engine.options.partials import PartialsTypes

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tilescope.engine import Builder, Engine, Graph, compile_model, compile_programs, load_machine
 from tilescope.engine.compiler import Executable
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Sequence as ProgramSequence
 from tilescope.reports import Report, check_report, open_report

@@ -11,12 +11,12 @@ from tilescope.engine import Engine, Graph, Tensor, compile_programs, load_machi
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import TileSet
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import binary, cast, unary
-from tilescope.engine.library.pool import pool
-from tilescope.engine.library.reduce import reduce
-from tilescope.engine.library.scaled_add import scaled_add
-from tilescope.engine.library.transposed import transposed_convolution
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.library.window import Window
 from tilescope.engine.options import resolve as resolve_options
 from tilescope.engine.program import Sequence

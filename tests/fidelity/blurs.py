@@ -14,7 +14,7 @@ from tests.fidelity.stencils import Blocks, blur_step
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Copy, Sequence

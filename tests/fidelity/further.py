@@ -15,9 +15,9 @@ from tilescope.engine.graph import Graph, Stage, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution
-from tilescope.engine.library.elementwise import binary
-from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.poplin.convolution import convolution
+from tilescope.engine.library.popops.elementwise.operations import binary
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence

@@ -13,7 +13,7 @@ from tilescope.engine.graph import Graph, Regions, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.fill import fill
+from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
 from tilescope.engine.session.compile import compile_programs

@@ -9,7 +9,7 @@ from tests.fidelity.read_off import kind_cycles
 
 from tilescope.engine.graph import Graph
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.machine import load_machine, tile_rows
 from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.engine.session.compile import compile_programs

@@ -23,7 +23,7 @@ from tilescope.engine.graph import Graph, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.engine.session.compile import compile_programs

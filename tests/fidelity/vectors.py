@@ -14,9 +14,9 @@ from tilescope.engine.graph import Graph, blocks, float8
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import binary, cast
-from tilescope.engine.library.scaled_add import scaled_add
-from tilescope.engine.library.softmax import softmax as library_softmax
+from tilescope.engine.library.popnn.softmax import softmax as library_softmax
+from tilescope.engine.library.popops.elementwise.operations import binary, cast
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Copy, Execute, Sequence
 from tilescope.engine.session.compile import compile_programs

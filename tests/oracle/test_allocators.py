@@ -12,14 +12,14 @@ from tests.oracle.windows import naive_convolution
 from tilescope.engine import Builder, Executable, Graph, compile_programs, concat
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import View
-from tilescope.engine.library.allocators import (
+from tilescope.engine.library.poplin.allocators import (
     create_convolution_biases,
     create_convolution_input,
     create_convolution_weights,
     create_matmul_input_lhs,
     create_matmul_input_rhs,
 )
-from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Sequence
 

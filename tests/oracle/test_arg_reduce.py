@@ -12,7 +12,12 @@ from tests.oracle.compared import check, seeds, small_machine
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.arg_reduce import arg_max, arg_min, max_and_arg_max, min_and_arg_min
+from tilescope.engine.library.popops.reduction.arg_reduce import (
+    arg_max,
+    arg_min,
+    max_and_arg_max,
+    min_and_arg_min,
+)
 
 TYPES = st.sampled_from(["float32", "float16", "int32"])
 

@@ -17,8 +17,12 @@ from tilescope.engine import (
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.tensor import row_major
-from tilescope.engine.library.elementwise import copy_to, rearranged, row_major_copy
-from tilescope.engine.library.fill import fill
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.operations import (
+    copy_to,
+    rearranged,
+    row_major_copy,
+)
 from tilescope.engine.program import Copy
 
 

@@ -19,10 +19,10 @@ from tilescope import engine
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, dtype_of
 from tilescope.engine.graph.elements import share_elements
-from tilescope.engine.library.elementwise import binary, cast, unary
-from tilescope.engine.library.fill import fill
-from tilescope.engine.library.reduce import reduce
-from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.reduction.reduce import reduce
 
 LEAST, MOST = -(2**31), 2**31 - 1
 WHOLE = np.array([0, 1, -1, 7, -7, 31, 46_341, 2**24 + 1, MOST, LEAST], np.int32)

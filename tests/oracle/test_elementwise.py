@@ -24,8 +24,14 @@ from tilescope.engine import (
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import dtype_of
-from tilescope.engine.library.elementwise import binary, cast, clamp, select, unary
-from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.popops.elementwise.operations import (
+    binary,
+    cast,
+    clamp,
+    select,
+    unary,
+)
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 
 
 @given(st.data(), machines(), shapes(), st.booleans(), st.booleans(), seeds)

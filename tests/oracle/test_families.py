@@ -15,7 +15,7 @@ from tests.oracle.windows import naive_convolution, windows
 
 from tilescope.engine import load_machine
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.families import FAMILIES
 

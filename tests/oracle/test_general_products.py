@@ -12,7 +12,7 @@ from tests.oracle.drawn_graphs import new_builder
 from tilescope.engine import concat
 from tilescope.engine.codelets.elementwise import UNARY, UNARY_BLOCK
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.general_product import general_product
+from tilescope.engine.library.poplin.general_product import general_product
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,18 @@ from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tilescope.engine import compile_programs
 from tilescope.engine.codelets.elementwise import TO_BOOL
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.in_place import binary_in_place, select_in_place, unary_in_place
-from tilescope.engine.library.map import Expression, call, map_expression, map_in_place, operand
+from tilescope.engine.library.popops.elementwise.in_place import (
+    binary_in_place,
+    select_in_place,
+    unary_in_place,
+)
+from tilescope.engine.library.popops.elementwise.map import (
+    Expression,
+    call,
+    map_expression,
+    map_in_place,
+    operand,
+)
 
 FLOATS = st.sampled_from(["float32", "float16"])
 

@@ -18,27 +18,27 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import bind
 from tilescope.engine.graph import GraphCopy
-from tilescope.engine.library import multi_slice as multi_slice_module
-from tilescope.engine.library.dynamic_slice import dynamic_slice, dynamic_update
-from tilescope.engine.library.gather import (
+from tilescope.engine.library.popops.slicing import multi_slice as multi_slice_module
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
+from tilescope.engine.library.popops.slicing.gather import (
     gather_elements,
     gather_nd,
     scatter_elements,
     scatter_nd,
 )
-from tilescope.engine.library.multi_slice import grouped_multi_slice, multi_slice
-from tilescope.engine.library.multi_update import (
+from tilescope.engine.library.popops.slicing.multi_slice import grouped_multi_slice, multi_slice
+from tilescope.engine.library.popops.slicing.multi_update import (
     grouped_multi_update,
     multi_update,
     multi_update_add,
     multi_update_op,
 )
-from tilescope.engine.library.scalar_in_rows import (
+from tilescope.engine.library.popops.slicing.scalar_in_rows import (
     MASKED_LABEL,
     select_scalar_from_rows,
     update_scalar_in_rows,
 )
-from tilescope.engine.library.sequence_slice import sequence_slice
+from tilescope.engine.library.popops.slicing.sequence_slice import sequence_slice
 
 FLOATS = st.sampled_from(["float32", "float16"])
 TYPES = st.sampled_from(["float32", "float16", "int32"])
@@ -351,7 +351,7 @@ def test_tuples_of_indices(data: st.DataObject, machine: Any, shape: Any, seed: 
 
 
 def test_updates_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilescope.engine.library.multi_update._MEMORY_SHARE", 1e-4)
+    monkeypatch.setattr("tilescope.engine.library.popops.slicing.multi_update._MEMORY_SHARE", 1e-4)
     graph, builder = new_builder(small_machine(3))
     x, u = graph.add_variable("float32", (9,), "x"), graph.add_variable("float32", (50,), "u")
     i = graph.add_variable("int32", (50,), "i")

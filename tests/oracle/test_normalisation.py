@@ -13,39 +13,39 @@ from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.batch_norm import (
-    batch_norm_statistics,
-    batch_norm_whiten,
-    batch_normalise,
-)
-from tilescope.engine.library.group_norm import (
-    group_norm_statistics,
-    group_norm_whiten,
-    group_normalise,
-)
-from tilescope.engine.library.instance_norm import (
-    instance_norm_statistics,
-    instance_norm_whiten,
-    instance_normalise,
-)
-from tilescope.engine.library.layer_norm import (
-    layer_norm_statistics,
-    layer_norm_whiten,
-    layer_normalise,
-)
-from tilescope.engine.library.non_linearity import (
+from tilescope.engine.library.popnn.non_linearity import (
     NON_LINEARITIES,
     non_linearity,
     non_linearity_in_place,
 )
-from tilescope.engine.library.softmax import (
+from tilescope.engine.library.popnn.norm.batch_norm import (
+    batch_norm_statistics,
+    batch_norm_whiten,
+    batch_normalise,
+)
+from tilescope.engine.library.popnn.norm.group_norm import (
+    group_norm_statistics,
+    group_norm_whiten,
+    group_normalise,
+)
+from tilescope.engine.library.popnn.norm.instance_norm import (
+    instance_norm_statistics,
+    instance_norm_whiten,
+    instance_normalise,
+)
+from tilescope.engine.library.popnn.norm.layer_norm import (
+    layer_norm_statistics,
+    layer_norm_whiten,
+    layer_normalise,
+)
+from tilescope.engine.library.popnn.softmax import (
     SOFTMAX_SCALING,
     log_softmax,
     log_softmax_in_place,
     softmax,
     softmax_in_place,
 )
-from tilescope.engine.library.spatial_softmax import spatial_softmax_2d
+from tilescope.engine.library.popnn.spatial_softmax import spatial_softmax_2d
 
 TYPES = st.sampled_from(["float32", "float16"])
 

@@ -17,9 +17,9 @@ from tests.oracle.windows import naive_convolution, windows
 
 from tilescope.engine import load_machine
 from tilescope.engine.graph import dtype_of
-from tilescope.engine.library.bit_cast import bit_cast
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import cast, row_major_copy
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.popops.elementwise.bit_cast import bit_cast
+from tilescope.engine.library.popops.elementwise.operations import cast, row_major_copy
 
 HALF_STEP = 2.0**-10
 float8_types = st.builds("float8_{}@{}".format, st.sampled_from(["143", "152"]), st.integers(-4, 4))

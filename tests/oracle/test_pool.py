@@ -14,9 +14,9 @@ from tests.oracle.drawn_graphs import new_builder
 
 from tilescope.engine import Builder, Graph, Tensor, compile_programs, load_machine
 from tilescope.engine.codelets.pool import MAX_POOL
-from tilescope.engine.library import pool as library
-from tilescope.engine.library.pool import pool
-from tilescope.engine.library.pool_pass import PoolPass, choose_passes, forms, predicted
+from tilescope.engine.library.popnn import pool as library
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.pool_pass import PoolPass, choose_passes, forms, predicted
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Sequence
 

@@ -13,9 +13,9 @@ from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
 
 from tilescope.engine.graph import View
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import binary, unary
-from tilescope.engine.library.pool import pool
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popops.elementwise.operations import binary, unary
 from tilescope.engine.library.window import Window
 
 

@@ -21,7 +21,7 @@ from tilescope.engine import (
 from tilescope.engine.codelets.fill import FILL
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.program import Copy, Repeat
 from tilescope.engine.program import Sequence as ProgramSequence
 

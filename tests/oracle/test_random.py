@@ -16,7 +16,7 @@ from tests.oracle.naive_codelets import naive_philox
 from tilescope.engine import Engine, compile_programs, resolve_options
 from tilescope.engine.codelets.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.random_numbers import (
+from tilescope.engine.library.poprand.random_numbers import (
     bernoulli,
     dropout,
     log_uniform,

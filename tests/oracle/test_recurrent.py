@@ -15,10 +15,10 @@ from tests.oracle.drawn_graphs import machines, new_builder, views
 from tilescope.engine import Engine, compile_programs, resolve_options
 from tilescope.engine.codelets.expression import Expression
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.gru import GRU_UNITS, gru
-from tilescope.engine.library.lstm import LSTM_UNITS, RecurrentOptions, lstm
-from tilescope.engine.library.rnn import rnn
-from tilescope.engine.library.sliceable import create_sliceable_tensor
+from tilescope.engine.library.popnn.recurrent.gru import GRU_UNITS, gru
+from tilescope.engine.library.popnn.recurrent.lstm import LSTM_UNITS, RecurrentOptions, lstm
+from tilescope.engine.library.popnn.recurrent.rnn import rnn
+from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 
 N_UNITS = {"lstm": 4, "gru": 3, "rnn": 1}
 

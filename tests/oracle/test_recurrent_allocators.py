@@ -12,16 +12,16 @@ from tests.oracle.test_recurrent import N_UNITS, arrays_of, reference
 
 from tilescope.engine import Engine, Executable, compile_programs
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.gru import gru
-from tilescope.engine.library.lstm import LSTM_UNITS, RecurrentOptions, lstm
-from tilescope.engine.library.recurrent_allocators import (
+from tilescope.engine.library.popnn.recurrent.allocators import (
     create_gru_weights,
     create_lstm_weights,
     create_recurrent_input,
     create_recurrent_state,
     create_rnn_weights,
 )
-from tilescope.engine.library.rnn import rnn
+from tilescope.engine.library.popnn.recurrent.gru import gru
+from tilescope.engine.library.popnn.recurrent.lstm import LSTM_UNITS, RecurrentOptions, lstm
+from tilescope.engine.library.popnn.recurrent.rnn import rnn
 
 LAYERS: dict[str, Any] = {"lstm": lstm, "gru": gru, "rnn": rnn}
 WEIGHTS: dict[str, Any] = {

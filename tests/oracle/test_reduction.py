@@ -16,8 +16,8 @@ from tilescope.engine import (
     load_machine,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.reduce import (
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.popops.reduction.reduce import (
     Reduction,
     reduce,
     reduce_many,

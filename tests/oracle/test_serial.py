@@ -12,7 +12,7 @@ from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution
 
 from tilescope.engine.graph import View
-from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 
 #: A share that no plan meets: the planner chooses the plan with the least memory.

@@ -12,13 +12,18 @@ from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.cumulative_sum import cumulative_sum
-from tilescope.engine.library.elementwise import row_major_copy
-from tilescope.engine.library.histogram import histogram
-from tilescope.engine.library.one_hot import one_hot
-from tilescope.engine.library.padding import PADDING_MODES, pad, unfold
-from tilescope.engine.library.sort import sort, sort_key_value, top_k, top_k_with_permutation
-from tilescope.engine.library.sorting_network import network_steps
+from tilescope.engine.library.popops.elementwise.operations import row_major_copy
+from tilescope.engine.library.popops.reduction.cumulative_sum import cumulative_sum
+from tilescope.engine.library.popops.reduction.histogram import histogram
+from tilescope.engine.library.popops.slicing.one_hot import one_hot
+from tilescope.engine.library.popops.slicing.padding import PADDING_MODES, pad, unfold
+from tilescope.engine.library.popops.sorting.sort import (
+    sort,
+    sort_key_value,
+    top_k,
+    top_k_with_permutation,
+)
+from tilescope.engine.library.popops.sorting.sorting_network import network_steps
 
 TYPES = st.sampled_from(["float32", "float16", "int32"])
 

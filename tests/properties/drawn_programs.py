@@ -15,7 +15,7 @@ from tests.oracle.drawn_graphs import machines, mappings
 
 from tilescope.engine import Builder, Graph, Tensor
 from tilescope.engine.graph import INT32, ROOT
-from tilescope.engine.library.elementwise import binary, unary
+from tilescope.engine.library.popops.elementwise.operations import binary, unary
 from tilescope.engine.program import (
     Call,
     Copy,

@@ -14,7 +14,7 @@ from tests.properties.test_invariants import check_memory
 from tilescope.engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine
 from tilescope.engine.compiler.executable import Node, Step
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.elementwise import binary, copy_to
+from tilescope.engine.library.popops.elementwise.operations import binary, copy_to
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Copy, Overlap, Program, Repeat, Sequence, StreamCopyIn
 

@@ -22,7 +22,7 @@ from tilescope.analyser.summary.metrics import ipu_values
 from tilescope.analyser.time.execution import PHASES
 from tilescope.engine import Builder, compile_model, compile_programs, load_machine
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import (
     Block,
     Overlap,

@@ -18,7 +18,7 @@ from tilescope import analyser, engine
 from tilescope.analyser.summary.metrics import ipu_values
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Call, Function, Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.main import main
 

@@ -7,7 +7,7 @@ import pytest
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 X = np.concatenate([np.arange(-120, 121), [2**31 - 1, -(2**31)]]).astype(np.int32)

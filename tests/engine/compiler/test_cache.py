@@ -32,8 +32,8 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ROOT, ComputeSet, Graph, Tensor, blocks
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.elementwise import binary
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.popops.elementwise.operations import binary
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.program import (
@@ -456,7 +456,9 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
         return plan_convolution(name, *args)
 
-    monkeypatch.setattr("tilescope.engine.library.convolution_request.plan_convolution", counted)
+    monkeypatch.setattr(
+        "tilescope.engine.library.poplin.convolution_request.plan_convolution", counted
+    )
     return names
 
 

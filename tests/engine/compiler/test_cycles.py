@@ -31,7 +31,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import start_cycles
-from tilescope.engine.library.scaled_add import scaled_add
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.program import Execute, Sequence
 
 

@@ -21,7 +21,7 @@ from tilescope.engine import (
 from tilescope.engine.codelets.fill import FILL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT32, INT32, blocks
-from tilescope.engine.library.elementwise import binary
+from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.program import Call, Copy, Function, If, Overlap, Program, Sequence
 from tilescope.reports import open_report
 from tilescope.reports.schema import (

@@ -17,7 +17,7 @@ from tilescope.engine.errors import RunFailed
 from tilescope.engine.graph import ROOT
 from tilescope.engine.host_memory import available_bytes, within_available
 from tilescope.engine.intervals import runs
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut
 
 

@@ -10,9 +10,9 @@ from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.kernels.placement import Lifetimes, first_fit, nothing_asked
 from tilescope.engine.graph import ROOT, Graph, Tensor
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution
-from tilescope.engine.library.elementwise import copy_to
-from tilescope.engine.library.fill import fill
+from tilescope.engine.library.poplin.convolution import convolution
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.operations import copy_to
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Execute, Sequence, StreamCopyIn, StreamCopyOut

@@ -22,7 +22,7 @@ from tilescope.engine.compiler.executable import Executable, Step
 from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.execute.timeline import timeline_of
 from tilescope.engine.graph import ROOT, blocks
-from tilescope.engine.library.elementwise import binary, copy_to, unary
+from tilescope.engine.library.popops.elementwise.operations import binary, copy_to, unary
 from tilescope.engine.program import (
     Copy,
     Program,

@@ -13,11 +13,11 @@ from tilescope.engine import Builder, Engine, Executable, Graph, Tensor, compile
 from tilescope.engine.codelets.cycle_counter import CYCLE_COUNT, CYCLE_STAMP
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.convolution import matmul
-from tilescope.engine.library.cycle_count import cycle_count, cycle_stamp
-from tilescope.engine.library.elementwise import binary, unary
-from tilescope.engine.library.fill import fill
-from tilescope.engine.library.in_place import binary_in_place
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.cycle_count import cycle_count, cycle_stamp
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
+from tilescope.engine.library.popops.elementwise.operations import binary, unary
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Repeat, RepeatWhile, Sequence, StreamCopyOut
 

@@ -13,8 +13,8 @@ from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import bind, compile_launchers
 from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import ROOT, GraphCopy
-from tilescope.engine.library.convolution import matmul
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Copy, Repeat, Sequence
 from tilescope.reports import check_report
 from tilescope.reports.schema import notice

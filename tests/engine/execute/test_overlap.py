@@ -20,9 +20,9 @@ from tilescope.engine import Builder, Executable, Graph, Tensor, load_machine, r
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import Timeline
 from tilescope.engine.graph import ROOT, blocks
-from tilescope.engine.library.convolution import matmul
-from tilescope.engine.library.elementwise import unary
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.operations import unary
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.program import (
     Call,
     Copy,

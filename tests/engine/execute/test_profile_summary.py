@@ -21,8 +21,8 @@ from tilescope.engine import (
 )
 from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import ROOT
-from tilescope.engine.library.convolution import matmul
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
 from tilescope.reports import check_report
 

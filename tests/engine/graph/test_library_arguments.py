@@ -12,9 +12,18 @@ from tests.engine.graph.test_wrong_kinds import WRONG
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import concat
-from tilescope.engine.library.batch_norm import batch_normalise
-from tilescope.engine.library.convolution import convolution, matmul
-from tilescope.engine.library.elementwise import (
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.poplin.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.popnn.non_linearity import non_linearity
+from tilescope.engine.library.popnn.norm.batch_norm import batch_normalise
+from tilescope.engine.library.popnn.norm.group_norm import group_norm_statistics
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.recurrent.lstm import LSTM_UNITS, RecurrentOptions, lstm
+from tilescope.engine.library.popnn.softmax import log_softmax, softmax
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place, unary_in_place
+from tilescope.engine.library.popops.elementwise.map import map_expression, operand
+from tilescope.engine.library.popops.elementwise.operations import (
     binary,
     cast,
     clamp,
@@ -24,19 +33,10 @@ from tilescope.engine.library.elementwise import (
     select,
     unary,
 )
-from tilescope.engine.library.fill import fill
-from tilescope.engine.library.group_norm import group_norm_statistics
-from tilescope.engine.library.in_place import binary_in_place, unary_in_place
-from tilescope.engine.library.lstm import LSTM_UNITS, RecurrentOptions, lstm
-from tilescope.engine.library.map import map_expression, operand
-from tilescope.engine.library.non_linearity import non_linearity
-from tilescope.engine.library.pool import pool
-from tilescope.engine.library.random_numbers import dropout, uniform
-from tilescope.engine.library.reduce import reduce, reduce_with_output
-from tilescope.engine.library.scaled_add import scaled_add
-from tilescope.engine.library.sliceable import create_sliceable_tensor
-from tilescope.engine.library.softmax import log_softmax, softmax
-from tilescope.engine.library.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
+from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
+from tilescope.engine.library.poprand.random_numbers import dropout, uniform
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Copy, Sequence
 

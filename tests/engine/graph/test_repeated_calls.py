@@ -13,7 +13,7 @@ from tilescope.engine import Engine, Graph, compile_programs, load_machine, reso
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Regions, Tensor
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.library.repeated import repeated
 from tilescope.engine.program import Sequence
 

@@ -12,7 +12,7 @@ import pytest
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.compiler import Executable
-from tilescope.engine.library.elementwise import unary
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.options import ENVIRONMENT_VARIABLE
 from tilescope.engine.program import Sequence
 from tilescope.reports import check_report, open_report

@@ -13,7 +13,7 @@ from tests.engine.planner.layers import LAYERS, Layer
 
 from tilescope.engine import Executable, Graph, compile_programs, load_machine
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner import Plan, plan_convolution

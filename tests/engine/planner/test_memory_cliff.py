@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tilescope.engine import Graph, load_machine
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution
+from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.planner.families import FAMILIES

@@ -9,7 +9,7 @@ from tests.engine.planner.busiest import planners_total
 
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.graph import Stage, Tensor
-from tilescope.engine.library.reduce import reduce
+from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.program import Sequence
 
 IMAGES = (8, 8, 56, 56, 64)

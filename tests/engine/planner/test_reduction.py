@@ -10,7 +10,7 @@ from tests.engine.planner.test_accuracy import compiled_parts
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.reduction import left_after_stages, library_stages
 from tilescope.engine.program import Sequence

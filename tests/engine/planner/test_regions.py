@@ -7,7 +7,7 @@ import pytest
 
 from tilescope.engine import Executable, Graph, compile_programs, load_machine
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import matmul
+from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.program import Sequence

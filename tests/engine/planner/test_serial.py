@@ -22,7 +22,7 @@ from tilescope.engine import (
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import dtype_of
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner import plan_convolution
 from tilescope.engine.program import Sequence

@@ -1,0 +1,1 @@
+"""Products and convolutions, as PopLibs' poplin."""

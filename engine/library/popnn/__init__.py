@@ -1,0 +1,1 @@
+"""Layers of neural networks, as PopLibs' popnn: activations, pools, softmax, norms, recurrence."""

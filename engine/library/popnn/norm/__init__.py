@@ -1,0 +1,1 @@
+"""Normalisations: batch, group, instance, layer and RMS."""

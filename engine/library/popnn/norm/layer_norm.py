@@ -1,0 +1,75 @@
+"""Layer normalisation: group normalisation with one group of all channels.
+
+Source: graphcore/poplibs sdk-release-3.4, include/popnn/LayerNorm.hpp and lib/popnn/GroupNorm.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilescope.engine.graph import Tensor, View
+from tilescope.engine.library.argument_check import checked
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.norm.group_norm import (
+    group_norm_statistics,
+    group_norm_whiten,
+    group_normalise,
+)
+
+__all__ = ["layer_norm_statistics", "layer_norm_whiten", "layer_normalise"]
+
+
+@checked
+def layer_norm_statistics(
+    builder: Builder,
+    x: View,
+    epsilon: float,
+    *,
+    is_unbiased: bool = False,
+    is_stable: bool = False,
+    partials_type: Any = "float32",
+) -> tuple[Tensor, Tensor]:
+    """Return mean and inverse standard deviation per image: one group of all channels.
+
+    Parameters are those of `group_norm_statistics`.
+
+    Raises
+    ------
+    BadGraph
+        If the tensor has fewer than two dimensions, or a type is not supported.
+    """
+    return group_norm_statistics(
+        builder,
+        x,
+        epsilon,
+        1,
+        is_unbiased=is_unbiased,
+        is_stable=is_stable,
+        partials_type=partials_type,
+    )
+
+
+@checked
+def layer_norm_whiten(builder: Builder, x: View, mean: View, inverse: View) -> Tensor:
+    """Return (x − mean) × inverse standard deviation, per image: see `group_norm_whiten`.
+
+    Raises
+    ------
+    BadGraph
+        As `group_norm_whiten`.
+    """
+    return group_norm_whiten(builder, x, mean, inverse)
+
+
+@checked
+def layer_normalise(
+    builder: Builder, x: View, gamma: View, beta: View, mean: View, inverse: View
+) -> tuple[Tensor, Tensor]:
+    """Return gamma × whitened + beta, and the whitened tensor: see `group_normalise`.
+
+    Raises
+    ------
+    BadGraph
+        As `group_normalise`.
+    """
+    return group_normalise(builder, x, gamma, beta, mean, inverse)

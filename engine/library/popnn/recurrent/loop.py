@@ -1,0 +1,287 @@
+"""Loops over the steps of a sequence: slices, a counter, and results collected per step.
+
+Source of the structure: graphcore/poplibs sdk-release-3.4, include/popnn/Rnn.hpp: one loop whose
+body is built, and whose products are planned, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import BOOL, FLOAT16, FLOAT32, INT32, DType, Tensor, View
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
+from tilescope.engine.library.popops.elementwise.operations import (
+    binary,
+    copy_to,
+    in_one,
+    rearranged,
+    select,
+    similar,
+    vector_elements,
+)
+from tilescope.engine.library.popops.elementwise.partition import edges_of
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
+from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor, is_sliceable
+from tilescope.engine.library.recurrent_options import RecurrentOptions
+from tilescope.engine.program import Repeat
+from tilescope.engine.program import Sequence as ProgramSequence
+
+__all__ = [
+    "Layer",
+    "checked_layer",
+    "initial",
+    "product",
+    "run_steps",
+    "stacked",
+    "unit",
+]
+
+Weights = View | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The sizes of a layer."""
+
+    n_steps: int
+    n_batch: int
+    n_inputs: int
+    n_outputs: int
+    dtype: DType
+
+
+def checked_layer(
+    name: str, x: View, inputs: Weights, outputs: Weights, biases: Weights, n_units: int
+) -> Layer:
+    """Return the sizes of a layer.
+
+    Parameters
+    ----------
+    name
+        The function, for messages.
+    x
+        Shape (steps, batch, inputs).
+    inputs, outputs, biases
+        Weights: shapes (units, inputs, outputs), (units, outputs, outputs) and (units, outputs) or
+        (units, 2, outputs).
+    n_units
+        Gates and candidates of a cell.
+
+    Raises
+    ------
+    BadGraph
+        If shapes or types do not fit.
+    """
+    if len(x.shape) != 3 or x.dtype not in (FLOAT16, FLOAT32):
+        raise BadGraph(
+            f"{name}: {x.name!r} is {x.dtype} of shape {tuple(x.shape)}: expected float16 or"
+            " float32 of shape (steps, batch, inputs)"
+        )
+    n_steps, n_batch, n_inputs = x.shape
+    n_outputs = int(outputs.shape[-1]) if outputs.shape else 0
+    expected: dict[str, tuple[Weights, list[tuple[int, ...]]]] = {
+        "input weights": (inputs, [(n_units, n_inputs, n_outputs)]),
+        "output weights": (outputs, [(n_units, n_outputs, n_outputs)]),
+        "biases": (biases, [(n_units, n_outputs), (n_units, 2, n_outputs)]),
+    }
+    for what, (weights, shapes) in expected.items():
+        if tuple(weights.shape) not in shapes:
+            raise BadGraph(
+                f"{name}: its {what} have shape {tuple(weights.shape)}: expected"
+                f" {' or '.join(map(str, shapes))}"
+            )
+        if isinstance(weights, View) and weights.dtype != x.dtype:
+            raise BadGraph(
+                f"{name}: its {what} are {weights.dtype}, but {x.name!r} is {x.dtype}: cast one"
+            )
+    return Layer(n_steps, n_batch, n_inputs, n_outputs, x.dtype)
+
+
+def stacked(builder: Builder, layer: Layer, n_units: int, name: str) -> Tensor:
+    """Return a new variable (units, batch, outputs), whose units have one mapping."""
+    shape = (n_units, layer.n_batch, layer.n_outputs)
+    made = builder.graph.add_variable(layer.dtype, shape, name, builder.debug)
+    n = layer.n_batch * layer.n_outputs
+    grain = vector_elements(builder.tiles.machine, layer.dtype)
+    n_parts = min(builder.tiles.n_tiles, -(-n // grain))
+    edges = edges_of(n, n_parts, grain)[:-1]
+    start = (np.arange(n_units)[:, None] * n + edges).reshape(-1)
+    builder.graph.set_tile_mapping(made, start, np.tile(builder.tiles.ids[:n_parts], n_units))
+    return made
+
+
+def unit(units: Tensor, index: int) -> Tensor:
+    """Return one of stacked units, shape (batch, outputs)."""
+    return units.slice(0, index, index + 1).reshape(*units.shape[1:])
+
+
+def initial(
+    builder: Builder, layer: Layer, value: View | None, name: str, state: Tensor | None = None
+) -> Tensor:
+    """Return a variable (batch, outputs), a given one or a new one, with an initial state or zeros.
+
+    Raises
+    ------
+    BadGraph
+        If the state has another shape or type.
+    """
+    shape = (layer.n_batch, layer.n_outputs)
+    if state is None:
+        state = unit(stacked(builder, layer, 1, name), 0)
+    if value is None:
+        fill(builder, state, 0)
+        return state
+    if tuple(value.shape) != shape or value.dtype != layer.dtype:
+        raise BadGraph(
+            f"The initial {name} {value.name!r} is {value.dtype} of shape {tuple(value.shape)}:"
+            f" expected {layer.dtype} of shape {shape}"
+        )
+    copy_to(builder, value, state, f"{name}/initial")
+    return state
+
+
+def product(
+    builder: Builder, a: View, weights: Weights, options: RecurrentOptions, name: str
+) -> Tensor:
+    """Return (batch, inner) times weights (units, inner, outputs) as (units, batch, outputs)."""
+    n_units, inner, n_outputs = (int(size) for size in weights.shape)
+    by_row: Any
+    if isinstance(weights, View):
+        by_row = in_one(builder, weights).dim_shuffle(1, 0, 2)
+        by_row = in_one(builder, by_row).reshape(1, inner, n_units * n_outputs)
+    else:
+        by_row = weights.transpose(1, 0, 2).reshape(1, inner, n_units * n_outputs)
+    rows = a.shape[0]
+    out = matmul(
+        builder,
+        a.reshape(1, *a.shape),
+        by_row,
+        name,
+        b_dtype=None if isinstance(weights, View) else a.dtype,
+        available_memory_proportion=options.available_memory_proportion,
+        partials_type=options.partials_type,
+    )
+    # A plan may lay its result out in blocks of outputs that the units do not divide.
+    return rearranged(builder, out, (rows, n_units, n_outputs), name).dim_shuffle(1, 0, 2)
+
+
+#: Builds a step: takes a builder inside the loop and the step's slices of the sequences; returns
+#: nothing, and leaves new states in the states' own variables.
+Step = Callable[[Builder, Sequence[View]], None]
+
+
+def run_steps(  # a loop with its states and sequences
+    builder: Builder,
+    layer: Layer,
+    options: RecurrentOptions,
+    sequences: Sequence[View],
+    states: Sequence[Tensor],
+    lengths: View | None,
+    step: Step,
+) -> Tensor:
+    """Add the loop, and return the first state after every step, or at the end.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    layer, options
+        Sizes and options.
+    sequences
+        Tensors of shape (steps, batch, …); a step gets its slices.
+    states
+        Variables that a step replaces; the first one is the output.
+    lengths
+        int32, shape (batch,): steps of every sequence. Beyond them, states stay and outputs are
+        zero. None if all have all steps.
+    step
+        Builds the program of a step.
+
+    Raises
+    ------
+    BadGraph
+        If the lengths have another type or shape.
+    """
+    if lengths is not None and (lengths.dtype != INT32 or tuple(lengths.shape) != (layer.n_batch,)):
+        raise BadGraph(
+            f"The sequence lengths {lengths.name!r} are {lengths.dtype} of shape"
+            f" {tuple(lengths.shape)}: expected int32 of shape ({layer.n_batch},)"
+        )
+    held = [_sliceable(builder, sequence) for sequence in sequences]
+    counter, one = _counter(builder, layer, options)
+    out: Tensor | None = None
+    if options.full_sequence:
+        shape = (layer.n_steps, layer.n_batch, layer.n_outputs)
+        out = create_sliceable_tensor(builder, layer.dtype, shape, 0, "outputs")
+        fill(builder, out, 0)  # an update keeps the other steps, which must hold something
+    body = ProgramSequence("step", debug=builder.debug)
+    inside = replace(builder, sequence=body)
+    slices = [
+        dynamic_slice(inside, sequence, counter, [0], [1]).reshape(*sequence.shape[1:])
+        for sequence in held
+    ]
+    if lengths is None:
+        step(inside, slices)
+        result = states[0]
+    else:
+        result = _masked_step(inside, slices, states, lengths, counter, step)
+    if out is not None:
+        dynamic_update(inside, out, result.reshape(1, *result.shape), counter, [0])
+    binary_in_place(inside, "subtract" if options.reverse else "add", counter, one)
+    builder.sequence.add(Repeat(layer.n_steps, body, "steps", debug=builder.debug))
+    return states[0] if out is None else out
+
+
+def _sliceable(builder: Builder, sequence: View) -> Tensor:
+    """Return a sequence whose steps are slices on their tiles: itself, or a copy."""
+    if isinstance(sequence, Tensor) and is_sliceable(builder, sequence, 0):
+        return sequence
+    made = create_sliceable_tensor(builder, sequence.dtype, sequence.shape, 0, "sequence")
+    copy_to(builder, sequence, made, "arrangeSequence")
+    return made
+
+
+def _counter(builder: Builder, layer: Layer, options: RecurrentOptions) -> tuple[Tensor, Tensor]:
+    """Return the counter at the first step, and the constant one."""
+    graph = builder.graph
+    counter = graph.add_variable("int32", (1,), "counter", builder.debug)
+    one = graph.add_constant(np.array([1], np.int32), "one", debug=builder.debug)
+    for tensor in (counter, one):
+        graph.set_tile_mapping(tensor, [0], builder.tiles.ids[:1])
+    fill(builder, counter, layer.n_steps - 1 if options.reverse else 0)
+    return counter, one
+
+
+def _masked_step(  # as run_steps
+    builder: Builder,
+    slices: Sequence[View],
+    states: Sequence[Tensor],
+    lengths: View,
+    counter: Tensor,
+    step: Step,
+) -> Tensor:
+    """Add a step that keeps the states of finished sequences; return outputs with zeros there."""
+    before = [similar(builder, "before", [state], state.shape, state.dtype) for state in states]
+    for old, state in zip(before, states, strict=True):
+        copy_to(builder, state, old, "before")
+    step(builder, slices)
+    is_due = binary(builder, "less", counter.broadcast_to(lengths.shape), lengths)
+    assert is_due.dtype == BOOL
+    mask = is_due.reshape(*lengths.shape, 1)
+    zero = builder.graph.add_constant(
+        np.zeros(1, np.float32), "zero", dtype=states[0].dtype, debug=builder.debug
+    )
+    builder.graph.set_tile_mapping(zero, [0], builder.tiles.ids[:1])
+    result = select(builder, states[0], zero, mask)
+    for old, state in zip(before, states, strict=True):
+        copy_to(builder, select(builder, state, old, mask), state, "keep")
+    return result

@@ -1,0 +1,1 @@
+"""Operations on tensors, as PopLibs' popops, by subject."""

@@ -1,0 +1,1 @@
+"""Slices, gathers, scatters and padding."""
