@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from tilescope.engine.codelets.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.codelets.elementwise import TO_BOOL
-from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
-from tilescope.engine.codelets.ternary import TERNARY_RATES
-from tilescope.engine.codelets.unary_functions import UNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
+from tilescope.engine.codelets.popops.elementwise.rates import Rate, rate_of
+from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.graph import (
     Graph,
     Tensor,
@@ -303,8 +303,8 @@ def _elementwise() -> list[str]:
     """Return every function with the cycles of its loop by type."""
     lines = [
         "Cycles / elements of one iteration of a worker's loop, by operand type; a dash where there"
-        " is no vertex. Source: `engine/codelets/unary_functions.py` and"
-        " `engine/codelets/binary_functions.py`.\n",
+        " is no vertex. Source: `engine/codelets/popops/elementwise/unary_functions.py` and"
+        " `engine/codelets/popops/elementwise/binary_functions.py`.\n",
         "| Function | Operands | Result | float32 | float16 | int32 | bool |",
         "| --- | ---: | --- | ---: | ---: | ---: | ---: |",
     ]

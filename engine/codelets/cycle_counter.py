@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.host.jit._jit import jit
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

@@ -13,7 +13,7 @@ from tilescope.engine.arguments import a_kind, a_list, a_text, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.law import Batch, Law
-from tilescope.engine.jit._jit import allocating_jit
+from tilescope.engine.host.jit._jit import allocating_jit
 
 __all__ = ["codelet"]
 

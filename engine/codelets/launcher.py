@@ -2,7 +2,7 @@
 
 It is generated per codelet: a user's codelet runs exactly as a built-in one. All launchers take the
 first and the last vertex and the address of a table with the addresses and shapes of their arrays,
-so that a sequence of launches is one call (`engine/jit/calls.py`).
+so that a sequence of launches is one call (`engine/host/jit/calls.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets._addresses import address
-from tilescope.engine.codelets._room import room_of
-from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.jit.entry import Entry
-from tilescope.engine.jit.settings import IS_COMPILED
-from tilescope.engine.jit.tables import array_in, call_at, numbers_of
+from tilescope.engine.host.jit.entry import Entry
+from tilescope.engine.host.jit.settings import IS_COMPILED
+from tilescope.engine.host.jit.tables import array_in, call_at, numbers_of
+from tilescope.engine.host.kernels._addresses import address
+from tilescope.engine.host.kernels._room import room_of
+from tilescope.engine.host.kernels._rounding import rounder_of
 from tilescope.engine.number.grid import Grid
 
 #: Types of arrays, by their name in a launcher.

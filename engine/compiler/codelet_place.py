@@ -7,6 +7,7 @@ directly or in a dictionary, tuple or list.
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from tilescope.engine import codelets
 from tilescope.engine.errors import BadExecutable, said
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit.identity import kernel_digest
+from tilescope.engine.host.jit.identity import kernel_digest
 
 __all__ = ["CodeletPlace", "codelet_at", "codelets_of", "place_of"]
 
@@ -88,6 +90,12 @@ def codelet_at(place: CodeletPlace) -> Codelet:
     if same_name:
         raise BadExecutable(f"{where} has changed since the program was compiled: compile it again")
     raise BadExecutable(f"{where} is not available: the module has no codelet of that name")
+
+
+def codelet_modules() -> Iterator[ModuleType]:
+    """Yield the modules of the engine's own codelets."""
+    for module in pkgutil.walk_packages(codelets.__path__, f"{codelets.__name__}."):
+        yield import_module(module.name)
 
 
 def codelets_of(module: ModuleType) -> Iterator[Codelet]:

@@ -18,9 +18,9 @@ from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.regions import Regions
-from tilescope.engine.host_memory import uncollected
-from tilescope.engine.jit.entry import Entry
-from tilescope.engine.jit.processor import report_new_code
+from tilescope.engine.host.jit.entry import Entry
+from tilescope.engine.host.jit.processor import report_new_code
+from tilescope.engine.host.memory import uncollected
 
 __all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.jit.calls import new_state, run_tasks
-from tilescope.engine.jit.settings import IS_COMPILED, n_threads
-from tilescope.engine.jit.tables import numbers_of
+from tilescope.engine.host.jit.calls import new_state, run_tasks
+from tilescope.engine.host.jit.settings import IS_COMPILED, n_threads
+from tilescope.engine.host.jit.tables import numbers_of
 
 __all__ = ["Calls", "Tasks", "Threads", "thread_pool"]
 

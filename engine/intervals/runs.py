@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import RunFailed
-from tilescope.engine.host_memory import available_bytes
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit.entry import array_pass
+from tilescope.engine.host.memory import available_bytes
 
 __all__ = [
     "check_room",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_list, a_switch, a_text, shown
-from tilescope.engine.codelets.expression import Expression
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder

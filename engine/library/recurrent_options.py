@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from tilescope.engine.arguments import a_kind, a_switch, a_text
-from tilescope.engine.codelets.expression import Expression
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 
 __all__ = ["ACTIVATIONS", "RecurrentOptions"]

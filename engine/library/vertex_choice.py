@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import COPY_BLOCK, block_cycles
-from tilescope.engine.codelets.elementwise import BINARY_BLOCK
-from tilescope.engine.codelets.in_place import BINARY_IN_PLACE_BLOCK
-from tilescope.engine.codelets.transpose import TRANSPOSE, grain_of
-from tilescope.engine.codelets.vector_inner import (
+from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK, block_cycles
+from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLACE_BLOCK
+from tilescope.engine.codelets.popops.elementwise.operations import BINARY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.transpose import TRANSPOSE, grain_of
+from tilescope.engine.codelets.popops.elementwise.vector_inner import (
     VECTOR_INNER,
     VECTOR_INNER_IN_PLACE,
     has_vector_inner,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import helper
 
-from tilescope.engine.codelets.philox import normal_quantile, philox_block
+from tilescope.engine.codelets.poprand.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Constant, Node, Operation, Operator

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.expression import Expression, call, operand
+from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import INT32, Tensor, View, concat
 from tilescope.engine.ir import Node, Operation, Operator, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import block_cycles
+from tilescope.engine.codelets.popops.elementwise.copy import block_cycles
 from tilescope.engine.graph import Stage
 from tilescope.engine.graph.law import Batch
 from tilescope.engine.machine import Machine

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.work import work_of
+from tilescope.engine.codelets.poplin.work import work_of
 from tilescope.engine.graph import Stage
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.cost import COMPUTE, Costs, cost_of, exact_compute_cycles

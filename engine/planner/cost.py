@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.add_in_place import add_in_place_cycles
-from tilescope.engine.codelets.copy import cast_cycles, cast_rows_cycles, copy_cycles
-from tilescope.engine.codelets.work import work_of
+from tilescope.engine.codelets.poplin.work import work_of
+from tilescope.engine.codelets.popops.elementwise.add_in_place import add_in_place_cycles
+from tilescope.engine.codelets.popops.elementwise.copy import (
+    cast_cycles,
+    cast_rows_cycles,
+    copy_cycles,
+)
 from tilescope.engine.graph import Stage
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch

@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.multi_slice import multi_slice_cycles, part_slice_cycles
+from tilescope.engine.codelets.popops.slicing.multi_slice import (
+    multi_slice_cycles,
+    part_slice_cycles,
+)
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.reduce_law import ReduceKind
+from tilescope.engine.codelets.popops.reduction.reduce_law import ReduceKind
 from tilescope.engine.machine import Machine, tile_rows
 from tilescope.engine.planner.reduce_cost import Further
 from tilescope.engine.planner.reduce_further import further_pieces, second_pass

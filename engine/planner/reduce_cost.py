@@ -10,7 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.reduce_law import ReduceKind, ReduceSizes, reduce_cycles
+from tilescope.engine.codelets.popops.reduction.reduce_law import (
+    ReduceKind,
+    ReduceSizes,
+    reduce_cycles,
+)
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles, exchange_cycles_of_tiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.reduce_law import ReduceSizes, reduce_cycles
+from tilescope.engine.codelets.popops.reduction.reduce_law import ReduceSizes, reduce_cycles
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.planner.reduce_choice import stage_kinds

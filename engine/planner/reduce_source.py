@@ -29,7 +29,7 @@ class ReduceShape:
     Parameters
     ----------
     operation
-        A name of `tilescope.engine.codelets.reduce.REDUCE`.
+        A name of `tilescope.engine.codelets.popops.reduction.reduce.REDUCE`.
     dtype, partial, result
         Names of the types of operand, partial results and result.
     item_bytes, partial_bytes

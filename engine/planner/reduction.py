@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.reduce_partials import reduce_partials_cycles
+from tilescope.engine.codelets.poplin.reduce_partials import reduce_partials_cycles
 from tilescope.engine.graph import Stage
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles

@@ -17,7 +17,7 @@ from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
 from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.compiler.executable import CompileRecord
 from tilescope.engine.errors import BadInput
-from tilescope.engine.host_memory import uncollected
+from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import Count, Model, Value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower

@@ -20,7 +20,7 @@ from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.census import take_census
 from tilescope.engine.frontend.onnx.read import model_digest
 from tilescope.engine.frontend.onnx.skeleton import stored_bytes
-from tilescope.engine.host_memory import give_back
+from tilescope.engine.host.memory import give_back
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.cycles import compute_cost
 from tilescope.engine.compiler.exchanges import Exchanges
 from tilescope.engine.graph import (

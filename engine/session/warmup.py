@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pkgutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -14,17 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tilescope.engine import codelets
-from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.codelets.launcher import launcher_of
-from tilescope.engine.compiler.codelet_place import codelets_of
+from tilescope.engine.compiler.codelet_place import codelet_modules, codelets_of
 from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.jit.code_files import CHOICE, cache_folder
-from tilescope.engine.jit.entry import Entry
-from tilescope.engine.jit.processor import note_processor
-from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.host.jit.code_files import CHOICE, cache_folder
+from tilescope.engine.host.jit.entry import Entry
+from tilescope.engine.host.jit.processor import note_processor
+from tilescope.engine.host.jit.settings import IS_COMPILED
+from tilescope.engine.host.kernels._rounding import rounder_of
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import load_machine
@@ -102,10 +100,10 @@ def _types_of(codelet: Codelet) -> Iterator[str]:
 def _kernels() -> dict[str, _Kernel]:
     """Return the kernels of all codelets of the engine, by the name of their launcher."""
     found: dict[str, _Kernel] = {}
-    for module in pkgutil.iter_modules(codelets.__path__, f"{codelets.__name__}."):
-        for place, codelet in enumerate(codelets_of(import_module(module.name))):
+    for module in codelet_modules():
+        for place, codelet in enumerate(codelets_of(module)):
             for dtype in _types_of(codelet):
-                kernel = _Kernel(module.name, place, dtype)
+                kernel = _Kernel(module.__name__, place, dtype)
                 found.setdefault(kernel.launcher().name, kernel)
     return found
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.host_memory import uncollected
+from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import Model, check_model
 from tilescope.engine.transform.activations import (
     find_gelu,

@@ -27,7 +27,7 @@ ALLOWED = {
     Path("engine/compiler/layout.py"): "categories by address, and when to lay out once more",
     Path("webapp/figures/theme.py"): "the colours of the series",
     Path("webapp/pages/trace_panels.py"): "kinds with a column of their own",
-    Path("engine/codelets/reduce_partials.py"): "the library's limit for a single region",
+    Path("engine/codelets/poplin/reduce_partials.py"): "the library's limit for a single region",
 }
 CODES = {
     "kinds": {name for name, kind in PROGRAM_KINDS.items() if kind.is_step},

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
 HEAVY = ("numba", "dash", "plotly", "fastapi", "onnx", "scipy", "sqlite3")
-THE_JIT = Path("engine/jit/compiler.py")
+THE_JIT = Path("engine/host/jit/compiler.py")
 COMPILING = {"jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}
 
 

@@ -18,13 +18,13 @@ STARTS = {
     "engine/session/warmup.py warm_up ProcessPoolExecutor": "this Python, with kernels by name",
     "engine/session/warmup.py warm_up get_context": "this Python, with kernels by name",
     "tilescope/baselines/git.py Git.run subprocess.run": "git; test_baseline_git.py",
-    "engine/host_memory.py give_back ctypes.CDLL": "the C library of the process",
-    "engine/jit/loader.py load add_object_file": "kernels; test_planted_kernels.py",
+    "engine/host/memory.py give_back ctypes.CDLL": "the C library of the process",
+    "engine/host/jit/loader.py load add_object_file": "kernels; test_planted_kernels.py",
 }
 IMPORTS = {
     "engine/__init__.py __getattr__": "names of the package",
     "engine/compiler/codelet_place.py codelet_at": "bytes of an executable: trusted, documented",
-    "engine/jit/settings.py _setting": "numba",
+    "engine/host/jit/settings.py _setting": "numba",
     "engine/session/warmup.py _Kernel.launcher": "modules of codelets",
     "engine/session/warmup.py _kernels": "modules of codelets",
     "reports/__init__.py __getattr__": "names of the package",

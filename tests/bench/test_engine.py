@@ -120,7 +120,7 @@ def seconds(call: Callable[[], object]) -> float:
 @pytest.mark.parametrize("n", [10_000, 100_000, 1_000_000])
 def test_exchange_inference(n: int) -> None:
     """Vertices that read two short fragments from random places."""
-    from tilescope.engine.codelets.copy import COPY
+    from tilescope.engine.codelets.popops.elementwise.copy import COPY
 
     graph = Graph(load_machine("gc200"))
     x = graph.add_variable("float32", (n * 4,), "x")

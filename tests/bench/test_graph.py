@@ -30,7 +30,7 @@ import json, resource, sys
 from time import perf_counter, process_time
 import numpy as np
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Repeat, Sequence
 

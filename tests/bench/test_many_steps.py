@@ -21,7 +21,7 @@ from time import process_time
 import numpy as np
 
 from tilescope.engine import Graph, compile_programs, load_machine
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute, Sequence, Sync
 

@@ -15,14 +15,14 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tilescope.engine.codelets._addresses import address
-from tilescope.engine.codelets._block_emitter import BlockEmitter
-from tilescope.engine.codelets._lanes import (
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.kernels._addresses import address
+from tilescope.engine.host.kernels._block_emitter import BlockEmitter
+from tilescope.engine.host.kernels._lanes import (
     dot_kernel,
     each_kernel,
     row_kernel,
 )
-from tilescope.engine.jit._jit import jit
 
 _PIXELS, _COUNT, _ROUNDS = 16, 128, 20_000
 

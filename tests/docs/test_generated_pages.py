@@ -10,9 +10,9 @@ from docs.pages.pva_names import NAMES
 
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.engine import program
-from tilescope.engine.codelets.binary_functions import BINARY_RATES
-from tilescope.engine.codelets.ternary import TERNARY_RATES
-from tilescope.engine.codelets.unary_functions import UNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
+from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.library.poplin import convolution, transposed
 from tilescope.engine.library.popnn import pool
 from tilescope.engine.library.popops.elementwise import fill, scaled_add

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from docs.pages.poplibs import NAMES, render
 
-from tilescope.engine.codelets.binary_functions import BINARY_RATES
-from tilescope.engine.codelets.ternary import TERNARY_RATES
-from tilescope.engine.codelets.unary_functions import UNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
+from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.library.popnn.non_linearity import NON_LINEARITIES
 
 FUNCTIONS = {*UNARY_RATES, *BINARY_RATES, *TERNARY_RATES, *NON_LINEARITIES}

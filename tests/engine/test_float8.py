@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tilescope import engine
-from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, dtype_of, float8
+from tilescope.engine.host.kernels._rounding import rounder_of
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
 from tilescope.engine.library.popops.reduction.reduce import reduce

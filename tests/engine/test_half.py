@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope import engine
-from tilescope.engine.codelets._rounding import rounder_of
 from tilescope.engine.graph import FLOAT16, FLOAT32
+from tilescope.engine.host.kernels._rounding import rounder_of
 from tilescope.engine.library.popops.elementwise.operations import binary, cast
 from tilescope.engine.number.grid import HALF
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut

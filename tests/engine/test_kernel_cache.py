@@ -9,8 +9,8 @@ from pathlib import Path
 
 MODULE = """
 import numpy as np
-from tilescope.engine.jit._jit import jit
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.jit.entry import array_pass
 
 def made(operation):
     inner = jit(operation)
@@ -58,7 +58,7 @@ def test_every_process_numbers_functions_from_another_number(tmp_path: Path) -> 
     """Their symbols hold the number: equal ones would let the linker drop a kernel."""
     (tmp_path / "kernels.py").write_text("")
     code = (
-        "import tilescope.engine.jit.compiler\n"
+        "import tilescope.engine.host.jit.compiler\n"
         "from numba.core.bytecode import FunctionIdentity\n"
         "print(FunctionIdentity.from_function(lambda x: x).unique_id)"
     )
@@ -97,9 +97,9 @@ def test_without_a_writable_folder_kernels_are_compiled_in_every_process(tmp_pat
 NESTED = """
 import ctypes
 import numpy as np
-from tilescope.engine.jit._jit import allocating_jit, jit
-from tilescope.engine.jit.entry import Entry
-from tilescope.engine.jit.tables import array_in
+from tilescope.engine.host.jit._jit import allocating_jit, jit
+from tilescope.engine.host.jit.entry import Entry
+from tilescope.engine.host.jit.tables import array_in
 
 @allocating_jit
 def checked(x):

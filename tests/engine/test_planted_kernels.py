@@ -18,7 +18,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other 
 
 KERNELS = """
 import numpy as np
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit.entry import array_pass
 
 @array_pass("", writes="float64[:]")
 def double(x):

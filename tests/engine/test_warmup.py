@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tilescope.engine.errors import BadInput
-from tilescope.engine.jit import processor
-from tilescope.engine.jit.settings import IS_COMPILED
+from tilescope.engine.host.jit import processor
+from tilescope.engine.host.jit.settings import IS_COMPILED
 from tilescope.engine.session import warmup
 
 pytestmark = pytest.mark.skipif(not IS_COMPILED, reason="compilation is disabled")

@@ -10,7 +10,7 @@ from tests.fidelity.products import planned_product
 from tests.fidelity.read_off import compute_cycles
 
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE
 from tilescope.engine.graph import Graph, Stage, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch, start_cycles, worker_share

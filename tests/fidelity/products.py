@@ -16,8 +16,8 @@ from tests.fidelity.read_off import (
     total_cycles,
 )
 
-from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1
 from tilescope.engine.codelets.define import codelet
+from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, blocks
 from tilescope.engine.graph.codelet import Codelet, Field

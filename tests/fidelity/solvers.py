@@ -18,8 +18,8 @@ from tests.fidelity.stencils import (
     in_one_piece,
 )
 
-from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.define import codelet
+from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK
 from tilescope.engine.graph import Graph, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field
 from tilescope.engine.graph.law import Batch

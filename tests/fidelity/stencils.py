@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 
-from tilescope.engine.codelets.copy import COPY_BLOCK
 from tilescope.engine.codelets.define import codelet
+from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, Tensor, blocks
 from tilescope.engine.graph.codelet import Codelet, Field, Scalar

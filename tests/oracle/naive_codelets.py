@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tilescope.engine.codelets.elementwise import TO_BOOL
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 
 Fields = Mapping[str, np.ndarray]
 Naive = Callable[[Fields, Mapping[str, Any], tuple[int, ...]], Any]

@@ -10,7 +10,7 @@ from tests.oracle.compared import check, small_machine, values_for
 from tests.oracle.drawn_graphs import new_builder
 
 from tilescope.engine import concat
-from tilescope.engine.codelets.elementwise import UNARY, UNARY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.operations import UNARY, UNARY_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.poplin.general_product import general_product
 

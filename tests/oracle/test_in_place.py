@@ -12,7 +12,7 @@ from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 
 from tilescope.engine import compile_programs
-from tilescope.engine.codelets.elementwise import TO_BOOL
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popops.elementwise.in_place import (
     binary_in_place,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, shapes, tensors, views
 
-from tilescope.engine.codelets.multi_slice import MULTI_SLICE
+from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_SLICE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import bind

@@ -13,7 +13,7 @@ from tests.oracle.compared import check, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import new_builder
 
 from tilescope.engine import Builder, Graph, Tensor, compile_programs, load_machine
-from tilescope.engine.codelets.pool import MAX_POOL
+from tilescope.engine.codelets.popnn.pool import MAX_POOL
 from tilescope.engine.library.popnn import pool as library
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popnn.pool_pass import PoolPass, choose_passes, forms, predicted

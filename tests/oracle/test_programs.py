@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,9 @@ from tests.oracle.naive_machine import NaiveMachine, naive_live_bytes
 
 from tilescope.engine import (
     Builder,
-    codelets,
 )
-from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
+from tilescope.engine.compiler.codelet_place import codelet_modules
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.popops.elementwise.operations import binary
@@ -28,10 +26,8 @@ from tilescope.engine.program import Sequence as ProgramSequence
 
 def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
     found = set()
-    for info in pkgutil.iter_modules(codelets.__path__):
-        for value in vars(
-            importlib.import_module(f"tilescope.engine.codelets.{info.name}")
-        ).values():
+    for module in codelet_modules():
+        for value in vars(module).values():
             members = value.values() if isinstance(value, dict) else [value]
             found |= {member.name for member in members if isinstance(member, Codelet)}
     fused = {name for name in found if name.startswith("popops::Map")}

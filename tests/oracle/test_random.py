@@ -14,7 +14,7 @@ from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tests.oracle.naive_codelets import naive_philox
 
 from tilescope.engine import Engine, compile_programs, resolve_options
-from tilescope.engine.codelets.philox import normal_quantile, philox_block
+from tilescope.engine.codelets.poprand.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.poprand.random_numbers import (
     bernoulli,

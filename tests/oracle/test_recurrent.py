@@ -13,7 +13,7 @@ from tests.oracle.compared import check, run_both, small_machine
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
 from tilescope.engine import Engine, compile_programs, resolve_options
-from tilescope.engine.codelets.expression import Expression
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popnn.recurrent.gru import GRU_UNITS, gru
 from tilescope.engine.library.popnn.recurrent.lstm import LSTM_UNITS, RecurrentOptions, lstm

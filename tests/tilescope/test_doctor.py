@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.jit import code_files
+from tilescope.engine.host.jit import code_files
 from tilescope.main import main
 
 

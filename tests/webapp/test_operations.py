@@ -20,7 +20,7 @@ from tilescope.analyser.program.plan_explanation import explain_plan
 from tilescope.analyser.program.plan_text import plan_facts
 from tilescope.analyser.program.plans import plans, predicted_by_stage
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Execute
 from tilescope.reports import Report, open_report

@@ -93,7 +93,7 @@ def _kernel_cache() -> str | None:
     """Return the directory of compiled kernels of these sources; None without the engine."""
     if find_spec("numba") is None:
         return None
-    from tilescope.engine.jit.code_files import cache_folder
+    from tilescope.engine.host.jit.code_files import cache_folder
 
     return str(cache_folder())
 
@@ -102,7 +102,7 @@ def _kernel_cache_problem() -> str | None:
     """Return why that directory is not used; None if it is, or without the engine."""
     if find_spec("numba") is None:
         return None
-    from tilescope.engine.jit.code_files import folder_problem
+    from tilescope.engine.host.jit.code_files import folder_problem
 
     return folder_problem() or None
 

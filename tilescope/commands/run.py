@@ -146,7 +146,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         """Run an ONNX model on a simulated machine and profile it."""
-        from tilescope.engine.host_memory import within_available
+        from tilescope.engine.host.memory import within_available
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit.entry import array_pass
 
 __all__ = ["peaks"]
 

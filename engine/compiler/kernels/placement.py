@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import jit
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.jit.entry import array_pass
 from tilescope.engine.machine import Machine
 
 __all__ = ["Asked", "Lifetimes", "element_of", "first_fit", "nothing_asked", "share"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.jit._jit import jit
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.jit.entry import array_pass
 
 __all__ = ["schedule_of_sends"]
 

@@ -22,7 +22,7 @@ from tilescope.engine.frontend.onnx.tensor_types import (
     input_shape,
     leaves_batch_open,
 )
-from tilescope.engine.host_memory import uncollected
+from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import IrBuilder, Model
 
 __all__ = ["load_onnx"]

@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.cast_partials import CAST_PARTIALS
-from tilescope.engine.codelets.reduce_partials import REDUCE_PARTIALS, reduce_partials_cycles
+from tilescope.engine.codelets.poplin.cast_partials import CAST_PARTIALS
+from tilescope.engine.codelets.poplin.reduce_partials import REDUCE_PARTIALS, reduce_partials_cycles
 from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, blocks, dtype_of
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder

@@ -11,8 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilescope.engine.codelets.add_in_place import ADD_IN_PLACE, ADD_IN_PLACE_BLOCK
-from tilescope.engine.codelets.copy import CAST, CAST_BLOCK
+from tilescope.engine.codelets.popops.elementwise.add_in_place import (
+    ADD_IN_PLACE,
+    ADD_IN_PLACE_BLOCK,
+)
+from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.graph import DType, Stage, Tensor
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.library.builder import Builder

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from tilescope.engine.codelets.fused import fused_codelets
-from tilescope.engine.codelets.in_place import UNARY_IN_PLACE, UNARY_IN_PLACE_BLOCK
-from tilescope.engine.codelets.non_linearity import (
+from tilescope.engine.codelets.popnn.non_linearity import (
     NON_LINEARITY,
     NON_LINEARITY_BLOCK,
     NON_LINEARITY_FLOPS,
     NON_LINEARITY_IN_PLACE,
     NON_LINEARITY_IN_PLACE_BLOCK,
+)
+from tilescope.engine.codelets.popops.elementwise.fused import fused_codelets
+from tilescope.engine.codelets.popops.elementwise.in_place import (
+    UNARY_IN_PLACE,
+    UNARY_IN_PLACE_BLOCK,
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
+from tilescope.engine.codelets.popnn.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_rank, checked

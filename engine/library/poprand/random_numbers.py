@@ -1,7 +1,7 @@
 """Random numbers and dropout, as ``poprand``; equal for equal seeds on any machine and tiling.
 
 The number of an element is Philox4x32-10 of the seed (the key), and of the seed modifier and the
-element's row-major position (the counter): see `tilescope.engine.codelets.philox`. PopLibs draws
+element's row-major position (the counter): see `codelets.poprand.philox`. PopLibs draws
 from the generators of the tiles, so its numbers depend on the mapping of the reference tensor.
 Names and parameters: graphcore/poplibs sdk-release-3.4, include/poprand/RandomGen.hpp.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tilescope.engine.codelets.random_numbers import DROPOUT, RANDOM
+from tilescope.engine.codelets.poprand.random_numbers import DROPOUT, RANDOM
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Tensor, View, dtype_of
 from tilescope.engine.library.argument_check import checked

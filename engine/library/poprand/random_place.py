@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilescope.engine.codelets.random_numbers import PLACE_SCALARS
+from tilescope.engine.codelets.poprand.random_numbers import PLACE_SCALARS
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View, blocks
 from tilescope.engine.graph.codelet import Codelet
@@ -51,7 +51,7 @@ def add_random_vertices(
     builder
         Target of the program.
     codelet
-        One of `tilescope.engine.codelets.random_numbers`.
+        One of `tilescope.engine.codelets.poprand.random_numbers`.
     seed
         int32, shape (2,).
     out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilescope.engine.codelets.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
+from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
@@ -65,7 +65,7 @@ def _codelet(shape: ConvolutionShape, grouping: Grouping, machine: Machine) -> C
 def _most_products(shape: ConvolutionShape, _: Grouping, machine: Machine) -> float:
     """Return the products of a full unit: a field element takes 4 cycles, or 8 in float.
 
-    Source: poplin PerformanceEstimation.hpp, as the laws in `tilescope.engine.codelets.amp`.
+    Source: poplin PerformanceEstimation.hpp, as the laws in `tilescope.engine.codelets.poplin.amp`.
     """
     units, weights = machine.conv_unit(shape.item_bytes, shape.partial_bytes)
     return units * weights / (8 if shape.item_bytes == 4 else 4)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.work import Counts, Work
+from tilescope.engine.codelets.poplin.work import Counts, Work
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.machine import Machine
 from tilescope.engine.tiling import ConvolutionShape, Grouping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilescope.engine.codelets.convolution import HORIZONTAL_MAC as VERTEX
-from tilescope.engine.codelets.horizontal_mac import horizontal_mac_products
+from tilescope.engine.codelets.poplin.convolution import HORIZONTAL_MAC as VERTEX
+from tilescope.engine.codelets.poplin.horizontal_mac import horizontal_mac_products
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
 from tilescope.engine.tiling import ConvolutionShape, Grouping

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilescope.engine.codelets.convolution import OUTER_PRODUCT as VERTEX
+from tilescope.engine.codelets.poplin.convolution import OUTER_PRODUCT as VERTEX
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
 from tilescope.engine.tiling import ConvolutionShape, Grouping

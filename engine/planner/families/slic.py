@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilescope.engine.codelets.convolution import SLIC as VERTEX
-from tilescope.engine.codelets.slic import slic_workspace
+from tilescope.engine.codelets.poplin.convolution import SLIC as VERTEX
+from tilescope.engine.codelets.poplin.slic import slic_workspace
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
 from tilescope.engine.tiling import ConvolutionShape, Grouping

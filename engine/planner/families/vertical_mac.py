@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilescope.engine.codelets.convolution import VERTICAL_MAC as VERTEX
-from tilescope.engine.codelets.convolution import VERTICAL_MAC_WIDE
-from tilescope.engine.codelets.vertical_mac import vertical_mac_workspace
+from tilescope.engine.codelets.poplin.convolution import VERTICAL_MAC as VERTEX
+from tilescope.engine.codelets.poplin.convolution import VERTICAL_MAC_WIDE
+from tilescope.engine.codelets.poplin.vertical_mac import vertical_mac_workspace
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
 from tilescope.engine.tiling import ConvolutionShape, Grouping

@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special
 
-from tilescope.engine.codelets import _exponential
-from tilescope.engine.codelets.in_place import unary_kernels_in_place
-from tilescope.engine.jit.compiler import for_python
+from tilescope.engine.codelets.popops.elementwise.in_place import unary_kernels_in_place
+from tilescope.engine.host.jit.compiler import for_python
+from tilescope.engine.host.kernels import _exponential
 
 Floats = NDArray[Any]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import Any
 
@@ -17,16 +15,16 @@ from tilescope.engine import (
     Field,
     Graph,
     codelet,
-    codelets,
     compile_programs,
     load_machine,
     resolve_options,
 )
+from tilescope.engine.compiler.codelet_place import codelet_modules
 from tilescope.engine.graph import blocks
 from tilescope.engine.graph.codelet import Codelet
 from tilescope.engine.graph.law import Batch
-from tilescope.engine.jit._jit import Overloaded, allocating_jit, intrinsic, jit
-from tilescope.engine.jit.identity import kernel_digest
+from tilescope.engine.host.jit._jit import Overloaded, allocating_jit, intrinsic, jit
+from tilescope.engine.host.jit.identity import kernel_digest
 from tilescope.engine.program import Execute
 
 
@@ -138,10 +136,8 @@ def test_the_same_kernel_has_one_digest() -> None:
 
 def test_every_codelet_of_the_library_is_cached() -> None:
     """Without it, every process would compile the kernel again."""
-    for info in pkgutil.iter_modules(codelets.__path__):
-        for value in vars(
-            importlib.import_module(f"tilescope.engine.codelets.{info.name}")
-        ).values():
+    for module in codelet_modules():
+        for value in vars(module).values():
             for item in value.values() if isinstance(value, dict) else [value]:
                 if isinstance(item, Codelet):
                     assert kernel_digest(item.kernel) is not None, item.name

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets._extremes import maximum, minimum
-from tilescope.engine.codelets.elementwise import BINARY_BLOCK
-from tilescope.engine.jit._jit import jit
+from tilescope.engine.codelets.popops.elementwise.operations import BINARY_BLOCK
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.kernels._extremes import maximum, minimum
 
 
 @pytest.mark.parametrize("steps", [(1, 1, 1), (1, 0, 1), (-1, 1, 2), (2, -2, -1), (0, 0, 1)])

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle import naive_codelets
 
-from tilescope.engine.codelets._addresses import AT_ONCE, address, list_places
-from tilescope.engine.codelets._convolve import convolve
-from tilescope.engine.codelets._lanes import (
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.kernels._addresses import AT_ONCE, address, list_places
+from tilescope.engine.host.kernels._convolve import convolve
+from tilescope.engine.host.kernels._lanes import (
     BLOCKS,
     EACH_BLOCKS,
     LARGEST,
@@ -25,7 +26,6 @@ from tilescope.engine.codelets._lanes import (
     each_kernel,
     row_kernel,
 )
-from tilescope.engine.jit._jit import jit
 
 _COUNTS = (0, 1, 2, 9, 35)
 

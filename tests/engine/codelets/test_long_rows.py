@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets._reduce_lanes import COLUMNS, LANES
-from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE
+from tilescope.engine.host.kernels._reduce_lanes import COLUMNS, LANES
 
 _COMBINE = {"sum": np.add, "square_sum": np.add, "product": np.multiply, "maximum": np.maximum}
 

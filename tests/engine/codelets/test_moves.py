@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.copy import CAST_BLOCK, CAST_TO_BOOL_BLOCK, COPY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.copy import (
+    CAST_BLOCK,
+    CAST_TO_BOOL_BLOCK,
+    COPY_BLOCK,
+)
 from tilescope.engine.graph.codelet import Codelet
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33)

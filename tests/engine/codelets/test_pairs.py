@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.elementwise import BINARY_BLOCK
-from tilescope.engine.codelets.in_place import BINARY_IN_PLACE_BLOCK
+from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLACE_BLOCK
+from tilescope.engine.codelets.popops.elementwise.operations import BINARY_BLOCK
 
 _FUNCTIONS: dict[str, Any] = {
     "add": np.add,

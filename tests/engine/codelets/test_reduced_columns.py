@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE, REDUCE_UPDATE
 
 _random = np.random.default_rng(0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.pool import AVERAGE_POOL, MAX_POOL
+from tilescope.engine.codelets.popnn.pool import AVERAGE_POOL, MAX_POOL
 
 _random = np.random.default_rng(0)
 #: Stride, dilation, shift and taps along one dimension.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets.work import slowest_and_quickest
+from tilescope.engine.codelets.poplin.work import slowest_and_quickest
 
 
 def _walked(n_rows: int, n_columns: int, n_workers: int, cycles_of_part: list[int]) -> list[int]:

@@ -11,20 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Builder, Graph, compile_programs, load_machine
-from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from tilescope.engine.codelets.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
-from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK, UNARY, UNARY_BLOCK
-from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
-from tilescope.engine.codelets.pool import MAX_POOL
-from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE
-from tilescope.engine.codelets.reduce_partials import REDUCE_PARTIALS
-from tilescope.engine.codelets.scaled_add import SCALED_ADD, SCALED_ADD_FAST
-from tilescope.engine.codelets.slic import slic_cycles
-from tilescope.engine.codelets.ternary import TERNARY, TERNARY_BLOCK
-from tilescope.engine.codelets.transpose import TRANSPOSE
-from tilescope.engine.codelets.vector_inner import VECTOR_INNER, VECTOR_INNER_IN_PLACE
-from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
-from tilescope.engine.codelets.work import Work
+from tilescope.engine.codelets.poplin.amp import amp_1x1_cycles, amp_nx1_cycles
+from tilescope.engine.codelets.poplin.reduce_partials import REDUCE_PARTIALS
+from tilescope.engine.codelets.poplin.slic import slic_cycles
+from tilescope.engine.codelets.poplin.vertical_mac import vertical_mac_cycles
+from tilescope.engine.codelets.poplin.work import Work
+from tilescope.engine.codelets.popnn.pool import MAX_POOL
+from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK, COPY, COPY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.fill import FILL, FILL_BLOCK
+from tilescope.engine.codelets.popops.elementwise.operations import (
+    BINARY,
+    BINARY_BLOCK,
+    UNARY,
+    UNARY_BLOCK,
+)
+from tilescope.engine.codelets.popops.elementwise.scaled_add import SCALED_ADD, SCALED_ADD_FAST
+from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY, TERNARY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.transpose import TRANSPOSE
+from tilescope.engine.codelets.popops.elementwise.vector_inner import (
+    VECTOR_INNER,
+    VECTOR_INNER_IN_PLACE,
+)
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE, REDUCE_UPDATE
 from tilescope.engine.compiler.cycles import CountedCycles
 from tilescope.engine.compiler.kernels.schedule import list_schedule
 from tilescope.engine.errors import BadGraph

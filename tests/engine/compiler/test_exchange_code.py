@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import ROOT, Graph, blocks
 from tilescope.engine.library.builder import Builder

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.compiler import exchanges
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column

@@ -18,7 +18,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT32, INT32, blocks
 from tilescope.engine.library.popops.elementwise.operations import binary

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine import Builder, Graph, Tensor, compile_programs, host_memory, load_machine
+from tilescope.engine import Builder, Graph, Tensor, compile_programs, load_machine
 from tilescope.engine.compiler.elements_by_tile import elements_by_tile
 from tilescope.engine.errors import RunFailed
 from tilescope.engine.graph import ROOT
-from tilescope.engine.host_memory import available_bytes, within_available
+from tilescope.engine.host import memory as host_memory
+from tilescope.engine.host.memory import available_bytes, within_available
 from tilescope.engine.intervals import runs
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.program import Copy, Sequence, StreamCopyIn, StreamCopyOut

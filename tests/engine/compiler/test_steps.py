@@ -17,7 +17,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.codelets.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.compiler.executable import Executable, Step
 from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.execute.timeline import timeline_of

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine.codelets.copy import COPY_BLOCK
-from tilescope.engine.codelets.elementwise import BINARY, BINARY_BLOCK
-from tilescope.engine.codelets.fill import FILL
-from tilescope.engine.codelets.reduce import REDUCE
+from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.operations import BINARY, BINARY_BLOCK
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE
 from tilescope.engine.execute.join import MOST_JOINED, Blocks, join
 from tilescope.engine.graph.codelet import Codelet
 

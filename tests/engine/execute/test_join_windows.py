@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine.codelets.convolution import CONV_PARTIAL_NX1
+from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_NX1
 from tilescope.engine.execute.join import Blocks, join
 
 _WIDTH, _INPUTS, _OUTPUTS = 11, 3, 4

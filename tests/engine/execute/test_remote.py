@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilescope.engine import Engine, Graph, Tensor, compile_programs, load_machine, resolve_options
-from tilescope.engine.codelets.elementwise import BINARY
+from tilescope.engine.codelets.popops.elementwise.operations import BINARY
 from tilescope.engine.errors import BadGraph, BadInput, RunFailed
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import (

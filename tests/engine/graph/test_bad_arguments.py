@@ -19,8 +19,8 @@ from tilescope.engine import (
     load_machine,
 )
 from tilescope.engine import resolve_options as options
-from tilescope.engine.codelets.copy import COPY
-from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
 from tilescope.engine.errors import BadGraph, BadInput, BadMachine
 from tilescope.engine.graph import ComputeSet, blocks
 from tilescope.engine.program import (

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Graph, Tensor, compile_programs, load_machine
-from tilescope.engine.codelets.copy import COPY, COPY_BLOCK
+from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ComputeSet, Regions, blocks
 from tilescope.engine.graph.check import check_compute_set

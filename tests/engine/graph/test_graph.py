@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tilescope.engine import Graph, Tensor, compile_programs, load_machine
-from tilescope.engine.codelets.copy import COPY
-from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.copy import COPY
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
 from tilescope.engine.program import Copy, Execute, Repeat, Sequence

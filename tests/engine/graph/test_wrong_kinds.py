@@ -10,7 +10,7 @@ import pytest
 
 from tilescope.engine import Engine, Field, Graph, Scalar, codelet, compile_programs, load_machine
 from tilescope.engine import program as programs
-from tilescope.engine.codelets.fill import FILL
+from tilescope.engine.codelets.popops.elementwise.fill import FILL
 from tilescope.engine.errors import EngineError
 from tilescope.engine.graph import ROOT, Tensor, blocks, concat
 from tilescope.engine.options import resolve

@@ -17,10 +17,10 @@ from numba.core.cpu import CPUContext
 from numba.core.registry import cpu_target
 from numba.extending import overload
 
-from tilescope.engine.jit import compiler_memo
-from tilescope.engine.jit._jit import jit
-from tilescope.engine.jit.compiler import for_python
-from tilescope.engine.jit.compiler_memo import replace_method
+from tilescope.engine.host.jit import compiler_memo
+from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.jit.compiler import for_python
+from tilescope.engine.host.jit.compiler_memo import replace_method
 
 config: Any = numba.config
 compiled = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="compilation is disabled")

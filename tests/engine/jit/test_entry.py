@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.jit.entry import array_pass
+from tilescope.engine.host.jit.entry import array_pass
 
 
 @array_pass("int64[:, :], bool[:], int64", writes="int64[:]")

@@ -12,7 +12,7 @@ import pytest
 
 OURS = """
 import sys
-from tilescope.engine.jit import settings
+from tilescope.engine.host.jit import settings
 name = settings.processor().name
 print(not settings.IS_COMPILED, settings.checks_bounds(), settings.n_threads(), name)
 print("numba" in sys.modules, file=sys.stderr)
@@ -66,13 +66,15 @@ def test_numbas_file_of_settings_is_read(tmp_path: Path) -> None:
     [("NUMBA_CPU_NAME", "nehalem"), ("NUMBA_CPU_FEATURES", "+avx"), ("NUMBA_ENABLE_AVX", "0")],
 )
 def test_every_processor_has_files_of_its_own(name: str, value: str, tmp_path: Path) -> None:
-    code = "from tilescope.engine.jit.code_files import _path; print(_path('launch_1'))"
+    code = "from tilescope.engine.host.jit.code_files import _path; print(_path('launch_1'))"
     assert told(code, tmp_path, **{name: value}) != told(code, tmp_path)
 
 
 def test_files_for_a_named_processor_are_found_on_any_host(tmp_path: Path) -> None:
     """Those of an image, compiled elsewhere."""
-    code = "from tilescope.engine.jit.settings import processor; print(processor().description)"
+    code = (
+        "from tilescope.engine.host.jit.settings import processor; print(processor().description)"
+    )
     described, _ = told(code, tmp_path, NUMBA_CPU_NAME="haswell")
     assert described.split()[1:] == ["haswell"]
 
@@ -80,7 +82,7 @@ def test_files_for_a_named_processor_are_found_on_any_host(tmp_path: Path) -> No
 LOOP = """
 import numba
 import numpy as np
-from tilescope.engine.jit.compiler import for_python
+from tilescope.engine.host.jit.compiler import for_python
 
 def double(x):
     for i in range(x.size):

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tilescope.engine import load_machine
-from tilescope.engine.codelets.amp import amp_1x1_cycles, amp_nx1_cycles
-from tilescope.engine.codelets.horizontal_mac import horizontal_mac_cycles
-from tilescope.engine.codelets.outer_product import outer_product_cycles
-from tilescope.engine.codelets.slic import slic_cycles
-from tilescope.engine.codelets.vertical_mac import vertical_mac_cycles
-from tilescope.engine.codelets.work import Work
+from tilescope.engine.codelets.poplin.amp import amp_1x1_cycles, amp_nx1_cycles
+from tilescope.engine.codelets.poplin.horizontal_mac import horizontal_mac_cycles
+from tilescope.engine.codelets.poplin.outer_product import outer_product_cycles
+from tilescope.engine.codelets.poplin.slic import slic_cycles
+from tilescope.engine.codelets.poplin.vertical_mac import vertical_mac_cycles
+from tilescope.engine.codelets.poplin.work import Work
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.planner import plan_convolution
 from tilescope.engine.planner.families import FAMILIES

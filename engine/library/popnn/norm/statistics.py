@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tilescope.engine.codelets.inverse_std_deviation import INVERSE_STD_DEVIATION
+from tilescope.engine.codelets.popnn.inverse_std_deviation import INVERSE_STD_DEVIATION
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor, View, blocks, dtype_of
 from tilescope.engine.library.builder import Builder

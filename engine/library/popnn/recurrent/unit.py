@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.expression import Expression
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.graph import DType, Tensor, View, concat
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilescope.engine.codelets.bit_cast import (
+from tilescope.engine.codelets.popops.elementwise.bit_cast import (
     BITS_OF_FLOAT,
     BITS_OF_FLOAT_BLOCK,
     FLOAT_OF_BITS,

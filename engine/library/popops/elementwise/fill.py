@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilescope.engine.codelets.fill import FILL, FILL_BLOCK
+from tilescope.engine.codelets.popops.elementwise.fill import FILL, FILL_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, View
 from tilescope.engine.library.argument_check import checked

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilescope.engine.codelets.elementwise import TO_BOOL, flops_per_element
-from tilescope.engine.codelets.in_place import (
+from tilescope.engine.codelets.popops.elementwise.in_place import (
     BINARY_IN_PLACE,
     BINARY_IN_PLACE_BLOCK,
     UNARY_IN_PLACE,
     UNARY_IN_PLACE_BLOCK,
 )
-from tilescope.engine.codelets.ternary import SELECT_IN_PLACE, SELECT_IN_PLACE_BLOCK
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL, flops_per_element
+from tilescope.engine.codelets.popops.elementwise.ternary import (
+    SELECT_IN_PLACE,
+    SELECT_IN_PLACE_BLOCK,
+)
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.graph.codelet import Codelet
@@ -44,7 +47,7 @@ _COMMUTATIVE = frozenset(
 
 @checked
 def unary_in_place(builder: Builder, function: str, x: View) -> None:
-    """Replace a tensor by a function of it: see `tilescope.engine.codelets.unary_functions`.
+    """Replace a tensor by a function of it: see `codelets.popops.elementwise.unary_functions`.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def binary_in_place(builder: Builder, function: str, a: View, b: View) -> None:
     builder
         Target of the program.
     function
-        Name of the function: see `tilescope.engine.codelets.binary_functions`; not one that
+        Name of the function: see `codelets.popops.elementwise.binary_functions`; not one that
         returns bools.
     a
         A view without aliased elements.

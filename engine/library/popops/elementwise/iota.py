@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets.iota import IOTA
+from tilescope.engine.codelets.popops.elementwise.iota import IOTA
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import checked

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilescope.engine.arguments import a_kind, a_list
-from tilescope.engine.codelets.elementwise import TO_BOOL
-from tilescope.engine.codelets.expression import Expression, call, operand
-from tilescope.engine.codelets.fused import expression_flops, fused_codelets
+from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
+from tilescope.engine.codelets.popops.elementwise.fused import expression_flops, fused_codelets
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, Tensor, View
 from tilescope.engine.library.argument_check import checked

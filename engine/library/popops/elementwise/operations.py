@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.codelets.binary_functions import BINARY_RATES
-from tilescope.engine.codelets.copy import (
+from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
+from tilescope.engine.codelets.popops.elementwise.copy import (
     CAST,
     CAST_BLOCK,
     CAST_TO_BOOL,
@@ -17,7 +17,7 @@ from tilescope.engine.codelets.copy import (
     COPY,
     COPY_BLOCK,
 )
-from tilescope.engine.codelets.elementwise import (
+from tilescope.engine.codelets.popops.elementwise.operations import (
     BINARY,
     BINARY_BLOCK,
     TO_BOOL,
@@ -25,14 +25,14 @@ from tilescope.engine.codelets.elementwise import (
     UNARY_BLOCK,
     flops_per_element,
 )
-from tilescope.engine.codelets.elementwise_rates import Rate, rate_of
-from tilescope.engine.codelets.ternary import (
+from tilescope.engine.codelets.popops.elementwise.rates import Rate, rate_of
+from tilescope.engine.codelets.popops.elementwise.ternary import (
     TERNARY,
     TERNARY_BLOCK,
     TERNARY_FLOPS,
     TERNARY_RATES,
 )
-from tilescope.engine.codelets.unary_functions import UNARY_RATES
+from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, DType, Joined, Stage, Tensor, View, dtype_of
 from tilescope.engine.graph.clone import CloneLayout, clone_layout
@@ -302,7 +302,7 @@ def check_function(function: str, operands: Sequence[View]) -> None:
 
 @checked
 def unary(builder: Builder, function: str, x: View) -> Tensor:
-    """Apply a function of one operand: see `tilescope.engine.codelets.unary_functions`.
+    """Apply a function of one operand: see `codelets.popops.elementwise.unary_functions`.
 
     Raises
     ------
@@ -322,7 +322,7 @@ def unary(builder: Builder, function: str, x: View) -> Tensor:
 def binary(
     builder: Builder, function: str, a: View, b: View, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """Apply a function of two operands: see `tilescope.engine.codelets.binary_functions`.
+    """Apply a function of two operands: see `codelets.popops.elementwise.binary_functions`.
 
     Parameters
     ----------

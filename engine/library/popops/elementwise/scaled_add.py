@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets.scaled_add import (
+from tilescope.engine.codelets.popops.elementwise.scaled_add import (
     SCALED_ADD,
     SCALED_ADD_BLOCK,
     SCALED_ADD_BLOCK_FAST,

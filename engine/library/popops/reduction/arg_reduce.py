@@ -14,7 +14,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.arg_reduce import ARG_GATHER, ARG_SPARSE
+from tilescope.engine.codelets.popops.reduction.arg_reduce import ARG_GATHER, ARG_SPARSE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Tensor, View, blocks
 from tilescope.engine.graph.mapping import tile_mapping_of

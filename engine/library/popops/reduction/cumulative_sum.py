@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.cumulative_sum import ADD_CARRY, CUMULATIVE_SUM
+from tilescope.engine.codelets.popops.reduction.cumulative_sum import ADD_CARRY, CUMULATIVE_SUM
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_dim, checked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.codelets.histogram import HISTOGRAM
+from tilescope.engine.codelets.popops.reduction.histogram import HISTOGRAM
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import checked

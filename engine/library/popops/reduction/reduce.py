@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilescope.engine.codelets.reduce import REDUCE_UPDATE
+from tilescope.engine.codelets.popops.reduction.reduce import REDUCE_UPDATE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
 from tilescope.engine.library.argument_check import checked

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilescope.engine.codelets.reduce import FLOPS_PER_PAIR, REDUCE, UNSCALED
+from tilescope.engine.codelets.popops.reduction.reduce import FLOPS_PER_PAIR, REDUCE, UNSCALED
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, FLOAT32, Tensor, View
 from tilescope.engine.library.builder import refuse_float8

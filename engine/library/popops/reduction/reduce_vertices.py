@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilescope.engine.codelets.reduce import REDUCE, REDUCE_UPDATE, SCALED_REDUCE, UNSCALED
+from tilescope.engine.codelets.popops.reduction.reduce import (
+    REDUCE,
+    REDUCE_UPDATE,
+    SCALED_REDUCE,
+    UNSCALED,
+)
 from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable, blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.planner.phase import stage_name

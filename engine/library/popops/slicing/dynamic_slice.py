@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilescope.engine.codelets.multi_slice import DYNAMIC_SLICE, dynamic_slice_cycles
+from tilescope.engine.codelets.popops.slicing.multi_slice import DYNAMIC_SLICE, dynamic_slice_cycles
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.graph.elements import check_each_once, share_elements

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tilescope.engine.codelets.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
+from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.graph.codelet import Codelet

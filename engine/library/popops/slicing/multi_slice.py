@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.multi_slice import MULTI_SLICE, MULTI_SLICE_PARTS
+from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_SLICE, MULTI_SLICE_PARTS
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_dim, checked

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
+from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, Tensor, View, blocks
 from tilescope.engine.graph.codelet import Codelet

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tilescope.engine.codelets.one_hot import ENCODE_ONE_HOT
+from tilescope.engine.codelets.popops.slicing.one_hot import ENCODE_ONE_HOT
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks, dtype_of
 from tilescope.engine.library.argument_check import checked

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count
-from tilescope.engine.codelets.dynamic_update import DYNAMIC_UPDATE
+from tilescope.engine.codelets.popops.slicing.dynamic_update import DYNAMIC_UPDATE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import DType, Tensor, View, blocks, dtype_of
 from tilescope.engine.library.argument_check import checked

@@ -10,7 +10,7 @@ tiles are compared by halves on both, which receive the other's elements and ret
 
 from __future__ import annotations
 
-from tilescope.engine.codelets.sort import COMPARE_AND_SWAP, COMPARE_AND_SWAP_PAIRS
+from tilescope.engine.codelets.popops.sorting.sort import COMPARE_AND_SWAP, COMPARE_AND_SWAP_PAIRS
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Regions, Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_dim, checked

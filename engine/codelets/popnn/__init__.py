@@ -1,0 +1,1 @@
+"""Vertices of neural networks: pools, non-linearities, norms."""

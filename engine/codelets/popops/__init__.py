@@ -1,0 +1,1 @@
+"""Vertices of operations on tensors, by subject."""

@@ -1,0 +1,1 @@
+"""Elementwise vertices: one to three operands, copies, fills, fused expressions."""

@@ -1,0 +1,1 @@
+"""Vertices of reductions, cumulative sums and histograms."""

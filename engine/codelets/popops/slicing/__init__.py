@@ -1,0 +1,1 @@
+"""Vertices that read or write at positions which the data give."""

@@ -1,0 +1,1 @@
+"""Vertices of sorting networks."""

@@ -1,0 +1,1 @@
+"""Vertices that write random numbers."""

@@ -1,0 +1,118 @@
+"""The identity of a kernel: its code and all external values that it uses.
+
+Compiled launchers are cached on disk. Two kernels made by one function with different constants
+share file, name and source, so none of these can distinguish their launchers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from tilescope.engine.host.jit._jit import Intrinsic, Overloaded
+
+__all__ = ["kernel_digest"]
+
+
+def kernel_digest(kernel: Any) -> str | None:
+    """Return a digest of a kernel, compiled or not; None if it uses a value without a digest."""
+    try:
+        parts = list(_of_value(kernel, set()))
+    except TypeError:
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
+    """Describe a constant, a function, or an object identified by its name."""
+    functions = _declared(value)
+    if functions:
+        yield from _of_functions(functions, seen)
+        return
+    value = getattr(value, "py_func", value)
+    match value:
+        case None | bool() | int() | float() | complex() | str() | bytes() | EllipsisType():
+            yield f"{type(value).__name__} {value!r}".encode()
+        case np.ndarray():
+            if value.dtype.hasobject:
+                raise TypeError("objects have no digest")
+            yield f"array {value.dtype.str} {value.shape}".encode()
+            yield np.ascontiguousarray(value).tobytes()
+        case ir.Type() | ir.Constant():
+            yield f"llvm {value}".encode()
+        case np.generic():
+            yield f"scalar {value.dtype.str}".encode() + value.tobytes()
+        case tuple() | frozenset():
+            items = value if isinstance(value, tuple) else sorted(value, key=repr)
+            yield f"{type(value).__name__} {len(items)}".encode()
+            for item in items:
+                yield from _of_value(item, seen)
+        case CodeType():
+            yield from _of_code(value, seen)
+        case FunctionType():
+            yield from _of_function(value, seen)
+        case ModuleType():
+            yield f"module {value.__name__}".encode()
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+            for field in fields(value):
+                yield from _of_value(getattr(value, field.name), seen)
+        case type() | BuiltinFunctionType() | np.ufunc():
+            yield f"name {getattr(value, '__module__', '')}.{value.__name__}".encode()
+        case _:
+            raise TypeError(f"a {type(value).__name__} has no digest")
+
+
+def _declared(value: Any) -> list[Any]:
+    """Return the functions that numba calls, or compiles, in place of a value; none for others."""
+    if isinstance(value, Overloaded):
+        return [value.choose, value.py_func]
+    if isinstance(value, Intrinsic):
+        return [value.definition]
+    definition = getattr(value, "_defn", None)  # of numba's own intrinsic, a user's
+    return [definition] if isinstance(definition, FunctionType) else []
+
+
+def _of_functions(functions: list[Any], seen: set[int]) -> Iterator[bytes]:
+    for function in functions:
+        yield f"declared {function.__module__}.{function.__qualname__}".encode()
+        yield from _of_function(function, seen)
+
+
+def _of_code(code: CodeType, seen: set[int]) -> Iterator[bytes]:
+    yield code.co_code
+    yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)).encode()
+    yield from _of_value(code.co_consts, seen)
+
+
+def _of_function(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
+    """Describe a function's code, defaults, closure and referenced globals."""
+    if id(function) in seen:
+        yield b"again"
+        return
+    seen.add(id(function))
+    yield from _of_code(function.__code__, seen)
+    yield from _of_value(function.__defaults__, seen)
+    for cell in function.__closure__ or ():
+        yield from _of_value(cell.cell_contents, seen)
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield name.encode()
+            yield from _of_value(function.__globals__[name], seen)
+
+
+def _names(code: CodeType) -> set[str]:
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+    return found

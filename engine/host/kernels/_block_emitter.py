@@ -1,0 +1,272 @@
+"""Emits blocks of products as LLVM IR: see `_lanes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from tilescope.engine.host.kernels._vector_emitter import (
+    Body,
+    emit_declaration,
+    emit_fold,
+    emit_loop,
+    emit_splat,
+)
+
+__all__ = ["BlockEmitter"]
+
+_F32, _I32, _I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+
+
+class BlockEmitter:
+    """Emits blocks; pointers and numbers are LLVM values by the name of the argument."""
+
+    def __init__(
+        self, builder: Any, values: dict[str, Any], n_lanes: int, *, has_halves: bool = False
+    ) -> None:
+        self.builder, self.values, self.n_lanes = builder, values, n_lanes
+        self.n_pixels, self.pixel = 0, _I64(0)
+        self.vector = ir.VectorType(_F32, n_lanes) if n_lanes > 1 else _F32
+        self.has_halves = has_halves
+
+    def number(self, name: str, index: Any) -> Any:
+        """Load an entry of an array of int64."""
+        return self.builder.load(self.builder.gep(self.values[name], [index]))
+
+    def load(self, pointer: Any, *, is_wide: bool) -> Any:
+        """Load all lanes, or one value into all lanes."""
+        if is_wide and self.n_lanes > 1:
+            pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+            return self.builder.load(pointer, align=4)
+        value = self.builder.load(pointer)
+        return (
+            value if is_wide or self.n_lanes == 1 else emit_splat(self.builder, value, self.n_lanes)
+        )
+
+    def weights(self, pointer: Any) -> Any:
+        """Load the weights of an input; the two halves of all lanes may be apart."""
+        if not self.has_halves:
+            return self.load(pointer, is_wide=True)
+        n = self.n_lanes // 2
+        kind = ir.VectorType(_F32, n).as_pointer()
+        halves: list[Any] = []
+        for _ in range(2):
+            halves.append(self.builder.load(self.builder.bitcast(pointer, kind), align=4))
+            pointer = self.builder.gep(pointer, [self.values["w_half"]])
+        return self.lanes(halves[0], halves[1], range(self.n_lanes))
+
+    def lanes(self, a: Any, b: Any, places: Sequence[int]) -> Any:
+        """Return lanes of two vectors, counted through both."""
+        mask = ir.Constant(ir.VectorType(_I32, len(places)), list(places))
+        return self.builder.shuffle_vector(a, b, mask)
+
+    def zeros(self) -> list[Any]:
+        """Return a vector of zeros per pixel."""
+        return [ir.Constant(self.vector, None)] * self.n_pixels
+
+    def keep(self) -> None:
+        """Keep the compiler from unrolling the loop: a pointer per pixel and step would not fit."""
+        self.builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+
+    def fused(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once."""
+        name = f"v{a.type.count}f32" if isinstance(a.type, ir.VectorType) else "f32"
+        kind = ir.FunctionType(a.type, [a.type] * 3)
+        function = emit_declaration(self.builder, kind, f"llvm.fma.{name}")
+        return self.builder.call(function, [a, b, c])
+
+    def places(self, name: str) -> list[Any]:
+        """Return the offsets of the pixels of the block."""
+        numbers = [self.builder.add(self.pixel, _I64(p)) for p in range(self.n_pixels)]
+        return [self.number(f"{name}_places", number) for number in numbers]
+
+    def loop(
+        self, end: Any, steps: list[tuple[Any, Any]], carried: list[Any], body: Body
+    ) -> tuple[list[Any], list[Any]]:
+        """Emit a loop: see `emit_loop`."""
+        return emit_loop(self.builder, end, steps, carried, body)
+
+    def over_pixels(self, sizes: Sequence[int], block: Callable[[], None]) -> None:
+        """Emit blocks for all pixels. A block serves more pixels than the next smaller one holds.
+
+        The last one may compute pixels again that the list repeats.
+        """
+        done: Any = _I64(0)
+        for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
+            self.n_pixels = size
+
+            def one(counters: list[Any], _: list[Any]) -> list[Any]:
+                self.pixel = counters[0]
+                block()
+                return []
+
+            end = self.builder.sub(self.values["n_pixels"], _I64(smaller))
+            (done,), _ = self.loop(end, [(done, _I64(size))], [], one)
+
+    def over_taps(self, carried: list[Any], body: Callable[..., Any]) -> list[Any]:
+        """Emit the loop over taps.
+
+        `body` takes the pixels' pointers, the offset of the tap from them, its weights and the
+        sums. All taps share the pointers: a pointer per pixel and tap would not fit the registers.
+        """
+        builder, values = self.builder, self.values
+        pixels = [builder.gep(values["x"], [at]) for at in self.places("x")]
+
+        def tap(counters: list[Any], sums: list[Any]) -> Any:
+            offset = self.number("tap_x", counters[0])
+            weight = self.number("tap_w", counters[0])
+            return body(pixels, offset, builder.gep(values["w"], [weight]), sums)
+
+        return self.loop(values["n_taps"], [(_I64(0), _I64(1))], carried, tap)[1]
+
+    def block(self) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel, which share an input."""
+        builder, values = self.builder, self.values
+
+        def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            def one(counters: list[Any], sums: list[Any]) -> list[Any]:
+                _, column, row = counters
+                self.keep()
+                weights = self.weights(builder.gep(weight, [row]))
+                found = []
+                for pixel, total in zip(pixels, sums, strict=True):
+                    value = self.load(builder.gep(pixel, [column]), is_wide=False)
+                    found.append(self.fused(value, weights, total))
+                return found
+
+            zero = _I64(0)
+            steps = [(zero, _I64(1)), (offset, values["x_step"]), (zero, values["w_pitch"])]
+            return self.loop(values["count"], steps, sums, one)[1]
+
+        self.store(self.over_taps(self.zeros(), inputs))
+
+    def each(self, n_own: int) -> None:
+        """Emit sums of products of `n_lanes` outputs per pixel: `n_own` for each of its inputs."""
+        builder = self.builder
+        n_inputs = self.n_lanes // n_own
+        kind = ir.VectorType(_F32, n_inputs).as_pointer()
+
+        def inputs(pointer: Any) -> Any:
+            if n_own == 1:
+                return self.load(pointer, is_wide=True)
+            values = builder.load(builder.bitcast(pointer, kind), align=4)
+            return self.lanes(values, values, [lane // n_own for lane in range(self.n_lanes)])
+
+        def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            self.keep()
+            weights = self.load(weight, is_wide=True)
+            return [
+                self.fused(inputs(builder.gep(pixel, [offset])), weights, total)
+                for pixel, total in zip(pixels, sums, strict=True)
+            ]
+
+        self.store(self.over_taps(self.zeros(), tap))
+
+    def spread(self, n_own: int) -> None:
+        """Emit sums of products of `n_lanes` contiguous inputs, with `n_own` outputs each.
+
+        The weights of a tap are a row of lanes per output; the outputs of an input are contiguous.
+        """
+        builder = self.builder
+
+        def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            self.keep()
+            rows = [
+                self.load(builder.gep(weight, [_I64(own * self.n_lanes)]), is_wide=True)
+                for own in range(n_own)
+            ]
+            found = []
+            for pixel, at in enumerate(pixels):
+                values = self.load(builder.gep(at, [offset]), is_wide=True)
+                for own, weights in enumerate(rows):
+                    found.append(self.fused(values, weights, sums[pixel * n_own + own]))
+            return found
+
+        sums = self.over_taps(self.zeros() * n_own, tap)
+        for pixel, place in enumerate(self.places("out")):
+            own = self.interleaved(sums[pixel * n_own : (pixel + 1) * n_own])
+            for number, vector in enumerate(own):
+                at = builder.add(place, _I64(number * self.n_lanes))
+                self.store_vector(vector, builder.gep(self.values["out"], [at]))
+
+    def interleaved(self, vectors: list[Any]) -> list[Any]:
+        """Return the first lanes of all vectors, then the second ones, and so on."""
+        if len(vectors) == 1:
+            return vectors
+        even, odd = self.interleaved(vectors[::2]), self.interleaved(vectors[1::2])
+        n = self.n_lanes
+        found = []
+        for a, b in zip(even, odd, strict=True):
+            for half in (0, n // 2):
+                pairs = [(half + lane, n + half + lane) for lane in range(n // 2)]
+                found.append(self.lanes(a, b, [lane for pair in pairs for lane in pair]))
+        return found
+
+    def dot(self) -> None:
+        """Emit dot products; the inputs of pixels and weights are contiguous."""
+        builder, n = self.builder, self.n_pixels
+        count = self.values["count"]
+        whole = builder.and_(count, _I64(-self.n_lanes))
+
+        def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
+            taps = [builder.gep(pixel, [offset]) for pixel in pixels]
+
+            def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
+                load = self.load if is_wide else self.single
+                self.keep()
+                weights = load(builder.gep(weight, counters), is_wide=True)
+                values = [load(builder.gep(tap, counters), is_wide=True) for tap in taps]
+                return [
+                    self.fused(value, weights, total)
+                    for value, total in zip(values, sums, strict=True)
+                ]
+
+            begin, wide = self.loop(
+                whole,
+                [(_I64(0), _I64(self.n_lanes))],
+                sums[:n],
+                lambda counters, own: step(counters, own, is_wide=True),
+            )
+            _, rest = self.loop(
+                count,
+                [(begin[0], _I64(1))],
+                sums[n:],
+                lambda counters, own: step(counters, own, is_wide=False),
+            )
+            return wide + rest
+
+        zeros = [ir.Constant(self.vector, None)] * n + [ir.Constant(_F32, None)] * n
+        sums = self.over_taps(zeros, inputs)
+        totals = [
+            builder.fadd(self.folded(wide), rest)
+            for wide, rest in zip(sums[:n], sums[n:], strict=True)
+        ]
+        self.store(totals)
+
+    def single(self, pointer: Any, *, is_wide: bool) -> Any:  # noqa: ARG002  as `load`
+        """Load one element."""
+        return self.builder.load(pointer)
+
+    def folded(self, vector: Any) -> Any:
+        """Return the sum of all lanes."""
+        return emit_fold(self.builder, vector, self.builder.fadd)
+
+    def store(self, sums: list[Any]) -> None:
+        """Store the sums of the pixels, the second half of the lanes apart from the first."""
+        for place, total in zip(self.places("out"), sums, strict=True):
+            pointer = self.builder.gep(self.values["out"], [place])
+            if not self.has_halves:
+                self.store_vector(total, pointer)
+                continue
+            for half in range(2):
+                lanes = list(range(half * self.n_lanes // 2, (half + 1) * self.n_lanes // 2))
+                self.store_vector(self.lanes(total, total, lanes), pointer)
+                pointer = self.builder.gep(pointer, [self.values["out_half"]])
+
+    def store_vector(self, vector: Any, pointer: Any) -> None:
+        """Store all lanes, at any alignment."""
+        if isinstance(vector.type, ir.VectorType):
+            pointer = self.builder.bitcast(pointer, vector.type.as_pointer())
+        self.builder.store(vector, pointer, align=4)

@@ -1,0 +1,194 @@
+"""The innermost loops of products: sums of several pixels, kept in vector registers throughout.
+
+Written as LLVM IR, because a loop over few outputs that accumulates in memory is vectorised poorly.
+The sums of a block begin at zero, stay in registers over the whole window and all inputs, and are
+stored once.
+
+A sum is a chain of fused multiplications and additions in the order of taps and inputs, whatever
+the block: the same bits on any processor. A dot product is `DOT_LANES` such chains, added in pairs,
+and one of the inputs after the last whole vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from tilescope.engine.host.jit._jit import intrinsic
+from tilescope.engine.host.jit.settings import IS_COMPILED
+from tilescope.engine.host.kernels._addresses import AT_ONCE, floats_at, numbers_at
+from tilescope.engine.host.kernels._block_emitter import BlockEmitter
+
+__all__ = [
+    "BLOCKS",
+    "DOT_LANES",
+    "EACH_BLOCKS",
+    "LARGEST",
+    "PAIR_LANES",
+    "SEVERAL_BLOCKS",
+    "SPREAD_LANES",
+    "SPREAD_OUTPUTS",
+    "dot_kernel",
+    "each_kernel",
+    "row_kernel",
+    "spread_kernel",
+]
+
+#: Pixels of the blocks, largest first, by their lanes, which are outputs.
+BLOCKS = {16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
+#: The same where every output has an input of its own, or several of them.
+EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
+SEVERAL_BLOCKS = (8, 2)
+#: Lanes of a dot product, and dot products of a block.
+DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
+#: Lanes whose two halves may be apart: two groups of outputs with the same inputs.
+PAIR_LANES = 16
+#: Contiguous inputs of all pixels that are computed together, outputs of each, and their blocks.
+SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)
+#: Most pixels of a block: the lists of pixels are padded by one less.
+LARGEST = AT_ONCE
+
+#: Addresses of floats and of lists of integers, and numbers, in the order of a kernel's arguments.
+_FLOATS, _LISTS = ("out", "x", "w"), ("out_places", "x_places", "tap_x", "tap_w")
+_ARGUMENTS = (
+    *("out", "out_places", "out_half", "x", "x_places", "x_step", "w", "w_pitch", "w_half"),
+    *("tap_x", "tap_w", "n_taps", "count", "n_pixels"),
+)
+
+
+def _plain(n_lanes: int, *, n_own: int = 0, has_halves: bool = False) -> Callable[..., None]:
+    """Return a pure Python version, for runs without compilation; one lane for a dot product.
+
+    Every input has `n_own` outputs, or one input all of them.
+    """
+    n_inputs, n_own = (n_lanes // n_own, n_own) if n_own else (1, n_lanes)
+    n_first = n_lanes // 2 if has_halves else n_lanes
+
+    def block(  # type: ignore[no-untyped-def]
+        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+        count, n_pixels,
+    ):  # fmt: skip
+        first, last = slice(None, n_first), slice(n_first, None)
+        taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
+        places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
+        for source, target in places:
+            total = np.zeros(n_lanes, np.float32)
+            for (own, row), i in product(taps, range(count)):
+                values = floats_at(x, source + own + i * x_step, n_inputs).repeat(n_own)
+                weight = row + i * w_pitch
+                total[first] += values[first] * floats_at(w, weight, n_first)
+                total[last] += values[last] * floats_at(w, weight + w_half, n_lanes - n_first)
+            floats_at(out, target, n_first)[:] = total[first]
+            floats_at(out, target + out_half, n_lanes - n_first)[:] = total[last]
+
+    return block
+
+
+def _plain_spread(  # type: ignore[no-untyped-def]
+    out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+    count, n_pixels,
+):  # fmt: skip
+    """Compute what `spread_kernel` returns, in plain Python."""
+    taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
+    places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
+    for source, target in places:
+        total = np.zeros((SPREAD_LANES, SPREAD_OUTPUTS), np.float32)
+        for own, row in taps:
+            rows = floats_at(w, row, total.size).reshape(SPREAD_OUTPUTS, SPREAD_LANES)
+            total += floats_at(x, source + own, SPREAD_LANES)[:, None] * rows.T
+        floats_at(out, target, total.size)[:] = total.reshape(-1)
+
+
+def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
+    @intrinsic
+    def block(  # type: ignore[no-untyped-def]
+        typing_context, out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+        tap_w, n_taps, count, n_pixels,
+    ):  # fmt: skip
+        from numba.core import types
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            values = dict(zip(_ARGUMENTS, arguments, strict=True))
+            for names, kind in ((_FLOATS, ir.FloatType()), (_LISTS, ir.IntType(64))):
+                for name in names:
+                    values[name] = builder.inttoptr(values[name], kind.as_pointer())
+            emit(builder, values)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * len(_ARGUMENTS)), generate
+
+    return block
+
+
+def row_kernel(n_lanes: int) -> Any:
+    """Return the function that stores sums of products: `n_lanes` outputs of all pixels of a list.
+
+    Its arguments are ``out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+    tap_w, n_taps, count, n_pixels``: addresses of the first float32; addresses of lists of the
+    pixels' offsets; strides between the inputs of a pixel (step) and between their weights (pitch);
+    addresses of lists of the taps' offsets; inputs per tap. All of them are integers: an array is
+    seven numbers to pass. The weights of the outputs of one input are contiguous, but for two
+    halves of `PAIR_LANES`, whose first elements are `w_half` and `out_half` apart. The lists of
+    pixels repeat the last one up to a multiple of `LARGEST`.
+    """
+    has_halves = n_lanes == PAIR_LANES
+    if not IS_COMPILED:
+        return _plain(n_lanes, has_halves=has_halves)
+
+    blocks = BLOCKS[n_lanes]  # a dictionary has no digest
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, n_lanes, has_halves=has_halves)
+        emitter.over_pixels(blocks, emitter.block)
+
+    return _compiled(emit)
+
+
+def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
+    """Return the same function for inputs with `n_own` outputs of their own; both are contiguous.
+
+    Of steps, pitches, halves and counts it takes no notice.
+    """
+    if not IS_COMPILED:
+        return _plain(n_lanes, n_own=n_own)
+
+    blocks = EACH_BLOCKS[n_lanes] if n_own == 1 else SEVERAL_BLOCKS  # a dictionary has no digest
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, n_lanes)
+        emitter.over_pixels(blocks, lambda: emitter.each(n_own))
+
+    return _compiled(emit)
+
+
+def dot_kernel() -> Any:
+    """Return the same function for one output per pixel, with contiguous inputs and weights."""
+    if not IS_COMPILED:
+        return _plain(1)
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, DOT_LANES)
+        emitter.over_pixels(_DOT_BLOCKS, emitter.dot)
+
+    return _compiled(emit)
+
+
+def spread_kernel() -> Any:
+    """Return the same function for inputs with `SPREAD_OUTPUTS` outputs of their own.
+
+    A pixel is `SPREAD_LANES` contiguous inputs, whose outputs are contiguous. The weights of a tap
+    are contiguous: those of the first output of all inputs, of the second one, and so on. Of steps,
+    pitches, halves and counts it takes no notice.
+    """
+    if not IS_COMPILED:
+        return _plain_spread
+
+    def emit(builder: Any, values: dict[str, Any]) -> None:
+        emitter = BlockEmitter(builder, values, SPREAD_LANES)
+        emitter.over_pixels(_SPREAD_BLOCKS, lambda: emitter.spread(SPREAD_OUTPUTS))
+
+    return _compiled(emit)
