@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilescope.engine.compiler import Executable
     from tilescope.engine.frontend.onnx import load_onnx
     from tilescope.engine.graph import Graph, Tensor, concat
-    from tilescope.engine.graph.codelet import Field, Scalar
+    from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.library.builder import Builder
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
@@ -55,10 +55,10 @@ _PLACES = {
     "Engine": ("tilescope.engine.session.engine", "Engine"),
     "EngineOptions": ("tilescope.engine.options", "EngineOptions"),
     "Executable": ("tilescope.engine.compiler", "Executable"),
-    "Field": ("tilescope.engine.graph.codelet", "Field"),
+    "Field": ("tilescope.engine.graph.vertex.codelet", "Field"),
     "Graph": ("tilescope.engine.graph", "Graph"),
     "Machine": ("tilescope.engine.machine", "Machine"),
-    "Scalar": ("tilescope.engine.graph.codelet", "Scalar"),
+    "Scalar": ("tilescope.engine.graph.vertex.codelet", "Scalar"),
     "Tensor": ("tilescope.engine.graph", "Tensor"),
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
     "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),

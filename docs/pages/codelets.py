@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from tilescope.engine import codelets, library
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 
 __all__ = ["codelets_of_the_library", "render"]
 

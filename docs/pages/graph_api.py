@@ -23,8 +23,8 @@ from tilescope.engine.graph import (
     float8,
     interval_lists,
 )
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin import allocators, convolution, general_product, transposed
 from tilescope.engine.library.popnn import (

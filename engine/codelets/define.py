@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_kind, a_list, a_text, shown
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch, Law
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch, Law
 from tilescope.engine.host.jit._jit import allocating_jit
 
 __all__ = ["codelet"]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.settings import IS_COMPILED
 from tilescope.engine.host.jit.tables import array_in, call_at, numbers_of

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tilescope.engine.compiler.cache import CachedCompilation
-from tilescope.engine.compiler.cycles import take_slow_paths
-from tilescope.engine.compiler.exchanges import Exchanges
-from tilescope.engine.compiler.executable import CompileRecord, Executable, Step
-from tilescope.engine.compiler.layout import lay_out
-from tilescope.engine.compiler.liveness import live_ranges
-from tilescope.engine.compiler.lowering import Lowering
+from tilescope.engine.compiler.cycles.cycles import take_slow_paths
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.executable.executable import CompileRecord, Executable, Step
+from tilescope.engine.compiler.lower.lowering import Lowering
+from tilescope.engine.compiler.memory.layout import lay_out
+from tilescope.engine.compiler.memory.liveness import live_ranges
 from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.graph import GraphImage
-from tilescope.engine.graph.check import check_compute_sets
+from tilescope.engine.graph.vertex.check import check_compute_sets
 from tilescope.engine.log_output import TRACE
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.graph.mapping import tile_mapping_of
+from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.intervals.runs import split_by_owner, union_runs
 
 __all__ = ["elements_by_tile"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import GraphImage
 

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_text, numbers, shown
-from tilescope.engine.compiler.cycles import CountedCycles
-from tilescope.engine.compiler.executable import Executable, Node, RemoteAccess, Step
-from tilescope.engine.compiler.overflow import describe_overflow
+from tilescope.engine.compiler.cycles.cycles import CountedCycles
+from tilescope.engine.compiler.executable.executable import Executable, Node, RemoteAccess, Step
+from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.launch import bind_all

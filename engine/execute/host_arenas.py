@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tilescope.engine.compiler.executable.tile_memory import Lives
 from tilescope.engine.compiler.kernels.placement import Lifetimes, share
-from tilescope.engine.compiler.tile_memory import Lives
 from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.graph import GraphImage, Joined, Tensor, Variable, View
 from tilescope.engine.graph.variable import to_host

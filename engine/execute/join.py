@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Sliding
+from tilescope.engine.graph.vertex.codelet import Codelet, Sliding
 
 __all__ = ["MOST_JOINED", "Blocks", "join"]
 

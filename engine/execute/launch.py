@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.launcher import launch_arrays, launch_table, launcher_of
-from tilescope.engine.compiler.executable import Step
+from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.graph import ComputeSet, VertexBatch
-from tilescope.engine.graph.regions import Regions
+from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import report_new_code
 from tilescope.engine.host.memory import uncollected

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.execute.launch import Launch
 from tilescope.engine.execute.threads import Calls, Threads
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.compiler.executable.executable import Executable, Step
 from tilescope.engine.execute.timeline import Timeline
 from tilescope.reports.figures import tile_balance
 from tilescope.reports.schema.vocabulary import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, numbers
-from tilescope.engine.compiler.executable import RemoteAccess
+from tilescope.engine.compiler.executable.executable import RemoteAccess
 from tilescope.engine.errors import BadGraph, BadInput, RunFailed
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.graph import GraphImage, RemoteBuffer, View

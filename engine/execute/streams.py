@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_text, numbers
-from tilescope.engine.compiler.executable import StreamAccess
+from tilescope.engine.compiler.executable.executable import StreamAccess
 from tilescope.engine.errors import BadInput, CallbackFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.track import Track
 from tilescope.engine.machine import Machine

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.cycles import CountedCycles
-from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.cycles.cycles import CountedCycles
+from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import ProgramError
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.plan import LaunchPlan, Part, Rounds

@@ -1,18 +1,18 @@
 """Graphs, variables, tensors as views, tile mappings, compute sets, batches of vertices."""
 
-from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
-from tilescope.engine.graph.debug import OUTLINE_COPY, ROOT, DebugContext
 from tilescope.engine.graph.graph import Graph
+from tilescope.engine.graph.identity.debug import OUTLINE_COPY, ROOT, DebugContext
 from tilescope.engine.graph.image import GraphCopy, GraphImage
-from tilescope.engine.graph.interval_list import interval_lists
-from tilescope.engine.graph.joined import Joined, View, aligned, concat
-from tilescope.engine.graph.mapping import TileMapping
-from tilescope.engine.graph.plan_stage import PlanStage, Stage
-from tilescope.engine.graph.regions import Regions, blocks
+from tilescope.engine.graph.mapping.mapping import TileMapping
+from tilescope.engine.graph.mapping.tile_set import TileSet
 from tilescope.engine.graph.remote import RemoteBuffer
-from tilescope.engine.graph.tensor import Tensor
-from tilescope.engine.graph.tile_set import TileSet
+from tilescope.engine.graph.tensor.joined import Joined, View, aligned, concat
+from tilescope.engine.graph.tensor.tensor import Tensor
 from tilescope.engine.graph.variable import Variable
+from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
+from tilescope.engine.graph.vertex.interval_list import interval_lists
+from tilescope.engine.graph.vertex.plan_stage import PlanStage, Stage
+from tilescope.engine.graph.vertex.regions import Regions, blocks
 from tilescope.engine.number.dtype import (
     BOOL,
     FLOAT16,

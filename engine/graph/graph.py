@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
 from tilescope.engine.errors import BadGraph, OutOfTileMemory
-from tilescope.engine.graph.clone import clone_layout
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
-from tilescope.engine.graph.debug import ROOT, DebugContext
-from tilescope.engine.graph.field import Field
-from tilescope.engine.graph.interval_list import lists_of
-from tilescope.engine.graph.joined import Joined, View
-from tilescope.engine.graph.mapping import TileMapping, tile_mapping_of
-from tilescope.engine.graph.partial_mapping import overlaid
-from tilescope.engine.graph.plan_stage import PlanStage
-from tilescope.engine.graph.regions import Regions, regions_of
+from tilescope.engine.graph.identity.debug import ROOT, DebugContext
+from tilescope.engine.graph.mapping.clone import clone_layout
+from tilescope.engine.graph.mapping.mapping import TileMapping, tile_mapping_of
+from tilescope.engine.graph.mapping.partial_mapping import overlaid
 from tilescope.engine.graph.remote import RemoteBuffer
-from tilescope.engine.graph.tensor import Tensor, row_major
+from tilescope.engine.graph.tensor.joined import Joined, View
+from tilescope.engine.graph.tensor.tensor import Tensor, row_major
 from tilescope.engine.graph.variable import Variable, to_host
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
+from tilescope.engine.graph.vertex.field import Field
+from tilescope.engine.graph.vertex.interval_list import lists_of
+from tilescope.engine.graph.vertex.plan_stage import PlanStage
+from tilescope.engine.graph.vertex.regions import Regions, regions_of
 from tilescope.engine.machine import Machine
 from tilescope.engine.number.dtype import DType, dtype_of
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.graph import Graph
-from tilescope.engine.graph.joined import Joined, View
-from tilescope.engine.graph.regions import Regions
 from tilescope.engine.graph.remote import RemoteBuffer
+from tilescope.engine.graph.tensor.joined import Joined, View
 from tilescope.engine.graph.variable import Variable
+from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
+from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.machine import Machine
 
 __all__ = ["GraphCopy", "GraphImage"]

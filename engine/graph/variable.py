@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.debug import DebugContext
 from tilescope.engine.graph.freeze import Freezable, read_only
+from tilescope.engine.graph.identity.debug import DebugContext
 from tilescope.engine.number.dtype import DType
 
 __all__ = ["Variable", "to_host"]

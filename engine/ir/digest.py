@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.graph.digest import digest_of, joint_digest
+from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.value import Value

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.identity.digest import digest_of
 
 __all__ = ["MOST_DIMS", "Constant", "Parameter", "Value"]
 

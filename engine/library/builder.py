@@ -23,11 +23,11 @@ from tilescope.engine.graph import (
     TileSet,
     View,
 )
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.digest import KnownDigests
+from tilescope.engine.graph.identity.digest import KnownDigests
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.planner.memo import PlanMemo
+from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Execute, Sequence
 

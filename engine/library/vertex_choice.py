@@ -21,8 +21,8 @@ from tilescope.engine.codelets.popops.elementwise.vector_inner import (
     has_vector_inner,
 )
 from tilescope.engine.graph import Regions
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.machine import Machine
 
 __all__ = ["choose_vertices"]

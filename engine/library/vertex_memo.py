@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import ComputeSet, Graph, Regions, Tensor, Variable, VertexBatch, View
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.vertex_choice import choose_vertices
 from tilescope.engine.library.walk import joint_walks
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks
-from tilescope.engine.graph.elements import check_each_once
-from tilescope.engine.graph.mapping import tile_mapping_of
+from tilescope.engine.graph.mapping.elements import check_each_once
+from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces
 

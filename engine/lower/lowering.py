@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
-from tilescope.engine.graph.digest import digest_of, joint_digest
+from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import Operation, Parameter, Value
 from tilescope.engine.library.builder import Builder

@@ -9,7 +9,7 @@ from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.planner.memo import PlanMemo
+from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.program import Sequence, StreamCopyOut
 
 __all__ = ["lower"]

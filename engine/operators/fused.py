@@ -11,15 +11,15 @@ from typing import Any
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.operators.activation import activation, clamped_line, sloped
-from tilescope.engine.operators.convolution import convolved
-from tilescope.engine.operators.elementwise import binary, scalar, unary
-from tilescope.engine.operators.indexing import GATHER
-from tilescope.engine.operators.layout import TRANSPOSE, reshape
-from tilescope.engine.operators.normalisation import LAYER_NORMALIZATION, RMS_NORMALIZATION
-from tilescope.engine.operators.product import gemm, multiplied
+from tilescope.engine.operators.elementwise.activation import activation, clamped_line, sloped
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.indexing.indexing import GATHER
+from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.norm.normalisation import LAYER_NORMALIZATION, RMS_NORMALIZATION
+from tilescope.engine.operators.product.product import gemm, multiplied
 from tilescope.engine.operators.quantisation import as_type, dequantised
 from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.operators.window.convolution import convolved
 
 __all__ = ["MICROSOFT", "RECORDS"]
 

@@ -8,8 +8,8 @@ from onnx import TensorProto
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.carried import same_axis
-from tilescope.engine.operators.choice import chosen
-from tilescope.engine.operators.elementwise import binary, scalar
+from tilescope.engine.operators.elementwise.choice import chosen
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.random_numbers import RANDOM_UNIFORM_LIKE
 
 __all__ = ["RECORDS"]

@@ -13,14 +13,18 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.operators import constant, extension, indexing, pool, sampling, spatial
-from tilescope.engine.operators.elementwise import binary, scalar, unary
+from tilescope.engine.operators import spatial
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
 from tilescope.engine.operators.fused import MICROSOFT
-from tilescope.engine.operators.indexing import GATHER
-from tilescope.engine.operators.layout import TRANSPOSE, reshape
-from tilescope.engine.operators.product import MATMUL
-from tilescope.engine.operators.quantised import unpacked
+from tilescope.engine.operators.indexing import indexing
+from tilescope.engine.operators.indexing.indexing import GATHER
+from tilescope.engine.operators.movement import constant, extension
+from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.product.product import MATMUL
+from tilescope.engine.operators.quantised.quantised import unpacked
 from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.operators.sampling import sampling
+from tilescope.engine.operators.window import pool
 
 __all__ = ["RECORDS"]
 

@@ -10,13 +10,13 @@ from onnx import helper
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.operators.cast import CAST
-from tilescope.engine.operators.choice import chosen
-from tilescope.engine.operators.elementwise import binary, scalar, unary
-from tilescope.engine.operators.extension import EXPAND
-from tilescope.engine.operators.layout import reshape
+from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.elementwise.choice import chosen
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.movement.extension import EXPAND
+from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.movement.slicing import along
 from tilescope.engine.operators.reduction import reduced
-from tilescope.engine.operators.slicing import along
 
 __all__ = [
     "QUANTISATION",

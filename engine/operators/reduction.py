@@ -14,8 +14,8 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.elementwise import binary, scalar, unary
-from tilescope.engine.operators.layout import reshape
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.movement.layout import reshape
 
 __all__ = ["RECORDS", "REDUCE", "reduced"]
 

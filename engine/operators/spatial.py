@@ -6,10 +6,10 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.operators.choice import chosen
-from tilescope.engine.operators.elementwise import scalar
-from tilescope.engine.operators.layout import TRANSPOSE, reshape
-from tilescope.engine.operators.slicing import along, joined, padded, part
+from tilescope.engine.operators.elementwise.choice import chosen
+from tilescope.engine.operators.elementwise.elementwise import scalar
+from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.movement.slicing import along, joined, padded, part
 
 __all__ = ["RECORDS"]
 

@@ -4,52 +4,43 @@ from __future__ import annotations
 
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import (
-    activation,
-    attention,
-    boxes,
-    cast,
-    choice,
-    classical,
-    compaction,
-    compositions,
-    constant,
-    control,
-    convolution,
-    convolution_transpose,
     determinant,
-    einsum,
-    elementwise,
-    extension,
-    fourier,
     fused,
-    fused_attention,
-    grouped_attention,
     identity,
-    indexing,
-    integer_product,
-    layout,
-    local_response,
-    loss,
     microsoft,
-    normalisation,
-    pool,
-    product,
     quantisation,
-    quantised,
     random_numbers,
     recurrent,
     reduction,
-    regions,
-    resize,
-    sampling,
-    scan,
-    scattering,
-    slicing,
-    softmax,
     spatial,
-    take,
+)
+from tilescope.engine.operators.attention import (
+    attention,
+    fused_attention,
+    grouped_attention,
+)
+from tilescope.engine.operators.classical import classical
+from tilescope.engine.operators.control import control, scan
+from tilescope.engine.operators.elementwise import (
+    activation,
+    cast,
+    choice,
+    compositions,
+    elementwise,
+)
+from tilescope.engine.operators.indexing import (
+    boxes,
+    compaction,
+    indexing,
+    scattering,
     unique,
 )
+from tilescope.engine.operators.movement import constant, extension, layout, slicing, take
+from tilescope.engine.operators.norm import local_response, loss, normalisation, softmax
+from tilescope.engine.operators.product import einsum, fourier, product
+from tilescope.engine.operators.quantised import integer_product, quantised
+from tilescope.engine.operators.sampling import regions, resize, sampling
+from tilescope.engine.operators.window import convolution, convolution_transpose, pool
 
 __all__ = ["FAMILIES", "OPERATORS", "supported_operators"]
 

@@ -71,7 +71,7 @@ class Plan:
         dimensions that are summed, inputs and kernel, give partial sums; ``serial outputs`` or
         ``serial inputs`` count the serial parts, if there are several; every serial part is split
         over tiles by the other counts. A reduction has counts of its own: see
-        `tilescope.engine.planner.reduce_choice.StageChoice`.
+        `tilescope.engine.planner.reduction.choice.StageChoice`.
     swaps_operands
         Whether a product is computed as the product of its transposed operands in reverse order.
     stages

@@ -9,7 +9,7 @@ from typing import Any
 from tilescope.engine.arguments import a_kind, a_list, a_switch, a_text, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ComputeSet, Graph, Joined, Tensor, View
-from tilescope.engine.graph.elements import check_each_once
+from tilescope.engine.graph.mapping.elements import check_each_once
 from tilescope.engine.program.program import Function, Program
 
 __all__ = ["check_programs"]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from tilescope.engine.arguments import a_count, a_kind, shown
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.compute_set import ComputeSet
-from tilescope.engine.graph.debug import ROOT, DebugContext
-from tilescope.engine.graph.joined import View
-from tilescope.engine.graph.plan_stage import PlanStage
+from tilescope.engine.graph.identity.debug import ROOT, DebugContext
 from tilescope.engine.graph.remote import RemoteBuffer
-from tilescope.engine.graph.tensor import Tensor
+from tilescope.engine.graph.tensor.joined import View
+from tilescope.engine.graph.tensor.tensor import Tensor
+from tilescope.engine.graph.vertex.compute_set import ComputeSet
+from tilescope.engine.graph.vertex.plan_stage import PlanStage
 
 __all__ = [
     "Block",

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.executable import Executable
-from tilescope.engine.compiler.overflow import describe_overflow
-from tilescope.engine.compiler.step_cost import IPU_COLUMNS, StepCost
+from tilescope.engine.compiler.executable.executable import Executable
+from tilescope.engine.compiler.executable.step_cost import IPU_COLUMNS, StepCost
+from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.dataflow import write_dataflow

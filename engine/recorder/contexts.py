@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from tilescope.engine.compiler.executable import Node
+from tilescope.engine.compiler.executable.executable import Node
 from tilescope.engine.graph import DebugContext
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import debug_context

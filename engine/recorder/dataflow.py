@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.compiler.executable.executable import Executable, Node, Step
 from tilescope.engine.graph import OUTLINE_COPY, ComputeSet, Regions, Variable, View
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.reports import ReportWriter

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import DebugContext, Variable
-from tilescope.engine.graph.digest import digest_of
+from tilescope.engine.graph.identity.digest import digest_of
 
 __all__ = ["content_digest", "mapping_digest", "message_digests", "program_digests"]
 

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.digests import content_digest, mapping_digest, message_digests
 from tilescope.reports import ReportWriter

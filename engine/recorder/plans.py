@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.compiler.executable.executable import Executable, Step
 from tilescope.engine.graph import Stage
 from tilescope.engine.planner.phase import Phase
 from tilescope.engine.planner.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.compiler.executable.executable import Executable, Node, Step
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import program

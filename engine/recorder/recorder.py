@@ -25,7 +25,7 @@ from tilescope.reports import ReportError, ReportInUse, ReportNotWritable, Repor
 from tilescope.reports.schema import engine_option, notice, provenance, wall_clock
 
 if TYPE_CHECKING:
-    from tilescope.engine.compiler.executable import Executable
+    from tilescope.engine.compiler.executable.executable import Executable
     from tilescope.engine.execute.timeline import Timeline
 
 __all__ = ["Recorder"]

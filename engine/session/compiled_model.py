@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
-from tilescope.engine.compiler.exchanges import Exchanges
-from tilescope.engine.compiler.executable import CompileRecord
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.executable.executable import CompileRecord
 from tilescope.engine.errors import BadInput
 from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import Count, Model, Value
@@ -25,7 +25,7 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.planner.memo import PlanMemo
+from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine

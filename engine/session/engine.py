@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from tilescope.engine.arguments import a_kind, a_text, shown
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.errors import BadGraph, BadInput, OutOfTileMemory
 from tilescope.engine.execute import Device
 from tilescope.engine.execute.profile_summary import profile_summary

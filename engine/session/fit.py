@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilescope.engine.compiler.overflow import describe_overflow
+from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.capacity import REPORTED

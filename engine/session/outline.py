@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
-from tilescope.engine.compiler.cycles import compute_cost
-from tilescope.engine.compiler.exchanges import Exchanges
+from tilescope.engine.compiler.cycles.cycles import compute_cost
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.graph import (
     OUTLINE_COPY,
     ComputeSet,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import ComputeSet, Joined, Tensor, Variable
-from tilescope.engine.graph.array_digests import ArrayDigests
+from tilescope.engine.graph.identity.array_digests import ArrayDigests
 from tilescope.engine.program import Execute, Function, Program
 from tilescope.engine.program import Sequence as ProgramSequence
 

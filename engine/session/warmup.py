@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from tilescope.engine.codelets.launcher import launcher_of
-from tilescope.engine.compiler.codelet_place import codelet_modules, codelets_of
+from tilescope.engine.compiler.executable.codelet_place import codelet_modules, codelets_of
 from tilescope.engine.errors import BadInput
 from tilescope.engine.graph import Graph
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.host.jit.code_files import CHOICE, cache_folder
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import note_processor

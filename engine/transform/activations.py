@@ -8,7 +8,7 @@ from math import pi, sqrt
 import numpy as np
 
 from tilescope.engine.ir import Expansion, Model, Operation, Value
-from tilescope.engine.operators.activation import activation
+from tilescope.engine.operators.elementwise.activation import activation
 from tilescope.engine.transform.polynomial import Algebra, Term, agrees, term
 from tilescope.engine.transform.uses import Mapped, Match, Uses, function_of, rewritten
 

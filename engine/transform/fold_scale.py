@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.ir import Constant, IrBuilder, Model, Operation, Parameter, Value
 from tilescope.engine.ir.model import walk
-from tilescope.engine.operators.convolution import CONVOLUTION
-from tilescope.engine.operators.elementwise import BINARY
+from tilescope.engine.operators.elementwise.elementwise import BINARY
+from tilescope.engine.operators.window.convolution import CONVOLUTION
 
 __all__ = ["fold_scale"]
 

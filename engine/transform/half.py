@@ -11,7 +11,7 @@ import numpy as np
 from onnx import TensorProto, defs
 
 from tilescope.engine.ir import Constant, IrBuilder, Model, Node, Parameter, Region, Value
-from tilescope.engine.operators.cast import CAST
+from tilescope.engine.operators.elementwise.cast import CAST
 
 __all__ = ["in_half"]
 

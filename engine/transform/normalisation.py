@@ -9,7 +9,7 @@ from math import isclose, prod
 import numpy as np
 
 from tilescope.engine.ir import Expansion, Model, Operation, Value
-from tilescope.engine.operators.layout import reshape
+from tilescope.engine.operators.movement.layout import reshape
 from tilescope.engine.operators.reduction import REDUCE
 from tilescope.engine.operators.table import OPERATORS
 from tilescope.engine.transform.polynomial import Algebra, Polynomial, Term, agrees, term

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tilescope.engine.ir import Expansion, Model, Operation, Value
-from tilescope.engine.operators.elementwise import binary, unary
+from tilescope.engine.operators.elementwise.elementwise import binary, unary
 from tilescope.engine.transform.uses import Mapped, Match, Uses, rewritten
 
 __all__ = ["simplify_powers"]

@@ -9,9 +9,9 @@ from math import frexp
 import numpy as np
 
 from tilescope.engine.ir import Constant, IrBuilder, Model, Operation, Parameter, Value
-from tilescope.engine.operators.convolution import CONVOLUTION
-from tilescope.engine.operators.layout import RESHAPE, TRANSPOSE
-from tilescope.engine.operators.product import MATMUL
+from tilescope.engine.operators.movement.layout import RESHAPE, TRANSPOSE
+from tilescope.engine.operators.product.product import MATMUL
+from tilescope.engine.operators.window.convolution import CONVOLUTION
 from tilescope.engine.transform.uses import Uses, function_of
 
 __all__ = ["pre_scale"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilescope.engine.ir import Expansion, Model, Operation, Value
+from tilescope.engine.operators.norm.softmax import SOFTMAX
 from tilescope.engine.operators.reduction import REDUCE
-from tilescope.engine.operators.softmax import SOFTMAX
 from tilescope.engine.transform.polynomial import Algebra, agrees, term
 from tilescope.engine.transform.uses import Mapped, Match, Uses, function_of, rewritten
 

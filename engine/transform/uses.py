@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilescope.engine.ir import Expansion, IrBuilder, Model, Operation, Value
-from tilescope.engine.operators.cast import CAST
-from tilescope.engine.operators.elementwise import BINARY, UNARY
+from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.elementwise.elementwise import BINARY, UNARY
 
 __all__ = ["ARITHMETIC", "Mapped", "Match", "Uses", "function_of", "rewritten"]
 

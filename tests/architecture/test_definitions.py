@@ -24,7 +24,7 @@ FIGURES = Path("reports/figures.py")
 TOOLS = (Path("engine/fidelity"), Path("reports/generate"))
 #: Files that may list codes or compare with a limit, and why.
 ALLOWED = {
-    Path("engine/compiler/layout.py"): "categories by address, and when to lay out once more",
+    Path("engine/compiler/memory/layout.py"): "categories by address, when to lay out anew",
     Path("webapp/figures/theme.py"): "the colours of the series",
     Path("webapp/pages/trace_panels.py"): "kinds with a column of their own",
     Path("engine/codelets/poplin/reduce_partials.py"): "the library's limit for a single region",

@@ -23,7 +23,7 @@ STARTS = {
 }
 IMPORTS = {
     "engine/__init__.py __getattr__": "names of the package",
-    "engine/compiler/codelet_place.py codelet_at": "bytes of an executable: trusted, documented",
+    "engine/compiler/executable/codelet_place.py codelet_at": "executables: trusted, documented",
     "engine/host/jit/settings.py _setting": "numba",
     "engine/session/warmup.py _Kernel.launcher": "modules of codelets",
     "engine/session/warmup.py _kernels": "modules of codelets",

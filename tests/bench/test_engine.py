@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from tilescope.engine.compiler.addresses import Addresses
-from tilescope.engine.compiler.exchange import exchange_of
+from tilescope.engine.compiler.exchange.exchange import exchange_of
 from tilescope.engine.compiler.kernels.placement import Lifetimes, first_fit, nothing_asked
 from tilescope.engine.graph import ROOT, Graph, blocks
 from tilescope.engine.machine import load_machine

@@ -134,11 +134,11 @@ _INFERENCE = (
     _BUILD
     + """
 from tilescope.engine.compiler.addresses import Addresses
-from tilescope.engine.compiler.exchange import exchange_of
-from tilescope.engine.compiler.exchanges import Exchanges
-from tilescope.engine.compiler.liveness import live_ranges
-from tilescope.engine.compiler.lowering import Lowering
-from tilescope.engine.compiler.layout import lay_out
+from tilescope.engine.compiler.exchange.exchange import exchange_of
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.memory.liveness import live_ranges
+from tilescope.engine.compiler.lower.lowering import Lowering
+from tilescope.engine.compiler.memory.layout import lay_out
 from tilescope.engine.session.expand import expand_programs
 
 

@@ -26,7 +26,7 @@ from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.lower import lower
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.operators.elementwise import UNARY
+from tilescope.engine.operators.elementwise.elementwise import UNARY
 from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope import engine
 from tilescope.engine import Builder, Graph, Tensor, load_machine
 from tilescope.engine.graph import View, concat
-from tilescope.engine.graph.mapping import tile_mapping_of
+from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
 from tilescope.engine.program import Program, Sequence, StreamCopyIn, StreamCopyOut
 

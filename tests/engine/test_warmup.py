@@ -29,7 +29,7 @@ def few():
 
 def named(kernel):
     from importlib import import_module
-    from tilescope.engine.compiler.codelet_place import codelets_of
+    from tilescope.engine.compiler.executable.codelet_place import codelets_of
     return list(codelets_of(import_module(kernel.module)))[kernel.place].name
 
 if __name__ == "__main__":

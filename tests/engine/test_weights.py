@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilescope.engine import compile_model, load_machine
-from tilescope.engine.graph.digest import digest_of, joint_digest
+from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir import IrBuilder, Model, value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.operators import OPERATORS

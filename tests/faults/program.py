@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.compiler.executable import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.program import Copy, Repeat, Sequence
 from tilescope.reports import Report, check_report, open_report

@@ -12,8 +12,8 @@ from tests.fidelity.read_off import compute_cycles
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.popops.reduction.reduce import REDUCE
 from tilescope.engine.graph import Graph, Stage, Tensor, blocks
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, start_cycles, worker_share
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.popops.elementwise.operations import binary

@@ -10,8 +10,8 @@ from tests.fidelity.read_off import compute_cycles, steps_of, total_cycles
 
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.graph import Graph, Regions, Tensor, blocks
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.machine import Machine, load_machine

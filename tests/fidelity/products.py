@@ -20,8 +20,8 @@ from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, blocks
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine, load_machine

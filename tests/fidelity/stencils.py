@@ -22,8 +22,8 @@ from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, Tensor, blocks
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.program import Execute, Sequence
 from tilescope.engine.session.compile import compile_programs

@@ -12,7 +12,7 @@ from tests.fidelity.solvers import (
 )
 from tests.fidelity.test_stencils import run_one
 
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 
 FLOAT = np.float32
 

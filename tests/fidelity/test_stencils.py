@@ -14,7 +14,7 @@ from tests.fidelity.stencils import Blocks, blur_codelet, heat_codelet
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.fidelity import packaged_rows
 from tilescope.engine.graph import Regions, Tensor, blocks
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.program import Execute
 
 

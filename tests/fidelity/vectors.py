@@ -11,8 +11,8 @@ from tests.fidelity.read_off import compute_cycles, kind_cycles
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.compiler import Executable
 from tilescope.engine.graph import Graph, blocks, float8
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.softmax import softmax as library_softmax
 from tilescope.engine.library.popops.elementwise.operations import binary, cast

@@ -9,7 +9,7 @@ import numpy as np
 from tests.oracle.naive_machine import elements_of
 
 from tilescope.engine import Executable
-from tilescope.engine.compiler.executable import Step
+from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.graph import Regions, VertexBatch
 from tilescope.engine.machine import Machine
 

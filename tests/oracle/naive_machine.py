@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from tests.oracle.naive_codelets import NAIVE
 from tests.oracle.naive_schedule import ends_of, sends_of
 
-from tilescope.engine.compiler.executable import Executable, Node, Step
+from tilescope.engine.compiler.executable.executable import Executable, Node, Step
 from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
 from tilescope.engine.program import Copy, Execute, Overlap, Program, Repeat, WriteUndef
 from tilescope.engine.program import Sequence as ProgramSequence

@@ -16,7 +16,7 @@ from tilescope.engine import (
     concat,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.tensor import row_major
+from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.operations import (
     copy_to,

@@ -18,7 +18,7 @@ from tests.oracle.compared import seeds, small_machine
 from tilescope import engine
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, dtype_of
-from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add

@@ -16,9 +16,9 @@ from tilescope.engine import (
     Builder,
 )
 from tilescope.engine.codelets.popops.elementwise.fill import FILL
-from tilescope.engine.compiler.codelet_place import codelet_modules
+from tilescope.engine.compiler.executable.codelet_place import codelet_modules
 from tilescope.engine.graph import blocks
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.program import Copy, Repeat
 from tilescope.engine.program import Sequence as ProgramSequence

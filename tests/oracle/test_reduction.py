@@ -24,7 +24,7 @@ from tilescope.engine.library.popops.reduction.reduce import (
     reduce_with_output,
 )
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner.reduction import left_after_stages
+from tilescope.engine.planner.convolution.reduction import left_after_stages
 
 NUMPY_REDUCTIONS: dict[str, Any] = {
     "sum": np.sum,

@@ -12,7 +12,7 @@ from tests.oracle.naive_machine import NaiveMachine
 from tests.properties.test_invariants import check_memory
 
 from tilescope.engine import Builder, Engine, Graph, Tensor, compile_programs, load_machine
-from tilescope.engine.compiler.executable import Node, Step
+from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.popops.elementwise.operations import binary, copy_to
 from tilescope.engine.options import resolve

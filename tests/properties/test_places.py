@@ -20,8 +20,8 @@ from tilescope.engine import (
     load_machine,
 )
 from tilescope.engine.graph import blocks
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.program import Execute, Sequence
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tilescope.engine.codelets.poplin.work import Counts
 from tilescope.engine.codelets.popops.elementwise.copy import cast_cycles
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from tilescope.engine.codelets.poplin.outer_product import outer_product_cycles
 from tilescope.engine.codelets.poplin.slic import slic_cycles
 from tilescope.engine.codelets.poplin.vertical_mac import vertical_mac_cycles
 from tilescope.engine.codelets.poplin.work import Counts, Work, work_of
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar, Sliding
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar, Sliding
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.kernels._convolve import convolve
 
 if TYPE_CHECKING:

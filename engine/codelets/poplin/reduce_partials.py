@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, start_cycles
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, start_cycles
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
 

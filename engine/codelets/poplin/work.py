@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from tilescope.engine.graph.law import Batch
+    from tilescope.engine.graph.vertex.law import Batch
 
 __all__ = ["Counts", "Work", "row_shares", "slowest_and_quickest", "work_of", "zeroing_cycles"]
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.popops.elementwise.in_place import as_apart, unary_kernels_in_place
 from tilescope.engine.codelets.popops.elementwise.operations import unary_kernels, worker_rows
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, Law, start_cycles, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, Law, start_cycles, worker_share
 from tilescope.engine.host.kernels._exponential import gelu, swish
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.poprand.philox import normal_quantile, philox
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch, start_cycles
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch, start_cycles
 from tilescope.engine.host.jit._jit import jit
 
 if TYPE_CHECKING:

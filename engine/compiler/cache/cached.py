@@ -9,10 +9,10 @@ from functools import partial
 from tilescope.engine.compiler.cache.description import describe_compilation
 from tilescope.engine.compiler.cache.entry import Compiled
 from tilescope.engine.compiler.cache.store import CacheFolder
-from tilescope.engine.compiler.exchanges import Around
+from tilescope.engine.compiler.exchange.exchanges import Around
+from tilescope.engine.compiler.executable.step_cost import StepCost
+from tilescope.engine.compiler.executable.tile_memory import Memory
 from tilescope.engine.compiler.options import CompileOptions
-from tilescope.engine.compiler.step_cost import StepCost
-from tilescope.engine.compiler.tile_memory import Memory
 from tilescope.engine.graph import ComputeSet, GraphImage
 from tilescope.engine.program import Program
 

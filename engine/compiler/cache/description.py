@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
-from tilescope.engine.compiler.versions import engine_versions
+from tilescope.engine.compiler.executable.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
+from tilescope.engine.compiler.executable.versions import engine_versions
 from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, RemoteBuffer, Variable
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.program import Function, Program
 
 __all__ = ["describe", "describe_compilation"]

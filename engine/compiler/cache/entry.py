@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.cache.transfers import Arrays, arrays_of, split, transfers_of
-from tilescope.engine.compiler.container import NotAnEntry
-from tilescope.engine.compiler.exchanges import Around
-from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts, Lives, Memory
-from tilescope.engine.compiler.transfer import Transfer
+from tilescope.engine.compiler.exchange.exchanges import Around
+from tilescope.engine.compiler.exchange.transfer import Transfer
+from tilescope.engine.compiler.executable.container import NotAnEntry
+from tilescope.engine.compiler.executable.tile_memory import LiveBytes, LiveParts, Lives, Memory
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.machine import Machine
 

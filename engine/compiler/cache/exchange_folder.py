@@ -13,9 +13,9 @@ from tilescope.engine.compiler.cache import plans
 from tilescope.engine.compiler.cache.description import describe
 from tilescope.engine.compiler.cache.store import CacheFolder
 from tilescope.engine.compiler.cache.transfers import Arrays, arrays_of, transfers_of
-from tilescope.engine.compiler.container import NotAnEntry
-from tilescope.engine.compiler.exchanges import STRUCTURE_BYTES, Exchanges
-from tilescope.engine.compiler.transfer import Transfer
+from tilescope.engine.compiler.exchange.exchanges import STRUCTURE_BYTES, Exchanges
+from tilescope.engine.compiler.exchange.transfer import Transfer
+from tilescope.engine.compiler.executable.container import NotAnEntry
 from tilescope.engine.machine import Machine
 
 __all__ = ["ExchangeFolder"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.cache.description import describe
 from tilescope.engine.compiler.cache.store import CacheFolder
-from tilescope.engine.compiler.container import NotAnEntry
+from tilescope.engine.compiler.executable.container import NotAnEntry
 from tilescope.engine.host.jit.code_files import cache_folder
 from tilescope.engine.planner.plan import Plan
 

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.container import MALFORMED, NotAnEntry, decode, encode
+from tilescope.engine.compiler.executable.container import MALFORMED, NotAnEntry, decode, encode
 from tilescope.engine.host.jit.code_files import CHOICE
 from tilescope.private_folder import PARTIAL, NotPrivate, PrivateFolder, warn_once
 from tilescope.reports.digests import DIGEST_BYTES

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.container import NotAnEntry
-from tilescope.engine.compiler.messages import Messages
-from tilescope.engine.compiler.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
-from tilescope.engine.compiler.transfer import Transfer
+from tilescope.engine.compiler.exchange.transfer import Transfer
+from tilescope.engine.compiler.executable.container import NotAnEntry
+from tilescope.engine.compiler.executable.messages import Messages
+from tilescope.engine.compiler.executable.step_cost import IPU_COLUMNS, TILE_COLUMNS, StepCost
 from tilescope.engine.machine import Machine
 
 __all__ = ["Arrays", "arrays_of", "split", "transfers_of"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Count, IrBuilder, Node, Value
-from tilescope.engine.operators.elementwise import BINARY
+from tilescope.engine.operators.elementwise.elementwise import BINARY
 
 __all__ = ["Counts"]
 

@@ -28,8 +28,8 @@ from tilescope.engine.frontend.onnx.walk import domain_of, key_of
 from tilescope.engine.ir import Constant, IrBuilder, Node, Parameter, Region, ResultType, Value
 from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.operators.control import branch_of
-from tilescope.engine.operators.slicing import FIXED_SIZES
+from tilescope.engine.operators.control.control import branch_of
+from tilescope.engine.operators.movement.slicing import FIXED_SIZES
 
 __all__ = ["GraphImport"]
 

@@ -15,9 +15,9 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.deciding import needs_rounds
 from tilescope.engine.frontend.onnx.sequences import ValueSequence
 from tilescope.engine.ir import Expansion, IrBuilder, Node, Region, Value
-from tilescope.engine.operators.control import check_start, is_endless, reachable
-from tilescope.engine.operators.layout import reshape
-from tilescope.engine.operators.slicing import joined
+from tilescope.engine.operators.control.control import check_start, is_endless, reachable
+from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.movement.slicing import joined
 
 __all__ = ["Round", "is_unrolled", "unrolled"]
 

@@ -14,7 +14,7 @@ from tilescope.engine.graph import Stage, Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.operand_layout import images_in_place, weights_in_place
 from tilescope.engine.library.popops.elementwise.operations import copy_together, row_major_copy
-from tilescope.engine.planner.arrange import are_weights_arranged
+from tilescope.engine.planner.convolution.arrange import are_weights_arranged
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import ChannelLayout
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count
 from tilescope.engine.graph import ROOT, DType, Joined, Tensor, View
-from tilescope.engine.graph.tensor import row_major
+from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.graph.variable import Variable
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.channels import map_images
@@ -28,7 +28,7 @@ from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner import Plan
-from tilescope.engine.planner.arrange import are_weights_arranged, is_arranged
+from tilescope.engine.planner.convolution.arrange import are_weights_arranged, is_arranged
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import prod
 
 from tilescope.engine.graph import Tensor
-from tilescope.engine.graph.tensor import Dim
+from tilescope.engine.graph.tensor.tensor import Dim
 from tilescope.engine.tiling import Grouping
 from tilescope.engine.tiling.channel_layout import ChannelLayout
 

@@ -17,7 +17,7 @@ from tilescope.engine.codelets.popops.elementwise.add_in_place import (
 )
 from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.graph import DType, Stage, Tensor
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import copy_together
 from tilescope.engine.library.walk import joint_walk

@@ -16,7 +16,7 @@ from tilescope.engine.codelets.popops.elementwise.in_place import (
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.softmax import softmax, softmax_in_place

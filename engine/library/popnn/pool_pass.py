@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import DType, Graph, TileSet, Variable
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.walk import Pieces, cut_rows
 from tilescope.engine.library.window import Window, clipped, output_size
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION

@@ -8,8 +8,8 @@ from typing import Any
 from tilescope.engine.codelets.poprand.random_numbers import PLACE_SCALARS
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View, blocks
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.tensor import row_major
+from tilescope.engine.graph.tensor.tensor import row_major
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.walk import joint_walks

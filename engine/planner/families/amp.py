@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.families.family import Family
 from tilescope.engine.tiling import ConvolutionShape, Grouping

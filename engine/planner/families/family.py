@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.poplin.work import Counts, Work
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.machine import Machine
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 

@@ -19,10 +19,10 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.compiler.codelet_place import codelet_modules
+from tilescope.engine.compiler.executable.codelet_place import codelet_modules
 from tilescope.engine.graph import blocks
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import Overloaded, allocating_jit, intrinsic, jit
 from tilescope.engine.host.jit.identity import kernel_digest
 from tilescope.engine.program import Execute

@@ -13,7 +13,7 @@ from tilescope.engine.codelets.popops.elementwise.copy import (
     CAST_TO_BOOL_BLOCK,
     COPY_BLOCK,
 )
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33)
 _random = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from tests.engine.many_threads import share_all
 from tilescope import engine
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.program import Execute
 
 N_WORKERS = 6

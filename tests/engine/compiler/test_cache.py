@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.engine.compiler import exchanges
 from tilescope.engine.compiler.cache import exchange_folder, plans, store
-from tilescope.engine.compiler.container import decode, encode
-from tilescope.engine.compiler.exchange import Exchange, exchange_of
-from tilescope.engine.compiler.executable import CompileRecord, Executable
-from tilescope.engine.compiler.versions import engine_versions
+from tilescope.engine.compiler.exchange import exchanges
+from tilescope.engine.compiler.exchange.exchange import Exchange, exchange_of
+from tilescope.engine.compiler.executable.container import decode, encode
+from tilescope.engine.compiler.executable.executable import CompileRecord, Executable
+from tilescope.engine.compiler.executable.versions import engine_versions
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ROOT, ComputeSet, Graph, Tensor, blocks
 from tilescope.engine.ir import IrBuilder, Model

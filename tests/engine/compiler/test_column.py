@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Graph, compile_programs, load_machine
-from tilescope.engine.compiler import tile_memory
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.tile_memory import LiveBytes, LiveParts
+from tilescope.engine.compiler.executable import tile_memory
+from tilescope.engine.compiler.executable.tile_memory import LiveBytes, LiveParts
 from tilescope.engine.program import Sequence, Sync
 
 

@@ -33,12 +33,12 @@ from tilescope.engine.codelets.popops.elementwise.vector_inner import (
     VECTOR_INNER_IN_PLACE,
 )
 from tilescope.engine.codelets.popops.reduction.reduce import REDUCE, REDUCE_UPDATE
-from tilescope.engine.compiler.cycles import CountedCycles
+from tilescope.engine.compiler.cycles.cycles import CountedCycles
 from tilescope.engine.compiler.kernels.schedule import list_schedule
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import start_cycles
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import start_cycles
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.program import Execute, Sequence
 

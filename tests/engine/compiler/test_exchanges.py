@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY
-from tilescope.engine.compiler import exchanges
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.exchange import Exchange, exchange_of
-from tilescope.engine.compiler.exchanges import Exchanges
-from tilescope.engine.compiler.transfer import Transfer
+from tilescope.engine.compiler.exchange import exchanges
+from tilescope.engine.compiler.exchange.exchange import Exchange, exchange_of
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.exchange.transfer import Transfer
 from tilescope.engine.graph import ComputeSet, Graph, VertexBatch, blocks
 from tilescope.engine.machine import load_machine
 

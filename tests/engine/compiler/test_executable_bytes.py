@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.engine.compiler import versions
-from tilescope.engine.compiler.codelet_place import codelet_at, place_of
-from tilescope.engine.compiler.container import decode, encode
-from tilescope.engine.compiler.executable import Executable, StreamAccess
+from tilescope.engine.compiler.executable import versions
+from tilescope.engine.compiler.executable.codelet_place import codelet_at, place_of
+from tilescope.engine.compiler.executable.container import decode, encode
+from tilescope.engine.compiler.executable.executable import Executable, StreamAccess
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import Graph, Tensor, blocks, concat
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.ir import IrBuilder
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.program import (
@@ -261,7 +261,7 @@ def test_well_formed_bytes_of_something_else_are_refused() -> None:
 def test_bytes_of_another_engine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = program_of(FILLED).to_bytes()
     own = versions.engine_versions()
-    place = "tilescope.engine.compiler.executable_bytes.engine_versions"
+    place = "tilescope.engine.compiler.executable.executable_bytes.engine_versions"
     monkeypatch.setattr(place, lambda: {**own, "sources": "others"})
     with pytest.raises(BadExecutable, match="by another engine, of version"):
         Executable.from_bytes(data)

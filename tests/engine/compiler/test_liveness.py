@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracle.naive_liveness import NaiveLiveness, ranges_of
 
-from tilescope.engine.compiler.liveness import live_ranges
+from tilescope.engine.compiler.memory.liveness import live_ranges
 
 N_VARIABLES = 5
 

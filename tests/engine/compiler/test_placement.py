@@ -17,11 +17,11 @@ from tilescope.engine.compiler.kernels.placement import (
     first_fit,
     nothing_asked,
 )
-from tilescope.engine.compiler.overflow import describe_overflow
+from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.program import Execute
 
 KIB = 1 << 10

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tilescope.engine.compiler.cache.store import CacheFolder
-from tilescope.engine.compiler.container import NotAnEntry, decode
+from tilescope.engine.compiler.executable.container import NotAnEntry, decode
 from tilescope.reports.digests import DIGEST_BYTES
 
 ARRAY: dict[str, Any] = {

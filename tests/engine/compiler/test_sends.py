@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine.compiler.addresses import Addresses
-from tilescope.engine.compiler.exchange import Exchange
+from tilescope.engine.compiler.exchange.exchange import Exchange
+from tilescope.engine.compiler.exchange.sends import Parts, Schedule, Sends
 from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
-from tilescope.engine.compiler.sends import Parts, Schedule, Sends
 from tilescope.engine.graph import Graph
 from tilescope.engine.machine import Machine, load_machine
 

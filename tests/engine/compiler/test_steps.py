@@ -18,7 +18,7 @@ from tilescope.engine import (
     resolve_options,
 )
 from tilescope.engine.codelets.popops.elementwise.copy import COPY
-from tilescope.engine.compiler.executable import Executable, Step
+from tilescope.engine.compiler.executable.executable import Executable, Step
 from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.execute.timeline import timeline_of
 from tilescope.engine.graph import ROOT, blocks

@@ -16,7 +16,7 @@ from tilescope.engine.codelets.popops.elementwise.fill import FILL
 from tilescope.engine.codelets.popops.elementwise.operations import BINARY, BINARY_BLOCK
 from tilescope.engine.codelets.popops.reduction.reduce import REDUCE
 from tilescope.engine.execute.join import MOST_JOINED, Blocks, join
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 
 
 def _blocks(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine import Machine, load_machine
-from tilescope.engine.compiler.executable import Node, Step
-from tilescope.engine.compiler.step_cost import StepCost
+from tilescope.engine.compiler.executable.executable import Node, Step
+from tilescope.engine.compiler.executable.step_cost import StepCost
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import ROOT

@@ -14,7 +14,7 @@ from tilescope.engine import Graph, Tensor, compile_programs, load_machine
 from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ComputeSet, Regions, blocks
-from tilescope.engine.graph.check import check_compute_set
+from tilescope.engine.graph.vertex.check import check_compute_set
 from tilescope.engine.program import Execute
 
 

@@ -17,7 +17,7 @@ from tests.oracle.naive_codelets import NAIVE
 from tilescope.engine import Engine, Executable, Field, Graph, Tensor, codelet, compile_programs
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import blocks, interval_lists
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Execute
 

@@ -9,7 +9,7 @@ import pytest
 
 from tilescope.engine import Graph, load_machine
 from tilescope.engine.compiler.addresses import Addresses
-from tilescope.engine.compiler.exchange import Exchange
+from tilescope.engine.compiler.exchange.exchange import Exchange
 from tilescope.engine.machine import TOPOLOGIES, Link, link_loads, route
 
 

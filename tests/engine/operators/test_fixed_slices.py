@@ -15,7 +15,7 @@ from tilescope.engine import Engine, compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx import inputs_to_set
 from tilescope.engine.ir import Model
-from tilescope.engine.operators.slicing import FIXED_SIZES
+from tilescope.engine.operators.movement.slicing import FIXED_SIZES
 
 X = np.arange(3 * 10 * 4, dtype=np.float32).reshape(3, 10, 4)
 Node = onnx.NodeProto

@@ -18,11 +18,11 @@ from tilescope.engine import Engine, compile_model, load_machine, load_onnx, res
 from tilescope.engine.graph import Graph
 from tilescope.engine.ir import IrBuilder, Model, Operator, Value
 from tilescope.engine.lower import lower
-from tilescope.engine.operators.activation import NON_LINEARITY
-from tilescope.engine.operators.choice import SELECT
-from tilescope.engine.operators.elementwise import BINARY, UNARY
-from tilescope.engine.operators.layout import RESHAPE, TRANSPOSE
-from tilescope.engine.operators.softmax import LOG_SOFTMAX, SOFTMAX
+from tilescope.engine.operators.elementwise.activation import NON_LINEARITY
+from tilescope.engine.operators.elementwise.choice import SELECT
+from tilescope.engine.operators.elementwise.elementwise import BINARY, UNARY
+from tilescope.engine.operators.movement.layout import RESHAPE, TRANSPOSE
+from tilescope.engine.operators.norm.softmax import LOG_SOFTMAX, SOFTMAX
 from tilescope.engine.transform import transform
 
 MACHINE = load_machine("gc200", tiles_per_ipu=4)

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tilescope.engine import load_machine
-from tilescope.engine.planner.bound import (
+from tilescope.engine.planner.convolution.bound import (
     least_bytes_of_sums,
     least_compute_cycles,
     least_costs,
 )
-from tilescope.engine.planner.candidate import ways_of
+from tilescope.engine.planner.convolution.candidate import ways_of
+from tilescope.engine.planner.convolution.split import Splits
 from tilescope.engine.planner.request import PlanRequest
 from tilescope.engine.planner.serial import AT_ONCE, Serial
-from tilescope.engine.planner.split import Splits
 from tilescope.engine.tiling import ConvolutionShape
 
 MACHINE = load_machine("gc200", tiles_per_ipu=48)

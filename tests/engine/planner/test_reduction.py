@@ -12,7 +12,7 @@ from tilescope.engine import Engine, Graph, compile_programs, load_machine, reso
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.reduction import left_after_stages, library_stages
+from tilescope.engine.planner.convolution.reduction import left_after_stages, library_stages
 from tilescope.engine.program import Sequence
 
 HARDWARE = load_machine("gc200")

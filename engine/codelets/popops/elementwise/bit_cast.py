@@ -13,7 +13,7 @@ import numpy as np
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.codelets.popops.elementwise.operations import unary_kernels
-from tilescope.engine.graph.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.host.jit._jit import jit
 
 __all__ = [

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.popops.elementwise.operations import unary_kernels
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, Pieces, start_cycles, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, Pieces, start_cycles, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._moves import move_block
 

@@ -25,8 +25,8 @@ from tilescope.engine.codelets.popops.elementwise.unary_functions import (
     UNARY_TO_BOOL,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, start_cycles, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, start_cycles, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.host.kernels._pairs import combine_blocks

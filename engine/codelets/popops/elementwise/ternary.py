@@ -16,8 +16,8 @@ from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.popops.elementwise.in_place import as_apart
 from tilescope.engine.codelets.popops.elementwise.operations import worker_rows
 from tilescope.engine.codelets.popops.elementwise.rates import Rate, rate_of
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
 

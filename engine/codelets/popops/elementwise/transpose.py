@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK, rows_cycles
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.law import Batch, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.graph.vertex.law import Batch, worker_share
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

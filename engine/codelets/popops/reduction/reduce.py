@@ -13,8 +13,8 @@ from tilescope.engine.codelets.popops.reduction.reduce_law import (
     ReduceSizes,
     reduce_cycles,
 )
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch, Law
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch, Law
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._extremes import maximum, minimum
 from tilescope.engine.host.kernels._indices import unsigned

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.law import worker_share
+from tilescope.engine.graph.vertex.law import worker_share
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine

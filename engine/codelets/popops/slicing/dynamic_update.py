@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.slicing.multi_slice import dynamic_slice_cycles
-from tilescope.engine.graph.codelet import Codelet, Field
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
 
 if TYPE_CHECKING:

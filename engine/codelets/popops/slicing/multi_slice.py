@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch, worker_share
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.law import Batch
+from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
+from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
 
 if TYPE_CHECKING:

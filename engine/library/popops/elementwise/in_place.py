@@ -17,8 +17,8 @@ from tilescope.engine.codelets.popops.elementwise.ternary import (
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping.elements import share_elements
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import (

@@ -35,9 +35,9 @@ from tilescope.engine.codelets.popops.elementwise.ternary import (
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, DType, Joined, Stage, Tensor, View, dtype_of
-from tilescope.engine.graph.clone import CloneLayout, clone_layout
-from tilescope.engine.graph.codelet import Codelet
-from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping.clone import CloneLayout, clone_layout
+from tilescope.engine.graph.mapping.elements import share_elements
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.vertex_memo import Vertices, add_together, vertices_of

@@ -12,7 +12,7 @@ from tilescope.engine.codelets.popops.elementwise.scaled_add import (
 )
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks
-from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import row_major_copy

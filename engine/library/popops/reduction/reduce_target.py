@@ -9,14 +9,14 @@ from math import prod
 import numpy as np
 
 from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor
-from tilescope.engine.graph.elements import share_elements
+from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import copy_to, in_one
 from tilescope.engine.library.popops.reduction.reduce_call import ReduceCall
 from tilescope.engine.library.popops.reduction.reduce_vertices import PlannedReduction
-from tilescope.engine.planner.reduce import plan_reduce
-from tilescope.engine.planner.reduce_choice import planned_pieces
-from tilescope.engine.planner.reduce_source import ReduceShape
+from tilescope.engine.planner.reduction.choice import planned_pieces
+from tilescope.engine.planner.reduction.plan_reduction import plan_reduce
+from tilescope.engine.planner.reduction.source import ReduceShape
 
 __all__ = ["ReduceTarget"]
 

@@ -16,8 +16,8 @@ from tilescope.engine.codelets.popops.reduction.reduce import (
 from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable, blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.planner.phase import stage_name
-from tilescope.engine.planner.reduce_choice import PlannedPieces
-from tilescope.engine.planner.reduce_pieces import joined
+from tilescope.engine.planner.reduction.choice import PlannedPieces
+from tilescope.engine.planner.reduction.pieces import joined
 
 __all__ = ["PlannedReduction", "add_stages"]
 

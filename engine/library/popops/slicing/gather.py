@@ -14,7 +14,7 @@ import numpy as np
 from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.graph.codelet import Codelet
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.popops.elementwise.operations import (

@@ -1,0 +1,1 @@
+"""Cycles of compute phases and of copies from and to the host."""

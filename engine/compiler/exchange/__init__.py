@@ -1,0 +1,1 @@
+"""Exchanges: what is sent, when, by which code, and what it costs."""

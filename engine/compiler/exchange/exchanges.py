@@ -1,0 +1,110 @@
+"""The exchanges around compute sets: those of equal structure are costed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.compiler.addresses import Addresses
+from tilescope.engine.compiler.exchange.exchange import accessed, exchange_of
+from tilescope.engine.compiler.exchange.transfer import Transfer
+from tilescope.engine.graph import ComputeSet, Variable
+from tilescope.engine.graph.identity.array_digests import ArrayDigests
+from tilescope.engine.machine import Machine
+
+__all__ = ["STRUCTURE_BYTES", "Around", "Exchanges"]
+
+#: Length of the digest of a structure.
+STRUCTURE_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Around:
+    """The exchanges before and after a compute set; None where nothing moves."""
+
+    before: Transfer | None
+    after: Transfer | None
+
+
+class Exchanges:
+    """Costs the exchanges around compute sets of graphs for one machine.
+
+    Parameters
+    ----------
+    machine
+        Source of the rates and the fixed costs.
+
+    Attributes
+    ----------
+    digests
+        Of the arrays of vertices and variables, by which exchanges are compared.
+    known
+        Exchanges by structure, on variables that are numbered in their order; None where nothing
+        moves.
+    n_costed
+        Exchanges that were not known before.
+
+    Notes
+    -----
+    What moves depends on the regions of vertices, on their tiles and on the tile mappings of the
+    variables. The variables' order counts as well, for elements are sent in their order, and so
+    does from which one to the next a run may cross.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.digests = ArrayDigests()
+        self.known: dict[bytes, Transfer | None] = {}
+        self.n_costed = 0
+
+    def know(self, known: Mapping[bytes, Transfer | None]) -> None:
+        """Take in exchanges that were costed by the same engine for the same machine."""
+        self.known.update(known)
+
+    def around(self, compute_set: ComputeSet) -> Around:
+        """Return the exchanges around a compute set."""
+        before, after = (self._transfer(compute_set, is_input) for is_input in (True, False))
+        return Around(before, after)
+
+    def _transfer(self, compute_set: ComputeSet, is_input: bool) -> Transfer | None:
+        """Return the exchange before a compute set or after it."""
+        on = {r.variable for _, _, r in accessed([compute_set], is_input=is_input)}
+        variables = sorted(on, key=lambda variable: variable.variable_id)
+        structure = self._structure(compute_set, variables, is_input)
+        if structure not in self.known:
+            exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
+            self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
+            self.n_costed += 1
+        transfer = self.known[structure]
+        ids = np.array([variable.variable_id for variable in variables], np.int64)
+        return None if transfer is None else transfer.on(ids)
+
+    def _structure(
+        self, compute_set: ComputeSet, variables: list[Variable], is_input: bool
+    ) -> bytes:
+        """Return a digest of all that decides what moves and how long it takes."""
+        digest = blake2b(b"in" if is_input else b"out", digest_size=STRUCTURE_BYTES)
+        numbers = {variable: number for number, variable in enumerate(variables)}
+        for _, tile, r in accessed([compute_set], is_input=is_input):
+            arrays: tuple[NDArray[Any] | None, ...] = tile, r.start, r.size, r.stride, r.first
+            digest.update(numbers[r.variable].to_bytes(4, "little"))
+            digest.update(b"".join(map(self.digests.of, arrays)))
+        for before, variable in zip([None, *variables], variables, strict=False):
+            crosses = before is not None and _run_may_cross(before, variable, is_input)
+            said = f"{variable.dtype.n_bytes} {variable.n_elements} {crosses}"
+            digest.update(said.encode() + self.digests.of(variable.map_start))
+            digest.update(self.digests.of(variable.map_tile))
+        return digest.digest()
+
+
+def _run_may_cross(before: Variable, after: Variable, is_input: bool) -> bool:
+    """Return whether a tile may send the end of a variable and the begin of another in one run."""
+    if after.variable_id != before.variable_id + 1:
+        return False
+    # Inputs are sent by their owners, outputs by any tile.
+    return not is_input or bool(before.map_tile[-1] == after.map_tile[0])

@@ -1,0 +1,1 @@
+"""From the author's program tree to steps."""

@@ -1,0 +1,1 @@
+"""The memory of tiles: liveness, constraints, addresses, and what does not fit."""

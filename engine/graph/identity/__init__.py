@@ -1,0 +1,1 @@
+"""Where things come from and whether they are equal: debug contexts, callers, digests."""

@@ -1,0 +1,1 @@
+"""Tile mappings of variables and views, and what follows from them."""

@@ -1,0 +1,1 @@
+"""Tensors: views on variables, none of which moves data."""

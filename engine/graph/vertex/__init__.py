@@ -1,0 +1,1 @@
+"""Codelets and the vertices that run them: fields, regions, laws, compute sets."""

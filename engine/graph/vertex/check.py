@@ -1,0 +1,132 @@
+"""The race check of compute sets: no vertex reads or writes what another vertex writes.
+
+Tiles run their vertices concurrently and in no defined order, so a program that breaks the rule
+has no defined result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.variable import Variable
+from tilescope.engine.graph.vertex.compute_set import ComputeSet
+from tilescope.engine.intervals.overlap import first_read_of_write, first_shared_write
+from tilescope.engine.intervals.runs import join_runs, union_runs
+
+__all__ = ["check_compute_set", "check_compute_sets"]
+
+Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+
+
+def check_compute_sets(compute_sets: Iterable[ComputeSet]) -> None:
+    """Check every compute set.
+
+    Raises
+    ------
+    BadGraph
+        At the first two vertices that break the rule.
+    """
+    for compute_set in compute_sets:
+        check_compute_set(compute_set)
+
+
+def check_compute_set(compute_set: ComputeSet) -> None:
+    """Check that no vertex reads or writes what another vertex of the compute set writes.
+
+    Parameters
+    ----------
+    compute_set
+        Compute set with all its vertices.
+
+    Raises
+    ------
+    BadGraph
+        Names the first two vertices that break the rule, the variable and the elements.
+    """
+    written = {
+        batch.fields[field.name].variable.variable_id: batch.fields[field.name].variable
+        for batch in compute_set.batches
+        for field in batch.codelet.fields
+        if field.is_written
+    }
+    for _, variable in sorted(written.items()):
+        _check_variable(compute_set, variable)
+
+
+def _check_variable(compute_set: ComputeSet, variable: Variable) -> None:
+    writes = _runs(compute_set, variable, is_write=True)
+    order = np.argsort(writes[1], kind="stable")
+    vertex, start, length = (column[order] for column in writes)
+    shared = first_shared_write(start, length)
+    if shared is not None:
+        one, other = shared
+        low, high = _overlap(start, length, one, start, length, other)
+        raise BadGraph(
+            f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(vertex[one]))} and"
+            f" {_vertex(compute_set, int(vertex[other]))} both write elements {low} to {high} of"
+            f" variable {variable.name!r}: write disjoint elements, or use two compute sets"
+        )
+    reads = _runs(compute_set, variable, is_write=False)
+    found = first_read_of_write(reads, (vertex, start, length))
+    if found is not None:
+        read, write = found
+        low, high = _overlap(reads[1], reads[2], read, start, length, write)
+        raise BadGraph(
+            f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(reads[0][read]))} reads"
+            f" elements {low} to {high} of variable {variable.name!r}, which"
+            f" {_vertex(compute_set, int(vertex[write]))} writes: use two compute sets, or write"
+            " to another variable"
+        )
+
+
+def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Runs:
+    """Return vertex, start and length of the runs of a variable that vertices write, or read.
+
+    Vertices are numbered over all batches; the runs of one vertex do not overlap.
+    """
+    found: list[Runs] = []
+    n_before = 0
+    for batch in compute_set.batches:
+        numbers = np.arange(n_before, n_before + batch.n_vertices, dtype=np.int32)
+        n_before += batch.n_vertices
+        for field in batch.codelet.fields:
+            regions = batch.fields[field.name]
+            uses = field.is_written if is_write else field.is_read
+            if uses and regions.variable is variable:
+                where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
+                users = regions.by_region(numbers)
+                found.append(
+                    union_runs(regions.start, regions.size, regions.stride, users, 0, where)
+                )
+    if not found:
+        empty = np.zeros(0, np.int64)
+        return empty, empty, empty
+    vertex, start, length = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return join_runs(vertex, start, length)
+
+
+def _overlap(
+    start: NDArray[np.int64],
+    length: NDArray[np.int64],
+    one: int,
+    other_start: NDArray[np.int64],
+    other_length: NDArray[np.int64],
+    other: int,
+) -> tuple[int, int]:
+    """Return the first and the last element that two runs share."""
+    low = max(int(start[one]), int(other_start[other]))
+    end = min(int(start[one] + length[one]), int(other_start[other] + other_length[other]))
+    return low, end - 1
+
+
+def _vertex(compute_set: ComputeSet, number: int) -> str:
+    """Describe a vertex: its index in its batch, its codelet and its tile."""
+    for batch in compute_set.batches:
+        if number < batch.n_vertices:
+            return f"vertex {number} of {batch.codelet.name} on tile {int(batch.tile[number])}"
+        number -= batch.n_vertices
+    raise AssertionError("vertices are numbered over the batches")

@@ -1,0 +1,1 @@
+"""Attention, as ONNX and as onnxruntime's optimiser write it."""

@@ -1,0 +1,1 @@
+"""Operators of ONNX's domain for classical machine learning."""

@@ -1,0 +1,1 @@
+"""Operators that contain regions: decisions, loops and scans."""

@@ -1,0 +1,305 @@
+"""Elementwise operators, with numpy's broadcasting.
+
+A new operator is an entry of `_UNARY` or `_BINARY` when the library has its function, else a
+function that composes it of others. A new function of the library needs its numpy form here and its
+vertex in `tilescope.engine.codelets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popops.elementwise import operations as library
+from tilescope.engine.library.popops.elementwise.in_place import over_operand
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import elementwise
+from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.movement.layout import reshape
+
+__all__ = ["BINARY", "RECORDS", "UNARY", "binary", "scalar", "unary"]
+
+Array = NDArray[Any]
+Arrays = Sequence[Array]
+Type = tuple[tuple[int, ...], str]
+
+
+def _erf(x: Array) -> Array:
+    from scipy import special  # heavy, and few models have constants of it
+
+    return np.asarray(special.erf(x)).astype(x.dtype)
+
+
+def _sigmoid(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if np.issubdtype(a.dtype, np.integer):
+        return np.trunc(np.asarray(a, np.float64) / b).astype(a.dtype)
+    return np.divide(a, b)
+
+
+#: Functions of the library with one operand, in numpy.
+UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "absolute": np.abs,
+    "asin": np.arcsin,
+    "atan": np.arctan,
+    "bitwise_not": np.bitwise_not,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "erf": _erf,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "floor": np.floor,
+    "inverse": lambda x: (1 / x).astype(x.dtype),
+    "is_inf": np.isinf,
+    "is_nan": np.isnan,
+    "log": np.log,
+    "log1p": np.log1p,
+    "logical_not": np.logical_not,
+    "nearby_int": np.rint,
+    "negate": np.negative,
+    "relu": lambda x: np.maximum(x, 0),
+    "sigmoid": _sigmoid,
+    "sign": np.sign,
+    "sin": np.sin,
+    "sqrt": np.sqrt,
+    "square": np.square,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
+#: Functions of the library with two operands, in numpy.
+BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
+    "divide": _divide,
+    "equal": np.equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "logical_and": np.logical_and,
+    "logical_or": np.logical_or,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "multiply": np.multiply,
+    "not_equal": np.not_equal,
+    "power": np.power,
+    "remainder": np.fmod,
+    "shift_left": np.left_shift,
+    "shift_right_sign_extend": np.right_shift,
+    "subtract": np.subtract,
+}
+
+#: Operators that are one function of the library.
+_UNARY = {
+    "Abs": "absolute",
+    "Asin": "asin",
+    "Atan": "atan",
+    "BitwiseNot": "bitwise_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "is_nan",
+    "Log": "log",
+    "Neg": "negate",
+    "Not": "logical_not",
+    "Reciprocal": "inverse",
+    "Relu": "relu",
+    "Round": "nearby_int",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}
+_BINARY = {
+    "Add": "add",
+    "And": "logical_and",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Div": "divide",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Mul": "multiply",
+    "Or": "logical_or",
+    "Pow": "power",
+    "Sub": "subtract",
+    "Xor": "not_equal",
+}
+#: Operators that join any number of operands by one function.
+_VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+
+
+def _result_type(node: Node) -> str:
+    return "bool" if node.attributes["function"] in TO_BOOL else node.operand(0).dtype
+
+
+def _unary_array(node: Node, arrays: Arrays) -> list[Array]:
+    (x,) = arrays
+    result = UNARY_FUNCTIONS[node.attributes["function"]](x)
+    return [np.asarray(result).astype(_result_type(node))]
+
+
+def _lowered(at: Lowering, op: Operation, operands: Sequence[Tensor]) -> Tensor:
+    """Apply the function, over an operand that nothing reads afterwards if its place suits."""
+    function, shape = op.attributes["function"], op.output.shape
+    is_free = [at.is_free(value) for value in op.operands]
+    if any(is_free):
+        replaced = over_operand(at.builder, function, operands, shape, is_free)
+        if replaced is not None:
+            return replaced
+    if len(operands) == 1:
+        return library.unary(at.builder, function, operands[0])
+    a, b = operands
+    return library.binary(at.builder, function, a, b, shape)
+
+
+def _lower_unary(at: Lowering, op: Operation) -> Tensor:
+    return _lowered(at, op, [at.tensor(op.operand(0))])
+
+
+def _binary_type(node: Node) -> list[Type]:
+    a, b = node.operand(0), node.operand(1)
+    try:
+        return [(np.broadcast_shapes(a.shape, b.shape), _result_type(node))]
+    except ValueError:
+        raise BadModel(
+            f"{node}: {a.name!r} of shape {a.shape} and {b.name!r} of shape {b.shape} do not"
+            " broadcast"
+        ) from None
+
+
+def _binary_array(node: Node, arrays: Arrays) -> list[Array]:
+    a, b = arrays
+    result = BINARY_FUNCTIONS[node.attributes["function"]](a, b)
+    return [np.asarray(result).astype(_result_type(node))]
+
+
+def _lower_binary(at: Lowering, op: Operation) -> Tensor:
+    a, b = (at.tensor(value) for value in op.operands)
+    if a.dtype != b.dtype:
+        raise BadModel(f"{op}: cannot combine {a.dtype} and {b.dtype}; cast one first")
+    return _lowered(at, op, [a, b])
+
+
+UNARY = Operator(
+    name="unary",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, _result_type(node))],
+    evaluate=_unary_array,
+    lower=_lower_unary,
+)
+BINARY = Operator(
+    name="binary",
+    domain=ENGINE_DOMAIN,
+    infer=_binary_type,
+    evaluate=_binary_array,
+    lower=_lower_binary,
+)
+
+
+def unary(into: Expansion, function: str, x: Value) -> Value:
+    """Emit a function of one operand."""
+    return into.emit(UNARY, x, function=function)
+
+
+def binary(into: Expansion, function: str, a: Value, b: Value) -> Value:
+    """Emit a function of two operands."""
+    return into.emit(BINARY, a, b, function=function)
+
+
+def scalar(into: Expansion, value: float, like: Value) -> Constant:
+    """Return a constant of an operand's type."""
+    return into.constant(np.asarray(value, dtype=like.dtype), "scalar")
+
+
+def _unary_operator(name: str, function: str) -> Operator:
+    return Operator(
+        name=name,
+        decompose=lambda node, into: unary(into, function, node.operand(0)),
+        carries=elementwise,
+    )
+
+
+def _binary_operator(name: str, function: str) -> Operator:
+    def decompose(node: Node, into: Expansion) -> Value:
+        a, b = node.operand(0), node.operand(1)
+        is_placed = node.version < 7 and node.attributes.get("broadcast")
+        if is_placed and len(b.shape) < len(a.shape):
+            # Before opset 7 the second operand is placed at `axis`, by default at the end.
+            axis = node.attributes.get("axis", len(a.shape) - len(b.shape))
+            after = len(a.shape) - axis - len(b.shape)
+            b = reshape(into, b, (*b.shape, *(1,) * after))
+        if name == "Pow" and a.dtype != b.dtype:
+            return _power_of_two_types(into, a, b)
+        return binary(into, function, a, b)
+
+    return Operator(name=name, decompose=decompose, carries=elementwise)
+
+
+def _power_of_two_types(into: Expansion, base: Value, exponent: Value) -> Value:
+    """Emit a power in the floats of either operand; the result has the type of the base."""
+    floats = [v.dtype for v in (base, exponent) if np.dtype(v.dtype).kind == "f"]
+    dtype = floats[0] if floats else base.dtype
+    a, b = (v if v.dtype == dtype else into.emit(CAST, v, dtype=dtype) for v in (base, exponent))
+    power = binary(into, "power", a, b)
+    return power if dtype == base.dtype else into.emit(CAST, power, dtype=base.dtype)
+
+
+def _variadic_operator(name: str, function: str) -> Operator:
+    def decompose(node: Node, into: Expansion) -> Value:
+        result = node.operand(0)
+        for index in range(1, len(node.inputs)):
+            result = binary(into, function, result, node.operand(index))
+        return result
+
+    return Operator(name=name, decompose=decompose, carries=elementwise)
+
+
+def _bounds_nothing(bound: Value) -> bool:
+    """Return whether a bound of integers is outside of what the device holds."""
+    if bound.known is None or bound.dtype != "int64":
+        return False
+    limits = np.iinfo(np.int32)
+    return bool((bound.known >= limits.max).all() or (bound.known <= limits.min).all())
+
+
+def _clip(node: Node, into: Expansion) -> Value:
+    result = node.operand(0)
+    for index, key, function in ((1, "min", "maximum"), (2, "max", "minimum")):
+        bound = node.optional(index)
+        given = node.attributes.get(key)
+        if bound is None and given is not None and abs(given) < np.finfo(np.float32).max:
+            bound = scalar(into, given, result)  # the default of version 6 bounds nothing
+        if bound is not None and not _bounds_nothing(bound):
+            result = binary(into, function, result, bound)
+    return result
+
+
+RECORDS = (
+    UNARY,
+    BINARY,
+    *(_unary_operator(name, function) for name, function in _UNARY.items()),
+    *(_binary_operator(name, function) for name, function in _BINARY.items()),
+    *(_variadic_operator(name, function) for name, function in _VARIADIC.items()),
+    Operator(name="Clip", decompose=_clip, carries=elementwise),
+)

@@ -1,0 +1,1 @@
+"""Operators that read, write or keep elements at positions which the data give."""

@@ -1,0 +1,243 @@
+"""Operators that move elements by indices: gathers, scatters, one-hot encoding, top-k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popops.elementwise import operations as library
+from tilescope.engine.library.popops.reduction.arg_reduce import arg_max, arg_min
+from tilescope.engine.library.popops.slicing.gather import (
+    gather_elements,
+    gather_nd,
+    scatter_elements,
+    scatter_nd,
+)
+from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
+from tilescope.engine.library.popops.slicing.one_hot import one_hot
+from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.slicing import joined, part
+
+__all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
+
+#: ONNX's names of the reductions of a scatter.
+_REDUCTIONS = {
+    "none": "none",
+    "add": "add",
+    "mul": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+}
+
+
+def _constant(at: Lowering, values: Any, dtype: str) -> Tensor:
+    array = np.asarray(values, dtype)
+    return at.tensor(Constant("constant", array.shape, dtype, array))
+
+
+def _positions(at: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
+    """Return indices counted from the front; negative ones count from the end.
+
+    Parameters
+    ----------
+    at, op
+        Place and operation; the indices are its second operand.
+    sizes
+        Sizes of the indexed dimension, or of one for every index along the last dimension.
+
+    Raises
+    ------
+    BadModel
+        If indices that are known are out of range.
+    """
+    value = op.operand(1)
+    size = np.asarray(sizes, np.int64)
+    if value.known is not None:
+        known = np.asarray(value.known)
+        if ((known < -size) | (known >= size)).any():
+            raise BadModel(f"{op}: {value.name!r} has indices out of range of sizes {list(sizes)}")
+        return _constant(at, np.where(known < 0, known + size, known), value.dtype)
+    indices = at.tensor(value)
+    length = _constant(at, size if len(sizes) > 1 else size[0], value.dtype)
+    zero = _constant(at, 0, value.dtype)
+    shape = indices.shape
+    is_negative = library.binary(at.builder, "less", indices, zero, shape)
+    from_end = library.binary(at.builder, "add", indices, length, shape)
+    return library.select(at.builder, from_end, indices, is_negative)
+
+
+def _lower_gather(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    indices = _positions(at, op, [x.shape[axis]])
+    if not op.operand(1).shape:  # a scalar has no dimension to replace the axis by
+        out = multi_slice(at.builder, at.tensor(x), indices.reshape(1), axis)
+        return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
+    return multi_slice(at.builder, at.tensor(x), indices, axis)
+
+
+def _as_scalar(x: Tensor) -> Tensor:
+    return Tensor(x.variable, x.offset, ())
+
+
+def _lower_gather_elements(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    return gather_elements(at.builder, at.tensor(x), _positions(at, op, [x.shape[axis]]), axis)
+
+
+def _gather_elements(node: Node, into: Expansion) -> Value | None:
+    """Emit the gather of the part of the operand that smaller indices reach; None if it is all."""
+    x, indices = node.operand(0), node.operand(1)
+    stops = _reached(node, x, indices)
+    if stops == x.shape:
+        return None
+    within = part(into, x, [0] * len(stops), stops)
+    return into.emit(GATHER_ELEMENTS, within, indices, **node.attributes)
+
+
+def _scatter_elements(node: Node, into: Expansion) -> Value | None:
+    """Emit the update of the part that smaller indices reach, among the rest; None if it is all."""
+    x, indices, updates = (node.operand(i) for i in range(3))
+    stops = _reached(node, x, indices)
+    if stops == x.shape:
+        return None
+    within = part(into, x, [0] * len(stops), stops)
+    out = into.emit(SCATTER_ELEMENTS, within, indices, updates, **node.attributes)
+    for axis, (reached, size) in enumerate(zip(stops, x.shape, strict=True)):
+        if reached < size:
+            starts = [reached if d == axis else 0 for d in range(len(stops))]
+            ends = [size if d == axis else n for d, n in enumerate(out.shape)]
+            out = joined(into, [out, part(into, x, starts, ends)], axis)
+    return out
+
+
+def _reached(node: Node, x: Value, indices: Value) -> tuple[int, ...]:
+    """Return the sizes of the part of an operand that indices reach: theirs, but for the axis.
+
+    Raises
+    ------
+    BadModel
+        When the indices have another rank or more elements along another dimension.
+    """
+    axis = node.axis(node.attributes["axis"], len(x.shape))
+    sizes = tuple(x.shape[d] if d == axis else n for d, n in enumerate(indices.shape))
+    if len(sizes) != len(x.shape) or any(n > s for n, s in zip(sizes, x.shape, strict=True)):
+        raise BadModel(
+            f"{node}: {indices.name!r} of shape {indices.shape} exceeds {x.name!r} of shape"
+            f" {x.shape} along a dimension other than {axis}"
+        )
+    return sizes
+
+
+def _lower_gather_nd(at: Lowering, op: Operation) -> Tensor:
+    x, indices = op.operand(0), op.operand(1)
+    n_batch = op.attributes.get("batch_dims", 0)
+    sizes = x.shape[n_batch : n_batch + indices.shape[-1]]
+    out = gather_nd(at.builder, at.tensor(x), _positions(at, op, sizes), n_batch)
+    return out if op.output.shape else _as_scalar(out)
+
+
+def _reduction(op: Operation) -> str:
+    return _REDUCTIONS[op.attributes.get("reduction", "none")]
+
+
+def _lower_scatter_elements(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    operands = (at.tensor(x), _positions(at, op, [x.shape[axis]]), at.tensor(op.operand(2)))
+    return scatter_elements(at.builder, *operands, axis, _reduction(op))
+
+
+def _lower_scatter_nd(at: Lowering, op: Operation) -> Tensor:
+    x = op.operand(0)
+    sizes = x.shape[: op.operand(1).shape[-1]]
+    operands = (at.tensor(x), _positions(at, op, sizes), at.tensor(op.operand(2)))
+    return scatter_nd(at.builder, *operands, _reduction(op))
+
+
+def _lower_one_hot(at: Lowering, op: Operation) -> Tensor:
+    depth = int(op.known(1, "the depth").reshape(-1)[0])
+    off, on = (float(value) for value in op.known(2, "the values").reshape(-1))
+    indices = at.tensor(op.operand(0))
+    if op.operand(0).dtype not in ("int32", "int64"):
+        indices = library.cast(at.builder, indices, "int32")
+    shape = indices.shape
+    size, zero = (_constant(at, [value], "int32") for value in (depth, 0))
+    is_negative = library.binary(at.builder, "less", indices, zero, shape)
+    from_end = library.binary(at.builder, "add", indices, size, shape)
+    indices = library.select(at.builder, from_end, indices, is_negative)
+    out = one_hot(at.builder, indices, depth, op.output.dtype, on=on, off=off)
+    axis = op.axis(op.attributes["axis"], len(out.shape))
+    order = [*range(len(out.shape) - 1)]
+    return out.dim_shuffle(*order[:axis], len(order), *order[axis:])
+
+
+def _lower_top_k(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    k = int(op.attributes["k"]) if op.version < 10 else int(op.known(1, "k").reshape(-1)[0])
+    x = op.operand(0)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    largest = bool(op.attributes.get("largest", 1))
+    found = top_k_with_permutation(at.builder, at.tensor(x), k, axis, largest=largest)
+    return tuple(
+        tensor for value, tensor in zip(op.outputs, found, strict=False) if value is not None
+    )
+
+
+def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
+    """Return the record of ArgMax or ArgMin."""
+
+    def lower(at: Lowering, op: Operation) -> Tensor:
+        x = op.operand(0)
+        axis = op.axis(op.attributes["axis"], len(x.shape))
+        last = bool(op.attributes.get("select_last_index", 0))
+        out = find(at.builder, at.tensor(x), axis, last=last)
+        return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
+
+    return Operator(name=name, lower=lower)
+
+
+def _gathered_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    """Return the axis of counted indices, or of a counted operand that is indexed along another."""
+    axis = node.axis(node.attributes["axis"], len(node.operand(0).shape))
+    if set(axes) == {1}:
+        return axis + axes[1]
+    if set(axes) != {0} or axes[0] == axis:
+        return None
+    return axes[0] if axes[0] < axis else axes[0] - 1 + len(node.operand(1).shape)
+
+
+def _gathered_tuples_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    is_tuple = set(axes) == {1} and axes[1] < len(node.operand(1).shape) - 1
+    return axes[1] if is_tuple else None
+
+
+ARG_MAX = _arg("ArgMax", arg_max)
+GATHER = Operator(name="Gather", lower=_lower_gather, carries=_gathered_axis)
+GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd, carries=_gathered_tuples_axis)
+SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd)
+SCATTER_ELEMENTS = Operator(
+    name="ScatterElements", lower=_lower_scatter_elements, decompose=_scatter_elements
+)
+GATHER_ELEMENTS = Operator(
+    name="GatherElements", lower=_lower_gather_elements, decompose=_gather_elements
+)
+
+RECORDS = (
+    GATHER_ND,
+    SCATTER_ELEMENTS,
+    ARG_MAX,
+    _arg("ArgMin", arg_min),
+    GATHER,
+    GATHER_ELEMENTS,
+    Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
+    Operator(name="Scatter", lower=_lower_scatter_elements, decompose=_scatter_elements),
+    SCATTER_ND,
+    Operator(name="TopK", lower=_lower_top_k, known_operands=(1,)),
+)

@@ -1,0 +1,346 @@
+"""Operators that take parts of tensors or join them: views wherever the layout allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadGraph, BadModel
+from tilescope.engine.graph import Tensor, View, concat
+from tilescope.engine.ir import (
+    ENGINE_DOMAIN,
+    Constant,
+    Expansion,
+    Node,
+    Operation,
+    Operator,
+    Value,
+)
+from tilescope.engine.library.popops.elementwise.operations import (
+    binary,
+    in_one,
+    row_major_copy,
+    select,
+)
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import along_other_axes
+from tilescope.engine.operators.movement.layout import reshape
+
+__all__ = ["CONCAT", "FIXED_SIZES", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
+
+Type = tuple[tuple[int, ...], str]
+
+#: Attribute of a Slice whose start is computed: position in the starts, axis, start or -1, size.
+FIXED_SIZES = "fixed_sizes"
+
+
+def _slices(node: Node) -> tuple[slice, ...]:
+    """Return the slices of all dimensions; a reversed one ends before the front."""
+    attributes = node.attributes
+    return tuple(
+        slice(start, stop if stop >= 0 else None, step)
+        for start, stop, step in zip(
+            attributes["starts"], attributes["stops"], attributes["steps"], strict=True
+        )
+    )
+
+
+def _slice_type(node: Node) -> list[Type]:
+    x = node.operand(0)
+    attributes = node.attributes
+    ranges = map(range, attributes["starts"], attributes["stops"], attributes["steps"])
+    return [(tuple(map(len, ranges)), x.dtype)]
+
+
+def _view(x: Tensor, op: Operation) -> Tensor:
+    """Return the part of a tensor as a view.
+
+    Raises
+    ------
+    BadGraph
+        When its layout does not allow that.
+    """
+    for dim, part_of in enumerate(_slices(op)):
+        elements = range(x.shape[dim])[part_of]
+        low, high = min(elements[0], elements[-1]), max(elements[0], elements[-1])
+        x = x.slice(dim, low, high + 1)
+        if part_of.step < 0:
+            x = x.reverse(dim)
+        if abs(part_of.step) > 1:
+            x = x.sub_sample(dim, abs(part_of.step))
+    return x
+
+
+def _lower_slice(at: Lowering, op: Operation) -> Tensor:
+    x = at.tensor(op.operand(0))
+    try:
+        return _view(x, op)
+    except BadGraph:
+        return _view(row_major_copy(at.builder, x, "slice"), op)
+
+
+SLICE = Operator(
+    name="slice",
+    domain=ENGINE_DOMAIN,
+    infer=_slice_type,
+    evaluate=lambda node, x: [x[0][_slices(node)]],
+    lower=_lower_slice,
+)
+
+
+def _concat_type(node: Node) -> list[Type]:
+    axis, first = node.attributes["axis"], node.operand(0)
+    for value in node.operands:
+        if value.dtype != first.dtype:
+            raise BadModel(
+                f"{node} joins {first.name!r} of {first.dtype} and {value.name!r} of {value.dtype};"
+                " cast one first"
+            )
+        same = len(value.shape) == len(first.shape) and all(
+            a == b or d == axis
+            for d, (a, b) in enumerate(zip(value.shape, first.shape, strict=True))
+        )
+        if not same:
+            raise BadModel(
+                f"{node} joins {first.name!r} of shape {first.shape} and {value.name!r} of shape"
+                f" {value.shape} along axis {axis}; the other sizes must agree"
+            )
+    total = sum(value.shape[axis] for value in node.operands)
+    return [((*first.shape[:axis], total, *first.shape[axis + 1 :]), first.dtype)]
+
+
+def _concat_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate(list(arrays), axis=node.attributes["axis"])]
+
+
+def _lower_concat(at: Lowering, op: Operation) -> View:
+    parts = [at.tensor(value) for value in op.operands if prod(value.shape)]
+    return in_one(at.builder, concat(parts, op.attributes["axis"]), "concat")
+
+
+CONCAT = Operator(
+    name="concat",
+    domain=ENGINE_DOMAIN,
+    infer=_concat_type,
+    evaluate=_concat_array,
+    lower=_lower_concat,
+)
+
+
+def part(
+    into: Expansion,
+    x: Value,
+    starts: Sequence[int],
+    stops: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> Value:
+    """Emit a slice in every dimension, unless it is everything; -1 ends before the front."""
+    steps = (1,) * len(x.shape) if steps is None else tuple(steps)
+    if not any(starts) and tuple(stops) == x.shape and set(steps) <= {1}:
+        return x
+    return into.emit(SLICE, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
+
+
+def along(into: Expansion, x: Value, axis: int, start: int, stop: int) -> Value:
+    """Emit a slice along one axis."""
+    starts = [start if d == axis else 0 for d in range(len(x.shape))]
+    stops = [stop if d == axis else size for d, size in enumerate(x.shape)]
+    return part(into, x, starts, stops)
+
+
+def joined(into: Expansion, values: Sequence[Value], axis: int) -> Value:
+    """Emit a concatenation, unless there is one value only."""
+    return values[0] if len(values) == 1 else into.emit(CONCAT, *values, axis=axis)
+
+
+def padded(into: Expansion, x: Value, axis: int, before: int, after: int, fill: float = 0) -> Value:
+    """Emit a tensor with elements of one value before and after it along an axis."""
+
+    def sides(n: int) -> list[Value]:
+        shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
+        return [into.constant(np.full(shape, fill, x.dtype), "padding")] if n else []
+
+    return joined(into, [*sides(before), x, *sides(after)], axis)
+
+
+def _concat(node: Node, into: Expansion) -> Value:
+    rank = len(node.operand(0).shape)
+    return joined(into, node.operands, node.axis(node.attributes.get("axis", 1), rank))
+
+
+def _stated(node: Node) -> list[tuple[int, int, int, int]]:
+    """Return axis, start, end and step of what a Slice says.
+
+    Raises
+    ------
+    BadModel
+        When they differ in number, an axis is named twice, or a step is 0.
+    """
+    rank = len(node.operand(0).shape)
+    if node.version < 10:
+        given = [node.attributes.get(key) for key in ("starts", "ends", "axes")]
+    else:
+        given = [
+            node.known(i, what).reshape(-1).tolist() if node.optional(i) is not None else None
+            for i, what in ((1, "the starts"), (2, "the ends"), (3, "the axes"), (4, "the steps"))
+        ]
+    begins, ends, axes, strides = (*given, None)[:4]
+    begins, ends = begins or [], ends or []
+    axes = [node.axis(a, rank) for a in (range(len(begins)) if axes is None else axes)]
+    strides = [1] * len(axes) if strides is None else strides
+    if not len(begins) == len(ends) == len(axes) == len(strides):
+        raise BadModel(f"{node}: starts, ends, axes and steps differ in number")
+    if len(set(axes)) < len(axes) or 0 in strides:
+        raise BadModel(f"{node}: an axis is named twice, or a step is 0")
+    return list(zip(axes, begins, ends, strides, strict=True))
+
+
+def _within(begin: int, end: int, step: int, size: int) -> tuple[int, int, int]:
+    """Return start, end and step of a slice within an axis; an end of -1 is before the front.
+
+    Unlike Python, ONNX begins a backward slice at the first element if its start is before it.
+    Source: https://onnx.ai/onnx/operators/onnx__Slice.html
+    """
+    if step < 0 and begin + size < 0 < size:
+        begin = 0
+    return slice(begin, end, step).indices(size)
+
+
+def _dynamic_slice_type(node: Node) -> list[Type]:
+    x, sizes = node.operand(0), dict(node.attributes["sizes"])
+    return [(tuple(sizes.get(d, size) for d, size in enumerate(x.shape)), x.dtype)]
+
+
+def _dynamic_slice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    x, offsets = arrays
+    for (axis, size), offset in zip(node.attributes["sizes"], offsets.tolist(), strict=True):
+        first = offset + x.shape[axis] if offset < 0 else offset
+        x = np.take(x, range(first, first + size), axis, mode="wrap")
+    return [x]
+
+
+def _lower_dynamic_slice(at: Lowering, op: Operation) -> Tensor:
+    x, offsets = op.operand(0), at.tensor(op.operand(1))
+    sizes = op.attributes["sizes"]
+    lengths = np.array([x.shape[axis] for axis, _ in sizes], op.operand(1).dtype)
+    length, zero = (
+        at.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
+        for array in (lengths, np.zeros_like(lengths))
+    )
+    shape = offsets.shape
+    is_negative = binary(at.builder, "less", offsets, zero, shape)
+    from_end = binary(at.builder, "add", offsets, length, shape)
+    first = select(at.builder, from_end, offsets, is_negative)
+    axes = [axis for axis, _ in sizes]
+    return dynamic_slice(at.builder, at.tensor(x), first, axes, [size for _, size in sizes])
+
+
+DYNAMIC_SLICE = Operator(
+    name="dynamic_slice",
+    domain=ENGINE_DOMAIN,
+    infer=_dynamic_slice_type,
+    evaluate=_dynamic_slice_array,
+    lower=_lower_dynamic_slice,
+)
+
+
+def _fixed_slice(node: Node, into: Expansion) -> Value:
+    """Emit a slice of known size from a start that is computed; one beyond the end wraps around.
+
+    Raises
+    ------
+    BadModel
+        When a size exceeds its axis.
+    """
+    x, starts = node.operand(0), node.operand(1)
+    rank = len(x.shape)
+    starts = reshape(into, starts, (prod(starts.shape),))
+    places, sizes = [], []
+    for at, given, first, size in node.attributes[FIXED_SIZES]:
+        axis = node.axis(given, rank)
+        if first >= 0:
+            x = along(into, x, axis, *_within(first, first + size, 1, x.shape[axis])[:2])
+            continue
+        if size > x.shape[axis]:
+            raise BadModel(
+                f"{node} takes {size} elements of axis {axis}, which has {x.shape[axis]}"
+            )
+        places.append(along(into, starts, 0, at, at + 1))
+        sizes.append((axis, size))
+    return into.emit(DYNAMIC_SLICE, x, joined(into, places, 0), sizes=tuple(sizes))
+
+
+def _slice(node: Node, into: Expansion) -> Value:
+    if FIXED_SIZES in node.attributes:
+        return _fixed_slice(node, into)
+    x = node.operand(0)
+    rank = len(x.shape)
+    starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
+    for axis, begin, end, step in _stated(node):
+        starts[axis], stops[axis], steps[axis] = _within(begin, end, step, x.shape[axis])
+    return part(into, x, starts, stops, steps)
+
+
+def _sliced_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
+    """Return the axis of a slice that starts at the first entry."""
+    if set(axes) != {0}:
+        return None
+    for axis, begin, end, step in _stated(node):
+        if axis == axes[0] and (begin != 0 or end < 0 or step != 1):
+            return None
+    return axes[0]
+
+
+def _joined_axis(node: Node, axes: Mapping[int, int], shape: tuple[int, ...]) -> int | None:
+    """Return the axis of a join along another one."""
+    axis = node.axis(node.attributes.get("axis", 1), len(shape))
+    is_alike = len(axes) == len(node.operands) and len(set(axes.values())) == 1
+    return axes[0] if is_alike and axes[0] != axis else None
+
+
+def _split_axis(node: Node, axes: Mapping[int, int], shape: tuple[int, ...]) -> int | None:
+    axis = node.axis(node.attributes.get("axis", 0), len(shape))
+    return None if axes.get(0) == axis else along_other_axes(node, axes, shape)
+
+
+def _split_sizes(node: Node, size: int) -> list[int]:
+    """Return the sizes of the parts along the axis.
+
+    Raises
+    ------
+    BadModel
+        When they do not add up.
+    """
+    given = node.attributes.get("split")
+    if given is None and node.optional(1) is not None:
+        given = node.known(1, "the sizes of the parts").reshape(-1).tolist()
+    if given is None:
+        n_parts = node.attributes.get("num_outputs") or node.n_outputs
+        largest = -(-size // n_parts)
+        given = [max(0, min(largest, size - i * largest)) for i in range(n_parts)]
+    if sum(given) != size or min(given) < 0:
+        raise BadModel(f"{node}: parts of sizes {list(given)} do not make up an axis of {size}")
+    return [int(n) for n in given]
+
+
+def _split(node: Node, into: Expansion) -> tuple[Value, ...]:
+    x = node.operand(0)
+    axis = node.axis(node.attributes.get("axis", 0), len(x.shape))
+    ends = np.cumsum([0, *_split_sizes(node, x.shape[axis])]).tolist()
+    return tuple(along(into, x, axis, start, stop) for start, stop in pairwise(ends))
+
+
+RECORDS = (
+    SLICE,
+    DYNAMIC_SLICE,
+    CONCAT,
+    Operator(name="Concat", decompose=_concat, carries=_joined_axis),
+    Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4), carries=_sliced_axis),
+    Operator(name="Split", decompose=_split, known_operands=(1,), carries=_split_axis),
+)

@@ -1,0 +1,316 @@
+"""Normalisations over batches, layers, groups and instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import FLOAT32, Tensor
+from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popnn.norm.group_norm import group_standardise
+from tilescope.engine.library.popnn.norm.rms_norm import root_mean_square_normalise
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
+from tilescope.engine.library.popops.elementwise.operations import binary as apply_binary
+from tilescope.engine.library.popops.elementwise.operations import cast, rearranged
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.reduction import reduced
+
+__all__ = ["LAYER_NORMALIZATION", "RECORDS", "RMS_NORMALIZATION"]
+
+Array = NDArray[Any]
+Type = tuple[tuple[int, ...], str]
+
+
+def _batch_normalization(node: Node, into: Expansion) -> Value | tuple[Value, ...]:
+    x = node.operand(0)
+    if node.attributes.get("training_mode", 0):
+        return _trained_batch(node, into)
+    if node.version < 14 and node.n_outputs > 1:
+        raise BadModel(
+            f"{node} has {node.n_outputs} outputs, which means training before opset 14 and is not"
+            " supported; export the model for inference, or with opset 14 or later"
+        )
+    shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
+    if node.version < 9 and not node.attributes.get("spatial", 1):
+        shape = x.shape[1:]  # statistics of every element, not of channels
+    values = [node.operand(i) for i in range(1, 5)]
+    if any(value.known is None for value in values):
+        return _normalised(node, into, [reshape(into, value, shape) for value in values])
+    scale, bias, mean, variance = (np.asarray(v.known, np.float64) for v in values)
+    factor = scale / np.sqrt(variance + node.attributes["epsilon"])
+    offset = bias - mean * factor
+    largest = np.finfo(x.dtype).max
+    if np.abs(factor).max(initial=0) > largest or np.abs(offset).max(initial=0) > largest:
+        # Too large for a half: computed in single precision.
+        wide = into.emit(CAST, x, dtype="float32")
+        out = _scaled(into, wide, factor.reshape(shape), offset.reshape(shape))
+        return into.emit(CAST, out, dtype=x.dtype)
+    return _scaled(into, x, factor.reshape(shape), offset.reshape(shape))
+
+
+def _trained_batch(node: Node, into: Expansion) -> tuple[Value, Value, Value]:
+    """Emit the normalisation by the batch's own statistics, and the running mean and variance."""
+    x, channels = node.operand(0), node.operand(1).shape
+    axes = [d for d in range(len(x.shape)) if d != 1]
+    share = 1 / prod(x.shape[d] for d in axes)
+    wide = x if x.dtype != "float16" else into.emit(CAST, x, dtype="float32")
+    mean = reduced(into, "sum", wide, axes, share)
+    apart = unary(into, "square", binary(into, "subtract", wide, mean))
+    variance = reduced(into, "sum", apart, axes, share)
+    shape = (*channels, *(1,) * (len(x.shape) - 2))
+    scale, bias = (reshape(into, node.operand(i), shape) for i in (1, 2))
+    own = [reshape(into, value, shape) for value in (mean, variance)]
+    out = _normalised(node, into, [scale, bias, *own])
+    momentum = node.attributes["momentum"]
+    running = []
+    for before, now in zip((node.operand(3), node.operand(4)), own, strict=True):
+        flat = reshape(into, now, channels)
+        flat = flat if flat.dtype == before.dtype else into.emit(CAST, flat, dtype=before.dtype)
+        kept = binary(into, "multiply", before, scalar(into, momentum, before))
+        added = binary(into, "multiply", flat, scalar(into, 1 - momentum, flat))
+        running.append(binary(into, "add", kept, added))
+    return out, running[0], running[1]
+
+
+def _scaled(into: Expansion, x: Value, factor: Array, offset: Array) -> Value:
+    """Emit x · factor + offset."""
+    factor_value = into.constant(factor.astype(x.dtype), "scale")
+    offset_value = into.constant(offset.astype(x.dtype), "offset")
+    return binary(into, "add", binary(into, "multiply", x, factor_value), offset_value)
+
+
+def _normalised(node: Node, into: Expansion, values: Sequence[Value]) -> Value:
+    """Emit (x − mean) · (scale / √(variance + epsilon)) + bias in the types of the statistics."""
+    x, (scale, bias, mean, variance) = node.operand(0), values
+
+    def as_x(value: Value) -> Value:
+        return value if value.dtype == x.dtype else into.emit(CAST, value, dtype=x.dtype)
+
+    above = binary(into, "add", variance, scalar(into, node.attributes["epsilon"], variance))
+    deviation = unary(into, "sqrt", above)
+    if scale.dtype != deviation.dtype:
+        scale = into.emit(CAST, scale, dtype=deviation.dtype)
+    factor = as_x(binary(into, "divide", scale, deviation))
+    centred = binary(into, "subtract", x, as_x(mean))
+    return binary(into, "add", binary(into, "multiply", centred, factor), as_x(bias))
+
+
+def _layer_axis(node: Node) -> int:
+    return node.axis(node.attributes["axis"], len(node.operand(0).shape))
+
+
+def _layer_types(node: Node) -> list[Type]:
+    """Return the types of the result, the means and the inverse deviations.
+
+    Raises
+    ------
+    BadModel
+        When the scale or the bias does not broadcast, or statistics have an unsupported type.
+    """
+    x, axis = node.operand(0), _layer_axis(node)
+    _check_stash(node)
+    for index, what in ((1, "scale"), (2, "bias")):
+        value = node.optional(index)
+        if value is not None and not _broadcasts(value.shape, x.shape[axis:]):
+            raise BadModel(
+                f"{node}: its {what} {value.name!r} has shape {value.shape}, which does not"
+                f" broadcast to the normalised shape {x.shape[axis:]}"
+            )
+    kept = (*x.shape[:axis], *(1,) * (len(x.shape) - axis))
+    return [(x.shape, x.dtype), (kept, "float32"), (kept, "float32")]
+
+
+def _check_stash(node: Node) -> None:
+    if node.attributes.get("stash_type", 1) != 1:
+        raise BadModel(f"{node}: stash_type is not float32; only statistics in float32 exist")
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    if len(shape) > len(target):
+        return False
+    tail = target[len(target) - len(shape) :]
+    return all(size in (1, wide) for size, wide in zip(shape, tail, strict=True))
+
+
+def _layer_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x = np.asarray(arrays[0])
+    axes = tuple(range(_layer_axis(node), x.ndim))
+    wide = x.astype(np.float64)
+    mean = wide.mean(axes, keepdims=True)
+    inverse = 1 / np.sqrt(wide.var(axes, keepdims=True) + node.attributes["epsilon"])
+    out = (wide - mean) * inverse * arrays[1]
+    if len(arrays) > 2 and arrays[2] is not None:
+        out = out + arrays[2]
+    return [out.astype(x.dtype), mean.astype(np.float32), inverse.astype(np.float32)]
+
+
+def _lower_layer(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    """Normalise rows: everything from the axis on is one."""
+    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
+    rows = rearranged(at.builder, x, (outer, inner), "rows")
+    white, mean, inverse = group_standardise(at.builder, rows, op.attributes["epsilon"], 1)
+    out = rearranged(at.builder, white, tuple(x.shape), "rows")
+    if not _is_one(op.operand(1)):
+        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+    bias = op.optional(2)
+    if bias is not None:
+        binary_in_place(at.builder, "add", out, at.tensor(bias))
+    results = [out]
+    for value, tensor in zip(op.outputs[1:], (mean, inverse), strict=False):
+        if value is not None:
+            wide = tensor if tensor.dtype == FLOAT32 else cast(at.builder, tensor, FLOAT32)
+            results.append(wide.reshape(*value.shape))
+    return tuple(results)
+
+
+def _group_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x, scale, bias = (np.asarray(array) for array in arrays)
+    n_groups = _n_groups(node)
+    rows = x.astype(np.float64).reshape(x.shape[0] * n_groups, -1)
+    mean, variance = rows.mean(1, keepdims=True), rows.var(1, keepdims=True)
+    white = ((rows - mean) / np.sqrt(variance + node.attributes["epsilon"])).reshape(x.shape)
+    shape = (-1, *(1,) * (x.ndim - 2))
+    per_channel = x.shape[1] // scale.size
+    factor, offset = (np.repeat(v, per_channel).reshape(shape) for v in (scale, bias))
+    return [(white * factor + offset).astype(x.dtype)]
+
+
+def _n_groups(node: Node) -> int:
+    """Return the number of groups; an instance normalisation has one per channel."""
+    channels = node.operand(0).shape[1]
+    return int(node.attributes.get("num_groups", channels))
+
+
+def _group_types(node: Node) -> list[Type]:
+    """Return the type of the result.
+
+    Raises
+    ------
+    BadModel
+        When the groups do not divide the channels, or the scale or bias has another size.
+    """
+    x, n_groups = node.operand(0), _n_groups(node)
+    _check_stash(node)
+    if len(x.shape) < 2 or n_groups < 1 or x.shape[1] % n_groups:
+        raise BadModel(
+            f"{node}: {n_groups} groups of {x.name!r} of shape {x.shape}: expected a divisor of its"
+            " channels"
+        )
+    # Before opset 21, a group normalisation had one scale and bias per group.
+    is_by_group = node.operator.name == "GroupNormalization" and node.version < 21
+    expected = n_groups if is_by_group else x.shape[1]
+    for index, what in ((1, "scale"), (2, "bias")):
+        value = node.operand(index)
+        if value.shape != (expected,):
+            raise BadModel(
+                f"{node}: its {what} {value.name!r} has shape {value.shape}: expected ({expected},)"
+            )
+    return [(x.shape, x.dtype)]
+
+
+def _lower_group(at: Lowering, op: Operation) -> Tensor:
+    x, gamma, beta = (at.tensor(op.operand(i)) for i in range(3))
+    n_groups, channels = _n_groups(op), x.shape[1]
+    white, *_ = group_standardise(at.builder, x, op.attributes["epsilon"], n_groups)
+    if gamma.n_elements != channels:  # one per group
+        gamma, beta = (
+            factor.reshape(n_groups, 1).broadcast_to((n_groups, channels // n_groups))
+            for factor in (gamma, beta)
+        )
+        by_channel = (1, n_groups, channels // n_groups, *x.shape[2:])
+        apart = rearranged(at.builder, white, (x.shape[0], *by_channel[1:]), "groups")
+        shape = (1, n_groups, channels // n_groups, *(1,) * (len(x.shape) - 2))
+        out = apply_binary(at.builder, "multiply", apart, gamma.reshape(*shape))
+        binary_in_place(at.builder, "add", out, beta.reshape(*shape))
+        return rearranged(at.builder, out, tuple(x.shape), "groups")
+    for function, values in (("multiply", gamma), ("add", beta)):
+        factors = values.reshape(1, channels, *(1,) * (len(x.shape) - 2))
+        binary_in_place(at.builder, function, white, factors)
+    return white
+
+
+def _is_one(value: Value) -> bool:
+    return value.known is not None and bool((np.asarray(value.known) == 1).all())
+
+
+def _rms_types(node: Node) -> list[Type]:
+    return _layer_types(node)[:1]
+
+
+def _rms_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
+    x = np.asarray(arrays[0])
+    wide = x.astype(np.float64)
+    mean = np.square(wide).mean(tuple(range(_layer_axis(node), x.ndim)), keepdims=True)
+    return [(wide / np.sqrt(mean + node.attributes["epsilon"]) * arrays[1]).astype(x.dtype)]
+
+
+def _lower_rms(at: Lowering, op: Operation) -> Tensor:
+    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
+    rows = rearranged(at.builder, x, (outer, inner), "rows")
+    out = root_mean_square_normalise(at.builder, rows, op.attributes["epsilon"])
+    out = rearranged(at.builder, out, tuple(x.shape), "rows")
+    if not _is_one(op.operand(1)):
+        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+    return out
+
+
+def _mean_variance_normalization(node: Node, into: Expansion) -> Value:
+    """Emit (x − mean) / sqrt(variance + 1e-9), as ONNX defines the operator."""
+    x = node.operand(0)
+    axes = tuple(sorted(node.axis(a, len(x.shape)) for a in node.attributes["axes"]))
+    scale = 1 / prod(x.shape[a] for a in axes)
+    apart = binary(into, "subtract", x, reduced(into, "sum", x, axes, scale))
+    variance = reduced(into, "sum", unary(into, "square", apart), axes, scale)
+    deviation = binary(into, "add", unary(into, "sqrt", variance), scalar(into, 1e-9, x))
+    return binary(into, "divide", apart, deviation)
+
+
+def _lp_normalization(node: Node, into: Expansion) -> Value:
+    """Emit x divided by its norm along an axis; zeros stay zeros.
+
+    Raises
+    ------
+    BadModel
+        When the norm is neither 1 nor 2.
+    """
+    x, power = node.operand(0), node.attributes["p"]
+    if power not in (1, 2):
+        raise BadModel(f"{node}: p is {power}: expected 1 or 2")
+    axis = (node.axis(node.attributes["axis"], len(x.shape)),)
+    sizes = unary(into, "absolute" if power == 1 else "square", x)
+    norm = reduced(into, "sum", sizes, axis)
+    norm = norm if power == 1 else unary(into, "sqrt", norm)
+    least = scalar(into, float(np.finfo(x.dtype).tiny), x)
+    return binary(into, "divide", x, binary(into, "maximum", norm, least))
+
+
+RMS_NORMALIZATION = Operator(
+    name="RMSNormalization", infer=_rms_types, evaluate=_rms_arrays, lower=_lower_rms
+)
+LAYER_NORMALIZATION = Operator(
+    name="LayerNormalization", infer=_layer_types, evaluate=_layer_arrays, lower=_lower_layer
+)
+
+RECORDS = (
+    LAYER_NORMALIZATION,
+    Operator(name="BatchNormalization", decompose=_batch_normalization),
+    Operator(
+        name="GroupNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
+    ),
+    Operator(
+        name="InstanceNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
+    ),
+    Operator(name="LpNormalization", decompose=_lp_normalization),
+    Operator(name="MeanVarianceNormalization", decompose=_mean_variance_normalization),
+    RMS_NORMALIZATION,
+)

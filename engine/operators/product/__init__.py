@@ -1,0 +1,1 @@
+"""Products of matrices, sums by equations, Fourier transforms."""

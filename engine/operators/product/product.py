@@ -1,0 +1,163 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.operations import rearranged
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.carried import rows
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar
+from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+
+__all__ = ["MATMUL", "RECORDS", "gemm", "multiplied", "require_floats"]
+
+#: float8 products exist in the graph API only.
+_PRODUCT_TYPES = ("float16", "float32", "float64")
+
+
+def require_floats(op: Operation) -> None:
+    """Refuse operands of a type that has no products.
+
+    Raises
+    ------
+    BadModel
+        Names the operation and the operand.
+    """
+    for value in op.operands:
+        if value.dtype not in _PRODUCT_TYPES:
+            raise BadModel(
+                f"{op}: {value.name!r} is {value.dtype}, and a model's products are supported for"
+                " floats only, of 16 bits or more"
+            )
+
+
+def _matmul_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    a, b = node.operand(0), node.operand(1)
+    wrong = BadModel(
+        f"{node}: cannot multiply {a.name!r} of shape {a.shape} by {b.name!r} of shape {b.shape}"
+    )
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
+        raise wrong
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise wrong from None
+    return [((*batch, a.shape[-2], b.shape[-1]), a.dtype)]
+
+
+def _lower_matmul(at: Lowering, op: Operation) -> Tensor:
+    require_floats(op)
+    a, b = op.operand(0), op.operand(1)
+    rows, inner = a.shape[-2:]
+    columns = b.shape[-1]
+    left = at.tensor(a)
+    if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
+        shape = (1, prod(a.shape[:-1]), inner)
+        left = rearranged(at.builder, left, shape, "rearrangeLeft")
+        right = _right(at, b, (1, inner, columns))
+    else:
+        batch = op.output.shape[:-2]
+        left = left.broadcast_to((*batch, rows, inner))
+        left = rearranged(at.builder, left, (prod(batch), rows, inner), "rearrangeLeft")
+        right = _right(at, b, (prod(batch), inner, columns), (*batch, inner, columns))
+    product = matmul(
+        at.builder,
+        left,
+        right,
+        available_memory_proportion=op.attributes.get("available_memory_proportion"),
+        partials_type=op.attributes.get("partials_type"),
+    )
+    return rearranged(at.builder, product, op.output.shape, "rearrange")
+
+
+def _right(
+    at: Lowering, b: Value, shape: tuple[int, ...], stretched: tuple[int, ...] | None = None
+) -> Tensor | NDArray[Any]:
+    """Return the right operand as a batch of matrices, stretched to a shape first."""
+    if b.known is not None:
+        array = np.asarray(b.known)
+        if stretched is not None:
+            array = np.ascontiguousarray(np.broadcast_to(array, stretched))
+        return array.reshape(shape)
+    tensor = at.tensor(b)
+    if stretched is not None:
+        tensor = tensor.broadcast_to(stretched)
+    return rearranged(at.builder, tensor, shape, "rearrangeRight")
+
+
+MATMUL = Operator(
+    name="matmul",
+    domain=ENGINE_DOMAIN,
+    infer=_matmul_type,
+    evaluate=lambda _, x: [np.matmul(x[0], x[1])],
+    lower=_lower_matmul,
+)
+
+
+def multiplied(node: Node, into: Expansion, a: Value, b: Value) -> Value:
+    """Emit a product by the rules of numpy, with the hints of a node."""
+    rank_a, rank_b = len(a.shape), len(b.shape)
+    if rank_a == 1:
+        a = reshape(into, a, (1, *a.shape))
+    if rank_b == 1:
+        b = reshape(into, b, (*b.shape, 1))
+    out = into.emit(MATMUL, a, b, **node.hints.stated())
+    shape = out.shape
+    if rank_b == 1:
+        shape = shape[:-1]
+    if rank_a == 1:
+        shape = (*shape[:-2], *shape[-1:]) if rank_b > 1 else shape[:-1]
+    return reshape(into, out, shape)
+
+
+def gemm(node: Node, into: Expansion) -> Value:
+    """Emit alpha · a · b + beta · c of a node with Gemm's attributes.
+
+    Raises
+    ------
+    BadModel
+        When c does not broadcast to the product.
+    """
+    a, b = node.operand(0), node.operand(1)
+    if node.attributes["transA"]:
+        a = into.emit(TRANSPOSE, a, order=(1, 0))
+    if node.attributes["transB"]:
+        b = into.emit(TRANSPOSE, b, order=(1, 0))
+    out = into.emit(MATMUL, a, b, **node.hints.stated())
+    alpha, beta = node.attributes["alpha"], node.attributes["beta"]
+    if alpha != 1:
+        out = binary(into, "multiply", out, scalar(into, alpha, out))
+    c = node.optional(2)
+    if c is None or beta == 0:
+        return out
+    try:
+        fits = np.broadcast_shapes(c.shape, out.shape) == out.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise BadModel(
+            f"{node}: {c.name!r} of shape {c.shape} does not broadcast to the product's {out.shape}"
+        )
+    if beta != 1:
+        c = binary(into, "multiply", c, scalar(into, beta, out))
+    return binary(into, "add", out, c)
+
+
+RECORDS = (
+    MATMUL,
+    Operator(name="Gemm", decompose=gemm, carries=rows),
+    Operator(
+        name="MatMul",
+        decompose=lambda node, into: multiplied(node, into, node.operand(0), node.operand(1)),
+        carries=rows,
+    ),
+)

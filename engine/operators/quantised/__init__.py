@@ -1,0 +1,1 @@
+"""Operators on quantised values: products of integers and what quantisers write."""

@@ -1,0 +1,1 @@
+"""Elements between positions: resizing, grids and regions."""

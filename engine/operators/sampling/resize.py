@@ -1,0 +1,243 @@
+"""Resize and Upsample: a sum of taken elements along each axis.
+
+Every mode of ONNX is separable: an output along an axis is a weighted sum of a few inputs, at
+positions known at compile time. Source of the form: graphcore/popart sdk-release-3.4,
+willow/src/popx/op/resizex.cpp, which mixes elements taken at rounded positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.operators.elementwise.choice import chosen
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar
+from tilescope.engine.operators.movement.slicing import along
+from tilescope.engine.operators.movement.take import taken
+
+__all__ = ["RECORDS"]
+
+Floats = NDArray[np.float64]
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Method:
+    """How a Resize reads between elements; names and meanings as in ONNX."""
+
+    mode: str
+    coordinates: str
+    nearest: str
+    cubic_coefficient: float
+    excludes_outside: bool
+    is_antialiased: bool
+    extrapolation: float
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """An axis to resize: its number, sizes before and after, scale and region of interest."""
+
+    axis: int
+    size: int
+    out: int
+    scale: float
+    region: tuple[float, float]
+
+
+def _source(method: _Method, axis: _Axis) -> Floats:
+    """Return the position in the input of every output.
+
+    Raises
+    ------
+    BadModel
+        When ONNX has no such transformation.
+    """
+    y = np.arange(axis.out, dtype=np.float64)
+    n, wide, (start, stop) = axis.size, axis.scale * axis.size, axis.region
+    match method.coordinates:
+        case "asymmetric":
+            return y / axis.scale
+        case "half_pixel":
+            return (y + 0.5) / axis.scale - 0.5
+        case "pytorch_half_pixel":
+            return (y + 0.5) / axis.scale - 0.5 if wide > 1 else y * 0 - 0.5
+        case "half_pixel_symmetric":
+            return n / 2 * (1 - axis.out / wide) + (y + 0.5) / axis.scale - 0.5
+        case "align_corners":
+            return y * (n - 1) / (wide - 1) if wide != 1 else y * 0
+        case "tf_crop_and_resize":
+            inside = (stop - start) * (n - 1)
+            return start * (n - 1) + (y * inside / (wide - 1) if wide != 1 else y * 0 + inside / 2)
+        case "tf_half_pixel_for_nn":
+            return (y + 0.5) / axis.scale
+    raise BadModel(f"coordinate_transformation_mode {method.coordinates!r} does not exist in ONNX")
+
+
+def _cubic(distance: Floats, a: float) -> Floats:
+    """Return the weight at a distance: Keys' convolution."""
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+
+
+def _taps(method: _Method, axis: _Axis) -> tuple[Positions, Floats]:
+    """Return positions and weights of what every output sums: shape (n_taps, out) each."""
+    x = _source(method, axis)
+    if method.mode == "nearest":
+        rounded = {
+            "floor": np.floor(x),
+            "ceil": np.ceil(x),
+            "round_prefer_floor": np.ceil(x - 0.5),
+            "round_prefer_ceil": np.floor(x + 0.5),
+        }[method.nearest]
+        places = rounded[None].astype(np.int64)
+        return places.clip(0, axis.size - 1), np.ones_like(x)[None]
+    base = np.ceil(x) - 1
+    reach, shrink = (1 if method.mode == "linear" else 2), 1.0
+    if method.is_antialiased:
+        shrink = min(axis.scale, 1.0)
+    first = int(np.floor(-reach / shrink)) + 1
+    places = base[None].astype(np.int64) + np.arange(first, 2 - first)[:, None]
+    distance = (places - x[None]) * shrink
+    if method.mode == "linear":
+        weights = np.clip(1 - np.abs(distance), 0, 1)
+    else:
+        weights = _cubic(distance, method.cubic_coefficient)
+    if method.excludes_outside:
+        weights = np.where((places < 0) | (places >= axis.size), 0, weights)
+    if method.excludes_outside or method.is_antialiased:
+        weights = weights / weights.sum(axis=0)
+    is_used = weights.any(axis=1)
+    return places[is_used].clip(0, axis.size - 1), weights[is_used]
+
+
+def _resized(into: Expansion, x: Value, method: _Method, axis: _Axis) -> Value:
+    """Emit one axis."""
+    if not axis.out:
+        return along(into, x, axis.axis, 0, 0)
+    places, weights = _taps(method, axis)
+    shape = (-1, *(1,) * (len(x.shape) - axis.axis - 1))
+    total: Value | None = None
+    for positions, weight in zip(places, weights, strict=True):
+        term = taken(into, x, axis.axis, positions.tolist())
+        if (weight != 1).any():
+            factor = into.constant(weight.reshape(shape).astype(x.dtype), "weights")
+            term = binary(into, "multiply", term, factor)
+        total = term if total is None else binary(into, "add", total, term)
+    assert total is not None
+    if method.coordinates == "tf_crop_and_resize":
+        source = _source(method, axis)
+        is_outside = (source < 0) | (source > axis.size - 1)
+        if is_outside.any():
+            mask = into.constant(is_outside.reshape(shape), "outside")
+            total = chosen(into, mask, scalar(into, method.extrapolation, x), total)
+    return total
+
+
+def _numbers(node: Node, index: int, what: str) -> list[float] | None:
+    """Return an optional operand as numbers; None where it is left out or empty."""
+    if node.optional(index) is None:
+        return None
+    numbers: list[float] = node.known(index, what).reshape(-1).tolist()
+    return numbers or None
+
+
+def _axes(node: Node) -> list[_Axis]:
+    """Return the axes whose size changes, or that are cropped.
+
+    Raises
+    ------
+    BadModel
+        When neither or both of scales and sizes are given, or their number is wrong.
+    """
+    x = node.operand(0)
+    named = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
+    is_old = node.operator.name == "Upsample" or node.version < 11
+    scales = node.attributes.get("scales")
+    sizes = region = None
+    if scales is None:
+        scales = _numbers(node, 1 if is_old else 2, "the scales")
+    if not is_old:
+        sizes, region = _numbers(node, 3, "the sizes"), _numbers(node, 1, "the region")
+    given = scales if sizes is None else sizes
+    if given is None or (scales is not None and sizes is not None) or len(given) != len(named):
+        raise BadModel(f"{node} needs scales or sizes, one number for each of {len(named)} axes")
+    if min(given) <= 0:
+        raise BadModel(f"{node}: scales and sizes are above 0, got {list(given)}")
+    own = [x.shape[axis] for axis in named]
+    scales = list(scales or [])
+    if sizes is not None:
+        scales = [size / n for size, n in zip(sizes, own, strict=True)]
+        policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            one = min(scales) if policy == "not_larger" else max(scales)
+            scales = [one] * len(named)
+            sizes = [float(np.floor(one * n + 0.5)) for n in own]
+    outs = sizes or [
+        float(np.floor(n * scale + _ROUNDING)) for n, scale in zip(own, scales, strict=True)
+    ]
+    regions: Sequence[tuple[float, float]] = [(0.0, 1.0)] * len(named)
+    if region is not None and node.attributes.get(_COORDINATES) == "tf_crop_and_resize":
+        regions = list(zip(region[: len(named)], region[len(named) :], strict=True))
+    return [
+        _Axis(axis, n, int(out), float(scale), where)
+        for axis, n, out, scale, where in zip(named, own, outs, scales, regions, strict=True)
+        if int(out) != n or where != (0.0, 1.0)
+    ]
+
+
+_COORDINATES = "coordinate_transformation_mode"
+#: Scales are floats of 32 bits: 10 · float32(0.6) is meant to be 6.
+_ROUNDING = 1e-6
+_NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+
+def _method(node: Node) -> _Method:
+    """Return how a node reads between elements; before opset 11, from the front and rounded down.
+
+    Raises
+    ------
+    BadModel
+        When a mode does not exist.
+    """
+    given: dict[str, Any] = dict(node.attributes)
+    if node.operator.name == "Upsample" or node.version < 11:
+        given |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
+    mode = given.get("mode", "nearest")
+    nearest = given.get("nearest_mode", "round_prefer_floor")
+    if mode not in ("nearest", "linear", "bilinear", "cubic") or nearest not in _NEAREST:
+        raise BadModel(
+            f"{node}: mode {mode!r} with nearest_mode {nearest!r}: expected nearest, linear or"
+            f" cubic, and one of {', '.join(_NEAREST)}"
+        )
+    return _Method(
+        mode="linear" if mode == "bilinear" else mode,
+        coordinates=given.get(_COORDINATES, "half_pixel"),
+        nearest=nearest,
+        cubic_coefficient=given.get("cubic_coeff_a", -0.75),
+        excludes_outside=bool(given.get("exclude_outside", 0)),
+        is_antialiased=bool(given.get("antialias", 0)),
+        extrapolation=given.get("extrapolation_value", 0.0),
+    )
+
+
+def _resize(node: Node, into: Expansion) -> Value:
+    out, method = node.operand(0), _method(node)
+    # Axes that shrink come first: what is not kept is not computed.
+    for axis in sorted(_axes(node), key=lambda axis: axis.out / axis.size):
+        out = _resized(into, out, method, axis)
+    return out
+
+
+RECORDS = (
+    Operator(name="Resize", decompose=_resize, known_operands=(1, 2, 3)),
+    Operator(name="Upsample", decompose=_resize, known_operands=(1,)),
+)

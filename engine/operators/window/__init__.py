@@ -1,0 +1,1 @@
+"""Convolutions and pools: operators over windows."""

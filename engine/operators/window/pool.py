@@ -1,0 +1,187 @@
+"""Pools over windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.slicing import padded
+from tilescope.engine.operators.window.pool_indices import largest_places
+from tilescope.engine.operators.window.volume import pooled_volume
+from tilescope.engine.operators.window.window import (
+    as_images,
+    geometry,
+    library_window,
+    restored,
+    window_shape,
+    windows,
+)
+
+__all__ = ["AVERAGE_POOL", "MAX_POOL", "RECORDS", "average_pooled"]
+
+Arrays = Sequence[NDArray[Any]]
+
+
+def _pool_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    x = node.operand(0)
+    return [((*x.shape[:2], *window_shape(x.shape[2:], node.attributes)), x.dtype)]
+
+
+def _max_pool_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    (x,) = arrays
+    lowest = -np.inf if np.issubdtype(x.dtype, np.floating) else np.iinfo(x.dtype).min
+    return [windows(x, node.attributes, lowest).max(axis=(4, 5))]
+
+
+def _average_pool_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    (x,) = arrays
+    total = windows(x, node.attributes, 0).sum(axis=(4, 5))
+    if node.attributes["counts_padding"]:
+        count: Any = math.prod(node.attributes["kernel"])
+    else:
+        count = windows(np.ones_like(x), node.attributes, 0).sum(axis=(4, 5))
+    return [np.asarray(total / count).astype(x.dtype)]
+
+
+def _lower_pool(at: Lowering, op: Operation) -> Tensor:
+    return pool(
+        at.builder,
+        at.tensor(op.operand(0)),
+        library_window(op.attributes),
+        "max" if op.operator is MAX_POOL else "average",
+        counts_padding=op.attributes.get("counts_padding", False),
+    )
+
+
+MAX_POOL = Operator(
+    name="max_pool",
+    domain=ENGINE_DOMAIN,
+    infer=_pool_type,
+    evaluate=_max_pool_array,
+    lower=_lower_pool,
+)
+AVERAGE_POOL = Operator(
+    name="average_pool",
+    domain=ENGINE_DOMAIN,
+    infer=_pool_type,
+    evaluate=_average_pool_array,
+    lower=_lower_pool,
+)
+
+
+#: Images, channels, and three spatial dimensions.
+_VOLUME_RANK = 5
+
+
+def _check_padding(node: Node, window: Mapping[str, Any], sizes: Sequence[int]) -> None:
+    """Refuse windows that lie in padding only; a dilated one may, with taps on both sides.
+
+    Raises
+    ------
+    BadModel
+        When padding is not smaller than the window, or no tap of a window meets an element.
+    """
+    # What rounding up adds after does not count: it is no padding of the model's.
+    rank, stated = len(window["kernel"]), node.attributes.get("pads", ())
+    ends = ([0] * rank + list(stated[len(stated) // 2 :]))[-rank:]
+    extents = (1,) * (rank - len(sizes)) + tuple(sizes)
+    counts = window_shape(extents, window)
+    columns = ("kernel", "dilation", "stride", "padding_before")
+    rows = zip(*(window[name] for name in columns), ends, extents, counts, strict=True)
+    for kernel, dilation, stride, before, after, size, count in rows:
+        extent = (kernel - 1) * dilation + 1
+        if max(before, after) >= extent:
+            raise BadModel(
+                f"{node}: padding of {max(before, after)} is not smaller than its window of"
+                f" {extent}, so windows would lie in padding only"
+            )
+        first = np.arange(count) * stride - before
+        # The first tap that is not before the front has to be before the end.
+        tap = first + np.maximum(0, -(first // dilation)) * dilation
+        if dilation > 1 and (tap >= size).any():
+            raise BadModel(
+                f"{node}: all {kernel} taps of a window, {dilation} apart, lie in padding of a"
+                f" dimension of {size}; use less padding or dilation"
+            )
+
+
+def _max_pool(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
+    x = node.operand(0)
+    attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
+
+    _check_padding(node, attributes, x.shape[2:])
+
+    def pooled(images: Value, window: Mapping[str, Any]) -> Value:
+        return into.emit(MAX_POOL, images, **window)
+
+    if len(x.shape) == _VOLUME_RANK:
+        return pooled_volume(into, x, attributes, pooled)
+    images = as_images(into, x)
+    out = restored(into, pooled(images, attributes), len(x.shape))
+    if node.n_outputs == 1:
+        return out
+    by_column = bool(node.attributes.get("storage_order", 0))
+    places = largest_places(into, images, attributes, is_column_major=by_column)
+    return out, restored(into, places, len(x.shape))
+
+
+def _with_elements(
+    node: Node, into: Expansion, x: Value, window: dict[str, Any]
+) -> tuple[Value, dict[str, Any]]:
+    """Emit an input with the node's own padding as zeros, and return the window without it."""
+    stated = replace(node, attributes={**node.attributes, "ceil_mode": 0})
+    own = geometry(stated, x.shape[2:], node.attributes["kernel_shape"])
+    rank = len(x.shape) - 2
+    sides = list(zip(own["padding_before"][-rank:], own["padding_after"][-rank:], strict=True))
+    for d, (before, after) in enumerate(sides):
+        x = padded(into, x, 2 + d, before, after)
+    rest = zip(window["padding_after"], own["padding_after"], strict=True)
+    none = (0,) * len(window["padding_before"])
+    left = tuple(whole - stated_after for whole, stated_after in rest)
+    return x, {**window, "padding_before": none, "padding_after": left}
+
+
+def average_pooled(node: Node, into: Expansion, x: Value) -> Value:
+    """Emit means over windows, with the geometry of a node.
+
+    Raises
+    ------
+    BadModel
+        When the geometry is invalid.
+    """
+    attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
+    counts = bool(node.attributes.get("count_include_pad", 0))
+    if counts and node.attributes.get("ceil_mode", 0):
+        # What the node pads counts, what ceil_mode adds does not: the padding becomes elements.
+        x, attributes = _with_elements(node, into, x, attributes)
+        counts = False
+
+    _check_padding(node, attributes, x.shape[2:])
+
+    def pooled(images: Value, window: Mapping[str, Any]) -> Value:
+        return into.emit(AVERAGE_POOL, images, counts_padding=counts, **window)
+
+    if len(x.shape) == _VOLUME_RANK:
+        return pooled_volume(into, x, attributes, pooled)
+    return restored(into, pooled(as_images(into, x), attributes), len(x.shape))
+
+
+RECORDS = (
+    MAX_POOL,
+    AVERAGE_POOL,
+    Operator(
+        name="AveragePool",
+        decompose=lambda node, into: average_pooled(node, into, node.operand(0)),
+    ),
+    Operator(name="MaxPool", decompose=_max_pool),
+)

@@ -1,0 +1,1 @@
+"""Plans of convolutions and products: candidates, their costs, and the choice."""

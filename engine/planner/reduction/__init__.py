@@ -1,0 +1,1 @@
+"""Plans of reductions: stages, the pieces of each, and the choice."""

@@ -1,0 +1,93 @@
+"""Pieces of the stages of a reduction that reduce partial results."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.planner.reduction.pieces import Blocks, Pieces, spread_tiles
+
+__all__ = ["further_pieces", "second_pass"]
+
+Counts = NDArray[np.int64]
+
+#: Partial results of a vertex up to which it is worth running where one of them lies.
+_SHALLOW = 4
+
+
+def further_pieces(
+    blocks: Blocks, depth: int, columns: int, sections: int, owner: NDArray[np.int32], ids: Counts
+) -> Pieces:
+    """Return the pieces of a stage that reduces partial results.
+
+    Parameters
+    ----------
+    blocks
+        The partial results.
+    depth
+        Most partial results that a vertex reduces.
+    columns
+        Most outputs of a vertex.
+    sections
+        Results per output of a vertex.
+    owner : ndarray of int32, shape (blocks.n_elements,)
+        Tiles of the partial results.
+    ids : ndarray of int64
+        The tiles to use.
+    """
+    n_chunks = -(-blocks.width // columns)
+    n_rows = -(-blocks.depth // depth)
+    chunk_of = np.repeat(np.arange(n_chunks.size), n_chunks)
+    chunk = np.arange(chunk_of.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
+    first = chunk * columns
+    width = np.minimum(columns, blocks.width[chunk_of] - first)
+    made = Blocks.packed(width, n_rows[chunk_of] * sections, blocks.out[chunk_of] + first)
+
+    of = np.repeat(np.arange(chunk_of.size), n_rows[chunk_of])
+    parent, n_parts = chunk_of[of], n_rows[chunk_of[of]]
+    part = np.arange(of.size) - np.repeat(
+        np.cumsum(n_rows[chunk_of]) - n_rows[chunk_of], n_rows[chunk_of]
+    )
+    low = part * blocks.depth[parent] // n_parts
+    high = (part + 1) * blocks.depth[parent] // n_parts
+    start = blocks.start[parent] + low * blocks.width[parent] + first[of]
+    # Neighbouring chunks would want the same tile: they take those of further partial results.
+    wanted_row = low + chunk[of] % np.maximum(high - low, 1)
+    wanted = owner[blocks.start[parent] + wanted_row * blocks.width[parent] + first[of]]
+    # A deep stage on few tiles gains more from tiles that data reaches early.
+    if of.size * 4 < ids.size and depth > _SHALLOW:
+        wanted = ids[: of.size].astype(np.int32)
+    tile = spread_tiles(wanted.astype(np.int64), ids, -(-of.size // ids.size))
+    ones = np.ones_like(start)
+    return Pieces(
+        tile,
+        start,
+        np.stack([ones, width[of], ones, high - low], axis=1),
+        np.stack([0 * ones, ones, 0 * ones, blocks.width[parent]], axis=1),
+        made.start[of] + part * sections * width[of],
+        0 * ones,
+        sections,
+        made,
+        of,
+    )
+
+
+def second_pass(pieces: Pieces) -> Pieces:
+    """Return the pieces that reduce the sections of a stage, on the same tiles."""
+    before, n = pieces.blocks, pieces.sections
+    made = Blocks.packed(before.width, before.depth // n, before.out)
+    width = before.width[pieces.block]
+    row = (pieces.out - before.start[pieces.block]) // width
+    offset = (pieces.out - before.start[pieces.block]) % width
+    ones = np.ones_like(width)
+    return Pieces(
+        pieces.tile,
+        pieces.out,
+        np.stack([ones, pieces.n_outputs, ones, n * ones], axis=1),
+        np.stack([0 * ones, ones, 0 * ones, width], axis=1),
+        made.start[pieces.block] + row // n * width + offset,
+        0 * ones,
+        1,
+        made,
+        pieces.block,
+    )
