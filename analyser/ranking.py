@@ -9,7 +9,7 @@ from tilescope.analyser.advice.insights import insights, tips
 from tilescope.analyser.advice.time_insights import InsightKind, time_insights
 from tilescope.analyser.cache import cached
 from tilescope.analyser.diff import Pair
-from tilescope.analyser.diff.pairs import SizeChange, pairs, size_changes
+from tilescope.analyser.diff.alignment.pairs import SizeChange, pairs, size_changes
 from tilescope.analyser.program.operations import operations
 from tilescope.analyser.time.execution import execution, steps
 from tilescope.analyser.time.figures import has_memory

@@ -22,14 +22,14 @@ from tilescope.reports.errors import (
     ReportNotWritable,
     UnsupportedSchema,
 )
-from tilescope.reports.open import open_report, report_state
-from tilescope.reports.packed import PackedArray
-from tilescope.reports.report import NewerRun, Report
+from tilescope.reports.reading.open import open_report, report_state
+from tilescope.reports.reading.packed import PackedArray
+from tilescope.reports.reading.report import NewerRun, Report
 from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
     from tilescope.reports.check import Problem, check_report
-    from tilescope.reports.writer import ReportWriter
+    from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = [
     "DamagedReport",

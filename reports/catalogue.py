@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tilescope.reports.errors import ReportError, UnsupportedSchema
-from tilescope.reports.open import check_header, has_side_file
+from tilescope.reports.reading.open import check_header, has_side_file
 from tilescope.reports.schema import REPORT_NAME
 from tilescope.reports.state import is_unfinished_name
 

@@ -8,7 +8,7 @@ from tilescope.reports.errors import DamagedReport, ReportIncomplete
 from tilescope.reports.state import State
 
 if TYPE_CHECKING:
-    from tilescope.reports.report import Report
+    from tilescope.reports.reading.report import Report
 
 __all__ = ["require_complete"]
 

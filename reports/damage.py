@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tilescope.reports.errors import DamagedReport
-from tilescope.reports.report import Report
+from tilescope.reports.reading.report import Report
 
 __all__ = ["damage_behind", "explain_damage"]
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from tilescope.reports.check import check_report
 from tilescope.reports.errors import DamagedReport, ReportNotFound
-from tilescope.reports.guard import GuardedConnection
-from tilescope.reports.open import regular_file
-from tilescope.reports.salvage import Salvage, SalvagedArray
+from tilescope.reports.integrity.guard import GuardedConnection
+from tilescope.reports.integrity.salvage import Salvage, SalvagedArray
+from tilescope.reports.reading.open import regular_file
+from tilescope.reports.reading.snapshot import copy_snapshot
 from tilescope.reports.schema import (
     ARRAYS,
     TABLES,
@@ -29,8 +30,7 @@ from tilescope.reports.schema import (
     target,
     wall_clock,
 )
-from tilescope.reports.snapshot import copy_snapshot
-from tilescope.reports.writer import ReportWriter
+from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["Recovery", "recover_report"]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tilescope.console import Column, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from tilescope.engine.frontend.onnx.census import Census
+    from tilescope.engine.frontend.onnx.facts.census import Census
     from tilescope.engine.machine import Machine
     from tilescope.engine.session.fit import CompiledFit
 

@@ -7,19 +7,24 @@ from typing import TYPE_CHECKING
 
 from tilescope.analyser.absence import machine_absence
 from tilescope.analyser.collection import without_collection
-from tilescope.analyser.diff.calls import align_calls
-from tilescope.analyser.diff.causes import Cause, find_causes
-from tilescope.analyser.diff.causes.evidence import Evidence
-from tilescope.analyser.diff.context import ContextChange, context_changes
-from tilescope.analyser.diff.identity import unequal_data
-from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
-from tilescope.analyser.diff.steps import StepChanges, align_steps, no_step_changes, step_changes
-from tilescope.analyser.diff.variables import (
+from tilescope.analyser.diff.alignment.calls import align_calls
+from tilescope.analyser.diff.alignment.steps import (
+    StepChanges,
+    align_steps,
+    no_step_changes,
+    step_changes,
+)
+from tilescope.analyser.diff.alignment.variables import (
     VariableChanges,
     align_variables,
     no_variable_changes,
     variable_changes,
 )
+from tilescope.analyser.diff.causes import Cause, find_causes
+from tilescope.analyser.diff.causes.evidence import Evidence
+from tilescope.analyser.diff.context import ContextChange, context_changes
+from tilescope.analyser.diff.identity import unequal_data
+from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.call_tree import call_tree
 from tilescope.reports import schema

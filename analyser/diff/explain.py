@@ -11,10 +11,10 @@ from tilescope.analyser.time.execution import PHASES
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
 
 if TYPE_CHECKING:
+    from tilescope.analyser.diff.alignment.steps import StepChange
+    from tilescope.analyser.diff.alignment.variables import VariableChange
     from tilescope.analyser.diff.compare import Difference
     from tilescope.analyser.diff.measures import MetricChange
-    from tilescope.analyser.diff.steps import StepChange
-    from tilescope.analyser.diff.variables import VariableChange
 
 __all__ = ["explain"]
 

@@ -79,7 +79,7 @@ class CallTree:
         self, every: Mapping[int, DebugContext], first: Mapping[int, int] | None = None
     ) -> None:
         self.contexts = every
-        #: Pairs with the calls of other trees, as `tilescope.analyser.diff.calls` found them.
+        #: Pairs with the calls of other trees, as `diff.alignment.calls` found them.
         self.aligned: WeakKeyDictionary[CallTree, dict[int, int]] = WeakKeyDictionary()
         self._children: dict[int | None, list[int]] = {}
         for number, context in every.items():

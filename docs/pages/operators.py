@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import defs
 
-from tilescope.engine.frontend.onnx.bodies import OWN_BODIES
-from tilescope.engine.frontend.onnx.sequences import SEQUENCES
+from tilescope.engine.frontend.onnx.source.bodies import OWN_BODIES
+from tilescope.engine.frontend.onnx.source.sequences import SEQUENCES
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import FAMILIES, OPERATORS, supported_operators
 

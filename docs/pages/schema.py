@@ -9,7 +9,7 @@ from sqlalchemy import Column, Table
 from sqlalchemy.dialects import sqlite
 
 from tilescope.reports.declaration import metadata
-from tilescope.reports.digests import DIGEST_BYTES, ROWS_PER_BLOCK
+from tilescope.reports.integrity.digests import DIGEST_BYTES, ROWS_PER_BLOCK
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,

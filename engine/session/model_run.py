@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadInput, BadOption, OutOfTileMemory, RunFailed
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.frontend.onnx.census import take_census
-from tilescope.engine.frontend.onnx.read import model_digest
-from tilescope.engine.frontend.onnx.skeleton import stored_bytes
+from tilescope.engine.frontend.onnx.facts.census import take_census
+from tilescope.engine.frontend.onnx.source.read import model_digest
+from tilescope.engine.frontend.onnx.source.skeleton import stored_bytes
 from tilescope.engine.host.memory import give_back
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS

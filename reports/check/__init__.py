@@ -8,8 +8,8 @@ from tilescope.reports.check.content import content_problems
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.check.structure import structure_problems
 from tilescope.reports.errors import ReportError
-from tilescope.reports.open import open_report
-from tilescope.reports.report import Report
+from tilescope.reports.reading.open import open_report
+from tilescope.reports.reading.report import Report
 
 __all__ = ["Problem", "check_report", "report_problems"]
 

@@ -11,7 +11,7 @@ from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.check.program import PROGRAM_CHECKS
 from tilescope.reports.errors import ReportError
-from tilescope.reports.report import Report
+from tilescope.reports.reading.report import Report
 from tilescope.reports.schema import (
     ARRAYS,
     LIVENESS_COLUMNS,

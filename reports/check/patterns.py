@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.reports.report import Report
+from tilescope.reports.reading.report import Report
 
 __all__ = ["PATTERNS_AT_ONCE", "pattern_facts"]
 

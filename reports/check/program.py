@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tilescope.reports.check.patterns import pattern_facts
-from tilescope.reports.report import Report
+from tilescope.reports.reading.report import Report
 from tilescope.reports.schema import (
     DATAFLOW_COLUMNS,
     compute_set_vertex,

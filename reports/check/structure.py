@@ -8,7 +8,7 @@ import numpy as np
 
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.errors import ReportError
-from tilescope.reports.report import Report
+from tilescope.reports.reading.report import Report
 from tilescope.reports.schema import ARRAYS, TABLES, ColumnSpec, TableSpec, array_chunk, chunk
 
 __all__ = ["structure_problems"]

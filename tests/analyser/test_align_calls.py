@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.analyser.diff.calls import CallPairs, align_calls
-from tilescope.analyser.diff.operations import operation_pairs
+from tilescope.analyser.diff.alignment.calls import CallPairs, align_calls
+from tilescope.analyser.diff.views.operations import operation_pairs
 from tilescope.analyser.program.call_tree import CallTree
 from tilescope.analyser.program.contexts import DebugContext
 from tilescope.analyser.program.operations import Operation, Operations

@@ -14,7 +14,7 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope.analyser.diff import compare, explain
-from tilescope.analyser.diff.align import align
+from tilescope.analyser.diff.alignment.align import align
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.reports import DamagedReport, Report, open_report
 

@@ -11,8 +11,14 @@ import apsw
 import numpy as np
 from tests.faults.seal import reseal
 
-from tilescope.reports.chunks import PackedChunk, digest_values, pack, saturated_sum, unpack
 from tilescope.reports.errors import DamagedReport
+from tilescope.reports.integrity.chunks import (
+    PackedChunk,
+    digest_values,
+    pack,
+    saturated_sum,
+    unpack,
+)
 from tilescope.reports.schema import ARRAYS, TABLES, ColumnSpec, TableSpec
 
 __all__ = ["array_values", "change", "write_array"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from tilescope.reports.digests import chain, digest_columns
+from tilescope.reports.integrity.digests import chain, digest_columns
 from tilescope.reports.schema import TABLES, milestone
 
 __all__ = ["reseal"]

@@ -10,7 +10,7 @@ from tests.generated_report.memory import write_memory
 from tests.generated_report.program import plan_program, write_program
 
 from tilescope.reports.schema import engine_option, provenance, target
-from tilescope.reports.writer import ReportWriter
+from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["generate_report"]
 

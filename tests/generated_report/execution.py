@@ -10,7 +10,7 @@ from tests.generated_report.program import ProgramPlan
 
 from tilescope.reports.schema import compute_set_vertex, run, run_trace, wall_clock
 from tilescope.reports.schema.vocabulary import SYNC_ZONES
-from tilescope.reports.writer import ReportWriter
+from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["write_execution"]
 

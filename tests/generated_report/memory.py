@@ -11,7 +11,7 @@ from tests.generated_report.program import ProgramPlan
 
 from tilescope.reports.schema import memory_category, variable
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES
-from tilescope.reports.writer import ReportWriter
+from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["write_memory"]
 

@@ -15,7 +15,7 @@ from tilescope.reports.schema import (
     vertex_type,
 )
 from tilescope.reports.schema import plan as plan_table
-from tilescope.reports.writer import ReportWriter
+from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["VERTEX_TYPES", "ProgramPlan", "plan_program", "write_program"]
 

@@ -107,7 +107,7 @@ def fixed_of(
 
 def measure(model: Model, path: Path, machine: Machine, precision: str) -> Measured:
     """Compile and run a model, with a report, and compare it with onnxruntime."""
-    from tilescope.engine.frontend.onnx.census import take_census
+    from tilescope.engine.frontend.onnx.facts.census import take_census
 
     given = inputs_of(model)
     shapes, fixed = fixed_of(path, given)

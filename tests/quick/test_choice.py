@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
     ("changed", "first"),
     [
         ("analyser/search.py", "tests/analyser/test_search.py"),
-        ("reports/side_files.py", "tests/reports/"),
+        ("reports/reading/side_files.py", "tests/reports/"),
         ("tests/analyser/test_search.py", "tests/analyser/test_search.py"),
         ("docs/how-to/install.md", "tests/docs"),
         ("webapp/assets/search.js", "tests/javascript/test_scripts.py"),

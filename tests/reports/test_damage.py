@@ -9,7 +9,8 @@ import pytest
 import zstandard
 from tests.faults.bombs import compressed_bombs
 
-from tilescope.reports import DamagedReport, ReportError, check_report, chunks, open_report
+from tilescope.reports import DamagedReport, ReportError, check_report, open_report
+from tilescope.reports.integrity import chunks
 from tilescope.reports.schema import ARRAYS, TABLES, array_chunk, step, variable
 
 ROOT = Path(__file__).parents[2]

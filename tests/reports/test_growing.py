@@ -15,7 +15,7 @@ from tilescope.reports import (
     open_report,
     report_state,
 )
-from tilescope.reports.digests import ROWS_PER_BLOCK
+from tilescope.reports.integrity.digests import ROWS_PER_BLOCK
 from tilescope.reports.schema import notice, provenance, target
 
 N_TILES = 70
@@ -109,7 +109,7 @@ def test_an_interrupted_call_ends_the_report_at_its_last_commit(tmp_path, monkey
         writer.add(provenance, [{"key": "seed", "value": "1"}])
         writer.commit("compiled")
         with monkeypatch.context() as patch:
-            patch.setattr("tilescope.reports.store.pack", _interrupt)
+            patch.setattr("tilescope.reports.writing.store.pack", _interrupt)
             with pytest.raises(KeyboardInterrupt):
                 writer.append("trace.start_cycle", np.arange(70_000))
         with pytest.raises(ReportNotWritable, match="was interrupted"):
@@ -134,7 +134,7 @@ def test_a_report_that_does_not_read_as_written_replaces_nothing(tmp_path, monke
         writer.finish()
     with ReportWriter.create(tmp_path) as writer, monkeypatch.context() as patch:
         writer.add(provenance, [{"key": "seed", "value": "second"}])
-        patch.setattr("tilescope.reports.store.digest_columns", lambda *_: bytes(16))
+        patch.setattr("tilescope.reports.writing.store.digest_columns", lambda *_: bytes(16))
         with pytest.raises(ReportNotWritable, match="does not read as it was written"):
             writer.finish()
     with open_report(tmp_path) as report:

@@ -16,9 +16,9 @@ from tilescope.reports import (
     ReportWriter,
     UnsupportedSchema,
     find_reports,
-    guard,
     open_report,
 )
+from tilescope.reports.integrity import guard
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,

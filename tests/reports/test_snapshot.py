@@ -14,15 +14,9 @@ import apsw
 import numpy as np
 import pytest
 
-from tilescope.reports import (
-    DamagedReport,
-    NotAReport,
-    ReportError,
-    ReportWriter,
-    open_report,
-    side_files,
-)
-from tilescope.reports.file_header import read_header
+from tilescope.reports import DamagedReport, NotAReport, ReportError, ReportWriter, open_report
+from tilescope.reports.reading import side_files
+from tilescope.reports.reading.file_header import read_header
 from tilescope.reports.schema import provenance
 
 

@@ -18,7 +18,7 @@ import onnxruntime
 from tests.models.measure import fixed_of, inputs_of
 from tests.speed.runs import Compared, compare
 
-from tilescope.engine.frontend.onnx.census import take_census
+from tilescope.engine.frontend.onnx.facts.census import take_census
 from tilescope.engine.models import all_models, fetch
 
 TABLE = Path(__file__).with_name("table.json")

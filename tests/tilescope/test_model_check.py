@@ -19,7 +19,7 @@ from tests.engine.operators.graphs import info, model_of
 from tests.tilescope.conftest import Outcome
 
 from tilescope.engine import compile_model, load_machine, load_onnx
-from tilescope.engine.frontend.onnx.census import Census, take_census
+from tilescope.engine.frontend.onnx.facts.census import Census, take_census
 
 Run = Callable[..., Outcome]
 _LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -14,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from tests.engine.operators.graphs import info, model_of
 from tests.tilescope.conftest import Outcome
 
-from tilescope.engine.frontend.onnx.read import model_digest
+from tilescope.engine.frontend.onnx.source.read import model_digest
 
 Run = Callable[..., Outcome]
 COMMON = ("--tiles", "4", "--no-report")

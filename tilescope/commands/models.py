@@ -118,7 +118,7 @@ def _check(
 
     Exit code 1 if something speaks against a run.
     """
-    from tilescope.engine.frontend.onnx.census import take_census
+    from tilescope.engine.frontend.onnx.facts.census import take_census
     from tilescope.engine.machine import load_machine
     from tilescope.model_check import print_check, print_check_json
 
@@ -176,7 +176,7 @@ def _cut(
     as_json: AsJson = False,
 ) -> None:
     """Cut a part out of a model, from some tensors or nodes to others, weights included."""
-    from tilescope.engine.frontend.onnx.cut import cut_model
+    from tilescope.engine.frontend.onnx.source.cut import cut_model
 
     if output.exists() and not replace:
         raise typer.BadParameter(f"{output} exists; name another file, or add --replace")

@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.advice.insights import Consumer, Fit, FullTile, Insights, fit_sentence
-from tilescope.analyser.diff.pairs import SizeChange
+from tilescope.analyser.diff.alignment.pairs import SizeChange
 from tilescope.analyser.memory.liveness import LiveVariables
 from tilescope.analyser.quantities import format_bytes, format_change_of, format_percent
 from tilescope.analyser.ranking import consumer_changes, live_changes

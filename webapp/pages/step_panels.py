@@ -9,7 +9,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser import trace
-from tilescope.analyser.diff.pairs import pairs
+from tilescope.analyser.diff.alignment.pairs import pairs
 from tilescope.analyser.memory.liveness import liveness_step_ids, step_program
 from tilescope.analyser.quantities import format_percent
 from tilescope.analyser.search import search_words, words_fit

@@ -8,8 +8,8 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.diff import Difference, operation_changes
-from tilescope.analyser.diff.steps import StepChange
-from tilescope.analyser.diff.variables import VariableChange
+from tilescope.analyser.diff.alignment.steps import StepChange
+from tilescope.analyser.diff.alignment.variables import VariableChange
 from tilescope.analyser.program.operations import Operations
 from tilescope.analyser.quantities import (
     format_bytes,

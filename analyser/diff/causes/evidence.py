@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.analyser.diff.alignment.steps import step_contexts
 from tilescope.analyser.diff.causes.cause import impact_words
 from tilescope.analyser.diff.causes.impact import Side, step_impacts
-from tilescope.analyser.diff.steps import step_contexts
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.quantities import format_change
 from tilescope.analyser.time.execution import (
@@ -24,11 +24,11 @@ from tilescope.analyser.time.execution import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.analyser.diff.calls import CallPairs
+    from tilescope.analyser.diff.alignment.calls import CallPairs
+    from tilescope.analyser.diff.alignment.steps import StepPairs
+    from tilescope.analyser.diff.alignment.variables import VariableFacts, VariablePairs
     from tilescope.analyser.diff.context import ContextChange
     from tilescope.analyser.diff.measures import MetricChange
-    from tilescope.analyser.diff.steps import StepPairs
-    from tilescope.analyser.diff.variables import VariableFacts, VariablePairs
     from tilescope.reports import Report
 
 __all__ = ["Evidence", "Group"]

@@ -14,8 +14,8 @@ from tilescope.analyser.time.execution import costs, steps
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from tilescope.analyser.diff.alignment.variables import VariableFacts
     from tilescope.analyser.diff.causes.evidence import Evidence
-    from tilescope.analyser.diff.variables import VariableFacts
     from tilescope.reports import Report
 
 __all__ = ["mapping_causes", "size_causes", "users_of_changed"]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.executable.container import MALFORMED, NotAnEntry, decode, encode
 from tilescope.engine.host.jit.code_files import CHOICE
 from tilescope.private_folder import PARTIAL, NotPrivate, PrivateFolder, warn_once
-from tilescope.reports.digests import DIGEST_BYTES
+from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 __all__ = ["CacheFolder"]
 

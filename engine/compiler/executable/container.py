@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.reports.chunks import PackedChunk, pack, unpack
-from tilescope.reports.digests import DIGEST_BYTES
 from tilescope.reports.errors import DamagedReport
+from tilescope.reports.integrity.chunks import PackedChunk, pack, unpack
+from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 __all__ = ["MALFORMED", "NotAnEntry", "decode", "encode"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from tilescope.engine.errors import BadInput, BadModel
-from tilescope.engine.frontend.onnx.graph import GraphImport
-from tilescope.engine.frontend.onnx.oddities import oddities
-from tilescope.engine.frontend.onnx.read import opsets_of, read_model
+from tilescope.engine.frontend.onnx.facts.oddities import oddities
+from tilescope.engine.frontend.onnx.facts.symbols import set_symbols
+from tilescope.engine.frontend.onnx.nodes.graph import GraphImport
+from tilescope.engine.frontend.onnx.nodes.settings import add_settings
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
-from tilescope.engine.frontend.onnx.sequences import tensors_only
-from tilescope.engine.frontend.onnx.settings import add_settings
-from tilescope.engine.frontend.onnx.symbols import set_symbols
-from tilescope.engine.frontend.onnx.tensor_types import (
+from tilescope.engine.frontend.onnx.source.read import opsets_of, read_model
+from tilescope.engine.frontend.onnx.source.sequences import tensors_only
+from tilescope.engine.frontend.onnx.source.tensor_types import (
     check_type,
     element_type,
     input_shape,

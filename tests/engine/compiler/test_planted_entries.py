@@ -12,7 +12,7 @@ import pytest
 
 from tilescope.engine.compiler.cache.store import CacheFolder
 from tilescope.engine.compiler.executable.container import NotAnEntry, decode
-from tilescope.reports.digests import DIGEST_BYTES
+from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 ARRAY: dict[str, Any] = {
     "name": "a", "dtype": "<i8", "stored": "<i8", "shape": [0], "codec": "zstd", "raw_bytes": 0,

@@ -12,7 +12,7 @@ from tests.faults.models import hostile_folder, mutated, outcome, write_hostile
 
 from tilescope.engine import load_onnx
 from tilescope.engine.errors import BadModel
-from tilescope.engine.frontend.onnx.long_names import MOST_CHARACTERS, shorten_names
+from tilescope.engine.frontend.onnx.source.long_names import MOST_CHARACTERS, shorten_names
 from tilescope.main import main
 from tilescope.reports import check_report, open_report
 from tilescope.reports.schema import variable

@@ -15,7 +15,7 @@ from tests.engine.operators.graphs import both, info, model_of
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
 from tilescope.engine.errors import EngineError
-from tilescope.engine.frontend.onnx.census import take_census
+from tilescope.engine.frontend.onnx.facts.census import take_census
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.standard_normal((4, 6)).astype(np.float32)

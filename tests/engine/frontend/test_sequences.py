@@ -14,7 +14,7 @@ from tests.engine.operators.graphs import both, info, model_of
 
 from tilescope.engine import load_onnx
 from tilescope.engine.errors import BadModel
-from tilescope.engine.frontend.onnx.census import take_census
+from tilescope.engine.frontend.onnx.facts.census import take_census
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 #: A shape that is left open.

@@ -1,0 +1,1 @@
+"""Alignment of the things of two reports: by structure, by key and by name."""

@@ -1,0 +1,1 @@
+"""Nodes of a graph, imported as whole operators."""

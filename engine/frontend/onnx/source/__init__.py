@@ -1,0 +1,1 @@
+"""ONNX files: read, checked, and rewritten into the usual form."""

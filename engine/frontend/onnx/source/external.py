@@ -1,0 +1,145 @@
+"""Weights in files of their own: located and checked, then mapped, not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.source.walk import graphs_of
+
+__all__ = ["array_of", "load_small_tensors", "without_large_tensors"]
+
+#: Bytes of an external tensor that is read at once, as if the model file held it.
+_SMALL = 1 << 20
+_LONGEST_LOCATION = 4096
+_MOST_SHOWN = 80
+
+
+def array_of(tensor: TensorProto, folder: Path) -> NDArray[Any]:
+    """Return the elements of a tensor; those of an external one as a view of its file.
+
+    Parameters
+    ----------
+    tensor
+        Of a model.
+    folder
+        Where the model's file is.
+
+    Raises
+    ------
+    BadModel
+        When the file does not hold the tensor.
+    ValueError, TypeError
+        When the tensor does not hold what it declares.
+    """
+    if tensor.data_location != TensorProto.EXTERNAL:
+        return numpy_helper.to_array(tensor)
+    path, offset, n_bytes = _place(tensor, folder)
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    shape = tuple(tensor.dims)
+    if prod(shape) * dtype.itemsize != n_bytes:  # elements of less than a byte, or a wrong length
+        held = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        held.raw_data = _read(path, offset, n_bytes)
+        return numpy_helper.to_array(held)
+    return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
+
+
+def load_small_tensors(model: onnx.ModelProto, folder: Path) -> None:
+    """Read the small external tensors into a model, and all that are not initializers.
+
+    Raises
+    ------
+    BadModel
+        When a tensor's file is missing, outside the folder, or too short.
+    """
+    for graph in graphs_of(model.graph):
+        for tensor in graph.initializer:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                place = _place(tensor, folder)
+                if place[2] <= _SMALL:
+                    _take_in(tensor, *place)
+        for node in graph.node:
+            for attribute in node.attribute:
+                for tensor in (attribute.t, *attribute.tensors):
+                    if tensor.data_location == TensorProto.EXTERNAL:
+                        _take_in(tensor, *_place(tensor, folder))
+
+
+@contextmanager
+def without_large_tensors(model: onnx.ModelProto) -> Iterator[None]:
+    """Make external tensors empty while ONNX checks a model: it looks for their files elsewhere."""
+    emptied = [
+        (tensor, list(tensor.dims))
+        for graph in graphs_of(model.graph)
+        for tensor in graph.initializer
+        if tensor.data_location == TensorProto.EXTERNAL
+    ]
+    for tensor, _ in emptied:
+        tensor.data_location = TensorProto.DEFAULT
+        tensor.dims[:] = [0]
+    try:
+        yield
+    finally:
+        for tensor, dims in emptied:
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.dims[:] = dims
+
+
+def _take_in(tensor: TensorProto, path: Path, offset: int, n_bytes: int) -> None:
+    """Make a tensor hold its elements itself."""
+    tensor.raw_data = _read(path, offset, n_bytes)
+    tensor.data_location = TensorProto.DEFAULT
+    del tensor.external_data[:]
+
+
+def _read(path: Path, offset: int, n_bytes: int) -> bytes:
+    """Return a part of a file."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(n_bytes)
+
+
+def _place(tensor: TensorProto, folder: Path) -> tuple[Path, int, int]:
+    """Return the file of an external tensor, where in it the tensor begins, and its bytes.
+
+    Raises
+    ------
+    BadModel
+        When the file is missing, outside the folder, or too short.
+    """
+    stated = {entry.key: entry.value for entry in tensor.external_data}
+    location = stated.get("location", "")
+    what = f"Initializer {tensor.name!r} has external weights that are not readable"
+    root = folder.resolve()
+    shown = repr(location if len(location) <= _MOST_SHOWN else f"{location[:_MOST_SHOWN]}…")
+    try:
+        if len(location) > _LONGEST_LOCATION:
+            raise ValueError("longer than any path")
+        path = (root / location).resolve()
+        is_inside, is_file = path.is_relative_to(root), path.is_file()
+        size = path.stat().st_size if is_inside and is_file else 0
+    except (OSError, RuntimeError, ValueError):  # a NUL, too long, links in a circle
+        raise BadModel(f"{what}: {shown} is not the name of a file") from None
+    if not is_inside:
+        raise BadModel(f"{what}: {shown} is outside the model's folder")
+    if not is_file:
+        raise BadModel(f"{what}: the file {shown} does not exist or is not a regular file")
+    try:
+        offset = int(stated.get("offset", "0"))
+        n_bytes = int(stated["length"]) if "length" in stated else size - offset
+    except ValueError:
+        raise BadModel(f"{what}: its offset or length is not a number") from None
+    if offset < 0 or n_bytes < 0 or offset + n_bytes > size:
+        raise BadModel(
+            f"{what}: bytes {offset:,} to {offset + n_bytes:,} of a file of {size:,} bytes"
+        )
+    return path, offset, n_bytes

@@ -1,0 +1,1 @@
+"""Opening and reading reports, also while they are written."""
