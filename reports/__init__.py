@@ -60,7 +60,7 @@ __all__ = [
 
 _MODULES = {
     "Problem": "check",
-    "ReportWriter": "writer",
+    "ReportWriter": "writing.writer",
     "check_report": "check",
 }
 

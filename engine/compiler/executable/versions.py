@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = ["engine_versions"]
 
-_ENGINE = Path(__file__).parents[1]
+_ENGINE = Path(__file__).parents[2]
 
 
 @functools.cache

@@ -40,7 +40,7 @@ CHOICE = "name another folder in NUMBA_CACHE_DIR"
 # The same bits on any processor: no sum is reordered or fused with a product by the compiler, which
 # would do so by the width of its vectors. Kernels that gain by it state their order themselves.
 FAST = frozenset({"nsz"})
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _DIGEST_BYTES = 16
 #: Far above any kernel's.
 _LARGEST_BYTES = 64 << 20
@@ -63,9 +63,9 @@ class Code(NamedTuple):
 
 @functools.cache
 def _engine_sources() -> tuple[Path, ...]:
-    names = ("codelets", "compiler/kernels", "intervals", "jit")
+    names = ("codelets", "compiler/kernels", "host", "intervals")
     folders = (_ROOT / name for name in names)
-    return tuple(sorted(path for folder in folders for path in folder.glob("*.py")))
+    return tuple(sorted(path for folder in folders for path in folder.rglob("*.py")))
 
 
 def source_digest() -> str:

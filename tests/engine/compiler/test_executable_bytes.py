@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.engine.compiler.executable import versions
-from tilescope.engine.compiler.executable.codelet_place import codelet_at, place_of
+from tilescope.engine.compiler.executable.codelet_place import codelet_at, codelet_modules, place_of
 from tilescope.engine.compiler.executable.container import decode, encode
 from tilescope.engine.compiler.executable.executable import Executable, StreamAccess
 from tilescope.engine.errors import BadExecutable
@@ -302,12 +302,10 @@ def _codelets(value: object) -> Iterator[Codelet]:
 
 
 def test_all_codelets_of_the_engine_can_be_written() -> None:
-    folder = Path(str(import_module("tilescope.engine.codelets").__file__)).parent
     found = [
         codelet
-        for path in folder.glob("*.py")
-        if path.stem != "__init__"
-        for value in vars(import_module(f"tilescope.engine.codelets.{path.stem}")).values()
+        for module in codelet_modules()
+        for value in vars(module).values()
         for codelet in _codelets(value)
     ]
     assert len(set(found)) > 100
