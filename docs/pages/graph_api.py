@@ -164,9 +164,7 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     ),
     "tilescope.engine.library.popnn.spatial_softmax": (spatial_softmax.spatial_softmax_2d,),
     **{
-        f"tilescope.engine.library.{module.__name__.rpartition('.')[2]}": tuple(
-            getattr(module, name) for name in module.__all__
-        )
+        module.__name__: tuple(getattr(module, name) for name in module.__all__)
         for module in (
             arg_reduce,
             batch_norm,

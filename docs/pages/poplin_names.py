@@ -11,29 +11,34 @@ __all__ = ["poplin_names"]
 
 def poplin_names() -> Iterator[Name]:
     """Yield the functions of the headers of poplin."""
-    header, ours = "poplin/Convolution", "library.convolution.convolution"
+    header, ours = "poplin/Convolution", "library.poplin.convolution.convolution"
     yield Name(header, "convolution", ours)
-    yield Name(header, "convolutionWithOutput", "library.elementwise.copy_to", "of the result")
-    place = "library.allocators.create_convolution"
+    yield Name(
+        header,
+        "convolutionWithOutput",
+        "library.popops.elementwise.operations.copy_to",
+        "of the result",
+    )
+    place = "library.poplin.allocators.create_convolution"
     for name, what in (("Weights", "weights"), ("Biases", "biases"), ("Input", "input")):
         yield Name(header, f"create{name}", f"{place}_{what}")
     yield Name(header, "createConvOutput", "", MADE)
-    yield Name(header, "addBias", "library.in_place.binary_in_place", '`"add"`')
+    yield Name(header, "addBias", "library.popops.elementwise.in_place.binary_in_place", '`"add"`')
     yield from all_of(header, "getFwdFlops getFwdPerfectCycleCount", "", FLOPS)
     yield Name(header, "preplanConvolutions", "", PLANNED)
     names = "reportPlanInfo reportPlanEstimatedCosts reportDetailedPlanEstimatedCosts"
     yield from all_of(header, names, "", PLANS)
     yield Name(header, "convolutionValidateOptions", ours, "arguments are checked by the call")
     names = "calculateWeightDeltas"
-    yield Name(header, names, "library.transposed.weight_gradient")
+    yield Name(header, names, "library.poplin.transposed.weight_gradient")
     note = "part of `transposed_convolution`"
-    ours = "library.transposed.transposed_convolution"
+    ours = "library.poplin.transposed.transposed_convolution"
     yield Name(header, "weightsTransposeChansFlipXY", ours, note)
     names = "getBwdFlops getWuFlops getBwdPerfectCycleCount getWuPerfectCycleCount"
     names += " convolutionWeightUpdate convolutionBiasUpdate reportWeightUpdatePlanInfo"
     yield from all_of(header, f"{names} fullyConnectedWeightTranspose", "", TRAINING)
     header = "poplin/MultiConvolution"
-    yield Name(header, "convolution", "library.convolution.convolution", "one call each")
+    yield Name(header, "convolution", "library.poplin.convolution.convolution", "one call each")
     for name in ("Weights", "Input"):
         yield Name(header, f"create{name}", f"{place}_{name.lower()}", "one call each")
     names = "weightsTransposeChansFlipXY calculateWeightDeltas convolutionWeightUpdate"
@@ -61,19 +66,26 @@ def poplin_names() -> Iterator[Name]:
 
 def _matmul_names() -> Iterator[Name]:
     """Yield the functions of the header of products of matrices."""
-    header, ours = "poplin/MatMul", "library.convolution.matmul"
+    header, ours = "poplin/MatMul", "library.poplin.convolution.matmul"
     yield from all_of(header, "matMul matMulGrouped", ours, "the first dimension is the group")
     names = "matMulWithOutput matMulGroupedWithOutput"
-    yield from all_of(header, names, "library.elementwise.copy_to", "of the result")
+    yield from all_of(
+        header, names, "library.popops.elementwise.operations.copy_to", "of the result"
+    )
     note = "of a product"
-    yield from all_of(header, "matMulAcc matMulGroupedAcc", "library.scaled_add.scaled_add", note)
+    yield from all_of(
+        header,
+        "matMulAcc matMulGroupedAcc",
+        "library.popops.elementwise.scaled_add.scaled_add",
+        note,
+    )
     yield from all_of(header, "matMulReportPlan matMulGroupedReportPlan", "", PLANS)
     for side in ("LHS", "RHS"):
-        place = f"library.allocators.create_matmul_input_{side.lower()}"
+        place = f"library.poplin.allocators.create_matmul_input_{side.lower()}"
         names = f"createMatMulInput{side} createMatMulGroupedInput{side}"
         yield from all_of(header, names, place, "the first dimension is the group")
     yield from all_of(header, "createMatMulOutput createMatMulGroupedOutput", "", MADE)
-    place, note = "library.allocators.create_matmul_input_rhs", "then a copy to it"
+    place, note = "library.poplin.allocators.create_matmul_input_rhs", "then a copy to it"
     names = "preArrangeMatMulInputRHS preArrangeMatMulGroupedInputRHS"
     yield from all_of(header, names, place, note)
     yield Name(header, "transposeGroupedMatrix", "graph.Tensor.dim_shuffle")

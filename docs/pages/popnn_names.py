@@ -18,7 +18,7 @@ def norm_names() -> Iterator[Name]:
         ("instance", "instance_norm"),
     ):
         header = f"popnn/{kind.capitalize()}Norm"
-        place = f"library.{module}"
+        place = f"library.popnn.norm.{module}"
         yield Name(header, f"{kind}NormStatistics", f"{place}.{kind}_norm_statistics")
         yield Name(header, f"{kind}NormWhiten", f"{place}.{kind}_norm_whiten")
         yield Name(header, f"{kind}Normalise", f"{place}.{kind}_normalise")
@@ -34,9 +34,11 @@ def norm_names() -> Iterator[Name]:
     yield from all_of("popnn/Norms", "getNormFwdFlops", "", FLOPS)
     yield from all_of("popnn/Norms", "getNormBwdFlops getNormWuFlops", "", TRAINING)
     yield from all_of("poplin/Norms", names, "", "any mapping: operands are exchanged")
-    yield Name("poplin/Norms", "normStatistics", "library.batch_norm.batch_norm_statistics")
-    yield Name("poplin/Norms", "normWhiten", "library.batch_norm.batch_norm_whiten")
-    yield Name("poplin/Norms", "normalise", "library.batch_norm.batch_normalise")
+    yield Name(
+        "poplin/Norms", "normStatistics", "library.popnn.norm.batch_norm.batch_norm_statistics"
+    )
+    yield Name("poplin/Norms", "normWhiten", "library.popnn.norm.batch_norm.batch_norm_whiten")
+    yield Name("poplin/Norms", "normalise", "library.popnn.norm.batch_norm.batch_normalise")
     yield Name("poplin/Norms", "distributedNormStatistics", "", collective)
     names = "normParamGradients normGradients normStatisticsGradients"
     yield from all_of("poplin/Norms", f"{names} distributedNormStatisticsGradients", "", TRAINING)
@@ -44,16 +46,16 @@ def norm_names() -> Iterator[Name]:
 
 def recurrent_names() -> Iterator[Name]:
     """Yield the functions of the headers of recurrent layers."""
-    allocators = "library.recurrent_allocators"
+    allocators = "library.popnn.recurrent.allocators"
     state = f"{allocators}.create_recurrent_state"
     for kind, creators in (
         ("Lstm", "createInitialOutput createInitialCellState createInitialState"),
         ("Gru", "createInitialState"),
     ):
         header, module = f"popnn/{kind}", kind.lower()
-        ours = f"library.{module}.{module}"
+        ours = f"library.popnn.recurrent.{module}.{module}"
         yield Name(header, f"{module}Fwd", ours)
-        order = f"library.{module}.{kind.upper()}_UNITS"
+        order = f"library.popnn.recurrent.{module}.{kind.upper()}_UNITS"
         yield Name(header, f"getDefaultBasic{kind}CellOrder", order)
         yield from all_of(header, creators, state, "zeros if left out")
         yield Name(header, "createInput", f"{allocators}.create_recurrent_input")
@@ -62,12 +64,17 @@ def recurrent_names() -> Iterator[Name]:
         yield Name(header, f"getBasic{kind}CellFwdFlops", "", FLOPS)
         names = f"getBasic{kind}CellBwdFlops getBasic{kind}CellWuFlops {module}Bwd {module}WU"
         yield from all_of(header, f"{names} {module}BwdWithWU", "", TRAINING)
-    yield Name("popnn/Lstm", "zeroInitialState", "library.fill.fill", "`0`; zeros if left out")
+    yield Name(
+        "popnn/Lstm",
+        "zeroInitialState",
+        "library.popops.elementwise.fill.fill",
+        "`0`; zeros if left out",
+    )
     yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
     yield Name("popnn/Gru", "createAttention", "", "any mapping: operands are exchanged")
-    yield Name("popnn/Gru", "auGruFwd", "library.gru.gru", "`attention=…`")
+    yield Name("popnn/Gru", "auGruFwd", "library.popnn.recurrent.gru.gru", "`attention=…`")
     yield from all_of("popnn/Gru", "auGruBwd auGruWU auGruBwdWithWU", "", TRAINING)
-    header, ours = "popnn/Recurrent", "library.rnn.rnn"
+    header, ours = "popnn/Recurrent", "library.popnn.recurrent.rnn.rnn"
     names = "rnnFwdSequence forwardWeightInput forwardIterate getOutputFromFwdState"
     yield from all_of(header, names, ours, "one call for all steps")
     yield Name(header, "createFwdState", state, "zeros if left out")
@@ -87,8 +94,8 @@ def popnn_names() -> Iterator[Name]:
     """Yield the functions of the other headers of popnn, and those of poprand."""
     for name in ("logSoftmax", "logSoftmaxInPlace"):
         ours = "log_softmax" + "_in_place" * name.endswith("InPlace")
-        yield Name("popnn/LogSoftmax", name, f"library.softmax.{ours}")
-    header, place = "popnn/NonLinearity", "library.non_linearity.non_linearity"
+        yield Name("popnn/LogSoftmax", name, f"library.popnn.softmax.{ours}")
+    header, place = "popnn/NonLinearity", "library.popnn.non_linearity.non_linearity"
     yield Name(header, "nonLinearity", place)
     yield Name(header, "nonLinearityInPlace", f"{place}_in_place")
     yield Name(header, "nonLinearityInputGradient", "", TRAINING)
@@ -98,14 +105,16 @@ def popnn_names() -> Iterator[Name]:
         yield Name(header, name, place, f'`"{kind}"`')
         yield Name(header, f"{name}InPlace", f"{place}_in_place", f'`"{kind}"`')
     header = "popnn/Pooling"
-    yield Name(header, "pool", "library.pool.pool", "two field dimensions")
+    yield Name(header, "pool", "library.popnn.pool.pool", "two field dimensions")
     yield Name(header, "getOutputFieldShape", "library.window.output_size")
     names = "getFwdFlops getFwdPerfectCycleCount"
     yield from all_of(header, names, "", FLOPS)
     names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
     yield from all_of(header, names, "", TRAINING)
     yield Name(
-        "popnn/SpatialSoftMax", "spatialSoftMax2D", "library.spatial_softmax.spatial_softmax_2d"
+        "popnn/SpatialSoftMax",
+        "spatialSoftMax2D",
+        "library.popnn.spatial_softmax.spatial_softmax_2d",
     )
     yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", "in models, as ONNX's `RoiAlign`")
     yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
@@ -117,8 +126,8 @@ def popnn_names() -> Iterator[Name]:
     yield from all_of("popnn/Loss", "calcLoss calcAccuracy", "", TRAINING)
     for name in ("argMax", "argMin", "maxAndArgMax", "minAndArgMin"):
         ours = name.replace("A", "_a").replace("M", "_m")
-        yield Name("popnn/Loss", name, f"library.arg_reduce.{ours}", "int32")
-    yield Name("popnn/Loss", "topK", "library.sort.top_k_with_permutation")
+        yield Name("popnn/Loss", name, f"library.popops.reduction.arg_reduce.{ours}", "int32")
+    yield Name("popnn/Loss", "topK", "library.popops.sorting.sort.top_k_with_permutation")
     for name, ours in (
         ("dropout", "dropout"),
         ("shapedDropout", "shaped_dropout"),
@@ -128,7 +137,7 @@ def popnn_names() -> Iterator[Name]:
         ("normal", "normal"),
         ("truncatedNormal", "truncated_normal"),
     ):
-        place = f"library.random_numbers.{ours}"
+        place = f"library.poprand.random_numbers.{ours}"
         yield Name("poprand/RandomGen", name, place, "equal on any tiling")
     note = "no state: every call takes a seed"
     yield Name("poprand/RandomGen", "setSeed", "", note)

@@ -87,111 +87,194 @@ def elementwise_names() -> Iterator[Name]:
     header = "popops/ElementWise"
     for kind, functions in (("unary", _UNARY), ("binary", _BINARY)):
         for name, ours in functions.items():
-            yield Name(header, name, f"library.elementwise.{kind}", f'`"{ours}"`')
-            in_place = f"library.in_place.{kind}_in_place"
+            yield Name(header, name, f"library.popops.elementwise.operations.{kind}", f'`"{ours}"`')
+            in_place = f"library.popops.elementwise.in_place.{kind}_in_place"
             if name not in _TO_BOOL:
                 yield Name(header, f"{name}InPlace", in_place, f'`"{ours}"`')
             elif name != "isFinite":
                 note = "results are bools: not in place"
-                yield Name(header, f"{name}InPlace", f"library.elementwise.{kind}", note)
-            yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
+                yield Name(
+                    header, f"{name}InPlace", f"library.popops.elementwise.operations.{kind}", note
+                )
+            yield Name(
+                header,
+                f"{name}WithOutput",
+                "library.popops.elementwise.operations.copy_to",
+                "of the result",
+            )
     for name in ("varianceToInvStdDev", "invStdDevToVariance"):
         for form in ("", "InPlace", "WithOutput"):
-            yield Name(header, f"{name}{form}", "library.map.map_expression", "as an expression")
+            yield Name(
+                header,
+                f"{name}{form}",
+                "library.popops.elementwise.map.map_expression",
+                "as an expression",
+            )
     for name in ("select", "clamp"):
-        yield Name(header, name, f"library.elementwise.{name}")
+        yield Name(header, name, f"library.popops.elementwise.operations.{name}")
         if name == "select":
-            yield Name(header, "selectInPlace", "library.in_place.select_in_place")
+            yield Name(
+                header, "selectInPlace", "library.popops.elementwise.in_place.select_in_place"
+            )
         else:
-            yield Name(header, f"{name}InPlace", "library.map.map_in_place", f'`call("{name}", …)`')
-        yield Name(header, f"{name}WithOutput", "library.elementwise.copy_to", "of the result")
-    yield Name(header, "map", "library.map.map_expression")
-    yield Name(header, "mapInPlace", "library.map.map_in_place")
-    yield Name(header, "mapWithOutput", "library.elementwise.copy_to", "of the result")
+            yield Name(
+                header,
+                f"{name}InPlace",
+                "library.popops.elementwise.map.map_in_place",
+                f'`call("{name}", …)`',
+            )
+        yield Name(
+            header,
+            f"{name}WithOutput",
+            "library.popops.elementwise.operations.copy_to",
+            "of the result",
+        )
+    yield Name(header, "map", "library.popops.elementwise.map.map_expression")
+    yield Name(header, "mapInPlace", "library.popops.elementwise.map.map_in_place")
+    yield Name(
+        header, "mapWithOutput", "library.popops.elementwise.operations.copy_to", "of the result"
+    )
     yield Name(header, "outputGeneratedCodelet", "", "codelets of expressions are not C++")
 
 
 def slice_names() -> Iterator[Name]:
     """Yield the functions of DynamicSlice.hpp, and of headers about indices."""
     header = "popops/DynamicSlice"
-    yield Name(header, "createSliceableTensor", "library.sliceable.create_sliceable_tensor")
-    yield Name(header, "createIndicesTensor", "library.sliceable.create_indices_tensor")
+    yield Name(
+        header, "createSliceableTensor", "library.popops.slicing.sliceable.create_sliceable_tensor"
+    )
+    yield Name(
+        header, "createIndicesTensor", "library.popops.slicing.sliceable.create_indices_tensor"
+    )
     names = "createGroupedSliceableTensor createSliceTensor createGroupedSliceTensor"
     names += " createGroupedIndicesTensor createSliceableTensorFromSlice createDynamicSliceOutput"
     yield from all_of(header, names, "", "any mapping: operands are exchanged")
     yield Name(header, "getSliceMapping", "graph.Graph.tile_mapping", "of any view")
-    yield Name(header, "dynamicSlice", "library.dynamic_slice.dynamic_slice")
-    yield Name(header, "dynamicSliceWithOutput", "library.elementwise.copy_to", "of the result")
-    yield Name(header, "dynamicUpdate", "library.dynamic_slice.dynamic_update")
-    yield Name(header, "multiSlice", "library.multi_slice.multi_slice")
-    yield Name(header, "multiUpdate", "library.multi_update.multi_update")
-    yield Name(header, "multiUpdateAdd", "library.multi_update.multi_update_add")
+    yield Name(header, "dynamicSlice", "library.popops.slicing.dynamic_slice.dynamic_slice")
+    yield Name(
+        header,
+        "dynamicSliceWithOutput",
+        "library.popops.elementwise.operations.copy_to",
+        "of the result",
+    )
+    yield Name(header, "dynamicUpdate", "library.popops.slicing.dynamic_slice.dynamic_update")
+    yield Name(header, "multiSlice", "library.popops.slicing.multi_slice.multi_slice")
+    yield Name(header, "multiUpdate", "library.popops.slicing.multi_update.multi_update")
+    yield Name(header, "multiUpdateAdd", "library.popops.slicing.multi_update.multi_update_add")
     for name, operation in (("Max", "maximum"), ("Mul", "multiply")):
-        ours = "library.multi_update.multi_update_op"
+        ours = "library.popops.slicing.multi_update.multi_update_op"
         yield Name(header, f"multiUpdate{name}", ours, f'`"{operation}"`')
-    yield Name(header, "groupedMultiSlice", "library.multi_slice.grouped_multi_slice")
-    grouped = "library.multi_update.grouped_multi_update"
+    yield Name(
+        header, "groupedMultiSlice", "library.popops.slicing.multi_slice.grouped_multi_slice"
+    )
+    grouped = "library.popops.slicing.multi_update.grouped_multi_update"
     yield Name(header, "groupedMultiUpdate", grouped, "operation none")
     for name, operation in (("Add", "add"), ("Max", "maximum"), ("Mul", "multiply")):
         yield Name(header, f"groupedMultiUpdate{name}", grouped, f'`"{operation}"`')
     yield from all_of(header, "plan planMultiple", "", PLANNED)
-    yield Name("popops/Gather", "gather", "library.gather.gather_nd")
+    yield Name("popops/Gather", "gather", "library.popops.slicing.gather.gather_nd")
     yield Name("popops/Gather", "createGatherInput", "", "any mapping: operands are exchanged")
-    yield Name("popops/Scatter", "scatter", "library.gather.scatter_nd")
+    yield Name("popops/Scatter", "scatter", "library.popops.slicing.gather.scatter_nd")
     for header, ours in (
         ("SelectScalarFromRows", "scalar_in_rows.select_scalar_from_rows"),
         ("UpdateScalarInRows", "scalar_in_rows.update_scalar_in_rows"),
         ("SequenceSlice", "sequence_slice.sequence_slice"),
     ):
-        yield Name(f"popops/{header}", header[0].lower() + header[1:], f"library.{ours}")
+        yield Name(
+            f"popops/{header}", header[0].lower() + header[1:], f"library.popops.slicing.{ours}"
+        )
 
 
 def popops_names() -> Iterator[Name]:
     """Yield the functions of the other headers of popops."""
-    reduction = "library.reduce.reduce"
+    reduction = "library.popops.reduction.reduce.reduce"
     for name, ours, note in (
         ("AllTrue.allTrue", reduction, '`"logical_and"`'),
-        ("Cast.cast", "library.elementwise.cast", ""),
-        ("Cast.castWithOutput", "library.elementwise.copy_to", "of the result"),
+        ("Cast.cast", "library.popops.elementwise.operations.cast", ""),
+        ("Cast.castWithOutput", "library.popops.elementwise.operations.copy_to", "of the result"),
         ("Cast.checkAccuracyWhenCast", "", "deprecated there"),
-        ("ElementWiseUtil.createOutputForElementWiseOp", "library.elementwise.similar", ""),
-        ("Encoding.encodeOneHot", "library.one_hot.one_hot", ""),
-        ("Encoding.iota", "library.iota.iota", ""),
-        ("Fill.fill", "library.fill.fill", ""),
-        ("GatherStatistics.histogram", "library.histogram.histogram", ""),
+        (
+            "ElementWiseUtil.createOutputForElementWiseOp",
+            "library.popops.elementwise.operations.similar",
+            "",
+        ),
+        ("Encoding.encodeOneHot", "library.popops.slicing.one_hot.one_hot", ""),
+        ("Encoding.iota", "library.popops.elementwise.iota.iota", ""),
+        ("Fill.fill", "library.popops.elementwise.fill.fill", ""),
+        ("GatherStatistics.histogram", "library.popops.reduction.histogram.histogram", ""),
         ("HostSliceTensor.createHostSliceableTensor", "", "streams take any mapping"),
         ("HostSliceTensor.createHostTransferableTensor", "", "streams take any mapping"),
         ("Loop.countedLoop", "program.Repeat", "with a counter of the program's own"),
         ("Loop.countedForLoop", "program.Repeat", "with a counter of the program's own"),
-        ("Loop.addForLoopCounterVertex", "library.in_place.binary_in_place", '`"add"`'),
-        ("NaN.hasNaN", "library.elementwise.unary", '`"is_nan"`, then a reduction'),
-        ("NaN.hasNaNOrInf", "library.elementwise.unary", '`"is_finite"`, then a reduction'),
-        ("NormaliseImage.normaliseImage", "library.map.map_expression", "after padding"),
+        (
+            "Loop.addForLoopCounterVertex",
+            "library.popops.elementwise.in_place.binary_in_place",
+            '`"add"`',
+        ),
+        (
+            "NaN.hasNaN",
+            "library.popops.elementwise.operations.unary",
+            '`"is_nan"`, then a reduction',
+        ),
+        (
+            "NaN.hasNaNOrInf",
+            "library.popops.elementwise.operations.unary",
+            '`"is_finite"`, then a reduction',
+        ),
+        (
+            "NormaliseImage.normaliseImage",
+            "library.popops.elementwise.map.map_expression",
+            "after padding",
+        ),
         ("NormaliseImage.createNormaliseImageInput", "", "any mapping: operands are exchanged"),
-        ("Pad.pad", "library.padding.pad", ""),
+        ("Pad.pad", "library.popops.slicing.padding.pad", ""),
         ("Rearrange.canUseFastTranspose", "", "chosen by the library"),
-        ("Rearrange.addTransposeVertices", "library.elementwise.row_major_copy", ""),
-        ("Rearrange.partialTranspose", "library.elementwise.row_major_copy", "of a turned view"),
+        (
+            "Rearrange.addTransposeVertices",
+            "library.popops.elementwise.operations.row_major_copy",
+            "",
+        ),
+        (
+            "Rearrange.partialTranspose",
+            "library.popops.elementwise.operations.row_major_copy",
+            "of a turned view",
+        ),
         ("Rearrange.getMinimumRegroupGrainSize", "", "chosen by the library"),
-        ("Rearrange.regroupTensor", "library.elementwise.row_major_copy", "of a turned view"),
-        ("Rearrange.regroupIfPossible", "library.elementwise.rearranged", ""),
-        ("Rearrange.regroupIfBeneficial", "library.elementwise.rearranged", ""),
+        (
+            "Rearrange.regroupTensor",
+            "library.popops.elementwise.operations.row_major_copy",
+            "of a turned view",
+        ),
+        ("Rearrange.regroupIfPossible", "library.popops.elementwise.operations.rearranged", ""),
+        ("Rearrange.regroupIfBeneficial", "library.popops.elementwise.operations.rearranged", ""),
         ("Reduce.reduce", reduction, ""),
-        ("Reduce.reduceWithOutput", "library.reduce.reduce_with_output", ""),
-        ("Reduce.reduceMany", "library.reduce.reduce_many", ""),
-        ("ScaledAdd.scaledAddTo", "library.scaled_add.scaled_add", ""),
-        ("ScaledAdd.scaledSubtractFrom", "library.scaled_add.scaled_add", "negate the scale"),
-        ("Sort.sort", "library.sort.sort", ""),
-        ("Sort.sortInPlace", "library.elementwise.copy_to", "of the result"),
-        ("Sort.sortKeyValue", "library.sort.sort_key_value", ""),
-        ("Sort.sortKeyValueInPlace", "library.elementwise.copy_to", "of the results"),
+        ("Reduce.reduceWithOutput", "library.popops.reduction.reduce.reduce_with_output", ""),
+        ("Reduce.reduceMany", "library.popops.reduction.reduce.reduce_many", ""),
+        ("ScaledAdd.scaledAddTo", "library.popops.elementwise.scaled_add.scaled_add", ""),
+        (
+            "ScaledAdd.scaledSubtractFrom",
+            "library.popops.elementwise.scaled_add.scaled_add",
+            "negate the scale",
+        ),
+        ("Sort.sort", "library.popops.sorting.sort.sort", ""),
+        ("Sort.sortInPlace", "library.popops.elementwise.operations.copy_to", "of the result"),
+        ("Sort.sortKeyValue", "library.popops.sorting.sort.sort_key_value", ""),
+        (
+            "Sort.sortKeyValueInPlace",
+            "library.popops.elementwise.operations.copy_to",
+            "of the results",
+        ),
         ("SplineBasis.splineBasis", "", SPLINES),
         ("SplineWeighting.splineWeighting", "", SPLINES),
-        ("TopK.topK", "library.sort.top_k", ""),
-        ("TopK.topKKeyValue", "library.sort.top_k_with_permutation", "then a gather"),
-        ("TopK.topKWithPermutation", "library.sort.top_k_with_permutation", ""),
+        ("TopK.topK", "library.popops.sorting.sort.top_k", ""),
+        (
+            "TopK.topKKeyValue",
+            "library.popops.sorting.sort.top_k_with_permutation",
+            "then a gather",
+        ),
+        ("TopK.topKWithPermutation", "library.popops.sorting.sort.top_k_with_permutation", ""),
         ("TopK.createTopKInput", "", "any mapping: operands are exchanged"),
-        ("Zero.zero", "library.fill.fill", "`0`"),
+        ("Zero.zero", "library.popops.elementwise.fill.fill", "`0`"),
     ):
         header, _, function = name.partition(".")
         yield Name(f"popops/{header}", function, ours, note)

@@ -24,9 +24,9 @@ STARTS = {
 IMPORTS = {
     "engine/__init__.py __getattr__": "names of the package",
     "engine/compiler/executable/codelet_place.py codelet_at": "executables: trusted, documented",
+    "engine/compiler/executable/codelet_place.py codelet_modules": "modules of codelets",
     "engine/host/jit/settings.py _setting": "numba",
     "engine/session/warmup.py _Kernel.launcher": "modules of codelets",
-    "engine/session/warmup.py _kernels": "modules of codelets",
     "reports/__init__.py __getattr__": "names of the package",
     "tilescope/main.py _Group.load": "the table of commands",
     "webapp/api/__init__.py modules": "names of the package",
