@@ -39,6 +39,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "TileScope requires Python 3.11 or newer, but '$(PYTHON)' is" \
 	       "$$($(PYTHON) --version 2>&1). Run: make setup PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -d compat/tilescope/engine || { \
+	  echo "This checkout has no symbolic links: compat/tilescope and tilescope/engine must lead to folders." \
+	       "Allow links on this system, then run: git config core.symlinks true && git checkout -- ." >&2; exit 2; }
 	@echo "==> creating the environment $(VENV) with $$($(PYTHON) --version) (once; a minute or two)"
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "'$(PYTHON) -m venv' failed; on Debian: apt-get install python3-venv" >&2; exit 2; }

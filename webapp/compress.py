@@ -1,14 +1,12 @@
 """Compressed responses: texts and scripts with zstd or gzip, whichever the browser takes.
 
-Files whose address changes with their content are kept compressed: fast for the first visitor, and
-better in the background for those who follow.
+Files whose address changes with their content are compressed once, and kept.
 """
 
 from __future__ import annotations
 
 import gzip
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import zstandard
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,10 +22,9 @@ _MOST_KEPT_BYTES = 24 << 20
 _TYPES = ("text/", "application/json", "application/javascript", "image/svg+xml")
 #: What says that an address always has the same content.
 _FOR_EVER = "max-age=31536000"
-#: Levels of zstd: for answers, for the first visitor of a file, for all others.
+#: Levels of zstd and gzip: for answers, and for what is kept.
 _ANSWER_LEVEL = 1
-_FIRST_LEVEL = 9
-_KEPT_LEVEL = 17
+_KEPT_LEVEL = 9
 
 
 #: Path, query and coding.
@@ -42,7 +39,6 @@ class Compression:
         self._lock = threading.Lock()
         self._kept: dict[_Key, bytes] = {}
         self._kept_bytes = 0
-        self._improver = ThreadPoolExecutor(1, thread_name_prefix="compress")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond, compressed if that is accepted."""
@@ -61,30 +57,19 @@ class Compression:
             kept = self._kept.get(key)
         if kept is not None:
             return kept
-        made = _compress(body, coding, _FIRST_LEVEL)
-        self._keep(key, made)
-        if coding == "zstd":
-            self._improver.submit(self._improve, key, body)
-        return made
-
-    def _improve(self, key: _Key, body: bytes) -> None:
-        """Replace what is kept of a body by a smaller form."""
-        self._keep(key, _compress(body, key[2], _KEPT_LEVEL))
-
-    def _keep(self, key: _Key, made: bytes) -> None:
-        """Keep a compressed body, unless too many are kept."""
+        compressed = _compress(body, coding, _KEPT_LEVEL)
         with self._lock:
-            more = len(made) - len(self._kept.get(key, b""))
-            if self._kept_bytes + more <= _MOST_KEPT_BYTES:
-                self._kept[key] = made
-                self._kept_bytes += more
+            if key not in self._kept and self._kept_bytes + len(compressed) <= _MOST_KEPT_BYTES:
+                self._kept[key] = compressed
+                self._kept_bytes += len(compressed)
+        return compressed
 
 
 def _compress(body: bytes, coding: str, level: int) -> bytes:
-    """Return a body compressed; gzip has nine levels only."""
+    """Return a body compressed."""
     if coding == "zstd":
         return zstandard.ZstdCompressor(level=level).compress(body)
-    return gzip.compress(body, min(level, 9), mtime=0)
+    return gzip.compress(body, level, mtime=0)
 
 
 class _Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tilescope.analyser.memory.variables import named_variables
 from tilescope.analyser.program.programs import all_programs, node
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.trace import step_details
+from tilescope.webapp import api, pages
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages import (
     insights,
@@ -112,6 +114,15 @@ def _errors(answer: dict[str, Any]) -> list[str]:
         for name, value in answer.items()
         if name.endswith("-error.children") and value
     ]
+
+
+@pytest.mark.parametrize("package", [pages, api])
+def test_a_misspelt_module_is_an_error(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "_NAMES", ("sumary",))
+    with pytest.raises(ModuleNotFoundError, match="sumary"):
+        package.modules()
 
 
 @pytest.mark.parametrize("page", sorted(_MODULES))

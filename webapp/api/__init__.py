@@ -6,7 +6,6 @@ Two depend on more than the library: `reports` and `help`, which the app adds it
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from types import ModuleType
 
 __all__ = ["modules"]
@@ -26,5 +25,4 @@ _NAMES = (
 
 def modules() -> list[ModuleType]:
     """Return the modules of the API."""
-    names = [f"tilescope.webapp.api.{name}" for name in _NAMES]
-    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
+    return [importlib.import_module(f"tilescope.webapp.api.{name}") for name in _NAMES]

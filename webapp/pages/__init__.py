@@ -14,7 +14,6 @@ without a candidate) and the parameters.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from types import ModuleType
 
 __all__ = ["modules"]
@@ -32,5 +31,4 @@ _NAMES = (
 
 def modules() -> list[ModuleType]:
     """Return the pages in the order of the menu."""
-    names = [f"tilescope.webapp.pages.{name}" for name in _NAMES]
-    return [importlib.import_module(name) for name in names if importlib.util.find_spec(name)]
+    return [importlib.import_module(f"tilescope.webapp.pages.{name}") for name in _NAMES]

@@ -246,7 +246,7 @@ def register(app: Dash, library: Library) -> None:
     view_input = Input(view_store("operations", "kinds"), "data")
 
     @answer(app, "operation-kinds-error", [Output("operation-kinds", "children")], view_input)
-    def showkinds_table(view: dict[str, str]) -> tuple[Any, ...]:
+    def show_kinds_table(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "kinds":
             return (no_update,)
         return (kinds_table(*_asked(library, view)),)
