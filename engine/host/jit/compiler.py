@@ -10,11 +10,11 @@ from typing import Any
 import numba
 from numba.core import bytecode as _bytecode
 from numba.core import types
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher, cpu_target
 
 from tilescope.engine.host.jit.code_files import FAST, Code
-from tilescope.engine.host.jit.compiler_memo import install
-from tilescope.engine.host.jit.linked_library import KernelCompiler, LinkingCompiler
+from tilescope.engine.host.jit.linked_library import KernelCompiler, LinkingCompiler, is_known
 from tilescope.engine.host.jit.settings import processor
 
 __all__ = [
@@ -31,11 +31,13 @@ __all__ = [
 SIGNATURE = (numba.int64,) * 3
 #: Variables of code that stand for what is only in this process.
 _OF_PROCESS = (".numba.unresolved$", "numba.dynamic.globals")
-# numba numbers functions from 1 in every process, and their symbols carry the number. Code of two
-# processes from the cache could then have one symbol for two kernels made by one function, of which
-# the linker keeps the first: numbers begin elsewhere in every process.
-_bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48) << 14)
-install()
+#: Whether kernels are compiled as parts of their callers, and kept for other processes.
+_IS_KNOWN = is_known()
+if _IS_KNOWN:
+    # numba numbers functions from 1 in every process, and their symbols carry the number. Code of
+    # two processes from the cache could then have one symbol for two kernels made by one function,
+    # of which the linker keeps the first: numbers begin elsewhere in every process.
+    _bytecode.FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48) << 14)
 _config: Any = numba.config
 _config.CPU_FEATURES = processor().features
 
@@ -65,6 +67,8 @@ class Compiled:
     @property
     def code(self) -> Code | None:
         """Its code for other processes; None if it needs objects of this one, as to print does."""
+        if not _IS_KNOWN:
+            return None
         library = self._overload.library
         if library.codegen.magic_tuple()[1:] != processor():
             return None  # numba was used before, with other features
@@ -78,25 +82,20 @@ class Compiled:
 
 def compiled(function: Callable[..., Any], *, counts_references: bool) -> Compiled:
     """Compile a function for `SIGNATURE`, with everything that it calls as part of it."""
-    made = _njit(
-        function,
-        pipeline_class=LinkingCompiler,
-        no_cpython_wrapper=True,
-        _nrt=counts_references,
-    )
+    made = _njit(function, LinkingCompiler, no_cpython_wrapper=True, _nrt=counts_references)
     made.compile(SIGNATURE)
     return Compiled(made)
 
 
 def for_python(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls, in this process."""
-    return _njit(function, pipeline_class=LinkingCompiler)
+    return _njit(function, LinkingCompiler)
 
 
 def linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
     """Compile a function that compiled code calls: it has no wrapper for Python."""
-    options = {} if counts_references else {"pipeline_class": KernelCompiler}
-    made = _njit(function, no_cpython_wrapper=True, _nrt=counts_references, **options)
+    pipeline = Compiler if counts_references else KernelCompiler
+    made = _njit(function, pipeline, no_cpython_wrapper=True, _nrt=counts_references)
     made.__class__ = _Linked
     return made
 
@@ -113,6 +112,6 @@ def declare_runtime() -> None:
     assert cpu_target.target_context is not None
 
 
-def _njit(function: Callable[..., Any], **options: Any) -> Any:
-    options["no_cfunc_wrapper"] = True
+def _njit(function: Callable[..., Any], pipeline: type[Compiler], **options: Any) -> Any:
+    options |= {"no_cfunc_wrapper": True, "pipeline_class": pipeline if _IS_KNOWN else Compiler}
     return numba.njit(nogil=True, error_model="numpy", fastmath=set(FAST), **options)(function)

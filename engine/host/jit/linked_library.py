@@ -13,13 +13,38 @@ from typing import Any
 
 from llvmlite.binding import ffi
 from numba.core import typed_passes, untyped_passes
-from numba.core.codegen import JITCodeLibrary
+from numba.core.bytecode import FunctionIdentity
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 
 from tilescope.engine.host.memory import uncollected
 
-__all__ = ["KernelCompiler", "LinkingCompiler"]
+__all__ = ["KernelCompiler", "LinkingCompiler", "is_known"]
+
+#: What is used of numba besides its documented names, by owner.
+_PRIVATE: dict[type, tuple[str, ...]] = {
+    JITCPUCodegen: ("_library_class", "_module_pass_manager", "create_library", "set_env"),
+    JITCodeLibrary: (
+        "_ensure_finalized",
+        "_finalize_final_module",
+        "_get_compiled_object",
+        "_optimize_final_module",
+        "_optimize_functions",
+        "_verify_declare_only_symbols",
+        "get_pointer_to_function",
+    ),
+    Compiler: ("compile_extra", "define_pipelines"),
+    FunctionIdentity: ("_unique_ids",),
+}
+
+
+def is_known() -> bool:
+    """Return whether this numba has what these compilers use of it.
+
+    If not, numba compiles in its own way: slower the first time, and anew in every process.
+    """
+    return all(hasattr(owner, name) for owner, names in _PRIVATE.items() for name in names)
 
 
 class _Library(JITCodeLibrary):
