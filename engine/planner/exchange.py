@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.machine import Machine, tile_rows
+from tilescope.engine.machine.exchange_law import bus_cycles
 
 __all__ = ["exchange_cycles", "exchange_cycles_of_tiles"]
 
@@ -38,8 +39,7 @@ def exchange_cycles(
     links.
     """
     n_bytes = own_bytes + paired_bytes
-    words = own_bytes / machine.exchange_bytes_per_cycle
-    words = np.ceil(words + paired_bytes / machine.paired_exchange_bytes_per_cycle).astype(np.int64)
+    words = bus_cycles(own_bytes, machine, paired_bytes)
     words = np.maximum(words, fragments * machine.exchange_fragment_cycles)
     cycles = machine.sync_cycles + machine.latest_start_cycles + words
     n_ipus = -(-tiles_used // machine.tiles_per_ipu)
@@ -79,10 +79,9 @@ def exchange_cycles_of_tiles(
         used = np.array([np.count_nonzero(received_bytes)])
         none = np.zeros_like(moved)
         return int(exchange_cycles(moved, none, used, machine, fragments.max(keepdims=True))[0])
-    rate = machine.exchange_bytes_per_cycle
-    receiving = np.ceil(received_bytes / rate).astype(np.int64)
+    receiving = bus_cycles(received_bytes, machine)
     receiving = np.maximum(receiving, fragments * machine.exchange_fragment_cycles)
-    sending = int(np.ceil(sent_bytes.max() / rate))
+    sending = int(bus_cycles(sent_bytes.max(), machine))
     rows = tile_rows(machine.tiles_per_ipu, machine.exchange_rows)
     done = np.where(receiving > 0, receiving + machine.exchange_row_cycles * rows, 0)
     busiest = max(int(done.max()), sending)

@@ -111,3 +111,15 @@ def test_nothing_is_defined_twice(find: Callable[[ast.AST], Iterator[str]], home
 )
 def test_a_second_definition_is_found(find: Callable[[ast.AST], Iterator[str]], text: str) -> None:
     assert list(find(ast.parse(text)))
+
+
+def test_the_rates_of_the_exchange_are_read_by_its_law_only() -> None:
+    """Another form of the law is one edit; reports say which rates a machine has."""
+    names = ("exchange_bytes_per_cycle", "paired_exchange_bytes_per_cycle")
+    readers = {
+        str(path.relative_to(ROOT).parent)
+        for path in (ROOT / "engine").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in names
+    }
+    assert readers == {"engine/compiler/exchange", "engine/machine", "engine/recorder"}

@@ -8,6 +8,7 @@ from tilescope.engine.compiler.elements_by_tile import elements_by_tile
 from tilescope.engine.compiler.executable.executable import RemoteAccess, StreamAccess
 from tilescope.engine.compiler.executable.step_cost import StepCost
 from tilescope.engine.machine import Machine
+from tilescope.engine.machine.exchange_law import bus_cycles
 
 __all__ = ["host_copy_cost"]
 
@@ -19,7 +20,7 @@ def host_copy_cost(access: StreamAccess | RemoteAccess, machine: Machine) -> Ste
     rate = machine.streaming_bytes_per_cycle if is_remote else machine.host_bytes_per_cycle
     by_ipu = by_tile.reshape(machine.n_ipus, -1).sum(axis=1)
     transfer = np.ceil(by_ipu / rate).astype(np.int64)
-    tile_cycles = np.ceil(by_tile / machine.exchange_bytes_per_cycle).astype(np.int64)
+    tile_cycles = bus_cycles(by_tile, machine)
     slowest = max(int(transfer.max()), int(tile_cycles.max()))
     far_end = "remote" if is_remote else "host"
     return StepCost.of(

@@ -24,6 +24,7 @@ from tilescope.engine.intervals.runs import (
     union_runs,
 )
 from tilescope.engine.machine import Machine, link_loads, partners
+from tilescope.engine.machine.exchange_law import bus_cycles
 
 __all__ = ["Exchange", "accessed", "exchange_of"]
 
@@ -158,7 +159,6 @@ class Exchange:
         alone = np.concatenate([np.flatnonzero(~pair), twice])
         receiver_alone = receiver[alone]
         receiver_alone[alone.size - twice.size :] = partner[receiver[twice]]
-        single, double = machine.exchange_bytes_per_cycle, machine.paired_exchange_bytes_per_cycle
         received = np.bincount(receiver_alone, n_bytes[alone], n_tiles)
         shared = np.bincount(receiver[pair], n_bytes[pair], n_tiles)
         shared += np.bincount(partner[receiver[pair]], n_bytes[pair], n_tiles)
@@ -166,16 +166,16 @@ class Exchange:
         wide = self._bytes_of_union(sender[pair], start[pair], length[pair], n_tiles)
         # A sender of double words uses its partner's lane, so each of the two waits for both.
         wide = wide + np.where(partner >= 0, wide[partner], 0)
-        receiving = np.ceil(received / single + shared / double).astype(np.int64)
-        sending = np.ceil(sent / single + wide / double).astype(np.int64)
+        receiving = bus_cycles(received, machine, shared)
+        sending = bus_cycles(sent, machine, wide)
         paired_bytes = shared.astype(np.int64)
         if not machine.exchange_is_scheduled:
             return PhaseTimes(receiving, sending, receiving, sending, paired_bytes)
         columns = sender, receiver, start, length, n_bytes
         wide_parts = Parts.of(*(column[pair] for column in columns))
         sender, _, start, length, n_bytes = (column[alone] for column in columns)
-        narrow = Sends.of(Parts.of(sender, receiver_alone, start, length, n_bytes), single)
-        of_pairs = Sends.of(wide_parts, double, partner)
+        narrow = Sends.of(Parts.of(sender, receiver_alone, start, length, n_bytes), machine)
+        of_pairs = Sends.of(wide_parts, machine, partner)
         schedule = Schedule.of(narrow.and_then(of_pairs), n_tiles)
         ends = schedule.received_at, schedule.sent_at
         return PhaseTimes(receiving, sending, *ends, paired_bytes)
@@ -184,7 +184,7 @@ class Exchange:
         """Return when everything is sent, if no data is received in pairs."""
         own = self.by_sender
         parts = Parts.of_ordered(own.sender, own.receiver, own.start, own.length, own.n_bytes)
-        return Schedule.of(Sends.of(parts, machine.exchange_bytes_per_cycle), machine.n_tiles)
+        return Schedule.of(Sends.of(parts, machine), machine.n_tiles)
 
     @cached_property
     def in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -260,9 +260,7 @@ def _one_by_one(
     received: NDArray[np.int64], sent: NDArray[np.int64], machine: Machine, schedule: Schedule
 ) -> PhaseTimes:
     """Return the way to send every fragment to single tiles, from the bytes of every tile."""
-    rate = machine.exchange_bytes_per_cycle
-    receiving = np.ceil(received / rate).astype(np.int64)
-    sending = np.ceil(sent / rate).astype(np.int64)
+    receiving, sending = bus_cycles(received, machine), bus_cycles(sent, machine)
     if not machine.exchange_is_scheduled:
         return PhaseTimes(receiving, sending, receiving, sending)
     return PhaseTimes(receiving, sending, schedule.received_at, schedule.sent_at)

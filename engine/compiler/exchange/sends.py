@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
 from tilescope.engine.compiler.kernels.sends import parts_of_fragments
 from tilescope.engine.intervals.runs import order_by_tile
+from tilescope.engine.machine import Machine
+from tilescope.engine.machine.exchange_law import bus_cycles
 
 __all__ = ["Parts", "Schedule", "Sends"]
 
@@ -82,15 +84,15 @@ class Sends:
     receiver: Ids
 
     @classmethod
-    def of(cls, parts: Parts, bytes_per_cycle: float, partner: Ids | None = None) -> Sends:
+    def of(cls, parts: Parts, machine: Machine, partner: Ids | None = None) -> Sends:
         """Join the parts that a tile sends to the same tiles.
 
         Parameters
         ----------
         parts
             What is sent.
-        bytes_per_cycle
-            Rate.
+        machine
+            Source of the rates.
         partner : ndarray of int64, shape (n_tiles,), optional
             The other tile of every tile's pair, if both receive every part. The sender uses its own
             partner's lane as well.
@@ -106,7 +108,8 @@ class Sends:
             lane, sizes = partner[sender], 2 * sizes
             receiver = np.stack([receiver, partner[receiver]], axis=1).reshape(-1)
         first = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        cycles = np.ceil(n_bytes / bytes_per_cycle).astype(np.int64)
+        is_paired = partner is not None
+        cycles = bus_cycles(0, machine, n_bytes) if is_paired else bus_cycles(n_bytes, machine)
         return cls(sender, lane, cycles, first, receiver)
 
     def and_then(self, other: Sends) -> Sends:

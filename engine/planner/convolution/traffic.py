@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.machine import Machine
+from tilescope.engine.machine.exchange_law import bus_time
 from tilescope.engine.planner.convolution.arrange import arranged_bytes, is_arranged
 from tilescope.engine.planner.convolution.split import Splits
 from tilescope.engine.tiling.weight_block import n_sharers, n_shares
@@ -62,8 +63,7 @@ class Traffic:
 
     def least_cycles(self, machine: Machine) -> NDArray[np.float64]:
         """Return a lower bound of the cycles of the exchange: ndarray of float64, shape (n,)."""
-        own = self.own_bytes / machine.exchange_bytes_per_cycle
-        return np.asarray(own + self.paired_bytes / machine.paired_exchange_bytes_per_cycle)
+        return bus_time(self.own_bytes, machine, self.paired_bytes)
 
     def fragments(self, splits: Splits, machine: Machine) -> NDArray[np.int64]:
         """Return the fragments in which inputs and weights arrive: ndarray of int64.

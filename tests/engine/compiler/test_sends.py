@@ -17,6 +17,8 @@ from tilescope.engine.compiler.kernels.send_schedule import schedule_of_sends
 from tilescope.engine.graph import Graph
 from tilescope.engine.machine import Machine, load_machine
 
+#: 4 bytes a cycle to a tile, 8 to both tiles of a pair.
+MACHINE = load_machine("gc200")
 Fragment = tuple[int, int, int, int]  # sender, receiver, first float, floats
 
 
@@ -27,7 +29,7 @@ def parts_of(fragments: list[Fragment]) -> Parts:
 
 def schedule_of(fragments: list[Fragment], n_tiles: int = 8) -> Schedule:
     """Schedule fragments of floats at one float a cycle."""
-    return Schedule.of(Sends.of(parts_of(fragments), 4), n_tiles)
+    return Schedule.of(Sends.of(parts_of(fragments), MACHINE), n_tiles)
 
 
 def begins(schedule: Schedule) -> dict[tuple[int, tuple[int, ...]], int]:
@@ -83,8 +85,8 @@ def test_an_exchange_of_all_with_all_is_longer_than_its_busiest_tile() -> None:
 def test_a_send_to_pairs_takes_the_partners_lane() -> None:
     """Tile 0 sends eight floats to the pair 2, 3 over its lane and tile 1's, which then sends."""
     partner = np.array([1, 0, 3, 2, 5, 4])
-    wide = Sends.of(parts_of([(0, 2, 0, 8)]), 8, partner)
-    narrow = Sends.of(parts_of([(1, 4, 8, 3)]), 4)
+    wide = Sends.of(parts_of([(0, 2, 0, 8)]), MACHINE, partner)
+    narrow = Sends.of(parts_of([(1, 4, 8, 3)]), MACHINE)
     schedule = Schedule.of(narrow.and_then(wide), 6)
     assert begins(schedule) == {(0, (2, 3)): 0, (1, (4,)): 4}
 

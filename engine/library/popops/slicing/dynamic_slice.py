@@ -33,6 +33,7 @@ from tilescope.engine.library.popops.elementwise.partition import (
 from tilescope.engine.library.popops.slicing.multi_slice import check_indices, grouped_slice
 from tilescope.engine.library.popops.slicing.multi_update import multi_update
 from tilescope.engine.library.popops.slicing.sliceable import update_columns
+from tilescope.engine.machine.exchange_law import bus_time
 from tilescope.engine.planner.multi_slice import SliceShape, plan_slice
 
 __all__ = ["dynamic_slice", "dynamic_update"]
@@ -101,7 +102,7 @@ def _slice(builder: Builder, x: Tensor, offset: Tensor, dim: int, size: int) -> 
     n_column_parts = min(machine.n_tiles, -(-n_columns // grain))
     n_group_parts = min(n_groups, machine.n_tiles // n_column_parts)
     widest = -(-n_columns // n_column_parts) * -(-n_groups // n_group_parts)
-    received = n_rows * widest * item / machine.exchange_bytes_per_cycle
+    received = bus_time(n_rows * widest * item, machine)
     cycles = dynamic_slice_cycles(np.array(size), np.array(widest), item, machine) + received
     split = plan_slice(SliceShape(n_groups, size, n_rows, n_columns, item), machine)
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])

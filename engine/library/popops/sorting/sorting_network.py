@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.intervals.runs import group_pieces
 from tilescope.engine.machine import Machine
+from tilescope.engine.machine.exchange_law import bus_time
 
 __all__ = ["NetworkStep", "Runs", "Spread", "choose_run", "network_steps"]
 
@@ -275,7 +276,7 @@ def choose_run(n_rows: int, n: int, k: int, machine: Machine) -> int:
         pairs = rows * run // 2
         compute = 19 + machine.n_worker_contexts * 57 + 13 * pairs
         n_between = sum(step.block_span > run for step in steps)
-        exchange = phase + 2 * pairs * 4 / machine.exchange_bytes_per_cycle
+        exchange = phase + float(bus_time(2 * pairs * 4, machine))
         cycles = len(steps) * compute + n_between * exchange
         if cycles < fewest:
             best, fewest = run, cycles
