@@ -70,7 +70,7 @@ def test_every_codelet_of_the_engine_is_warmed_up_on_float() -> None:
     kernels = warmup._kernels()
     assert len(kernels) > 500
     modules = {kernel.module.rpartition(".")[2] for kernel in kernels.values()}
-    assert modules >= {"convolution", "reduce", "in_place", "elementwise", "copy", "pool", "sort"}
+    assert modules >= {"convolution", "reduce", "in_place", "ternary", "copy", "pool", "sort"}
 
 
 def test_a_warm_up_that_cannot_write_says_where_to(
