@@ -47,26 +47,26 @@ def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
         Report files of any name, and directories, which are searched six levels deep without
         following links to directories. Missing paths are ignored.
     """
-    found: dict[Path, FoundReport] = {}
-    for place in map(Path, paths):
-        for file in _files(place):
-            entry = _describe(file, place)
+    reports: dict[Path, FoundReport] = {}
+    for path in map(Path, paths):
+        for file in _files(path):
+            entry = _describe(file, path)
             if entry is not None:
-                found.setdefault(entry.path, entry)
-    return list(found.values())
+                reports.setdefault(entry.path, entry)
+    return list(reports.values())
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[Path]:
     try:
-        is_directory = place.is_dir()
+        is_directory = root.is_dir()
     except OSError:  # a name that is too long, or a folder that may not be searched
         return
     if not is_directory:
-        yield place
+        yield root
         return
-    for visited, (directory, subdirectories, names) in enumerate(os.walk(place), start=1):
+    for visited, (directory, subdirectories, names) in enumerate(os.walk(root), start=1):
         here = Path(directory)
-        depth = len(here.relative_to(place).parts)
+        depth = len(here.relative_to(root).parts)
         if depth >= _MAX_DEPTH or visited >= _MAX_DIRECTORIES:
             subdirectories.clear()
         subdirectories.sort()
@@ -76,7 +76,7 @@ def _files(place: Path) -> Iterator[Path]:
                 yield here / name
 
 
-def _describe(file: Path, place: Path) -> FoundReport | None:
+def _describe(file: Path, root: Path) -> FoundReport | None:
     try:
         path = file.resolve()
         status = path.stat()
@@ -86,7 +86,7 @@ def _describe(file: Path, place: Path) -> FoundReport | None:
         return None
     is_complete = not is_unfinished_name(path)
     identity = blake2b(os.fsencode(path), digest_size=6).hexdigest()
-    label = _label(file, place, is_complete)
+    label = _label(file, root, is_complete)
     is_damaged = is_complete and _is_damaged(path)
     return FoundReport(
         identity, label, path, is_complete, status.st_size, status.st_mtime, is_damaged
@@ -106,11 +106,11 @@ def _is_damaged(path: Path) -> bool:
     return False
 
 
-def _label(file: Path, place: Path, is_complete: bool) -> str:
+def _label(file: Path, root: Path, is_complete: bool) -> str:
     """Return a label unique among the reports: the directory below the given path."""
-    if file == place:
-        shown = file.resolve().parent.name if file.name == REPORT_NAME else file.name
+    if file == root:
+        label = file.resolve().parent.name if file.name == REPORT_NAME else file.name
     else:
-        shown = "/".join((place.resolve().name, *file.parent.relative_to(place).parts))
-    text = "".join(c if c.isprintable() else "�" for c in shown or file.name)
+        label = "/".join((root.resolve().name, *file.parent.relative_to(root).parts))
+    text = "".join(c if c.isprintable() else "�" for c in label or file.name)
     return text if is_complete else f"{text} ({file.name})"

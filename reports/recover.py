@@ -164,8 +164,10 @@ def _copy_compilation(
         _add(writer, table, rows)
     for table in (notice, wall_clock):
         rows, _ = salvage.rows(table)
-        kept = [row for row in rows if table is notice or row[table.place["run_id"]] is None]
-        _add(writer, table, [(number, *row[1:]) for number, row in enumerate(kept)])
+        compilation_rows = [
+            row for row in rows if table is notice or row[table.place["run_id"]] is None
+        ]
+        _add(writer, table, [(number, *row[1:]) for number, row in enumerate(compilation_rows)])
     for name in ARRAYS:
         if name.startswith("trace.") or name == _PATTERNS or name not in arrays:
             continue
@@ -242,10 +244,10 @@ def _sound_tracks(
             else (None if n else np.zeros(0, ARRAYS[f"trace.{name}"].dtype))
             for name in _COLUMNS
         ]
-        whole = [column for column in columns if column is not None]
-        if len(whole) != len(_COLUMNS) or not 0 <= ipu_id < n_ipus or n < 0 or end < start:
+        present = [column for column in columns if column is not None]
+        if len(present) != len(_COLUMNS) or not 0 <= ipu_id < n_ipus or n < 0 or end < start:
             return []
-        track = _Track(ipu_id, number, start, end, whole)
+        track = _Track(ipu_id, number, start, end, present)
         if not _is_plausible(track, *limits):
             return []
         tracks.append(track)

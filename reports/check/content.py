@@ -113,10 +113,14 @@ def _costs(report: Report) -> Iterator[str]:
     if not (ids.min() >= 0 and ids.max() < len(facts)):
         yield "A cost names a missing pattern."
         return
-    for place, name, column in ((0, "busiest tile", 4), (1, "sum", 5), (2, "active tiles", 6)):
-        wrong = np.flatnonzero(facts[ids, place] != rows[:, column])
-        if len(wrong):
-            yield f"The {name} of step {rows[wrong[0], 0]} differs from its pattern."
+    for column_of_facts, name, column in (
+        (0, "busiest tile", 4),
+        (1, "sum", 5),
+        (2, "active tiles", 6),
+    ):
+        differing = np.flatnonzero(facts[ids, column_of_facts] != rows[:, column])
+        if len(differing):
+            yield f"The {name} of step {rows[differing[0], 0]} differs from its pattern."
     if (rows[:, 3] < rows[:, 4]).any():
         yield "A step takes less time than its busiest tile."
     zones = report.array("cost.sync_zone").read()
@@ -132,8 +136,8 @@ def _outline(report: Report) -> Iterator[str]:
     for name in ARRAYS:
         if name != "lowered.tile_start" and not report.array(name).is_wide:
             lengths.setdefault(name.split(".")[0], set()).add(len(report.array(name)))
-    for group, found in lengths.items():
-        if len(found) > 1:
+    for group, group_lengths in lengths.items():
+        if len(group_lengths) > 1:
             yield f"The columns of {group} have different lengths."
 
 
@@ -162,9 +166,9 @@ def _lowered(report: Report) -> Iterator[str]:
     total = np.bincount(owner[once], n_bytes[once], int(ids.max(initial=-1)) + 1)[ids]
     total = total.astype(np.int64)
     declared = np.array(report.table(variable)["bytes"], np.int64)
-    wrong = np.flatnonzero((total != declared) & (total > 0))
-    if len(wrong):
-        which = wrong[0]
+    differing = np.flatnonzero((total != declared) & (total > 0))
+    if len(differing):
+        which = differing[0]
         yield f"Variable {ids[which]} has {declared[which]} bytes, its parts have {total[which]}."
 
 

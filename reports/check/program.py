@@ -24,7 +24,7 @@ def _program(report: Report) -> Iterator[str]:
     nodes = report.table(program)
     ids = nodes["program_id"]
     n_found: dict[int, int] = {}
-    places = set()
+    positions = set()
     for node, parent, position, root in zip(
         ids, nodes["parent_id"], nodes["position"], nodes["root_index"], strict=True
     ):
@@ -32,9 +32,9 @@ def _program(report: Report) -> Iterator[str]:
             n_found[parent] = n_found.get(parent, 0) + 1
             if parent >= node:
                 yield f"Program {node} comes before its parent {parent}."
-            if (parent, position) in places:
+            if (parent, position) in positions:
                 yield f"Program {parent} has two children at position {position}."
-            places.add((parent, position))
+            positions.add((parent, position))
         if root < 0:
             yield f"Program {node} belongs to root {root}."
     for node, n_children in zip(ids, nodes["n_children"], strict=True):
@@ -63,10 +63,10 @@ def _vertices(report: Report) -> Iterator[str]:
     if ids.size and not (ids.min() >= 0 and ids.max() < len(facts)):
         yield "A codelet of a compute set names a missing pattern of vertices."
         return
-    for column, place in (("n_vertices", 1), ("n_tiles", 2)):
-        wrong = np.flatnonzero(facts[ids, place] != np.array(rows[column], np.int64))
-        if len(wrong):
-            which = rows["compute_set_vertex_id"][wrong[0]]
+    for column, column_of_facts in (("n_vertices", 1), ("n_tiles", 2)):
+        differing = np.flatnonzero(facts[ids, column_of_facts] != np.array(rows[column], np.int64))
+        if len(differing):
+            which = rows["compute_set_vertex_id"][differing[0]]
             yield f"The {column} of compute_set_vertex {which} differs from its pattern."
 
 

@@ -79,12 +79,12 @@ def _reference_problems(report: Report) -> Iterator[Problem]:
 def _missing_rows(report: Report, table: TableSpec, column: ColumnSpec) -> Iterator[Problem]:
     """Yield a problem if a column refers to missing rows of another table."""
     assert column.refers_to is not None
-    other, key = column.refers_to
-    present = {None, *report.column(TABLES[other], key)}
+    target, key = column.refers_to
+    present = {None, *report.column(TABLES[target], key)}
     n_missing = sum(value not in present for value in report.column(table, column.name))
     if n_missing:
         yield Problem(
             "reference",
             f"{table.name}.{column.name}",
-            f"{n_missing} rows of {table.name} refer to a missing {other}.",
+            f"{n_missing} rows of {table.name} refer to a missing {target}.",
         )

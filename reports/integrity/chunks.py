@@ -109,8 +109,8 @@ def _unshuffled(raw: bytes, itemsize: int) -> memoryview:
     """Return values, read-only, whose bytes were stored plane by plane, all first bytes first."""
     planes = np.frombuffer(raw, np.uint8).reshape(itemsize, -1)
     values = np.empty(planes.shape[::-1], np.uint8)
-    for place, plane in enumerate(planes):  # half the time of a transposed copy
-        values[:, place] = plane
+    for byte, plane in enumerate(planes):  # half the time of a transposed copy
+        values[:, byte] = plane
     values.flags.writeable = False
     return values.data
 

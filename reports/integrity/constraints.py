@@ -187,11 +187,11 @@ def _column_problems(
     if column.kind == "bytes":
         return
     limit = _limit(table, column, counts)
-    least, most = min(values), max(values)
-    if least < MINIMA.get(key, 0) or most > limit:
-        wrong = most if most > limit else least
-        yield f"{column.name} {wrong} is not between {MINIMA.get(key, 0)} and {limit}"
-    is_large = _is_summed(column.name) and most * len(values) > MAX_TOTAL
+    minimum, maximum = min(values), max(values)
+    if minimum < MINIMA.get(key, 0) or maximum > limit:
+        extreme = maximum if maximum > limit else minimum
+        yield f"{column.name} {extreme} is not between {MINIMA.get(key, 0)} and {limit}"
+    is_large = _is_summed(column.name) and maximum * len(values) > MAX_TOTAL
     if is_large and sum(values) > MAX_TOTAL:
         yield f"the sum of {column.name} is too large"
     if key in PARENT_COLUMNS and any(value >= row for value, row in zip(values, rows, strict=True)):
@@ -246,9 +246,9 @@ def _length_problem(name: str, counts: Counts) -> str | None:
     An array without rows was not written; `tilescope.reports.check` reports it beside others.
     """
     group = name.partition(".")[0]
-    for other in _GROUPS.get(group, ()) if name in _GROUPS.get(group, ()) else ():
-        if counts(other) and counts(name) and counts(other) != counts(name):
-            return f"it has {counts(name)} rows, and {other} has {counts(other)}"
+    for sibling in _GROUPS.get(group, ()) if name in _GROUPS.get(group, ()) else ():
+        if counts(sibling) and counts(name) and counts(sibling) != counts(name):
+            return f"it has {counts(name)} rows, and {sibling} has {counts(sibling)}"
     return None
 
 
@@ -276,14 +276,14 @@ def _array_problem(layout: ArrayLayout, counts: Counts) -> str | None:
     if count is not None and count.is_optional and not counts(count.name):
         count = None
     limit = MAX_INTEGER if count is None else _number(count, counts) - 1
-    least, most = int(minimum.min()), int(maximum.max())
-    if least < 0 or most > limit:
-        return f"its value {least if least < 0 else most} is not between 0 and {limit}"
+    lowest, highest = int(minimum.min()), int(maximum.max())
+    if lowest < 0 or highest > limit:
+        return f"its value {lowest if lowest < 0 else highest} is not between 0 and {limit}"
     if _is_summed(name) and float(total.sum(dtype=np.float64)) > MAX_TOTAL:
         return "its sum is too large"
     if name in ASCENDING_ARRAYS and (maximum[:-1] > minimum[1:]).any():
         return "its values do not ascend"
-    if name == "lowered.tile_start" and (least, most) != (0, limit):
+    if name == "lowered.tile_start" and (lowest, highest) != (0, limit):
         return f"it does not cover the rows from 0 to {limit}"
     return None
 

@@ -55,13 +55,13 @@ def digest_columns(table: TableSpec, columns: Sequence[Sequence[Any]]) -> bytes:
     n_rows = len(columns[0])
     state = blake2b(_canonical([table.name, n_rows]), digest_size=DIGEST_BYTES)
     for column, values in zip(table.digested, columns, strict=True):
-        kept = values
+        present = values
         if column.is_nullable and None in values:
             state.update(bytes([value is None for value in values]))
-            kept = [value for value in values if value is not None]
+            present = [value for value in values if value is not None]
         elif column.is_nullable:
             state.update(bytes(n_rows))
-        for part in _PARTS[column.kind](kept):
+        for part in _PARTS[column.kind](present):
             state.update(part)
     return state.digest()
 

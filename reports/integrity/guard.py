@@ -52,9 +52,9 @@ _OLDER = "If an earlier TileScope wrote it, run the program again to make a new 
 class GuardedConnection:
     """Runs read-only statements on one report file; errors are one-sentence messages."""
 
-    def __init__(self, path: Path, uri: str, flags: int, shown: str) -> None:
+    def __init__(self, path: Path, uri: str, flags: int, label: str) -> None:
         self.path = path
-        self._shown = shown
+        self._shown = label
         self.lock = threading.RLock()
         self._deadline = 0.0
         self._is_setting_up = True
@@ -157,20 +157,20 @@ class GuardedConnection:
 
     def _check_schema(self) -> None:
         rows = self.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT 1000")
-        found = {
+        objects = {
             (kind, name): (table_name, None if sql is None else _one_line(str(sql)))
             for kind, name, table_name, sql in rows
         }
         expected = _expected_objects()
-        for key in sorted(set(found) | set(expected), key=str):
+        for key in sorted(set(objects) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
-            if key not in expected or len(rows) != len(found):
+            if key not in expected or len(rows) != len(objects):
                 raise DamagedReport(f"{self._shown} has an unexpected {kind} {name!r}; not opened.")
-            if key not in found:
+            if key not in objects:
                 raise DamagedReport(
                     f"{self._shown} lacks the {kind} {name!r}; not opened. {_OLDER}"
                 )
-            if found[key] != expected[key]:
+            if objects[key] != expected[key]:
                 raise DamagedReport(
                     f"{self._shown} has another definition of the {kind} {name!r}; not opened."
                     f" {_OLDER}"

@@ -80,18 +80,18 @@ class SalvagedArray:
     def read(self, first: int, stop: int) -> np.ndarray | None:
         """Return rows of a plain column, shape (stop - first,); None if some are missing."""
         parts = []
-        at = first
+        row = first
         band = max(0, bisect_right(self._starts, first) - 1)
-        while at < stop:
+        while row < stop:
             if band >= len(self._bands):
                 return None
             start, n_rows, chunks = self._bands[band]
-            values = self._values(n_rows, chunks) if start <= at < start + n_rows else None
+            values = self._values(n_rows, chunks) if start <= row < start + n_rows else None
             if values is None:
                 return None
-            part = values[at - start : stop - start, 0]
+            part = values[row - start : stop - start, 0]
             parts.append(part)
-            at += len(part)
+            row += len(part)
             band += 1
         return np.concatenate(parts) if parts else np.zeros(0, self.spec.dtype)
 
@@ -150,12 +150,12 @@ class Salvage:
         bands: dict[int, dict[int, list[_Row]]] = {}
         for row in self.rows(array_chunk)[0]:
             bands.setdefault(row[1], {}).setdefault(row[2], []).append(row)
-        found = {}
+        salvaged = {}
         for array_id, name, dtype, n_columns, *_ in self.rows(array)[0]:
             spec = ARRAYS.get(name)
             if spec is None or spec.dtype != dtype:
                 continue
-            found[name] = SalvagedArray(
+            salvaged[name] = SalvagedArray(
                 self,
                 spec,
                 n_columns,
@@ -165,7 +165,7 @@ class Salvage:
                     if len({part[3] for part in parts}) == 1
                 ],
             )
-        return found
+        return salvaged
 
     def chunk(self, spec: ArraySpec, digest: bytes, shape: tuple[int, int]) -> np.ndarray | None:
         """Return the values of a chunk; None if it is missing or damaged."""

@@ -105,8 +105,8 @@ class VerifiedTables:
         if start != len(ids):
             raise self._damaged(table, "it has rows that no digest covers")
 
-    def _damaged(self, table: TableSpec, what: str) -> DamagedReport:
-        return DamagedReport(f"Table {table.name} of {self._report_name} is damaged: {what}.")
+    def _damaged(self, table: TableSpec, problem: str) -> DamagedReport:
+        return DamagedReport(f"Table {table.name} of {self._report_name} is damaged: {problem}.")
 
 
 def _as_kind(column: ColumnSpec, values: Sequence[Any]) -> Sequence[Any]:

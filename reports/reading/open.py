@@ -70,12 +70,12 @@ def open_report(path: Path | str, *, name: str | None = None) -> Report:
     DamagedReport
         The file is inconsistent.
     """
-    shown = Path(path)
-    label = str(shown) if name is None else name
+    given_path = Path(path)
+    label = str(given_path) if name is None else name
     try:
-        if shown.is_dir():
-            return _open_directory(shown, name)
-        file = regular_file(shown)
+        if given_path.is_dir():
+            return _open_directory(given_path, name)
+        file = regular_file(given_path)
         if file.is_symlink():  # its side files and its lock are beside the file itself
             return _open_steadily(file.resolve(), label)
         return _open_steadily(file, name)
@@ -84,7 +84,7 @@ def open_report(path: Path | str, *, name: str | None = None) -> Report:
     except ValueError as error:  # a NUL in the path
         raise ReportNotFound(f"Cannot read {label!r}: invalid file name.") from error
     except ReportError as error:  # files below name themselves by their path
-        error.args = (str(error).replace(str(shown), label),)
+        error.args = (str(error).replace(str(given_path), label),)
         raise
 
 
@@ -181,12 +181,12 @@ def _newer_run(directory: Path, report: Report) -> NewerRun | None:
         if state.state is State.RUNNING:
             return NewerRun(file, state)
         try:
-            with open_report(file) as other:
-                if len(other.milestones) < 2 or not _is_newer(other, report):
+            with open_report(file) as candidate:
+                if len(candidate.milestones) < 2 or not _is_newer(candidate, report):
                     continue
-                if other.state.is_complete:  # sealed, and not renamed
-                    other.verify()
-                return NewerRun(file, other.state)
+                if candidate.state.is_complete:  # sealed, and not renamed
+                    candidate.verify()
+                return NewerRun(file, candidate.state)
         except DamagedReport as error:
             if (sign_of_life(file) or 0.0) > report.path.stat().st_mtime:
                 return NewerRun(file, ReportState(State.DAMAGED, None, str(error)))
@@ -203,15 +203,15 @@ def _has_content(file: Path) -> bool:
         return False
 
 
-def _is_newer(one: Report, other: Report) -> bool:
+def _is_newer(run: Report, other: Report) -> bool:
     """Return whether a report was begun after another, by their own words if both have some.
 
     Copies of files have other dates than their originals.
     """
-    begun = [_begun(report) for report in (one, other)]
+    begun = [_begun(report) for report in (run, other)]
     if all(begun) and begun[0] != begun[1]:
         return begun[0] > begun[1]
-    return (sign_of_life(one.path) or 0.0) > (sign_of_life(other.path) or 0.0)
+    return (sign_of_life(run.path) or 0.0) > (sign_of_life(other.path) or 0.0)
 
 
 def _begun(report: Report) -> str:

@@ -143,12 +143,12 @@ class PackedArray:
         values = self._new(len(ids), self._layout.n_columns)
         bands = np.searchsorted(self._layout.row_start, ids, side="right") - 1
         order = np.argsort(bands, kind="stable")
-        for places in np.split(order, np.flatnonzero(np.diff(bands[order])) + 1):
-            if len(places):
-                band = int(bands[places[0]])
-                inside = ids[places] - self._layout.row_start[band]
+        for indices in np.split(order, np.flatnonzero(np.diff(bands[order])) + 1):
+            if len(indices):
+                band = int(bands[indices[0]])
+                inside = ids[indices] - self._layout.row_start[band]
                 for start, chunk in self._chunks(band, 0, self._layout.n_columns):
-                    values[places, start : start + chunk.shape[1]] = chunk[inside]
+                    values[indices, start : start + chunk.shape[1]] = chunk[inside]
         return values if self.is_wide else values[:, 0]
 
     def column(self, column: int) -> np.ndarray:
@@ -229,12 +229,16 @@ class PackedArray:
 
     def _check(self, band: int, number: int, chunk: np.ndarray) -> None:
         """Check a chunk against its summary, from which ranges of values are known."""
-        layout, place = self._layout, (band, number)
-        summary = (layout.minimum[place], layout.maximum[place], layout.total[place])
+        layout, chunk_index = self._layout, (band, number)
+        summary = (
+            layout.minimum[chunk_index],
+            layout.maximum[chunk_index],
+            layout.total[chunk_index],
+        )
         problem = chunk_problem(self.name, chunk, summary)
         if problem is not None:
             raise DamagedReport(f"A chunk of array {self.name} {problem}.")
-        layout.checked.add(place)
+        layout.checked.add(chunk_index)
 
 
 def _cut(start: int, stop: int | None, end: int) -> tuple[int, int]:

@@ -330,18 +330,18 @@ class Report:
             raise broken
         if any(block[1] not in TABLES for block in blocks):
             raise broken
-        digest, done = b"", 0
+        digest, n_sealed = b"", 0
         for number, seal in enumerate(seals):
             if [type(v) for v in seal] != [int, str, int, bytes] or seal[0] != number:
                 raise broken
             _, name, n_row_blocks, sealed = seal
-            if not done <= n_row_blocks <= len(blocks):
+            if not n_sealed <= n_row_blocks <= len(blocks):
                 raise broken
-            digest = chain(digest, name, n_row_blocks, blocks[done:n_row_blocks])
+            digest = chain(digest, name, n_row_blocks, blocks[n_sealed:n_row_blocks])
             if digest != sealed:
                 raise broken
-            done = n_row_blocks
-        if done != len(blocks):
+            n_sealed = n_row_blocks
+        if n_sealed != len(blocks):
             raise broken
         return blocks, [seal[1] for seal in seals]
 

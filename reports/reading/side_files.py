@@ -104,8 +104,8 @@ def log_bytes(descriptor: int, header: FileHeader, file: Path) -> int:
     n_frames = max(os.fstat(descriptor).st_size - _LOG_HEADER.size, 0) // frame_bytes
     for first_frame in range(0, n_frames, _FRAMES_AT_ONCE):
         n = min(_FRAMES_AT_ONCE, n_frames - first_frame)
-        place = _LOG_HEADER.size + first_frame * frame_bytes
-        block = os.pread(descriptor, n * frame_bytes, place)
+        offset = _LOG_HEADER.size + first_frame * frame_bytes
+        block = os.pread(descriptor, n * frame_bytes, offset)
         frames = np.frombuffer(block, np.uint8, len(block) // frame_bytes * frame_bytes)
         frames = frames.reshape(-1, frame_bytes)
         is_valid = (frames[:, 8:16] == np.frombuffer(salts, np.uint8)).all(axis=1)

@@ -139,40 +139,40 @@ def _copy_range(descriptor: int, target: Path, n_bytes: int, file: Path) -> None
     try:
         with target.open("wb", buffering=0) as stream:
             os.ftruncate(stream.fileno(), n_bytes)
-            place = 0
-            while place < n_bytes:
+            offset = 0
+            while offset < n_bytes:
                 try:
-                    place = os.lseek(descriptor, place, os.SEEK_DATA)
-                    end = min(os.lseek(descriptor, place, os.SEEK_HOLE), n_bytes)
+                    offset = os.lseek(descriptor, offset, os.SEEK_DATA)
+                    end = min(os.lseek(descriptor, offset, os.SEEK_HOLE), n_bytes)
                 except OSError as error:
                     if error.errno == errno.ENXIO:  # only a hole is left
                         return
                     end = n_bytes
-                _copy_segment(descriptor, stream.fileno(), place, end)
-                place = end
+                _copy_segment(descriptor, stream.fileno(), offset, end)
+                offset = end
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise _no_space(file, allocated_bytes) from error
         raise
 
 
-def _copy_segment(source: int, target: int, place: int, end: int) -> None:
+def _copy_segment(source: int, target: int, offset: int, end: int) -> None:
     """Copy a range of bytes, within the kernel where the system can."""
     if hasattr(os, "copy_file_range"):
         try:
-            while place < end:
-                n = os.copy_file_range(source, target, end - place, place, place)
+            while offset < end:
+                n = os.copy_file_range(source, target, end - offset, offset, offset)
                 if not n:  # the file has become shorter
                     return
-                place += n
+                offset += n
         except OSError as error:
             if error.errno not in _NOT_IN_KERNEL:
                 raise
-    while place < end:
-        block = os.pread(source, min(end - place, _COPY_BYTES), place)
+    while offset < end:
+        block = os.pread(source, min(end - offset, _COPY_BYTES), offset)
         if not block:
             return
-        place += os.pwrite(target, block, place)
+        offset += os.pwrite(target, block, offset)
 
 
 def _no_space(file: Path, n_bytes: int) -> ReportError:

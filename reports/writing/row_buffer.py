@@ -63,10 +63,10 @@ class RowBuffer:
 
     def add(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Add rows given as mappings from column name to value."""
-        found = list(rows)
-        self._check_names(set(chain.from_iterable(found)))
-        columns = {name: [row.get(name) for row in found] for name in self.names}
-        columns[self._key] = self._numbered(found)
+        added = list(rows)
+        self._check_names(set(chain.from_iterable(added)))
+        columns = {name: [row.get(name) for row in added] for name in self.names}
+        columns[self._key] = self._numbered(added)
         self._take(
             [_cast_all(self.table, column, columns[column.name]) for column in self.table.columns]
         )
@@ -115,10 +115,10 @@ class RowBuffer:
         rows = list(zip(*columns, strict=False))
         if not rows:
             return
-        place = self._key_place
-        ids = [row[place] for row in rows]
+        key_column = self._key_place
+        ids = [row[key_column] for row in rows]
         if not all(map(lt, ids, ids[1:])):
-            rows.sort(key=lambda row: row[place])
+            rows.sort(key=lambda row: row[key_column])
             ids.sort()
         is_late = self._last_id is not None and ids[0] <= self._last_id
         if is_late or not all(map(lt, ids, ids[1:])):
@@ -147,26 +147,26 @@ def _cast_all(table: TableSpec, column: ColumnSpec, values: Sequence[Any]) -> Se
 
 def _cast(table: TableSpec, column: ColumnSpec, value: Any) -> Any:
     """Return a value as SQLite stores it, which the digests cover."""
-    place = f"{table.name}.{column.name}"
+    column_name = f"{table.name}.{column.name}"
     if value is None and column.is_nullable:
         return None
     if value is None:
         raise ValueError(f"rows of {table.name} need {column.name!r}")
     if isinstance(value, str) is not (column.kind == "text"):
-        raise ValueError(f"{place} cannot hold {value!r}")
+        raise ValueError(f"{column_name} cannot hold {value!r}")
     try:
         return _CASTS[column.kind](value)
     except (OverflowError, TypeError, ValueError) as error:
-        raise ValueError(f"{place} cannot hold {str(value)[:80]!r}: {error}") from error
+        raise ValueError(f"{column_name} cannot hold {str(value)[:80]!r}: {error}") from error
 
 
 def _integer(value: Any) -> int:
-    whole = int(value)
-    if whole != value:
+    integer = int(value)
+    if integer != value:
         raise ValueError("it is not an integer")
-    if not -(2**63) <= whole < 2**63:
+    if not -(2**63) <= integer < 2**63:
         raise OverflowError("it has more than 64 bits")
-    return whole
+    return integer
 
 
 def _boolean(value: Any) -> int:

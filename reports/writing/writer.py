@@ -194,14 +194,14 @@ class ReportWriter:
             A write failed.
         """
         prefix = f"{group}."
-        wanted = {
+        expected = {
             name.removeprefix(prefix)
             for name, spec in ARRAYS.items()
             if name.startswith(prefix) and spec.columns == "one"
         }
         lengths = {len(values) for values in columns.values()}
-        if set(columns) != wanted or len(lengths) > 1:
-            raise ValueError(f"columns of {group}: expected {sorted(wanted)}, all of one length")
+        if set(columns) != expected or len(lengths) > 1:
+            raise ValueError(f"columns of {group}: expected {sorted(expected)}, all of one length")
         for name, values in columns.items():
             self.append(f"{group}.{name}", np.asarray(values))
 
