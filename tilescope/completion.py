@@ -92,5 +92,5 @@ def _of_report(ctx: Any, incomplete: str, names: Callable[[Any], Iterable[str]])
 
 def _beginning(names: Iterable[str], incomplete: str) -> list[str]:
     """Return the first names that begin with a text, each once."""
-    found = dict.fromkeys(name for name in names if name.startswith(incomplete))
-    return list(found)[:_MOST]
+    matches = dict.fromkeys(name for name in names if name.startswith(incomplete))
+    return list(matches)[:_MOST]

@@ -68,18 +68,18 @@ def read(path: Path | None) -> Configuration:
         When the file is missing, not TOML, or has an unknown key, metric or value, or when the
         nearest one belongs to another user, or is in such a directory.
     """
-    wanted = find(Path.cwd()) if path is None else path
-    if wanted is None:
+    file = find(Path.cwd()) if path is None else path
+    if file is None:
         return Configuration()
     try:
-        content = tomllib.loads(_text_of(wanted, is_named=path is not None))
+        content = tomllib.loads(_text_of(file, is_named=path is not None))
     except OSError as error:
-        raise BadConfiguration(f"cannot read {wanted}: {error.strerror}") from None
+        raise BadConfiguration(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadConfiguration(f"{wanted} is not UTF-8") from None
+        raise BadConfiguration(f"{file} is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise BadConfiguration(f"{wanted} is not TOML: {error}") from None
-    return _Reader(wanted).configuration(content)
+        raise BadConfiguration(f"{file} is not TOML: {error}") from None
+    return _Reader(file).configuration(content)
 
 
 def _text_of(path: Path, *, is_named: bool) -> str:

@@ -184,16 +184,16 @@ def comparing(
 
     with (
         progress(f"Comparing {baseline} with {candidate}"),
-        analyser.open(baseline) as one,
-        analyser.open(candidate) as other,
-        telling_state(one),
-        telling_state(other),
-        explain_damage(one, other),
+        analyser.open(baseline) as baseline_report,
+        analyser.open(candidate) as candidate_report,
+        telling_state(baseline_report),
+        telling_state(candidate_report),
+        explain_damage(baseline_report, candidate_report),
     ):
         if is_decisive:
-            require_complete(one)
-            require_complete(other)
-        yield one, other
+            require_complete(baseline_report)
+            require_complete(candidate_report)
+        yield baseline_report, candidate_report
 
 
 def print_line(text: str = "", *, is_whole: bool = False) -> None:
@@ -273,7 +273,7 @@ def print_table(
         if number:
             print_line()
         _print_block(
-            [columns[place] for place in block], [[row[p] for p in block] for row in cells]
+            [columns[index] for index in block], [[row[p] for p in block] for row in cells]
         )
 
 
@@ -304,7 +304,7 @@ def _print_plain(columns: Sequence[Column], cells: list[list[str]]) -> None:
 
     titles = [shown_text(column.title) for column in columns]
     widths = [
-        max(cell_len(row[place]) for row in (titles, *cells)) for place in range(len(columns))
+        max(cell_len(row[index]) for row in (titles, *cells)) for index in range(len(columns))
     ]
     for row in (titles, *cells):
         parts = []
@@ -344,14 +344,14 @@ def _fitted(text: str, width: int) -> str:
 
 def _blocks(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[list[int]]:
     """Return which columns stand side by side; the first one in every block."""
-    least = _least_widths(columns, cells)
-    blocks, used = [[0]], least[0] + _GAP
-    for place in range(1, len(columns)):
-        if used + least[place] + _GAP > width and len(blocks[-1]) > 1:
+    minimum = _least_widths(columns, cells)
+    blocks, used = [[0]], minimum[0] + _GAP
+    for index in range(1, len(columns)):
+        if used + minimum[index] + _GAP > width and len(blocks[-1]) > 1:
             blocks.append([0])
-            used = least[0] + _GAP
-        blocks[-1].append(place)
-        used += least[place] + _GAP
+            used = minimum[0] + _GAP
+        blocks[-1].append(index)
+        used += minimum[index] + _GAP
     return blocks
 
 
@@ -360,13 +360,13 @@ def _least_widths(columns: Sequence[Column], cells: list[list[str]]) -> list[int
     from rich.cells import cell_len
 
     answer = []
-    for place, column in enumerate(columns):
-        natural = max((cell_len(row[place]) for row in cells), default=0)
+    for index, column in enumerate(columns):
+        natural = max((cell_len(row[index]) for row in cells), default=0)
         words = max((cell_len(word) for word in column.title.split()), default=0)
         if column.is_number:
             answer.append(max(natural, words))
         else:
-            narrowest = _NARROWEST_NAME if place == 0 else _NARROWEST_TEXT
+            narrowest = _NARROWEST_NAME if index == 0 else _NARROWEST_TEXT
             answer.append(max(min(natural, narrowest), words))
     return answer
 
@@ -375,18 +375,18 @@ def _widths(columns: Sequence[Column], cells: list[list[str]], width: int) -> li
     """Return column widths: the widest column shrinks, texts first, until the table fits."""
     from rich.cells import cell_len
 
-    least = _least_widths(columns, cells)
+    minimum = _least_widths(columns, cells)
     widths = [
-        max([cell_len(column.title), *(cell_len(row[place]) for row in cells)])
-        for place, column in enumerate(columns)
+        max([cell_len(column.title), *(cell_len(row[index]) for row in cells)])
+        for index, column in enumerate(columns)
     ]
     excess = sum(widths) + _GAP * len(widths) - width
     for is_number in (False, True):
-        places = [place for place, column in enumerate(columns) if column.is_number == is_number]
+        indices = [index for index, column in enumerate(columns) if column.is_number == is_number]
         while excess > 0:
-            spare = [place for place in places if widths[place] > least[place]]
+            spare = [index for index in indices if widths[index] > minimum[index]]
             if not spare:
                 break
-            widths[max(spare, key=lambda place: widths[place])] -= 1
+            widths[max(spare, key=lambda index: widths[index])] -= 1
             excess -= 1
     return widths

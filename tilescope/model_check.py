@@ -29,7 +29,7 @@ def advice(
     machine: Machine,
     model: Path,
     precision: str,
-    given: Sequence[str] = (),
+    flags: Sequence[str] = (),
     fit: CompiledFit | None = None,
 ) -> tuple[bool, list[str]]:
     """Return whether nothing speaks against a run, and what to do next, a sentence each.
@@ -44,7 +44,7 @@ def advice(
         The model's file.
     precision
         Of the run.
-    given
+    flags
         Options that the command that runs the model takes over.
     fit
         What a compilation found; None without one.
@@ -56,25 +56,25 @@ def advice(
             f" (nodes: {n_nodes:,}). Export it without them, or cut it before them:"
             f" tilescope models cut {shlex.quote(str(model))} --to TENSOR --output cut.onnx"
         ]
-    found = [
+    suggestions = [
         f"Shapes depend on input {name}: give its values with --set {name}=..."
         for name in census.to_set
     ]
     if census.problem and not census.to_set:
-        found.append(f"The model cannot run: {census.problem}")
-    if found:
-        return False, found
+        suggestions.append(f"The model cannot run: {census.problem}")
+    if suggestions:
+        return False, suggestions
     capacity = _capacity(machine)
     if census.least_bytes > capacity:
-        ways = ["a smaller batch or smaller inputs"] if census.weight_bytes <= capacity else []
+        remedies = ["a smaller batch or smaller inputs"] if census.weight_bytes <= capacity else []
         if precision == "float" and census.least_bytes <= 2 * capacity:
-            ways.append("--precision half, which halves weights and results")
+            remedies.append("--precision half, which halves weights and results")
         n_ipus = 1 << (-(-census.least_bytes // capacity) - 1).bit_length()
-        ways.append(f"{n_ipus} IPUs or more (--ipus {n_ipus})")
-        return False, [f"The model does not fit: use {' or '.join(ways)}."]
+        remedies.append(f"{n_ipus} IPUs or more (--ipus {n_ipus})")
+        return False, [f"The model does not fit: use {' or '.join(remedies)}."]
     if fit is not None and fit.problem:
         return False, [f"The model does not fit: {fit.problem}"]
-    words = shlex.join([str(model), *given])
+    words = shlex.join([str(model), *flags])
     unsure = [] if fit is not None else [f"{_estimate(census, machine)}: add --compile to be sure."]
     return True, [*unsure, f"Next: tilescope run {words}"]
 
@@ -154,14 +154,14 @@ def print_check(
 
     is_ready, steps = advice(census, machine, model, precision, given, fit)
     capacity = _capacity(machine)
-    more = "at least " if census.n_unknown else ""
+    lower_bound = "at least " if census.n_unknown else ""
     rows = [
         ("Nodes", f"{census.n_nodes:,} of {len(census.operators)} operators, opset {census.opset}"),
         ("Operators", _shortened([f"{k} {n:,}" for k, n in census.operators.items()])),
         ("Not supported", _missing(census)),
         *(("Input", str(given)) for given in census.inputs[:_MOST_OPERATORS]),
         ("Parameters", f"{census.n_parameters:,}"),
-        ("Multiply-adds", f"{more}{census.multiply_adds:,} per run"),
+        ("Multiply-adds", f"{lower_bound}{census.multiply_adds:,} per run"),
         ("Weights", format_bytes(census.weight_bytes, "binary")),
         ("Results at once", format_bytes(census.activation_bytes, "binary")),
         (
@@ -209,7 +209,7 @@ def _missing(census: Census) -> str:
     )
 
 
-def _shortened(texts: list[str], most: int = _MOST_OPERATORS) -> str:
+def _shortened(texts: list[str], limit: int = _MOST_OPERATORS) -> str:
     """Return the first texts, and how many more there are."""
-    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    remainder = f" and {len(texts) - limit:,} more" if len(texts) > limit else ""
+    return ", ".join(texts[:limit]) + remainder

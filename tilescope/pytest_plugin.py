@@ -137,13 +137,13 @@ class _Expected:
     ``limits`` maps the name of an argument, such as ``max_cycles``, to metric and limit.
     """
 
-    def __init__(self, item: pytest.Item, given: Mapping[str, Any]) -> None:
+    def __init__(self, item: pytest.Item, limits: Mapping[str, Any]) -> None:
         from tilescope.analyser.errors import BadQuestion
         from tilescope.analyser.gates import parse_gate
 
         self._item = item
         self._is_updated = bool(item.config.getoption("--tilescope-update"))
-        golden, fail_on = given.get("golden"), given.get("fail_on")
+        golden, fail_on = limits.get("golden"), limits.get("fail_on")
         if fail_on is not None and not golden:
             raise _BadMarker("fail_on compares with a golden report; add golden=True")
         texts = [fail_on] if isinstance(fail_on, str) else fail_on or _GOLDEN_GATES
@@ -151,7 +151,7 @@ class _Expected:
             self._gates = [parse_gate(text) for text in texts]
             self.limits = {
                 key: _limit(key, value)
-                for key, value in given.items()
+                for key, value in limits.items()
                 if key not in {"golden", "fail_on"}
             }
         except BadQuestion as error:
@@ -165,12 +165,12 @@ class _Expected:
     @classmethod
     def of(cls, item: pytest.Item) -> _Expected:
         """Return what the markers of a test ask; the closest one takes precedence."""
-        given: dict[str, Any] = {}
+        limits: dict[str, Any] = {}
         for marker in item.iter_markers("tilescope"):
             if marker.args:
                 raise _BadMarker("expected arguments with names, such as max_cycles=1000")
-            given = {**marker.kwargs, **given}
-        return cls(item, given)
+            limits = {**marker.kwargs, **limits}
+        return cls(item, limits)
 
     def problems(self, directory: Path) -> list[str]:
         """Return what is wrong with the reports in a directory, in sentences."""
@@ -182,16 +182,18 @@ class _Expected:
             return [f"The test wrote no report; programs it runs write one to {directory}."]
         problems = []
         for folder in folders:
-            place = folder.relative_to(directory.resolve())
+            label = folder.relative_to(directory.resolve())
             try:
                 with analyser.open(folder) as report:
-                    said = self._problems_of(report, place)
+                    sentences = self._problems_of(report, label)
             except ReportError as error:
-                said = [str(error)]
-            problems += said if len(folders) == 1 else [f"{place}: {text}" for text in said]
+                sentences = [str(error)]
+            problems += (
+                sentences if len(folders) == 1 else [f"{label}: {text}" for text in sentences]
+            )
         return problems
 
-    def _problems_of(self, report: Report, place: Path) -> list[str]:
+    def _problems_of(self, report: Report, label: Path) -> list[str]:
         """Return what is wrong with one report; it must be complete and of the newest run.
 
         Raises
@@ -202,12 +204,12 @@ class _Expected:
         from tilescope.reports import require_complete
 
         require_complete(report)
-        golden = None if self._golden is None else self._golden / place / _REPORT_NAME
+        golden = None if self._golden is None else self._golden / label / _REPORT_NAME
         if golden is not None and self._is_updated:
             golden.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(report.path, golden)
-        said = self._over_limits(report)
-        return said + self._changed(report, golden, is_wanted=bool(said))
+        sentences = self._over_limits(report)
+        return sentences + self._changed(report, golden, is_wanted=bool(sentences))
 
     def _over_limits(self, report: Report) -> list[str]:
         """Return a sentence per figure outside its limit."""
@@ -247,11 +249,11 @@ class _Expected:
             require_complete(stored)
             difference = compare(stored, report)
             results = evaluate(self._gates, difference, stored, report)
-            said = [result.text for result in results if result.status != "passed"]
-            if said or is_wanted:
-                said.append(f"Since {golden}:")
-                said += [f"  {text}" for text in explain(difference)[:_N_SENTENCES]]
-        return said
+            sentences = [result.text for result in results if result.status != "passed"]
+            if sentences or is_wanted:
+                sentences.append(f"Since {golden}:")
+                sentences += [f"  {text}" for text in explain(difference)[:_N_SENTENCES]]
+        return sentences
 
 
 def _limit(key: str, value: object) -> tuple[str, Limit]:

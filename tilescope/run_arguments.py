@@ -99,8 +99,8 @@ def partials_of(name: str) -> dict[str, object]:
 
 def options_of(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:
     """Parse ``KEY=VALUE`` and merge the options of other flags; reject duplicates."""
-    set_by = {key: flag for flag, given in flags.items() for key in given}
-    options = {key: value for given in flags.values() for key, value in given.items()}
+    set_by = {key: flag for flag, values in flags.items() for key in values}
+    options = {key: value for values in flags.values() for key, value in values.items()}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
@@ -165,12 +165,12 @@ def settings_of(texts: list[str]) -> dict[str, list[int | float | bool]]:
     for text in texts:
         name, _, values = text.rpartition("=")
         try:
-            found = [number(value.strip()) for value in values.split(",")]
+            numbers = [number(value.strip()) for value in values.split(",")]
         except ValueError:
-            found = []
-        if not name or not found:
+            numbers = []
+        if not name or not numbers:
             raise typer.BadParameter(
                 f"expected name=v0,v1 with numbers, or true and false, for --set, got {text}"
             )
-        settings[name] = found
+        settings[name] = numbers
     return settings

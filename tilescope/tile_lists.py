@@ -29,7 +29,7 @@ class TileList(StrEnum):
 
 def show_list(
     report: Report,
-    what: TileList,
+    listed: TileList,
     tiles: Sequence[int],
     text: str,
     *,
@@ -43,7 +43,7 @@ def show_list(
     ----------
     report
         The report.
-    what
+    listed
         The list.
     tiles
         The tiles; addresses are those of exactly one.
@@ -61,11 +61,11 @@ def show_list(
     BadQuestion
         When a tile does not exist.
     """
-    rows = _rows(report, what, tiles, text)
+    rows = _rows(report, listed, tiles, text)
     if as_json:
-        print_json(report_json(report) | {"list": what.value, "tiles": list(tiles), "rows": rows})
+        print_json(report_json(report) | {"list": listed.value, "tiles": list(tiles), "rows": rows})
         return
-    columns = _COLUMNS[what]
+    columns = _COLUMNS[listed]
     print_table(
         [Column(title, is_number=kind != "text") for _, title, kind in columns],
         [[_cell(row[field], kind, units) for field, _, kind in columns] for row in rows[:top]],
@@ -74,7 +74,9 @@ def show_list(
         print_line(f"… {len(rows) - top:,} more; --top lists them")
 
 
-def _rows(report: Report, what: TileList, tiles: Sequence[int], text: str) -> list[dict[str, Any]]:
+def _rows(
+    report: Report, listed: TileList, tiles: Sequence[int], text: str
+) -> list[dict[str, Any]]:
     """Return the rows of a list."""
     from tilescope.analyser.memory.address_map import address_map
     from tilescope.analyser.memory.placement import (
@@ -83,21 +85,21 @@ def _rows(report: Report, what: TileList, tiles: Sequence[int], text: str) -> li
         exchange_placements,
     )
 
-    if what == TileList.ADDRESSES:
+    if listed == TileList.ADDRESSES:
         if len(tiles) != 1:
             raise typer.BadParameter("--list addresses requires exactly one --tile N.")
-        wanted = text.strip().lower()
+        search = text.strip().lower()
         return [
             asdict(block) | {"what": ", ".join(block.names)}
             for block in address_map(report, tiles[0]).blocks
-            if any(wanted in name.lower() for name in (*block.names, block.use))
+            if any(search in name.lower() for name in (*block.names, block.use))
         ]
     lists: dict[TileList, Callable[..., Sequence[Any]]] = {
         TileList.COMPUTE_SETS: compute_set_placements,
         TileList.VERTICES: codelet_placements,
         TileList.EXCHANGES: exchange_placements,
     }
-    return [asdict(row) for row in lists[what](report, tiles, text)]
+    return [asdict(row) for row in lists[listed](report, tiles, text)]
 
 
 #: Field, heading and unit of every column.

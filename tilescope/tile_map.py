@@ -19,7 +19,7 @@ _NO_TILE = "_"
 
 
 def show_map(
-    report: Report, what: str, ipus: list[int] | None, as_json: bool, units: Units
+    report: Report, shown_quantity: str, ipus: list[int] | None, as_json: bool, units: Units
 ) -> None:
     """Print a map per IPU, or its numbers as JSON.
 
@@ -27,7 +27,7 @@ def show_map(
     ----------
     report
         The report.
-    what
+    shown_quantity
         ``total``, ``gaps``, a category of memory, or ``variable:NAME``.
     ipus
         IPUs to draw; all of them by default.
@@ -45,7 +45,7 @@ def show_map(
     from tilescope.analyser.machine.target import target, tile_range
     from tilescope.analyser.memory.variables import mapped_memory
 
-    shown, plan = mapped_memory(report, what), floor_plan(report)
+    memory, plan = mapped_memory(report, shown_quantity), floor_plan(report)
     chosen = ipus or list(range(target(report).n_ipus))
     for ipu in chosen:
         tile_range(report, ("ipu", ipu))
@@ -53,35 +53,35 @@ def show_map(
         print_json(
             report_json(report)
             | {
-                "map": what,
+                "map": shown_quantity,
                 "n_rows": plan.n_rows,
                 "n_columns": plan.n_columns,
                 "ipus": [
-                    {"ipu_id": ipu, "bytes": grid(report, shown.tile_bytes, ipu).tolist()}
+                    {"ipu_id": ipu, "bytes": grid(report, memory.tile_bytes, ipu).tolist()}
                     for ipu in chosen
                 ],
             }
         )
         return
-    _print(report, shown, chosen, units)
+    _print(report, memory, chosen, units)
 
 
-def _print(report: Report, shown: MappedMemory, ipus: list[int], units: Units) -> None:
+def _print(report: Report, memory: MappedMemory, ipus: list[int], units: Units) -> None:
     """Print the maps and their scale."""
     from tilescope.analyser.machine.floor_plan import grid
     from tilescope.analyser.quantities import format_bytes
 
-    most = int(shown.tile_bytes.max(initial=0))
-    print_line(f"{shown.title} by tile of {report.path}")
+    maximum = int(memory.tile_bytes.max(initial=0))
+    print_line(f"{memory.title} by tile of {report.path}")
     for ipu in ipus:
         print_line()
         print_line(f"IPU {ipu}, a column of characters per column of tiles")
-        for row, values in enumerate(grid(report, shown.tile_bytes, ipu).tolist()):
-            print_line(f"{row:>3} " + "".join(_shade(value, most) for value in values))
+        for row, values in enumerate(grid(report, memory.tile_bytes, ipu).tolist()):
+            print_line(f"{row:>3} " + "".join(_shade(value, maximum) for value in values))
     print_line()
     print_line(f"'{_SHADES[0]}' nothing")
-    if most:
-        step = most / (len(_SHADES) - 1)
+    if maximum:
+        step = maximum / (len(_SHADES) - 1)
         for level, shade in enumerate(_SHADES[1:]):
             low, high = int(level * step), int((level + 1) * step)
             print_line(
@@ -90,9 +90,9 @@ def _print(report: Report, shown: MappedMemory, ipus: list[int], units: Units) -
             )
 
 
-def _shade(value: int, most: int) -> str:
+def _shade(value: int, maximum: int) -> str:
     """Return the character of a value."""
     if value < 0:
         return _NO_TILE
     n_levels = len(_SHADES) - 1
-    return _SHADES[-(-value * n_levels // most)] if value else _SHADES[0]
+    return _SHADES[-(-value * n_levels // maximum)] if value else _SHADES[0]

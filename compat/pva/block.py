@@ -17,9 +17,11 @@ __all__ = ["Block"]
 class Block(Entry):
     """One execution of a block or of a stream copy, as a tile sees it."""
 
-    def __init__(self, opened: Opened, found: BlockExecution, tile_id: int) -> None:
-        super().__init__(opened, tile_id, found.run_id, found.program_id, found.start_cycle)
-        self._found = found
+    def __init__(self, opened: Opened, execution: BlockExecution, tile_id: int) -> None:
+        super().__init__(
+            opened, tile_id, execution.run_id, execution.program_id, execution.start_cycle
+        )
+        self._found = execution
         self.tile = tile_id
 
     @property

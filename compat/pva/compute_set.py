@@ -34,8 +34,8 @@ class ComputeSet(Entry):
         """Its vertices by codelet, slowest first."""
         rows = compute_set_vertices(self._opened, self._compute_set_id)[1]
         return [
-            ComputeSetVertex(self._opened, (self._compute_set_id, place), row)
-            for place, row in enumerate(rows)
+            ComputeSetVertex(self._opened, (self._compute_set_id, index), row)
+            for index, row in enumerate(rows)
         ]
 
     @property
@@ -51,5 +51,5 @@ class ComputeSet(Entry):
 
 def compute_set_of(opened: Opened, index: int) -> ComputeSet:
     """Return a compute set by its place among all of them."""
-    found = compute_sets(opened)[index]
-    return ComputeSet(opened, found.compute_set_id, found.step_id)
+    compute_set = compute_sets(opened)[index]
+    return ComputeSet(opened, compute_set.compute_set_id, compute_set.step_id)

@@ -26,9 +26,9 @@ class Location:
 class DebugContext(Entry):
     """Who asked for something: a node of the model, a call of the library, or the graph itself."""
 
-    def __init__(self, opened: Opened, found: table.DebugContext) -> None:
-        super().__init__(opened, found.debug_context_id)
-        self._found = found
+    def __init__(self, opened: Opened, context: table.DebugContext) -> None:
+        super().__init__(opened, context.debug_context_id)
+        self._found = context
 
     @property
     def id(self) -> int:
@@ -50,10 +50,10 @@ class DebugContext(Entry):
             detail = json.loads(self._found.detail)
         except (RecursionError, ValueError):
             detail = {}
-        said: dict[str, Any] = detail if isinstance(detail, dict) else {}
+        properties: dict[str, Any] = detail if isinstance(detail, dict) else {}
         for key in ("inputs", "outputs"):
-            if isinstance(said.get(key), list):
-                said[key] = [_name(operand) for operand in said[key]]
+            if isinstance(properties.get(key), list):
+                properties[key] = [_name(operand) for operand in properties[key]]
         named = {
             "layer": self._found.layer,
             "opName": self._found.name,
@@ -61,13 +61,13 @@ class DebugContext(Entry):
             "op_name": self._found.name,
             "op_type": self._found.operation,
         }
-        return json.dumps(said | named)
+        return json.dumps(properties | named)
 
     @property
     def location(self) -> Location:
         """The line of source that made the call, or the one around it."""
-        found = table.location(self._opened, self._found.debug_context_id)
-        return Location() if found is None else Location(*found)
+        location = table.location(self._opened, self._found.debug_context_id)
+        return Location() if location is None else Location(*location)
 
     @property
     def parents(self) -> list[DebugContext]:

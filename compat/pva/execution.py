@@ -252,8 +252,8 @@ class ExecutionReport(Explained):
     def runs(self) -> LazyList[Run]:
         """The recorded runs."""
         opened = self._opened
-        found = recorded.runs(opened) if self._is_asked else ()
-        return LazyList(len(found), lambda index: Run(opened, found[index]))
+        recorded_runs = recorded.runs(opened) if self._is_asked else ()
+        return LazyList(len(recorded_runs), lambda index: Run(opened, recorded_runs[index]))
 
     @cached_property
     def steps(self) -> LazyList[ExecutionStep]:
@@ -285,5 +285,5 @@ class ExecutionReport(Explained):
             return []
         number = tile_range(self._opened, ("tile", tile)).start
         ipu_id = number // target(self._opened).tiles_per_ipu
-        found = block_executions(self._opened, ipu_id)
-        return [Block(self._opened, execution_of_block, tile) for execution_of_block in found]
+        executions = block_executions(self._opened, ipu_id)
+        return [Block(self._opened, execution_of_block, tile) for execution_of_block in executions]

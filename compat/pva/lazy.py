@@ -66,7 +66,7 @@ class LazyList(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return [self._entry(place) for place in range(*index.indices(self._length))]
+            return [self._entry(index_) for index_ in range(*index.indices(self._length))]
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
             raise IndexError(f"index {index} is outside a list of {self._length}")
@@ -94,8 +94,8 @@ class LazyList(Sequence[T], Generic[T]):
         return hash((self._length, *islice(self, 3)))
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(entry) for entry in self[: _print_length[0]])
-        return f"[{shown}{', ...' if self._length > _print_length[0] else ''}]"
+        entries = ", ".join(repr(entry) for entry in self[: _print_length[0]])
+        return f"[{entries}{', ...' if self._length > _print_length[0] else ''}]"
 
     def _entry(self, index: int) -> T:
         """Return an entry, the same one every time if entries are kept."""

@@ -70,8 +70,6 @@ class LivenessProgramStep(Entry):
         return f"<LivenessProgramStep {self._step}>"
 
 
-def variables_of(found: liveness.LiveVariables) -> list[Variable]:
+def variables_of(live: liveness.LiveVariables) -> list[Variable]:
     """Return variables with their sizes."""
-    return [
-        Variable(name, size) for name, size in zip(found.name, found.bytes.tolist(), strict=True)
-    ]
+    return [Variable(name, size) for name, size in zip(live.name, live.bytes.tolist(), strict=True)]

@@ -121,7 +121,7 @@ class TileMemory(Entry):
     @property
     def vertices(self) -> list[TileVertex]:
         """The codelets on the tile, by name."""
-        return [TileVertex(found) for found in tile_vertices(self._opened, self._tile_id)]
+        return [TileVertex(vertices) for vertices in tile_vertices(self._opened, self._tile_id)]
 
     def _liveness(self, label: str) -> int:
         """Return a series of the breakdown by liveness, on this tile."""

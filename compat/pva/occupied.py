@@ -27,14 +27,14 @@ def _lists(_opened: Opened) -> OrderedDict[tuple[int, int], list[int]]:
 
 def cycles_by_tile(opened: Opened, pattern_id: int, cycles: int) -> list[int]:
     """Return for how long an execution of a step occupies every tile of an IPU, a list to keep."""
-    kept = _lists(opened)
-    found = kept.get((pattern_id, cycles))
-    if found is None:
-        found = occupied_cycles(opened, pattern_id, cycles).tolist()
-        kept[pattern_id, cycles] = found
-        if len(kept) > _KEPT_LISTS:
-            kept.popitem(last=False)
-    return found.copy()
+    cache = _lists(opened)
+    cycle_list = cache.get((pattern_id, cycles))
+    if cycle_list is None:
+        cycle_list = occupied_cycles(opened, pattern_id, cycles).tolist()
+        cache[pattern_id, cycles] = cycle_list
+        if len(cache) > _KEPT_LISTS:
+            cache.popitem(last=False)
+    return cycle_list.copy()
 
 
 def estimated_cycles_by_tile(opened: Opened, step_id: int) -> list[int]:

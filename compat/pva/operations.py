@@ -26,9 +26,9 @@ __all__ = ["Operation", "OperationAnalysis"]
 class Operation(Entry):
     """A debug context with all that came of it, what it called in turn included."""
 
-    def __init__(self, opened: Opened, found: table.DebugContext) -> None:
-        super().__init__(opened, found.debug_context_id)
-        self._found = found
+    def __init__(self, opened: Opened, context: table.DebugContext) -> None:
+        super().__init__(opened, context.debug_context_id)
+        self._found = context
 
     @property
     def name(self) -> str:
@@ -47,14 +47,14 @@ class Operation(Entry):
 
     def programs(self) -> list[Program]:
         """Return its programs, in the order of their numbers."""
-        found = programs_of(self._opened, self._found.debug_context_id)
-        return [program_of(self._opened, program_id) for program_id in found]
+        programs = programs_of(self._opened, self._found.debug_context_id)
+        return [program_of(self._opened, program_id) for program_id in programs]
 
     @property
     def vars(self) -> LazyList[LoweredVariable]:
         """The parts of variables that its programs read or write, each once."""
-        found = programs_of(self._opened, self._found.debug_context_id)
-        return lowered_variables(self._opened, program_parts(self._opened, found))
+        programs = programs_of(self._opened, self._found.debug_context_id)
+        return lowered_variables(self._opened, program_parts(self._opened, programs))
 
     @cached_property
     def _steps(self) -> tuple[int, ...]:
@@ -84,5 +84,5 @@ class OperationAnalysis(Explained):
     def operations(self) -> LazyList[Operation]:
         """All operations."""
         opened = self._opened
-        found = list(table.contexts(opened).values())
-        return LazyList(len(found), lambda index: Operation(opened, found[index]))
+        contexts = list(table.contexts(opened).values())
+        return LazyList(len(contexts), lambda index: Operation(opened, contexts[index]))

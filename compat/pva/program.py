@@ -131,8 +131,8 @@ class Program(Entry):
         """Who asked for it; None for what nobody asked for by name."""
         if self._node.debug_context_id is None:
             return None
-        found = contexts(self._opened).get(self._node.debug_context_id)
-        return None if found is None else DebugContext(self._opened, found)
+        context = contexts(self._opened).get(self._node.debug_context_id)
+        return None if context is None else DebugContext(self._opened, context)
 
     def accept(self, visitor: ProgramVisitor) -> None:
         """Call the visitor's method for this kind; kinds it has none for are passed over."""

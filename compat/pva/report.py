@@ -114,8 +114,8 @@ class Report(Explained):
         """The version of TileScope that wrote the report."""
         facts = {row.key: str(row.value) for row in summarise(self._opened).provenance}
         text = facts.get("tilescope_version", "")
-        found = re.match(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", text)
-        major, minor, point = (int(part) for part in found.groups()) if found else (0, 0, 0)
+        version = re.match(r"(\d{1,6})\.(\d{1,6})\.(\d{1,6})", text)
+        major, minor, point = (int(part) for part in version.groups()) if version else (0, 0, 0)
         return PoplarVersion(f"TileScope {text}".rstrip(), major, minor, point, "")
 
     @property

@@ -28,8 +28,8 @@ class VertexType:
 class ComputeSetVertex(Entry):
     """The vertices of one codelet in a compute set; ``count`` is over all tiles."""
 
-    def __init__(self, opened: Opened, place: tuple[int, int], row: ComputeSetVertices) -> None:
-        super().__init__(opened, *place)
+    def __init__(self, opened: Opened, identity: tuple[int, int], row: ComputeSetVertices) -> None:
+        super().__init__(opened, *identity)
         self.type = VertexType(
             row.vertex_type, row.state_bytes // max(row.n_vertices, 1), row.code_bytes
         )
@@ -50,12 +50,14 @@ class ComputeSetVertex(Entry):
 class TileVertex:
     """The vertices of one codelet on a tile; ``codeBytes`` is its code, there once."""
 
-    def __init__(self, found: OnTile) -> None:
+    def __init__(self, on_tile: OnTile) -> None:
         self.type = VertexType(
-            found.vertex_type, found.state_bytes // max(found.n_vertices, 1), found.code_bytes
+            on_tile.vertex_type,
+            on_tile.state_bytes // max(on_tile.n_vertices, 1),
+            on_tile.code_bytes,
         )
-        self.count = found.n_vertices
-        self.codeBytes = found.code_bytes
+        self.count = on_tile.n_vertices
+        self.codeBytes = on_tile.code_bytes
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TileVertex) and (other.type, other.count) == (

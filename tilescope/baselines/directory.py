@@ -63,12 +63,12 @@ class DirectoryStore:
 
     def sizes(self) -> dict[BaselineKey, int]:
         """Return the size of every report, bytes."""
-        found = {}
+        sizes = {}
         for path in sorted(self._root.rglob(FILE_NAME)):
             key = parse_path(path.relative_to(self._root).as_posix())
             if key is not None:
-                found[key] = path.stat().st_size
-        return found
+                sizes[key] = path.stat().st_size
+        return sizes
 
 
 def replaced_by_copy(source: Path, target: Path) -> None:

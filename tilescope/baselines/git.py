@@ -98,7 +98,7 @@ class Git:
         self._directory = directory
 
     def run(
-        self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
+        self, *arguments: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None
     ) -> bytes:
         """Run a git command and return what it prints.
 
@@ -106,7 +106,7 @@ class Git:
         ----------
         *arguments
             Name of the command, options, ``--``, and what others may have written.
-        given
+        stdin
             Its standard input.
         environ
             Further variables of its environment.
@@ -119,10 +119,10 @@ class Git:
             When it takes too long, or cannot be run.
         """
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*self._command, *arguments],
                 cwd=self._directory,
-                input=given,
+                input=stdin,
                 env={**_environ(), **(environ or {})},
                 capture_output=True,
                 check=False,
@@ -132,13 +132,13 @@ class Git:
             raise StoreNotUsable(f"git {arguments[0]} took more than {_TIMEOUT_S} s") from None
         except OSError as error:
             raise StoreNotUsable(f"cannot run git {arguments[0]}: {error.strerror}") from None
-        if done.returncode:
-            message = done.stderr.decode("utf-8", "replace").strip()
+        if completed.returncode:
+            message = completed.stderr.decode("utf-8", "replace").strip()
             raise GitFailed(arguments[0], message or "failed")
-        return done.stdout
+        return completed.stdout
 
     def word(
-        self, *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
+        self, *arguments: str, stdin: bytes = b"", environ: Mapping[str, str] | None = None
     ) -> str:
         """Run a git command and return the one word that it prints.
 
@@ -146,7 +146,7 @@ class Git:
         ----------
         *arguments
             Those of `run`.
-        given
+        stdin
             Its standard input.
         environ
             Further variables of its environment.
@@ -158,7 +158,7 @@ class Git:
         StoreNotUsable
             When it takes too long, or cannot be run.
         """
-        return self.run(*arguments, given=given, environ=environ).decode().strip()
+        return self.run(*arguments, stdin=stdin, environ=environ).decode().strip()
 
     def problem(self, *arguments: str) -> str:
         """Run a git command and return its message if it fails; empty if it succeeds.

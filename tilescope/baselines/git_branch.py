@@ -93,7 +93,7 @@ class GitBranchStore:
         """
         try:
             blob = self._git.word("hash-object", "-w", "--no-filters", "--", str(report.resolve()))
-            marker = self._git.word("hash-object", "-w", "--stdin", given=_MARKER_TEXT)
+            marker = self._git.word("hash-object", "-w", "--stdin", stdin=_MARKER_TEXT)
             problem = ""
             for attempt in range(_ATTEMPTS):
                 tip = self._tip()
@@ -191,7 +191,7 @@ class GitBranchStore:
                 self._git.run("read-tree", tip, environ=index)
             lines = "".join(f"100644 {blob}\t{path}\0" for path, blob in entries.items())
             options = ("--add", "-z", "--index-info")
-            self._git.run("update-index", *options, given=lines.encode(), environ=index)
+            self._git.run("update-index", *options, stdin=lines.encode(), environ=index)
             tree = self._git.word("write-tree", environ=index)
         if tip and tree == self._git.word("rev-parse", f"{tip}^{{tree}}"):
             return None

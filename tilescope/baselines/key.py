@@ -60,8 +60,8 @@ def key_of(report: Report, name: str | None = None) -> BaselineKey:
     text = name if name is not None else provenance(report).get("model_path") or model_name(report)
     folders = [_folder(part) for part in text.split("/") if part]
     if not folders:
-        what = f"{report.path} does not name its model" if name is None else "the name is empty"
-        raise BaselineError(f"{what}; name it with --name, such as --name resnet")
+        problem = f"{report.path} does not name its model" if name is None else "the name is empty"
+        raise BaselineError(f"{problem}; name it with --name, such as --name resnet")
     return BaselineKey("/".join(folders))
 
 

@@ -170,27 +170,27 @@ def register(app: typer.Typer) -> None:
         if as_json and form is not Format.TEXT:
             raise typer.BadParameter("--json and --format are mutually exclusive")
         files = _files(write or [])
-        given = [*_gates(fail_on, "fail"), *_gates(warn_on, "warn")]
+        gates = [*_gates(fail_on, "fail"), *_gates(warn_on, "warn")]
         settings = read(config)
-        found = _compare(
+        comparison = _compare(
             (baseline, candidate),
-            (*settings.gates, *given),
+            (*settings.gates, *gates),
             settings,
-            [each.value for each in by or ()],
+            [breakdown.value for breakdown in by or ()],
             min_change,
             (units, top),
         )
-        render = _renderers(found, settings, candidate)
+        render = _renderers(comparison, settings, candidate)
         chosen = Format.JSON if as_json else form
         if chosen is Format.TEXT:
-            _print(found.document())
+            _print(comparison.document())
         else:
             print_text(render[chosen]())
         for name, path in files:
             _write(path, render[name](), "w")
         if github:
-            _tell_github(found, files)
-        _exit(found)
+            _tell_github(comparison, files)
+        _exit(comparison)
 
 
 def _gates(texts: Sequence[str] | None, level: str) -> list[Gate]:
@@ -202,8 +202,8 @@ def _gates(texts: Sequence[str] | None, level: str) -> list[Gate]:
 
 def _files(texts: Sequence[str]) -> list[tuple[Format, Path]]:
     """Parse ``FORMAT=FILE``."""
-    allowed = [each for each in Format if each is not Format.TEXT]
-    found = []
+    allowed = [format_ for format_ in Format if format_ is not Format.TEXT]
+    files = []
     for text in texts:
         name, equals, path = text.partition("=")
         if not equals or not path or name not in allowed:
@@ -211,8 +211,8 @@ def _files(texts: Sequence[str]) -> list[tuple[Format, Path]]:
                 f"expected FORMAT=FILE for --write, with a format of {', '.join(allowed)},"
                 f" got {text}"
             )
-        found.append((Format(name), Path(path)))
-    return found
+        files.append((Format(name), Path(path)))
+    return files
 
 
 def _compare(
@@ -235,17 +235,19 @@ def _compare(
     from tilescope.analyser.gates import evaluate
 
     smallest = None if min_change is None else parse_min_change(min_change)
-    wanted = [name for name in BREAKDOWNS if name in (listed_by or ("step", "variable"))]
+    breakdowns = [name for name in BREAKDOWNS if name in (listed_by or ("step", "variable"))]
     today = datetime.now(UTC).date()
-    with comparing(*paths, is_decisive=bool(gates)) as (one, other):
-        difference = compare(one, other)
+    with comparing(*paths, is_decisive=bool(gates)) as (baseline, candidate):
+        difference = compare(baseline, candidate)
         tables: dict[str, tuple[ChangeTable, ...]] = {"metric": (metric_table(difference),)}
-        tables |= {name: change_tables(name, difference, one, other) for name in wanted}
+        tables |= {
+            name: change_tables(name, difference, baseline, candidate) for name in breakdowns
+        }
         results = evaluate(
             gates,
             difference,
-            one,
-            other,
+            baseline,
+            candidate,
             acknowledgements=settings.acknowledgements,
             today=today,
         )
@@ -263,34 +265,38 @@ def _compare(
 
 
 def _renderers(
-    found: _Found, settings: Configuration, candidate: Path
+    comparison: _Found, settings: Configuration, candidate: Path
 ) -> dict[Format, Callable[[], str]]:
     """Return the function that renders every format but text."""
     from tilescope.analyser import export
 
     def as_json() -> str:
         answer = export.json_document(
-            found.difference, found.sentences, found.tables, found.results, found.notes
+            comparison.difference,
+            comparison.sentences,
+            comparison.tables,
+            comparison.results,
+            comparison.notes,
         )
         return json.dumps(answer, indent=2, allow_nan=False) + "\n"
 
     def as_junit() -> str:
-        path = Path(found.difference.candidate.path)
+        path = Path(comparison.difference.candidate.path)
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
         timestamp = written.strftime("%Y-%m-%dT%H:%M:%S")
-        return export.junit(found.results, found.sentences, timestamp)
+        return export.junit(comparison.results, comparison.sentences, timestamp)
 
     def as_sarif() -> str:
         def place(gate: Gate) -> tuple[str, int]:
             return _place(gate, settings, candidate)
 
-        return export.sarif(found.results, found.sentences, _version(), place)
+        return export.sarif(comparison.results, comparison.sentences, _version(), place)
 
     return {
-        Format.MARKDOWN: lambda: export.markdown(found.document()),
+        Format.MARKDOWN: lambda: export.markdown(comparison.document()),
         Format.JSON: as_json,
         Format.JUNIT: as_junit,
-        Format.HTML: lambda: export.html_page(found.document()),
+        Format.HTML: lambda: export.html_page(comparison.document()),
         Format.SARIF: as_sarif,
     }
 
@@ -309,17 +315,17 @@ def _place(gate: Gate, settings: Configuration, candidate: Path) -> tuple[str, i
     return quote(relative.as_posix()), line
 
 
-def _tell_github(found: _Found, files: Sequence[tuple[Format, Path]]) -> None:
+def _tell_github(comparison: _Found, files: Sequence[tuple[Format, Path]]) -> None:
     """Print annotations, and append the difference to the step summary if there is one."""
     from tilescope.analyser.export import MOST_SUMMARY_BYTES, step_summary, workflow_commands
 
-    for line in workflow_commands(found.results, found.notes):
+    for line in workflow_commands(comparison.results, comparison.notes):
         print_line(line)
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         path = Path(summary)
         held = path.stat().st_size if path.is_file() else 0
-        text = step_summary(found.document(), MOST_SUMMARY_BYTES - held, _complete(files))
+        text = step_summary(comparison.document(), MOST_SUMMARY_BYTES - held, _complete(files))
         _write(path, text, "a")
 
 
@@ -354,9 +360,9 @@ def _version() -> str:
         return "0"
 
 
-def _exit(found: _Found) -> None:
+def _exit(comparison: _Found) -> None:
     """Exit with the code that the gates ask for."""
-    statuses = {result.status for result in found.results}
+    statuses = {result.status for result in comparison.results}
     if "failed" in statuses:
         raise typer.Exit(EXIT_GATE_FAILED)
     if "missing" in statuses:

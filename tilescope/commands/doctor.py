@@ -64,7 +64,7 @@ def _doctor(
         print_json(answer)
         return
     print_line(f"Python {answer['python']} ({sys.executable}) on {answer['platform']}")
-    rows = [(name, found or "not installed") for name, found in packages.items()]
+    rows = [(name, version or "not installed") for name, version in packages.items()]
     print_table([Column("Package"), Column("Version")], rows)
     print_line()
     print_line(f"Compiled kernels: {answer['kernel_cache'] or 'none; needs tilescope[engine]'}")
@@ -136,7 +136,7 @@ def _fidelity(as_json: bool) -> None:
     from tilescope.engine.fidelity.statement import COLUMNS, statement
 
     rows = packaged_rows()
-    said = statement(rows)
+    text = statement(rows)
     if as_json:
         print_json(
             {
@@ -144,29 +144,29 @@ def _fidelity(as_json: bool) -> None:
                 "rows": [asdict(row) for row in rows],
                 "trust": [
                     {"number": number, "trust": trust, "because": because}
-                    for number, trust, because in said.trust
+                    for number, trust, because in text.trust
                 ],
-                "not_modelled": list(said.not_modelled),
+                "not_modelled": list(text.not_modelled),
             }
         )
         return
     numbers = {"Published", "Simulated", "Error", "Tolerance"}
     columns = [*(Column(name, name in numbers) for name in COLUMNS), Column("Counted")]
-    texts = [(*row, "yes") for row in said.counted] + [(*row, "") for row in said.shown]
+    texts = [(*row, "yes") for row in text.counted] + [(*row, "") for row in text.shown]
     print_table(columns, texts)
     print_line()
-    print_line(said.summary)
+    print_line(text.summary)
     print_line()
     heading = "Further published figures, tested after the cycle laws were set"
-    print_table(columns[:-1], said.further, heading)
-    print_line(said.further_summary)
+    print_table(columns[:-1], text.further, heading)
+    print_line(text.further_summary)
     print_line()
     print_table(
         [Column("Figure"), Column("Expected error"), Column("Reason")],
-        said.trust,
+        text.trust,
         "Expected accuracy",
     )
     print_line()
     print_line("Not modelled:")
-    for line in said.not_modelled:
+    for line in text.not_modelled:
         print_line(f"- {line}")

@@ -58,38 +58,38 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.time.selection import Selection
 
         with reading(path) as report:
-            found = exchanges(report, search, Selection(ipu, run))
+            listed = exchanges(report, search, Selection(ipu, run))
             if step is not None:
-                _show_step(report, found, step, as_json, units)
+                _show_step(report, listed, step, as_json, units)
             elif as_json:
-                print_json(report_json(report) | _as_json(found))
+                print_json(report_json(report) | _as_json(listed))
             else:
-                _print(report, found, units, top)
+                _print(report, listed, units, top)
 
 
-def _as_json(found: Exchanges) -> dict[str, object]:
+def _as_json(listed: Exchanges) -> dict[str, object]:
     """Return every exchange."""
     return {
-        "n_runs": found.n_runs,
-        "total_cycles": found.total_cycles,
-        "cycles": found.cycles,
-        "exchanges": [asdict(exchange) for exchange in found.exchanges],
+        "n_runs": listed.n_runs,
+        "total_cycles": listed.total_cycles,
+        "cycles": listed.cycles,
+        "exchanges": [asdict(exchange) for exchange in listed.exchanges],
     }
 
 
-def _print(report: Report, found: Exchanges, units: Units, top: int) -> None:
+def _print(report: Report, listed: Exchanges, units: Units, top: int) -> None:
     """Print the exchanges that take longest."""
     from tilescope.analyser.quantities import format_bytes
 
-    if not found.exchanges:
+    if not listed.exchanges:
         print_line(f"No exchange or stream copy of {report.path} matches.")
         return
-    several = len(found.exchanges) > 1
-    what = "exchanges and stream copies take" if several else "exchange takes"
+    several = len(listed.exchanges) > 1
+    subject = "exchanges and stream copies take" if several else "exchange takes"
     print_line(
-        f"{len(found.exchanges):,} {what} {found.cycles:,} of {found.total_cycles:,} cycles"
-        f" ({_share(found.cycles, found)})"
-        f"{'' if found.n_runs else ' as compiled (no recorded run)'}"
+        f"{len(listed.exchanges):,} {subject} {listed.cycles:,} of {listed.total_cycles:,} cycles"
+        f" ({_share(listed.cycles, listed)})"
+        f"{'' if listed.n_runs else ' as compiled (no recorded run)'}"
     )
     print_line()
     numbers = (
@@ -117,7 +117,7 @@ def _print(report: Report, found: Exchanges, units: Units, top: int) -> None:
                 exchange.kind,
                 f"{exchange.step_id:,}",
                 f"{exchange.total_cycles:,}",
-                _share(exchange.total_cycles, found),
+                _share(exchange.total_cycles, listed),
                 f"{exchange.n_executions:,}",
                 format_bytes(exchange.sent_bytes, units.style),
                 format_bytes(exchange.received_bytes, units.style),
@@ -129,16 +129,16 @@ def _print(report: Report, found: Exchanges, units: Units, top: int) -> None:
                 format_bytes(exchange.code_bytes, units.style),
                 _route(exchange),
             )
-            for exchange in found.exchanges[:top]
+            for exchange in listed.exchanges[:top]
         ],
     )
-    if len(found.exchanges) > top:
-        print_line(f"… {len(found.exchanges) - top:,} more; --top N shows more, --json all")
+    if len(listed.exchanges) > top:
+        print_line(f"… {len(listed.exchanges) - top:,} more; --top N shows more, --json all")
 
 
-def _share(cycles: int, found: Exchanges) -> str:
+def _share(cycles: int, listed: Exchanges) -> str:
     """Return a share of the time."""
-    return f"{cycles / found.total_cycles:.1%}" if found.total_cycles else "–"
+    return f"{cycles / listed.total_cycles:.1%}" if listed.total_cycles else "–"
 
 
 def _route(exchange: Exchange) -> str:
@@ -147,28 +147,30 @@ def _route(exchange: Exchange) -> str:
         return "host" if exchange.host_bytes or exchange.remote_bytes else ""
 
     def listed(ipus: tuple[int, ...]) -> str:
-        more = f" and {len(ipus) - 4} more" if len(ipus) > 4 else ""
-        return ", ".join(str(ipu) for ipu in ipus[:4]) + more
+        remainder = f" and {len(ipus) - 4} more" if len(ipus) > 4 else ""
+        return ", ".join(str(ipu) for ipu in ipus[:4]) + remainder
 
     return f"{listed(exchange.senders)} to {listed(exchange.receivers)}"
 
 
-def _show_step(report: Report, found: Exchanges, step: int, as_json: bool, units: Units) -> None:
+def _show_step(report: Report, listed: Exchanges, step: int, as_json: bool, units: Units) -> None:
     """Print one exchange and its busiest tiles."""
     from tilescope.analyser.errors import BadQuestion
     from tilescope.analyser.program.exchanges import busiest_tiles
     from tilescope.analyser.quantities import format_bytes
 
     tiles = busiest_tiles(report, step)
-    exchange = next((one for one in found.exchanges if one.step_id == step), None)
+    exchange = next(
+        (candidate for candidate in listed.exchanges if candidate.step_id == step), None
+    )
     if exchange is None:
         raise BadQuestion(f"exchange {step} is not one of those selected by --search or --ipu")
     if as_json:
         print_json(
             report_json(report)
             | {
-                "n_runs": found.n_runs,
-                "total_cycles": found.total_cycles,
+                "n_runs": listed.n_runs,
+                "total_cycles": listed.total_cycles,
                 "exchange": asdict(exchange),
                 "busiest_tiles": [asdict(tile) for tile in tiles],
             }
@@ -182,7 +184,7 @@ def _show_step(report: Report, found: Exchanges, step: int, as_json: bool, units
         ("Executions", f"{exchange.n_executions:,}"),
         (
             "Cycles in all",
-            f"{exchange.total_cycles:,} ({_share(exchange.total_cycles, found)} of total)",
+            f"{exchange.total_cycles:,} ({_share(exchange.total_cycles, listed)} of total)",
         ),
         ("Sent", format_bytes(exchange.sent_bytes, units.style)),
         ("Received", format_bytes(exchange.received_bytes, units.style)),

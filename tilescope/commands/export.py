@@ -68,10 +68,10 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.summary.provenance import model_name
         from tilescope.reports import require_complete
 
-        wanted = {each.name for text in metric or ["*"] for each in figures_named(text)}
+        names = {figure.name for text in metric or ["*"] for figure in figures_named(text)}
         with reading(path) as report:
             require_complete(report)
-            values = {key: METRICS[key].of_run(report) for key in METRICS if key in wanted}
+            values = {key: METRICS[key].of_run(report) for key in METRICS if key in names}
             model = name or model_name(report) or report.path.parent.name
         if form is TrackerFormat.BENCHER:
             print_json(bencher(values, model))

@@ -74,8 +74,8 @@ def register(app: typer.Typer) -> None:
             with reading(path) as report:
                 drawn = FIGURES[what](report, None)
         else:
-            with comparing(path, candidate) as (one, other):
-                drawn = FIGURES[what](one, other)
+            with comparing(path, candidate) as (baseline, candidate_report):
+                drawn = FIGURES[what](baseline, candidate_report)
         _write(drawn, out)
         print_line(f"Figure: {out}", is_whole=True)
 

@@ -40,42 +40,42 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.advice.remedy import fit_advice, fit_verdict
 
         with reading(path) as report:
-            found = fit_advice(report)
+            advice = fit_advice(report)
             if as_json:
-                print_json(report_json(report) | _as_json(found))
+                print_json(report_json(report) | _as_json(advice))
             else:
-                print_line(fit_verdict(found, units.style))
-                if found.command and len(found.together) > 1:
-                    print_line(f"  {found.command}", is_whole=True)
-                _print(found, units)
+                print_line(fit_verdict(advice, units.style))
+                if advice.command and len(advice.together) > 1:
+                    print_line(f"  {advice.command}", is_whole=True)
+                _print(advice, units)
 
 
-def _as_json(found: FitAdvice) -> dict[str, object]:
+def _as_json(advice: FitAdvice) -> dict[str, object]:
     """Return what lacks, and every remedy with its effect."""
     from tilescope.analyser.advice.remedy import fit_verdict
 
-    answer = asdict(found) | {"fits": found.fits, "verdict": fit_verdict(found)}
+    answer = asdict(advice) | {"fits": advice.fits, "verdict": fit_verdict(advice)}
     answer["remedies"] = [
-        asdict(remedy) | {"is_enough": remedy.is_enough} for remedy in found.remedies
+        asdict(remedy) | {"is_enough": remedy.is_enough} for remedy in advice.remedies
     ]
     return answer
 
 
-def _print(found: FitAdvice, units: Units) -> None:
+def _print(advice: FitAdvice, units: Units) -> None:
     """Print the remedies, what gains most first, then how to apply and measure them."""
     from tilescope.analyser.quantities import format_bytes
 
-    if not found.remedies:
+    if not advice.remedies:
         return
     print_line()
-    of_tile = f"Gain on tile {found.tile_id:,}"
+    of_tile = f"Gain on tile {advice.tile_id:,}"
     numbers = ("Tiles over then", "Worst lacks", "All lack")
     print_table(
         [
             Column("Remedy"),
             Column(of_tile, is_number=True),
             Column("Known"),
-            *(Column(title, is_number=True) for title in (() if found.fits else numbers)),
+            *(Column(title, is_number=True) for title in (() if advice.fits else numbers)),
         ],
         [
             (
@@ -84,7 +84,7 @@ def _print(found: FitAdvice, units: Units) -> None:
                 remedy.certainty,
                 *(
                     ()
-                    if found.fits
+                    if advice.fits
                     else (
                         f"{remedy.after.n_tiles:,}",
                         format_bytes(remedy.after.worst_bytes, units.style),
@@ -92,10 +92,10 @@ def _print(found: FitAdvice, units: Units) -> None:
                     )
                 ),
             )
-            for remedy in found.remedies
+            for remedy in advice.remedies
         ],
     )
-    for remedy in found.remedies:
+    for remedy in advice.remedies:
         print_line()
         print_line(f"{remedy.title}: {remedy.text}")
         if remedy.command:

@@ -71,16 +71,16 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.ranking import ranked_insights
 
         with reading(path) as report:
-            found, time = ask(report, ipu), time_insights(report, run)
+            insights, time = ask(report, ipu), time_insights(report, run)
             if as_json:
-                ranked = [asdict(one) for one in ranked_insights(report)]
+                ranked = [asdict(insight) for insight in ranked_insights(report)]
                 print_json(
                     report_json(report)
-                    | _as_json(found)
+                    | _as_json(insights)
                     | {"time": _time_json(time), "ranked": ranked}
                 )
             else:
-                _print(found, units, top)
+                _print(insights, units, top)
                 _print_time(time, top)
 
 
@@ -100,12 +100,12 @@ def _print_time(time: TimeInsights, top: int) -> None:
 
     if not time.total_cycles:
         return
-    whole = f"{time.total_cycles:,} cycles {format_runs(time.n_runs)}"
+    total = f"{time.total_cycles:,} cycles {format_runs(time.n_runs)}"
     print_line()
     if not time.found:
-        print_line(f"Time: nothing stands out in {whole}.")
+        print_line(f"Time: nothing stands out in {total}.")
         return
-    print_line(f"Time: what costs most of {whole}; gains are upper bounds and overlap.")
+    print_line(f"Time: what costs most of {total}; gains are upper bounds and overlap.")
     for number, insight in enumerate(time.found[:top], start=1):
         share = format_percent(100 * insight.gain_cycles / time.total_cycles)
         print_line()
@@ -121,24 +121,24 @@ def _print_time(time: TimeInsights, top: int) -> None:
         print_line(f"… {len(time.found) - top:,} more; --top N shows more, --json all")
 
 
-def _as_json(found: Insights) -> dict[str, object]:
+def _as_json(insights: Insights) -> dict[str, object]:
     """Return everything, variables in columns."""
     from tilescope.analyser.advice.insights import tips
 
-    peak = found.peak
+    peak = insights.peak
     return {
-        "fits": found.fit.fits,
-        "fit": asdict(found.fit),
-        "fullest_tile": asdict(found.fullest),
-        "fullest_tiles": [asdict(tile) for tile in found.fullest_tiles],
+        "fits": insights.fit.fits,
+        "fit": asdict(insights.fit),
+        "fullest_tile": asdict(insights.fullest),
+        "fullest_tiles": [asdict(tile) for tile in insights.fullest_tiles],
         "histogram": {
-            "edges_bytes": found.histogram_edges_bytes.tolist(),
-            "n_tiles": found.histogram_n_tiles.tolist(),
+            "edges_bytes": insights.histogram_edges_bytes.tolist(),
+            "n_tiles": insights.histogram_n_tiles.tolist(),
         },
-        "vertex_states": [asdict(consumer) for consumer in found.vertex_states],
-        "vertex_codes": [asdict(consumer) for consumer in found.vertex_codes],
-        "exchanges": [asdict(consumer) for consumer in found.exchanges],
-        "always_live": _variables_json(found.always_live),
+        "vertex_states": [asdict(consumer) for consumer in insights.vertex_states],
+        "vertex_codes": [asdict(consumer) for consumer in insights.vertex_codes],
+        "exchanges": [asdict(consumer) for consumer in insights.exchanges],
+        "always_live": _variables_json(insights.always_live),
         "peak": None
         if peak is None
         else {
@@ -149,29 +149,29 @@ def _as_json(found: Insights) -> dict[str, object]:
             "plan": None if peak.plan is None else peak.plan.name,
             "variables": _variables_json(peak.variables),
         },
-        "shortfall": None if found.shortfall is None else asdict(found.shortfall),
-        "tips": [asdict(tip) for tip in tips(found)],
+        "shortfall": None if insights.shortfall is None else asdict(insights.shortfall),
+        "tips": [asdict(tip) for tip in tips(insights)],
     }
 
 
-def _variables_json(found: LiveVariables) -> dict[str, object]:
+def _variables_json(variables: LiveVariables) -> dict[str, object]:
     """Return variables in columns."""
     return {
-        "name": list(found.name),
-        "category": list(found.category),
-        "dtype": list(found.dtype),
-        "bytes": found.bytes.tolist(),
+        "name": list(variables.name),
+        "category": list(variables.category),
+        "dtype": list(variables.dtype),
+        "bytes": variables.bytes.tolist(),
     }
 
 
-def _print(found: Insights, units: Units, top: int) -> None:
+def _print(insights: Insights, units: Units, top: int) -> None:
     """Print whether the program fits, the fullest tiles, their contents, and tips."""
     from tilescope.analyser.advice.insights import fit_sentence, tips
     from tilescope.analyser.quantities import format_bytes
 
-    print_line(fit_sentence(found.fit, units.style))
-    if found.shortfall is not None:
-        _print_shortfall(found.shortfall, units)
+    print_line(fit_sentence(insights.fit, units.style))
+    if insights.shortfall is not None:
+        _print_shortfall(insights.shortfall, units)
     print_line()
     print_table(
         [
@@ -189,36 +189,38 @@ def _print(found: Insights, units: Units, top: int) -> None:
                 format_bytes(row.excluding_gaps_bytes, units.style),
                 ", ".join(
                     f"{label} {format_bytes(size, units.style)}"
-                    for label, size in sorted(row.categories.items(), key=lambda one: -one[1])[:3]
+                    for label, size in sorted(
+                        row.categories.items(), key=lambda category: -category[1]
+                    )[:3]
                 ),
             )
-            for row in found.fullest_tiles
+            for row in insights.fullest_tiles
         ],
     )
-    if found.fullest_tiles:
-        tile = f"tile {found.fullest.tile_id:,}"
+    if insights.fullest_tiles:
+        tile = f"tile {insights.fullest.tile_id:,}"
         print_line()
-        print_line(f"Fullest: {found.fullest}.")
-        _print_variables(f"Always live on {tile}", found.always_live, units, top)
-        if found.peak is not None:
-            title = f"Also live at the peak of {tile}, step {found.peak.step:,}"
-            _print_variables(title, found.peak.variables, units, top)
-    _print_consumers("Vertex state, all tiles", "Compute sets", found.vertex_states, units, top)
-    _print_consumers("Codelet code, per tile", "Compute sets", found.vertex_codes, units, top)
-    _print_consumers("Exchange code, all tiles", "", found.exchanges, units, top)
-    for tip in tips(found, units.style):
+        print_line(f"Fullest: {insights.fullest}.")
+        _print_variables(f"Always live on {tile}", insights.always_live, units, top)
+        if insights.peak is not None:
+            title = f"Also live at the peak of {tile}, step {insights.peak.step:,}"
+            _print_variables(title, insights.peak.variables, units, top)
+    _print_consumers("Vertex state, all tiles", "Compute sets", insights.vertex_states, units, top)
+    _print_consumers("Codelet code, per tile", "Compute sets", insights.vertex_codes, units, top)
+    _print_consumers("Exchange code, all tiles", "", insights.exchanges, units, top)
+    for tip in tips(insights, units.style):
         print_line()
         print_line(f"{tip.title}: {tip.text}")
 
 
-def _print_shortfall(found: Shortfall, units: Units) -> None:
+def _print_shortfall(shortfall: Shortfall, units: Units) -> None:
     """Print how many tiles the program needs at least, and what would have to go."""
     from tilescope.analyser.advice.shortfall import shortfall_sentences
     from tilescope.analyser.quantities import format_bytes
 
-    for sentence in shortfall_sentences(found, units.style):
+    for sentence in shortfall_sentences(shortfall, units.style):
         print_line(sentence)
-    for tile in found.tiles:
+    for tile in shortfall.tiles:
         print_line()
         lacks = format_bytes(tile.missing_bytes, units.style)
         gaps = f", {format_bytes(tile.gap_bytes, units.style)} of gaps" if tile.gap_bytes else ""
@@ -240,7 +242,7 @@ def _print_shortfall(found: Shortfall, units: Units) -> None:
             print_line(f"… {len(tile.items) - 20:,} more; --json lists all")
 
 
-def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
+def _print_variables(title: str, variables: LiveVariables, units: Units, top: int) -> None:
     """Print the largest variables on the fullest tile."""
     from tilescope.analyser.quantities import format_bytes
 
@@ -249,22 +251,22 @@ def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -
         [Column(title), Column("Type"), Column("Size", is_number=True)],
         [
             (
-                found.name[place],
-                found.dtype[place],
-                format_bytes(int(found.bytes[place]), units.style),
+                variables.name[row],
+                variables.dtype[row],
+                format_bytes(int(variables.bytes[row]), units.style),
             )
-            for place in range(min(top, len(found)))
+            for row in range(min(top, len(variables)))
         ],
     )
 
 
 def _print_consumers(
-    title: str, users: str, found: Sequence[Consumer], units: Units, top: int
+    title: str, users: str, consumers: Sequence[Consumer], units: Units, top: int
 ) -> None:
     """Print the largest consumers and the number of their users."""
     from tilescope.analyser.quantities import format_bytes
 
-    if not found:
+    if not consumers:
         return
     print_line()
     columns = [Column(title), Column("Size", is_number=True)]
@@ -278,6 +280,6 @@ def _print_consumers(
                 format_bytes(consumer.bytes, units.style),
                 *((f"{consumer.n_users:,}", consumer.detail) if users else ()),
             )
-            for consumer in found[:top]
+            for consumer in consumers[:top]
         ],
     )

@@ -61,17 +61,17 @@ def register(app: typer.Typer) -> None:
 
         if candidate is None:
             with reading(path) as report:
-                found = ask(report, run, top)
+                ledger = ask(report, run, top)
                 if as_json:
-                    print_json(report_json(report) | _as_json(found))
+                    print_json(report_json(report) | _as_json(ledger))
                 else:
-                    _print(found)
+                    _print(ledger)
             return
-        with comparing(path, candidate) as (one, other):
-            sides = ask(one, run, top), ask(other, run, top)
+        with comparing(path, candidate) as (baseline, candidate_report):
+            sides = ask(baseline, run, top), ask(candidate_report, run, top)
             changes = ledger_changes(*sides)
             if as_json:
-                heads = (report_json(one), report_json(other))
+                heads = (report_json(baseline), report_json(candidate_report))
                 print_json(
                     {
                         name: head | _as_json(side)
@@ -85,16 +85,16 @@ def register(app: typer.Typer) -> None:
                 _print_changes(sides, changes)
 
 
-def _as_json(found: Ledger) -> dict[str, object]:
+def _as_json(ledger: Ledger) -> dict[str, object]:
     """Return a ledger with the names and meanings of its entries."""
     return {
-        "n_runs": found.n_runs,
-        "n_tiles": found.n_tiles,
-        "total_cycles": found.total_cycles,
-        "total_tile_cycles": found.total_tile_cycles,
+        "n_runs": ledger.n_runs,
+        "n_tiles": ledger.n_tiles,
+        "total_cycles": ledger.total_cycles,
+        "total_tile_cycles": ledger.total_tile_cycles,
         "entries": [
             asdict(entry) | {"label": entry.label, "meaning": entry.meaning}
-            for entry in found.entries
+            for entry in ledger.entries
         ],
     }
 
@@ -109,19 +109,19 @@ def _change_json(change: LedgerChange) -> dict[str, object]:
     }
 
 
-def _print(found: Ledger) -> None:
+def _print(ledger: Ledger) -> None:
     """Print the ledger as bars, then the causes of every entry."""
     from tilescope.analyser.quantities import format_percent, format_runs
 
-    if not found.entries:
+    if not ledger.entries:
         print_line("This report has no steps: it was written without the compiled program.")
         return
     print_line(
-        f"{found.total_tile_cycles:,} tile-cycles: {found.total_cycles:,} cycles"
-        f" {format_runs(found.n_runs)} on {found.n_tiles:,} tiles."
+        f"{ledger.total_tile_cycles:,} tile-cycles: {ledger.total_cycles:,} cycles"
+        f" {format_runs(ledger.n_runs)} on {ledger.n_tiles:,} tiles."
     )
     print_line()
-    largest = max(entry.tile_cycles for entry in found.entries)
+    largest = max(entry.tile_cycles for entry in ledger.entries)
     print_table(
         [
             Column("Spent on"),
@@ -138,10 +138,10 @@ def _print(found: Ledger) -> None:
                 f"{entry.tile_cycles:,}",
                 "–" if entry.gain_cycles is None else f"≤ {entry.gain_cycles:,}",
             )
-            for entry in found.entries
+            for entry in ledger.entries
         ],
     )
-    for entry in found.entries:
+    for entry in ledger.entries:
         print_line()
         print_table(
             [
@@ -153,7 +153,7 @@ def _print(found: Ledger) -> None:
                 (
                     cause.subject,
                     "–" if cause.step_id is None else f"{cause.step_id:,}",
-                    format_percent(100 * cause.tile_cycles / found.total_tile_cycles),
+                    format_percent(100 * cause.tile_cycles / ledger.total_tile_cycles),
                 )
                 for cause in entry.causes
             ],

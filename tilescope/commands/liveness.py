@@ -82,7 +82,7 @@ def _as_json(report: Report, source: Source, step: int | None) -> dict[str, obje
     )
 
     live, peak = curve(report, source), peak_step(report, source)
-    shown = step if step is not None else peak or 0
+    shown_step = step if step is not None else peak or 0
     return report_json(report) | {
         "source": format_source(source),
         "capacity_bytes": live.capacity_bytes,
@@ -93,22 +93,22 @@ def _as_json(report: Report, source: Source, step: int | None) -> dict[str, obje
             "kind": list(live.kind),
             "not_always_live_bytes": live.not_always_live_bytes.tolist(),
         },
-        "step": shown,
-        "step_variables": _columns(step_variables(report, shown, source)),
+        "step": shown_step,
+        "step_variables": _columns(step_variables(report, shown_step, source)),
         "always_live_variables": _columns(always_live_variables(report, source)),
     }
 
 
-def _columns(found: LiveVariables) -> dict[str, object]:
+def _columns(variables: LiveVariables) -> dict[str, object]:
     """Return variables in columns."""
     return {
-        "name": list(found.name),
-        "category": list(found.category),
-        "bytes": found.bytes.tolist(),
-        "shape": [list(shape) for shape in found.shape],
-        "dtype": list(found.dtype),
-        "start_step": found.start_step.tolist(),
-        "end_step": found.end_step.tolist(),
+        "name": list(variables.name),
+        "category": list(variables.category),
+        "bytes": variables.bytes.tolist(),
+        "shape": [list(shape) for shape in variables.shape],
+        "dtype": list(variables.dtype),
+        "start_step": variables.start_step.tolist(),
+        "end_step": variables.end_step.tolist(),
     }
 
 
@@ -125,43 +125,43 @@ def _print(report: Report, source: Source, step: int | None, units: Units, top: 
 
     live, peak = curve(report, source), peak_step(report, source)
     style = units.style
-    shown = step if step is not None else peak or 0
-    found = step_variables(report, shown, source)
+    shown_step = step if step is not None else peak or 0
+    variables = step_variables(report, shown_step, source)
     print_line(f"Liveness of {report.path}, tiles: {format_source(source)}")
     print_line(f"{len(live):,} steps; always live {format_bytes(live.always_live_bytes, style)}")
     if peak is not None:  # a report without steps was rejected above
-        most = int(live.not_always_live_bytes[peak])
+        peak_bytes = int(live.not_always_live_bytes[peak])
         print_line(
             f"Peak at step {peak:,}, {live.kind[peak]} ({live.name[peak]}):"
-            f" {format_bytes(most, style)} not always live,"
-            f" {format_bytes(most + live.always_live_bytes, style)} in total"
+            f" {format_bytes(peak_bytes, style)} not always live,"
+            f" {format_bytes(peak_bytes + live.always_live_bytes, style)} in total"
         )
     print_line()
-    _print_variables(f"Live at step {shown:,}", found, units, top)
+    _print_variables(f"Live at step {shown_step:,}", variables, units, top)
     print_line()
     _print_variables("Always live", always_live_variables(report, source), units, top)
 
 
-def _print_variables(title: str, found: LiveVariables, units: Units, top: int) -> None:
+def _print_variables(title: str, variables: LiveVariables, units: Units, top: int) -> None:
     """Print the largest variables and the sum of the rest."""
     from tilescope.analyser.quantities import format_bytes, format_steps
 
-    style, n_shown = units.style, min(top, len(found))
+    style, n_shown = units.style, min(top, len(variables))
     rows = [
         (
-            found.name[place],
-            "×".join(str(size) for size in found.shape[place]),
-            found.dtype[place],
-            format_bytes(int(found.bytes[place]), style),
-            format_steps(int(found.start_step[place]), int(found.end_step[place])),
+            variables.name[row],
+            "×".join(str(size) for size in variables.shape[row]),
+            variables.dtype[row],
+            format_bytes(int(variables.bytes[row]), style),
+            format_steps(int(variables.start_step[row]), int(variables.end_step[row])),
         )
-        for place in range(n_shown)
+        for row in range(n_shown)
     ]
-    rest = len(found) - n_shown
+    rest = len(variables) - n_shown
     if rest:
-        text = format_bytes(int(found.bytes[n_shown:].sum()), style)
+        text = format_bytes(int(variables.bytes[n_shown:].sum()), style)
         rows.append((f"{rest:,} more", "", "", text, ""))
-    rows.append(("Total", "", "", format_bytes(found.total_bytes, style), ""))
+    rows.append(("Total", "", "", format_bytes(variables.total_bytes, style), ""))
     print_table(
         [
             Column(title),

@@ -193,20 +193,20 @@ def _ordered_tiles(report: Report, chosen: _Chosen) -> NDArray[np.int64]:
     return tile_id
 
 
-def _variables_json(found: TileVariables) -> dict[str, object]:
+def _variables_json(variables: TileVariables) -> dict[str, object]:
     """Return the variables of a tile in columns."""
     return {
-        "tile_id": found.tile_id,
-        "variable_id": found.variable_id.tolist(),
-        "name": list(found.name),
-        "dtype": list(found.dtype),
-        "category": list(found.category),
-        "offset_bytes": found.offset_bytes.tolist(),
-        "bytes": found.bytes.tolist(),
-        "start_step": found.start_step.tolist(),
-        "end_step": found.end_step.tolist(),
-        "is_always_live": found.is_always_live.tolist(),
-        "region": list(found.region),
+        "tile_id": variables.tile_id,
+        "variable_id": variables.variable_id.tolist(),
+        "name": list(variables.name),
+        "dtype": list(variables.dtype),
+        "category": list(variables.category),
+        "offset_bytes": variables.offset_bytes.tolist(),
+        "bytes": variables.bytes.tolist(),
+        "start_step": variables.start_step.tolist(),
+        "end_step": variables.end_step.tolist(),
+        "is_always_live": variables.is_always_live.tolist(),
+        "region": list(variables.region),
     }
 
 
@@ -272,10 +272,12 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
     from tilescope.analyser.memory.lowered_variables import tile_variables
     from tilescope.analyser.quantities import format_bytes, format_steps
 
-    found = tile_variables(report, tile)
-    largest = (-found.bytes).argsort(kind="stable")[:top].tolist()
+    variables = tile_variables(report, tile)
+    largest = (-variables.bytes).argsort(kind="stable")[:top].tolist()
     print_line()
-    print_line(f"Tile {tile}: the {len(largest):,} largest of {len(found):,} parts of variables")
+    print_line(
+        f"Tile {tile}: the {len(largest):,} largest of {len(variables):,} parts of variables"
+    )
     print_table(
         [
             Column("Variable"),
@@ -287,14 +289,14 @@ def _print_variables(report: Report, tile: int, units: Units, top: int) -> None:
         ],
         [
             (
-                found.name[part],
-                found.dtype[part],
-                f"0x{found.offset_bytes[part]:x}",
-                format_bytes(int(found.bytes[part]), units.style),
-                found.region[part].lower(),
+                variables.name[part],
+                variables.dtype[part],
+                f"0x{variables.offset_bytes[part]:x}",
+                format_bytes(int(variables.bytes[part]), units.style),
+                variables.region[part].lower(),
                 "always"
-                if found.is_always_live[part]
-                else format_steps(int(found.start_step[part]), int(found.end_step[part])),
+                if variables.is_always_live[part]
+                else format_steps(int(variables.start_step[part]), int(variables.end_step[part])),
             )
             for part in largest
         ],

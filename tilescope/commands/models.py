@@ -126,7 +126,7 @@ def _check(
     values = settings_of(setting or [])
     dims = dims_of(dim or [])
     census = take_census(model, shapes_of(shape or []), batch, precision, values, dims)
-    given = [
+    flags = [
         *(("--machine", machine) if machine != "gc200" else ()),
         *(word for text in shape or () for word in ("--shape", text)),
         *(word for text in dim or () for word in ("--dim", text)),
@@ -143,7 +143,7 @@ def _check(
         with progress("Compiling"):
             fit = compile_fit(model, simulated, setup)
     show = print_check_json if as_json else print_check
-    if not show(census, simulated, model, precision, given, fit):
+    if not show(census, simulated, model, precision, flags, fit):
         raise typer.Exit(1)
 
 

@@ -96,11 +96,11 @@ def register(app: typer.Typer) -> None:
                 _explain_time(report, why, layer, as_json)
                 return
             if plan is not None:
-                found = explain_plan(report, plan)
+                explanation = explain_plan(report, plan)
                 if as_json:
-                    print_json(report_json(report) | _plan_json(found))
+                    print_json(report_json(report) | _plan_json(explanation))
                 else:
-                    _print_plan(found, units)
+                    _print_plan(explanation, units)
                 return
             listed = operations(report, layer.value, Selection(ipu, run))
             if as_json:
@@ -120,30 +120,30 @@ def _operations_json(listed: Operations) -> dict[str, object]:
     }
 
 
-def _plan_json(found: PlanExplanation) -> dict[str, object]:
+def _plan_json(explanation: PlanExplanation) -> dict[str, object]:
     """Return a plan with its parts."""
-    name, kind = found.asked_by
+    name, kind = explanation.asked_by
     predicted = {
         part.part: part.predicted_cycles
-        for part in found.parts
+        for part in explanation.parts
         if part.predicted_cycles is not None
     }
     return {
-        "plan": asdict(found.plan) | {"predicted": predicted},
+        "plan": asdict(explanation.plan) | {"predicted": predicted},
         "asked_by": {"name": name, "operation": kind} if name else None,
-        "n_machine_tiles": found.n_machine_tiles,
-        "available_bytes": found.available_bytes,
-        "live_bytes": found.live_bytes,
-        "compiled_cycles": found.compiled_cycles,
-        "compared_cycles": found.compared_cycles,
-        "parts": [asdict(part) for part in found.parts],
-        "vertices": [asdict(vertex) for vertex in found.vertices],
+        "n_machine_tiles": explanation.n_machine_tiles,
+        "available_bytes": explanation.available_bytes,
+        "live_bytes": explanation.live_bytes,
+        "compiled_cycles": explanation.compiled_cycles,
+        "compared_cycles": explanation.compared_cycles,
+        "parts": [asdict(part) for part in explanation.parts],
+        "vertices": [asdict(vertex) for vertex in explanation.vertices],
     }
 
 
-def _share(part: int, whole: int) -> str:
+def _share(part: int, total: int) -> str:
     """Return a share in percent."""
-    return f"{part / whole:.1%}" if whole else "–"
+    return f"{part / total:.1%}" if total else "–"
 
 
 _WHAT = {
@@ -163,14 +163,14 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
             " without library calls, or it was written without a graph profile."
         )
         return
-    one, several = _WHAT[listed.layer]
+    singular, plural = _WHAT[listed.layer]
     n_listed = len(listed.operations)
-    what = f"1 {one} takes" if n_listed == 1 else f"{n_listed:,} {several} take"
+    subject = f"1 {singular} takes" if n_listed == 1 else f"{n_listed:,} {plural} take"
     total = listed.total_cycles
     rest = "; the rest belongs to no operation, such as host copies"
     rest = rest if listed.cycles < total else ""
     print_line(
-        f"{what} {listed.cycles:,} of {total:,} cycles"
+        f"{subject} {listed.cycles:,} of {total:,} cycles"
         f" ({_share(listed.cycles, total)}) {format_runs(listed.n_runs)}{rest}"
     )
     print_line()
@@ -233,11 +233,11 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
         operation_verdict,
     )
 
-    found = operation_time(report, find_operation(report, name, layer.value))
+    operation = operation_time(report, find_operation(report, name, layer.value))
     if as_json:
-        print_json(report_json(report) | _time_json(found))
+        print_json(report_json(report) | _time_json(operation))
         return
-    print_line(operation_verdict(found))
+    print_line(operation_verdict(operation))
     print_line()
     print_table(
         [
@@ -252,17 +252,17 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
                     f"{part.actual_cycles:,}",
                     f"{part.excess_cycles:,}",
                 )
-                for part in found.parts
+                for part in operation.parts
             ),
             (
                 "Sum, cycles",
-                f"{found.ideal_cycles:,}",
-                f"{found.actual_cycles:,}",
-                f"{found.actual_cycles - found.ideal_cycles:,}",
+                f"{operation.ideal_cycles:,}",
+                f"{operation.actual_cycles:,}",
+                f"{operation.actual_cycles - operation.ideal_cycles:,}",
             ),
         ],
     )
-    if found.slowest_tiles:
+    if operation.slowest_tiles:
         print_line()
         print_table(
             [
@@ -272,10 +272,10 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
             ],
             [
                 (f"{tile.tile_id:,}", f"{tile.cycles:,}", f"{tile.times_mean:,.2f}")
-                for tile in found.slowest_tiles
+                for tile in operation.slowest_tiles
             ],
         )
-    plan = found.plan
+    plan = operation.plan
     if plan is not None:
         from tilescope.analyser.program.plan_text import runner_up_words, split_words
 
@@ -284,46 +284,48 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
             f"Plan of {plan.name}: {plan.family}, {split_words(plan.split)};"
             f" {plan.predicted_cycles:,} cycles predicted. Runner-up: {runner_up_words(plan)}."
         )
-    for text in found.advice:
+    for text in operation.advice:
         print_line()
         print_line(text)
 
 
-def _time_json(found: OperationTime) -> dict[str, object]:
+def _time_json(operation: OperationTime) -> dict[str, object]:
     """Return why an operation takes its time."""
     from tilescope.analyser.advice.operation_time import operation_verdict
 
     return {
-        "name": found.operation.name,
-        "operation": found.operation.operation,
-        "verdict": operation_verdict(found),
-        "n_runs": found.n_runs,
-        "total_cycles": found.total_cycles,
-        "ideal_cycles": found.ideal_cycles,
-        "actual_cycles": found.actual_cycles,
+        "name": operation.operation.name,
+        "operation": operation.operation.operation,
+        "verdict": operation_verdict(operation),
+        "n_runs": operation.n_runs,
+        "total_cycles": operation.total_cycles,
+        "ideal_cycles": operation.ideal_cycles,
+        "actual_cycles": operation.actual_cycles,
         "parts": [
             asdict(part) | {"label": part.label, "excess_cycles": part.excess_cycles}
-            for part in found.parts
+            for part in operation.parts
         ],
-        "bound": found.bound,
-        "n_busy_tiles": found.n_busy_tiles,
-        "slowest_step_id": found.slowest_step_id,
-        "slowest_tiles": [asdict(tile) for tile in found.slowest_tiles],
-        "plan": None if found.plan is None else asdict(found.plan),
-        "advice": list(found.advice),
+        "bound": operation.bound,
+        "n_busy_tiles": operation.n_busy_tiles,
+        "slowest_step_id": operation.slowest_step_id,
+        "slowest_tiles": [asdict(tile) for tile in operation.slowest_tiles],
+        "plan": None if operation.plan is None else asdict(operation.plan),
+        "advice": list(operation.advice),
     }
 
 
-def _print_plan(found: PlanExplanation, units: Units) -> None:
+def _print_plan(explanation: PlanExplanation, units: Units) -> None:
     """Print the plan and its bound, then predicted and compiled cycles by part."""
     from tilescope.analyser.program.plan_text import part_rows, plan_facts
 
-    print_line(f"Plan of {found.plan.name}, a {found.plan.operation}")
-    rows = [(label, said) for label, texts in plan_facts(found, units.style) for said in texts]
+    print_line(f"Plan of {explanation.plan.name}, a {explanation.plan.operation}")
+    rows = [
+        (label, text) for label, texts in plan_facts(explanation, units.style) for text in texts
+    ]
     print_table([Column(""), Column("")], rows)
     print_line()
     columns = ("Predicted cycles", "Compiled cycles", "Difference")
     print_table(
         [Column("Part"), *(Column(title, is_number=True) for title in columns)],
-        [(part.label, *part.texts) for part in part_rows(found)],
+        [(part.label, *part.texts) for part in part_rows(explanation)],
     )

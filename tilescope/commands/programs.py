@@ -137,25 +137,27 @@ def _show_matches(report: Report, text: str, limit: int, as_json: bool) -> None:
     """Print the matches of a search."""
     from tilescope.analyser.program.programs import search
 
-    found = search(report, text, limit)
+    matches = search(report, text, limit)
     if as_json:
         print_json(
             report_json(report)
             | {
-                "n_matches": found.n_matches,
+                "n_matches": matches.n_matches,
                 "matches": [
                     _node_json(match.node) | {"ancestors": list(match.ancestors)}
-                    for match in found.matches
+                    for match in matches.matches
                 ],
             }
         )
         return
-    print_line(f"{found.n_matches:,} programs contain {text!r}; the first {len(found.matches):,}:")
+    print_line(
+        f"{matches.n_matches:,} programs contain {text!r}; the first {len(matches.matches):,}:"
+    )
     print_table(
         [Column("Id", is_number=True), Column("Program"), Column("Tiles", is_number=True)],
         [
             (str(match.node.program_id), match.node.label, f"{match.node.n_tiles:,}")
-            for match in found.matches
+            for match in matches.matches
         ],
     )
 

@@ -50,20 +50,20 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter(
                 "--output is the directory of the report itself; choose another one"
             )
-        done = recover_report(file, directory)
+        recovery = recover_report(file, directory)
         if as_json:
             print_json(
                 {
                     "path": str(file),
-                    "recovered_path": str(done.path),
-                    "n_runs": done.n_runs,
-                    "lost_runs": list(done.lost),
+                    "recovered_path": str(recovery.path),
+                    "n_runs": recovery.n_runs,
+                    "lost_runs": list(recovery.lost),
                 }
             )
             return
-        print_line(f"Recovered runs: {done.n_runs:,}")
-        if done.lost:
-            names = ", ".join(done.lost[:_MOST_NAMES])
-            more = f" and {len(done.lost) - _MOST_NAMES:,} more"
-            print_line(f"Lost runs: {names}{more if len(done.lost) > _MOST_NAMES else ''}")
-        print_line(f"Report: {done.path}", is_whole=True)
+        print_line(f"Recovered runs: {recovery.n_runs:,}")
+        if recovery.lost:
+            names = ", ".join(recovery.lost[:_MOST_NAMES])
+            remainder = f" and {len(recovery.lost) - _MOST_NAMES:,} more"
+            print_line(f"Lost runs: {names}{remainder if len(recovery.lost) > _MOST_NAMES else ''}")
+        print_line(f"Report: {recovery.path}", is_whole=True)

@@ -176,14 +176,14 @@ def register(app: typer.Typer) -> None:
             flags["--partials"] = partials_of(partials)
         if cache is not None:
             flags["--cache"] = {"enableEngineCaching": True, "cachePath": str(cache)}
-        given = options_of(option or [], flags)
+        engine_options = options_of(option or [], flags)
         defaults = {"autoReport.all": True, "autoReport.directory": "report"}
-        options = resolve(command_line=given, code=defaults)
+        options = resolve(command_line=engine_options, code=defaults)
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
         with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
-            done = run_model(
+            outcome = run_model(
                 model,
                 simulated,
                 options,
@@ -201,30 +201,30 @@ def register(app: typer.Typer) -> None:
                 progress=tell,
             )
         if outputs is not None:
-            write_outputs(outputs, done.outputs)
+            write_outputs(outputs, outcome.outputs)
         values = settings_of(setting or [])
-        checks = _verified(model, done, values, precision) if verify else ()
+        checks = _verified(model, outcome, values, precision) if verify else ()
         missing = None if report is None else missing_report(options, report, "--report")
         if as_json:
-            found = _as_json(done, model, outputs) | {"notice": missing or None}
-            print_json(found | ({"verified": _checks_json(checks)} if verify else {}))
+            document = _as_json(outcome, model, outputs) | {"notice": missing or None}
+            print_json(document | ({"verified": _checks_json(checks)} if verify else {}))
         elif not quiet:
-            _print(done, model, outputs, checks)
+            _print(outcome, model, outputs, checks)
             if missing:
                 print_line(missing)
-        _require_report(done.lost)
+        _require_report(outcome.lost)
         if not all(check.agrees for check in checks):
             raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _verified(
-    model: Path, done: ModelRun, values: Mapping[str, ArrayLike], precision: str
+    model: Path, outcome: ModelRun, values: Mapping[str, ArrayLike], precision: str
 ) -> tuple[OutputCheck, ...]:
     """Return the outputs of a run beside onnxruntime's, where values that are set are inputs."""
     from tilescope.engine.session.peer import compare_with_peer, with_settings
 
-    inputs = with_settings(model, done.inputs, values)
-    return compare_with_peer(model, inputs, done.outputs, precision)
+    inputs = with_settings(model, outcome.inputs, values)
+    return compare_with_peer(model, inputs, outcome.outputs, precision)
 
 
 def _checks_json(checks: Sequence[OutputCheck]) -> list[dict[str, object]]:
@@ -277,9 +277,9 @@ def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
         yield tell
 
 
-def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, object]:
+def _as_json(outcome: ModelRun, model: Path, outputs: Path | None) -> dict[str, object]:
     """Return what ran, its cycles and memory, and where the files are."""
-    executable = done.compiled.executable
+    executable = outcome.compiled.executable
     machine, memory = executable.machine, executable.memory
     return {
         "model": str(model),
@@ -289,36 +289,36 @@ def _as_json(done: ModelRun, model: Path, outputs: Path | None) -> dict[str, obj
             "tiles_per_ipu": machine.tiles_per_ipu,
             "clock_hz": machine.clock_hz,
         },
-        "total_cycles": done.cycles,
-        "time_s": done.cycles / machine.clock_hz,
+        "total_cycles": outcome.cycles,
+        "time_s": outcome.cycles / machine.clock_hz,
         "max_tile_bytes": int(memory.excluding_gaps.max()),
         "max_address_bytes": int(memory.including_gaps.max()),
         "capacity_bytes": machine.allocatable_bytes,
         "notices": [notice.message for notice in executable.notices],
-        "assumed_ones": list(done.compiled.model.assumed_ones),
+        "assumed_ones": list(outcome.compiled.model.assumed_ones),
         "outputs": [
             {"name": name, "dtype": str(array.dtype), "shape": list(array.shape)}
-            for name, array in done.outputs.items()
+            for name, array in outcome.outputs.items()
         ],
         "outputs_path": None if outputs is None else str(outputs),
-        "report_path": None if done.report is None else str(done.report),
-        "report_lost": done.lost or None,
+        "report_path": None if outcome.report is None else str(outcome.report),
+        "report_lost": outcome.lost or None,
     }
 
 
 def _print(
-    done: ModelRun, model: Path, outputs: Path | None, checks: Sequence[OutputCheck]
+    outcome: ModelRun, model: Path, outputs: Path | None, checks: Sequence[OutputCheck]
 ) -> None:
-    executable = done.compiled.executable
+    executable = outcome.compiled.executable
     machine = executable.machine
     print_line(
-        f"Ran {model.name} on {machine.name}: {done.cycles:,} cycles,"
-        f" {done.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
+        f"Ran {model.name} on {machine.name}: {outcome.cycles:,} cycles,"
+        f" {outcome.cycles / machine.clock_hz * 1e6:,.1f} µs at {machine.clock_hz / 1e9:g} GHz"
     )
     for notice in executable.notices:
         print_line(notice.message)
-    for name in done.compiled.model.assumed_ones:
-        sizes = {value.name: value.shape for value in done.compiled.model.inputs}[name]
+    for name in outcome.compiled.model.assumed_ones:
+        sizes = {value.name: value.shape for value in outcome.compiled.model.inputs}[name]
         print_line(
             f"Input {name}: its dynamic first dimension was set to 1;"
             " to change it, use --batch, or"
@@ -326,15 +326,16 @@ def _print(
         )
     fullest = int(executable.memory.excluding_gaps.max())
     print_line(f"Fullest tile: {fullest:,} of {machine.allocatable_bytes:,} bytes")
-    for name, array in done.outputs.items():
+    for name, array in outcome.outputs.items():
         print_line(f"Output {name}: {array.dtype} {array.shape}")
     for check in checks:
         print_line(_check_line(check))
     if outputs is not None:
         print_line(f"Outputs: {outputs}", is_whole=True)
-    if done.report is not None:
-        print_line(f"Report: {done.report}", is_whole=True)
+    if outcome.report is not None:
+        print_line(f"Report: {outcome.report}", is_whole=True)
+        folder = outcome.report.parent
         print_line(
-            f"Next: tilescope summary {done.report.parent}, tilescope serve {done.report.parent}",
+            f"Next: tilescope summary {folder}, tilescope serve {folder}",
             is_whole=True,
         )

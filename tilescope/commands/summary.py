@@ -52,19 +52,19 @@ def register(app: typer.Typer) -> None:
         with reading(path) as report:
             if verify:
                 report.verify()
-            found = summarise(report, units.style)
+            summary = summarise(report, units.style)
             if as_json:
                 figures = {
                     "metrics": values(report),
                     "metrics_by_ipu": {name: list(row) for name, row in ipu_values(report).items()},
                 }
                 stages = predicted_by_stage(report)
-                print_json(report_json(report) | _as_json(found, stages) | figures)
+                print_json(report_json(report) | _as_json(summary, stages) | figures)
             else:
-                by_ipu = ipu_values(report) if _has_several_ipus(found) else {}
+                by_ipu = ipu_values(report) if _has_several_ipus(summary) else {}
                 print_line(f"Report {path}")
                 _print_state(report, is_verified=verify)
-                _print(found, by_ipu, all_options, units, top)
+                _print(summary, by_ipu, all_options, units, top)
 
 
 def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str, object]:

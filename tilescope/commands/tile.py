@@ -69,32 +69,32 @@ def register(app: typer.Typer) -> None:
         with reading(path) as report:
             if is_map:
                 blocks = tile_map(report, number)
-                at = blocks.peak_step if step is None else step
+                shown_step = blocks.peak_step if step is None else step
                 if as_json:
-                    print_json(report_json(report) | _map_json(blocks, at))
+                    print_json(report_json(report) | _map_json(blocks, shown_step))
                 else:
-                    _print_map(blocks, at, units, top)
+                    _print_map(blocks, shown_step, units, top)
                 return
-            found = tile_facts(report, number, run)
+            facts = tile_facts(report, number, run)
             if as_json:
-                print_json(report_json(report) | _as_json(found))
+                print_json(report_json(report) | _as_json(facts))
             else:
-                _print(found, units, top)
+                _print(facts, units, top)
 
 
-def _as_json(found: TileFacts) -> dict[str, object]:
+def _as_json(facts: TileFacts) -> dict[str, object]:
     """Return everything, parts of variables in columns."""
-    parts = found.variables
+    parts = facts.variables
     return {
-        "tile_id": found.tile_id,
-        "ipu_id": found.ipu_id,
-        "physical_id": found.physical_id,
-        "row": found.row,
-        "column": found.column,
-        "capacity_bytes": found.capacity_bytes,
-        "missing_bytes": found.missing_bytes,
-        "memory": {row.key: row.bytes[0] for row in found.memory},
-        "peak": None if found.peak is None else asdict(found.peak),
+        "tile_id": facts.tile_id,
+        "ipu_id": facts.ipu_id,
+        "physical_id": facts.physical_id,
+        "row": facts.row,
+        "column": facts.column,
+        "capacity_bytes": facts.capacity_bytes,
+        "missing_bytes": facts.missing_bytes,
+        "memory": {row.key: row.bytes[0] for row in facts.memory},
+        "peak": None if facts.peak is None else asdict(facts.peak),
         "variables": {
             "variable_id": parts.variable_id.tolist(),
             "name": list(parts.name),
@@ -105,48 +105,48 @@ def _as_json(found: TileFacts) -> dict[str, object]:
             "end_step": parts.end_step.tolist(),
             "is_always_live": parts.is_always_live.tolist(),
         },
-        "vertices": [asdict(row) for row in found.vertices],
-        "n_runs": found.n_runs,
-        "run_cycles": found.run_cycles,
-        "busy_cycles": found.busy_cycles,
-        "steps": [asdict(step) for step in found.steps],
+        "vertices": [asdict(row) for row in facts.vertices],
+        "n_runs": facts.n_runs,
+        "run_cycles": facts.run_cycles,
+        "busy_cycles": facts.busy_cycles,
+        "steps": [asdict(step) for step in facts.steps],
     }
 
 
-def _map_json(found: TileMap, step: int) -> dict[str, object]:
+def _map_json(blocks: TileMap, step: int) -> dict[str, object]:
     """Return the blocks of a tile in columns, and the gaps at a step."""
-    live = found.live_at(step)
+    live = blocks.live_at(step)
     return {
-        "tile_id": found.tile_id,
-        "n_steps": found.n_steps,
-        "capacity_bytes": found.capacity_bytes,
-        "non_interleaved_bytes": found.non_interleaved_bytes,
-        "unplaced_bytes": found.unplaced_bytes,
+        "tile_id": blocks.tile_id,
+        "n_steps": blocks.n_steps,
+        "capacity_bytes": blocks.capacity_bytes,
+        "non_interleaved_bytes": blocks.non_interleaved_bytes,
+        "unplaced_bytes": blocks.unplaced_bytes,
         "blocks": {
-            "variable_id": found.variable_id.tolist(),
-            "name": list(found.name),
-            "category": list(found.category),
-            "offset_bytes": found.offset_bytes.tolist(),
-            "bytes": found.bytes.tolist(),
-            "start_step": found.start_step.tolist(),
-            "end_step": found.end_step.tolist(),
-            "is_always_live": found.is_always_live.tolist(),
+            "variable_id": blocks.variable_id.tolist(),
+            "name": list(blocks.name),
+            "category": list(blocks.category),
+            "offset_bytes": blocks.offset_bytes.tolist(),
+            "bytes": blocks.bytes.tolist(),
+            "start_step": blocks.start_step.tolist(),
+            "end_step": blocks.end_step.tolist(),
+            "is_always_live": blocks.is_always_live.tolist(),
         },
         "step": step,
-        "live_bytes": int(found.bytes[live].sum()) + found.unplaced_bytes,
-        "gaps": [asdict(gap) for gap in found.gaps_at(step)],
+        "live_bytes": int(blocks.bytes[live].sum()) + blocks.unplaced_bytes,
+        "gaps": [asdict(gap) for gap in blocks.gaps_at(step)],
     }
 
 
-def _print_map(found: TileMap, step: int, units: Units, top: int) -> None:
+def _print_map(blocks: TileMap, step: int, units: Units, top: int) -> None:
     """Print the largest gaps of a tile at a step, and what lies below and above them."""
     from tilescope.analyser.quantities import format_bytes
 
-    style, live, gaps = units.style, found.live_at(step), found.gaps_at(step)
-    held = int(found.bytes[live].sum()) + found.unplaced_bytes
+    style, live, gaps = units.style, blocks.live_at(step), blocks.gaps_at(step)
+    held = int(blocks.bytes[live].sum()) + blocks.unplaced_bytes
     print_line(
-        f"Tile {found.tile_id:,} at liveness step {step:,}: {format_bytes(held, style)} live in"
-        f" {len(live):,} of {len(found):,} blocks,"
+        f"Tile {blocks.tile_id:,} at liveness step {step:,}: {format_bytes(held, style)} live in"
+        f" {len(live):,} of {len(blocks):,} blocks,"
         f" {format_bytes(sum(gap.bytes for gap in gaps), style)} in {len(gaps):,} gaps"
     )
     if not gaps:
@@ -163,8 +163,8 @@ def _print_map(found: TileMap, step: int, units: Units, top: int) -> None:
             (
                 f"0x{gap.offset_bytes:x}",
                 format_bytes(gap.bytes, style),
-                "–" if gap.below is None else found.name[gap.below],
-                found.name[gap.above],
+                "–" if gap.below is None else blocks.name[gap.below],
+                blocks.name[gap.above],
             )
             for gap in sorted(gaps, key=lambda gap: (-gap.bytes, gap.offset_bytes))[:top]
         ],
@@ -173,34 +173,34 @@ def _print_map(found: TileMap, step: int, units: Units, top: int) -> None:
         print_line(f"… {len(gaps) - top:,} more gaps; --top N shows more, --json all")
 
 
-def _print(found: TileFacts, units: Units, top: int) -> None:
+def _print(facts: TileFacts, units: Units, top: int) -> None:
     """Print the tile, section by section."""
     from tilescope.analyser.quantities import format_bytes
 
     style = units.style
-    where = f"Tile {found.tile_id:,} of IPU {found.ipu_id:,}"
-    if found.physical_id is not None:
-        where += f", row {found.row}, column {found.column}, physical tile {found.physical_id:,}"
+    where = f"Tile {facts.tile_id:,} of IPU {facts.ipu_id:,}"
+    if facts.physical_id is not None:
+        where += f", row {facts.row}, column {facts.column}, physical tile {facts.physical_id:,}"
     print_line(where)
-    if found.missing_bytes:
-        print_line(f"It does not fit: {format_bytes(found.missing_bytes, style)} are missing.")
-    if found.peak is not None:
-        name = f" ({found.peak.name})" if found.peak.name else ""
+    if facts.missing_bytes:
+        print_line(f"It does not fit: {format_bytes(facts.missing_bytes, style)} are missing.")
+    if facts.peak is not None:
+        name = f" ({facts.peak.name})" if facts.peak.name else ""
         print_line(
-            f"It holds most at step {found.peak.step:,}, {found.peak.kind}{name}:"
-            f" {format_bytes(found.peak.not_always_live_bytes, style)} not always live."
+            f"It holds most at step {facts.peak.step:,}, {facts.peak.kind}{name}:"
+            f" {format_bytes(facts.peak.not_always_live_bytes, style)} not always live."
         )
-    if found.memory:
+    if facts.memory:
         print_line()
         print_table(
             [Column("Memory"), Column("Bytes", is_number=True)],
             [
                 ("  " * row.depth + row.label, format_bytes(row.bytes[0], style))
-                for row in found.memory
+                for row in facts.memory
             ],
         )
-    _print_parts(found.variables, units, top)
-    if found.vertices:
+    _print_parts(facts.variables, units, top)
+    if facts.vertices:
         print_line()
         print_table(
             [
@@ -216,10 +216,10 @@ def _print(found: TileFacts, units: Units, top: int) -> None:
                     f"{row.n_compute_sets:,}",
                     format_bytes(row.code_bytes, style),
                 )
-                for row in found.vertices[:top]
+                for row in facts.vertices[:top]
             ],
         )
-    _print_cycles(found, top)
+    _print_cycles(facts, top)
 
 
 def _print_parts(parts: TileVariables, units: Units, top: int) -> None:
@@ -253,35 +253,35 @@ def _print_parts(parts: TileVariables, units: Units, top: int) -> None:
         print_line(f"… {len(parts) - top:,} more parts; --top N shows more, --json all")
 
 
-def _print_cycles(found: TileFacts, top: int) -> None:
+def _print_cycles(facts: TileFacts, top: int) -> None:
     """Print how long the tile is busy, by phase and by step."""
     from tilescope.analyser.quantities import format_percent
     from tilescope.reports.schema.vocabulary import PHASE_LABELS
 
     print_line()
-    if found.n_runs:
-        runs = "1 recorded run" if found.n_runs == 1 else f"{found.n_runs:,} recorded runs"
-        print_line(f"Busy in {runs} of {found.run_cycles:,} cycles:")
+    if facts.n_runs:
+        runs = "1 recorded run" if facts.n_runs == 1 else f"{facts.n_runs:,} recorded runs"
+        print_line(f"Busy in {runs} of {facts.run_cycles:,} cycles:")
     else:
         print_line("Busy in one execution of every step (no recorded run):")
-    whole = found.run_cycles if found.n_runs else 0
+    run_cycles = facts.run_cycles if facts.n_runs else 0
     rows = [
         (
             PHASE_LABELS[phase],
             f"{cycles:,}",
-            format_percent(100 * cycles / whole if whole else None),
+            format_percent(100 * cycles / run_cycles if run_cycles else None),
         )
-        for phase, cycles in found.busy_cycles.items()
+        for phase, cycles in facts.busy_cycles.items()
         if cycles
     ]
-    if whole:
-        idle = whole - sum(found.busy_cycles.values())
-        rows.append(("Idle", f"{idle:,}", format_percent(100 * idle / whole)))
+    if run_cycles:
+        idle = run_cycles - sum(facts.busy_cycles.values())
+        rows.append(("Idle", f"{idle:,}", format_percent(100 * idle / run_cycles)))
     print_table(
         [Column("Phase"), Column("Cycles", is_number=True), Column("% of run", is_number=True)],
         rows,
     )
-    if found.steps:
+    if facts.steps:
         print_line()
         print_table(
             [
@@ -297,6 +297,6 @@ def _print_cycles(found: TileFacts, top: int) -> None:
                     f"{step.n_executions:,}",
                     f"{step.cycles:,}",
                 )
-                for step in found.steps[:top]
+                for step in facts.steps[:top]
             ],
         )

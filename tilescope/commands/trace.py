@@ -66,14 +66,14 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
         with reading(path) as report:
-            found = extent(report)
+            recorded = extent(report)
             if run is not None:
-                start, end = _range_of_run(found, run)
+                start, end = _range_of_run(recorded, run)
             summary = range_summary(report, start, end, ipu or None, top=top)
             if as_json:
-                print_json(_as_json(report, found, summary))
+                print_json(_as_json(report, recorded, summary))
             else:
-                _print(report, found, summary, units)
+                _print(report, recorded, summary, units)
 
 
 def _range(text: str | None) -> tuple[int | None, int | None]:
@@ -93,18 +93,18 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
         ) from None
 
 
-def _range_of_run(found: Extent, run_id: int) -> tuple[int, int]:
+def _range_of_run(recorded: Extent, run_id: int) -> tuple[int, int]:
     """Return the range of cycles of a recorded run."""
     from tilescope.analyser.errors import BadQuestion
 
-    for run in found.runs:
+    for run in recorded.runs:
         if run.run_id == run_id:
             return run.start_cycle, run.end_cycle
-    held = f"runs 0 to {len(found.runs) - 1}" if found.runs else "no recorded run"
+    held = f"runs 0 to {len(recorded.runs) - 1}" if recorded.runs else "no recorded run"
     raise BadQuestion(f"run {run_id} does not exist; this report has {held}")
 
 
-def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, object]:
+def _as_json(report: Report, recorded: Extent, summary: RangeSummary) -> dict[str, object]:
     """Return runs, figures per IPU and contributors as raw numbers."""
     return report_json(report) | {
         "start_cycle": summary.start_cycle,
@@ -112,7 +112,7 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
         "cycles": summary.cycles,
         "parallel_efficiency": summary.parallel_efficiency,
         "tile_balance": summary.tile_balance,
-        "n_entries": found.n_entries,
+        "n_entries": recorded.n_entries,
         "runs": [
             {
                 "run_id": run.run_id,
@@ -120,7 +120,7 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
                 "start_cycle": run.start_cycle,
                 "end_cycle": run.end_cycle,
             }
-            for run in found.runs
+            for run in recorded.runs
         ],
         "ipus": [
             {
@@ -155,26 +155,26 @@ def _as_json(report: Report, found: Extent, summary: RangeSummary) -> dict[str, 
     }
 
 
-def _print(report: Report, found: Extent, summary: RangeSummary, units: Units) -> None:
+def _print(report: Report, recorded: Extent, summary: RangeSummary, units: Units) -> None:
     """Print runs, figures per IPU and contributors."""
     from tilescope.analyser.quantities import format_cycles
     from tilescope.analyser.summary.overview import why_no_run
 
     print_line(f"Execution trace of {report.path}")
-    if not found.runs:
+    if not recorded.runs:
         print_line(why_no_run(report))
         return
     print_line(
-        f"{len(found.runs):,} runs, {found.n_entries:,} entries, cycles {found.start_cycle:,}"
-        f" to {found.end_cycle:,}"
+        f"{len(recorded.runs):,} runs, {recorded.n_entries:,} entries,"
+        f" cycles {recorded.start_cycle:,} to {recorded.end_cycle:,}"
     )
     print_line()
-    shown = found.runs[:20]
+    runs = recorded.runs[:20]
     rows = [
-        (run.name, f"{run.start_cycle:,}", f"{run.end_cycle - run.start_cycle:,}") for run in shown
+        (run.name, f"{run.start_cycle:,}", f"{run.end_cycle - run.start_cycle:,}") for run in runs
     ]
-    if len(found.runs) > len(shown):
-        rows.append((f"{len(found.runs) - len(shown):,} more", "", ""))
+    if len(recorded.runs) > len(runs):
+        rows.append((f"{len(recorded.runs) - len(runs):,} more", "", ""))
     print_table(
         [Column("Run"), Column("Start", is_number=True), Column("Cycles", is_number=True)], rows
     )

@@ -88,54 +88,54 @@ def register(app: typer.Typer) -> None:
             variable_places,
         )
 
-        wanted = VariableFilter(search, category, dtype, tiles_of(ipu, tile), step)
+        variable_filter = VariableFilter(search, category, dtype, tiles_of(ipu, tile), step)
         with reading(path) as report:
             if name is not None:
-                places = variable_places(report, name)
+                parts = variable_places(report, name)
                 if as_json:
-                    print_json(report_json(report) | _places_json(places))
+                    print_json(report_json(report) | _places_json(parts))
                 else:
-                    _print_places(places, units, top)
+                    _print_places(parts, units, top)
                 return
-            found = list_variables(report, wanted, sort.name_of_order)
+            variables = list_variables(report, variable_filter, sort.name_of_order)
             if as_json:
-                print_json(report_json(report) | _as_json(found))
+                print_json(report_json(report) | _as_json(variables))
             else:
-                _print(report, found, units, top)
+                _print(report, variables, units, top)
 
 
-def _as_json(found: VariableList) -> dict[str, object]:
+def _as_json(variables: VariableList) -> dict[str, object]:
     """Return every variable of the list."""
     return {
-        "n_variables": found.n_variables,
-        "total_bytes": found.total_bytes,
-        "variables": [asdict(row) for row in found.rows],
+        "n_variables": variables.n_variables,
+        "total_bytes": variables.total_bytes,
+        "variables": [asdict(row) for row in variables.rows],
     }
 
 
-def _places_json(places: VariablePlaces) -> dict[str, object]:
+def _places_json(parts: VariablePlaces) -> dict[str, object]:
     """Return a variable and its parts in columns."""
     return {
-        "variable": asdict(places.variable),
+        "variable": asdict(parts.variable),
         "parts": {
-            "tile_id": places.tile_id.tolist(),
-            "offset_bytes": places.offset_bytes.tolist(),
-            "bytes": places.bytes.tolist(),
-            "start_step": places.start_step.tolist(),
-            "end_step": places.end_step.tolist(),
+            "tile_id": parts.tile_id.tolist(),
+            "offset_bytes": parts.offset_bytes.tolist(),
+            "bytes": parts.bytes.tolist(),
+            "start_step": parts.start_step.tolist(),
+            "end_step": parts.end_step.tolist(),
         },
     }
 
 
-def _print(report: Report, found: VariableList, units: Units, top: int) -> None:
+def _print(report: Report, variables: VariableList, units: Units, top: int) -> None:
     """Print the first variables of the list."""
     from tilescope.analyser.quantities import format_bytes
 
     print_line(
-        f"{len(found.rows):,} of {found.n_variables:,} variables of {report.path},"
-        f" {format_bytes(found.total_bytes, units.style)}"
+        f"{len(variables.rows):,} of {variables.n_variables:,} variables of {report.path},"
+        f" {format_bytes(variables.total_bytes, units.style)}"
     )
-    if not found.rows:
+    if not variables.rows:
         return
     print_line()
     print_table(
@@ -161,11 +161,11 @@ def _print(report: Report, found: VariableList, units: Units, top: int) -> None:
                 _life(row),
                 str(row.variable_id),
             )
-            for row in found.rows[:top]
+            for row in variables.rows[:top]
         ],
     )
-    if len(found.rows) > top:
-        print_line(f"… {len(found.rows) - top:,} more; --top N shows more, --json all")
+    if len(variables.rows) > top:
+        print_line(f"… {len(variables.rows) - top:,} more; --top N shows more, --json all")
 
 
 def _life(row: VariableRow) -> str:
@@ -175,11 +175,11 @@ def _life(row: VariableRow) -> str:
     return "always" if row.is_always_live else format_lives(row.lives)
 
 
-def _print_places(places: VariablePlaces, units: Units, top: int) -> None:
+def _print_places(parts: VariablePlaces, units: Units, top: int) -> None:
     """Print a variable, then the ranges of tiles that hold equal parts."""
     from tilescope.analyser.quantities import MISSING, format_bytes
 
-    row, style = places.variable, units.style
+    row, style = parts.variable, units.style
     facts = [
         ("Variable", row.name),
         ("Id", str(row.variable_id)),
@@ -193,7 +193,7 @@ def _print_places(places: VariablePlaces, units: Units, top: int) -> None:
         ("Made by", row.made_by or MISSING),
     ]
     print_table([Column(""), Column("")], facts)
-    ranges = _ranges(places)
+    ranges = _ranges(parts)
     print_line()
     print_table(
         [Column("Tiles"), Column("Address", is_number=True), Column("Size", is_number=True)],
@@ -210,14 +210,14 @@ def _print_places(places: VariablePlaces, units: Units, top: int) -> None:
         print_line(f"… {len(ranges) - top:,} more; --top N shows more, --json all")
 
 
-def _ranges(places: VariablePlaces) -> list[tuple[int, int, int, int]]:
+def _ranges(parts: VariablePlaces) -> list[tuple[int, int, int, int]]:
     """Return first and last tile, address and size of equal parts on successive tiles."""
-    found: list[tuple[int, int, int, int]] = []
+    ranges: list[tuple[int, int, int, int]] = []
     for tile, offset, size in zip(
-        places.tile_id.tolist(), places.offset_bytes.tolist(), places.bytes.tolist(), strict=True
+        parts.tile_id.tolist(), parts.offset_bytes.tolist(), parts.bytes.tolist(), strict=True
     ):
-        if found and found[-1][1:] == (tile - 1, offset, size):
-            found[-1] = (found[-1][0], tile, offset, size)
+        if ranges and ranges[-1][1:] == (tile - 1, offset, size):
+            ranges[-1] = (ranges[-1][0], tile, offset, size)
         else:
-            found.append((tile, tile, offset, size))
-    return found
+            ranges.append((tile, tile, offset, size))
+    return ranges

@@ -131,19 +131,19 @@ def open_folder(path: Path, *, is_created: bool) -> int:
     NotPrivate
         When another user may write to one of them.
     """
-    folder, shown = os.open("/", _FOLDER), Path("/")
-    whole = path if path.is_absolute() else Path.cwd() / path
-    names = list(reversed(whole.parts[1:]))
+    folder, visited = os.open("/", _FOLDER), Path("/")
+    absolute = path if path.is_absolute() else Path.cwd() / path
+    names = list(reversed(absolute.parts[1:]))
     n_links = 0
     try:
-        check_access(os.fstat(folder), shown, is_above=bool(names))
+        check_access(os.fstat(folder), visited, is_above=bool(names))
         while names:
             name = names.pop()
             status = _entry(name, folder, is_created=is_created)
             if stat.S_ISLNK(status.st_mode):
                 if foreign_owner(status):
                     raise NotPrivate(
-                        shown / name, f"belongs to {foreign_owner(status)}", is_folder=True
+                        visited / name, f"belongs to {foreign_owner(status)}", is_folder=True
                     )
                 n_links += 1
                 if n_links > _MOST_LINKS:
@@ -152,13 +152,13 @@ def open_folder(path: Path, *, is_created: bool) -> int:
                 names.extend(part for part in reversed(Path(target).parts) if part != "/")
                 is_absolute = target.startswith("/")
                 following = os.open("/", _FOLDER) if is_absolute else os.dup(folder)
-                shown = Path("/") if is_absolute else shown
+                visited = Path("/") if is_absolute else visited
             else:
                 following = os.open(name, _FOLDER, dir_fd=folder)
-                shown = shown.parent if name == ".." else shown / name
+                visited = visited.parent if name == ".." else visited / name
             os.close(folder)
             folder = following
-            check_access(os.fstat(folder), shown, is_above=bool(names))
+            check_access(os.fstat(folder), visited, is_above=bool(names))
     except BaseException:
         os.close(folder)
         raise
