@@ -20,8 +20,8 @@ from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.settings import IS_COMPILED
 from tilescope.engine.host.jit.tables import array_in, call_at, numbers_of
 from tilescope.engine.host.kernels._addresses import address
-from tilescope.engine.host.kernels._room import room_of
 from tilescope.engine.host.kernels._rounding import rounder_of
+from tilescope.engine.host.kernels._work_arrays import stack_array_of
 from tilescope.engine.number.grid import Grid
 
 #: Types of arrays, by their name in a launcher.
@@ -69,7 +69,7 @@ def _launcher(source: str, kernel: Any, rounds: tuple[Any, ...], makes_arrays: b
         "kernel": kernel,
         "array_in": array_in,
         "address": address,
-        "few_numbers": room_of(3),
+        "few_numbers": stack_array_of(3),
         **{f"round{number}": function for number, function in enumerate(rounds)},
         **_TYPES,
         "as_strided": np.lib.stride_tricks.as_strided,

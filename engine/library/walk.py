@@ -20,11 +20,11 @@ from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces
 
-__all__ = ["Pieces", "Walk", "cut_rows", "joint_walk", "joint_walks"]
+__all__ = ["TileRectangles", "Walk", "cut_rows", "joint_walk", "joint_walks"]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class TileRectangles:
     """Rectangles of an output, all on one tile per rectangle.
 
     Parameters
@@ -48,7 +48,7 @@ class Pieces:
         return int(self.tile.size)
 
 
-def cut_rows(variable: Variable, row: int, n_rows: int) -> Pieces:
+def cut_rows(variable: Variable, row: int, n_rows: int) -> TileRectangles:
     """Cut a mapped variable into rectangles of whole rows, or parts of one row.
 
     Parameters
@@ -70,7 +70,7 @@ def cut_rows(variable: Variable, row: int, n_rows: int) -> Pieces:
     cuts = cuts[cuts < total]
     lengths = np.diff(np.append(cuts, total))
     is_whole = lengths >= row
-    return Pieces(
+    return TileRectangles(
         variable.tile_of(cuts),
         cuts,
         np.where(is_whole, lengths // row, 1),

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Regions
 from tilescope.engine.intervals.runs import group_pieces, union_runs
 
-__all__ = ["LargestShares", "Pieces", "edges_of", "largest_shares", "share_out"]
+__all__ = ["LargestShares", "TileShares", "edges_of", "largest_shares", "share_out"]
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class TileShares:
     """The shares of tiles, as a tile mapping and as blocks for vertices.
 
     Parameters
@@ -51,7 +51,7 @@ class LargestShares:
     even : ndarray of int64, shape (n,)
         Grains of an even share.
     torn : ndarray of int64, shape (n,)
-        Pieces of an even share beyond the first, one vertex per piece.
+        TileShares of an even share beyond the first, one vertex per piece.
     """
 
     rows: Counts
@@ -80,7 +80,7 @@ def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestSha
     return LargestShares(rows, columns, even, torn)
 
 
-def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) -> Pieces:
+def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) -> TileShares:
     """Divide blocks among their tiles in whole innermost rows.
 
     Parameters
@@ -140,7 +140,7 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     first, planes, stride = group_pieces(tile.astype(np.int32), kind, begin[None])
     size = np.stack([planes, rows[first], lengths[first]], axis=1)
     strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
-    return Pieces(map_start, map_tile, tile[first], begin[first], size, strides)
+    return TileShares(map_start, map_tile, tile[first], begin[first], size, strides)
 
 
 def _kinds(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -18,8 +18,8 @@ from tilescope.engine.graph.vertex.law import Batch, start_cycles, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.host.kernels._moves import move_block
-from tilescope.engine.host.kernels._room import given_back, taken
 from tilescope.engine.host.kernels._windows import window_row
+from tilescope.engine.host.kernels._work_arrays import free, malloc
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -68,7 +68,7 @@ def _pool_kernel(is_max: bool) -> Any:
         # Channels apart are brought side by side, a row at a time.
         is_apart = x_stride[2] != 1 and out_stride[2] == 1 and n > 1
         apart = (x_stride[0], x_stride[1], x_stride[2])
-        own = taken(n_columns * n, x) if is_apart else x[:0]
+        own = malloc(n_columns * n, x) if is_apart else x[:0]
         rows = own if is_apart else x
         x_steps = (n, 1) if is_apart else (x_stride[1], x_stride[2])
         for oy in range(out_size[0]):
@@ -94,7 +94,7 @@ def _pool_kernel(is_max: bool) -> Any:
                 count = kernel_height * kernel_width if divisor == 2 else max(n_used, 1)
                 to = target + ox * out_stride[1]
                 finish(out, to, step, n, n_used, count if divisor > 0 else 0)
-        given_back(own)
+        free(own)
 
     return kernel
 

@@ -14,7 +14,7 @@ from tilescope.engine.compiler.kernels.schedule import list_schedule
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.codelet import Codelet
-from tilescope.engine.graph.vertex.law import Batch, Pieces, pieces_cycles, start_cycles
+from tilescope.engine.graph.vertex.law import Batch, SharedWork, shared_work_cycles, start_cycles
 from tilescope.engine.machine import Machine
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
@@ -154,7 +154,7 @@ def compute_cost(
     """
     n_tiles = machine.n_tiles
     tile_cycles = np.zeros(n_tiles, np.int64)
-    pieces: list[tuple[NDArray[np.int32], Pieces, Batch]] = []
+    pieces: list[tuple[NDArray[np.int32], SharedWork, Batch]] = []
     worker_tiles: list[NDArray[np.int32]] = []
     worker_cycles: list[NDArray[np.int64]] = []
     by_codelet: dict[str, list[_BatchCost]] = {}
@@ -174,7 +174,7 @@ def compute_cost(
         part = _BatchCost(batch, cycles, np.asarray(flops))
         by_codelet.setdefault(batch.codelet.name, []).append(part)
     if pieces:
-        tile_cycles += pieces_cycles(pieces, machine)
+        tile_cycles += shared_work_cycles(pieces, machine)
     if worker_tiles:
         tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
@@ -239,7 +239,7 @@ class CountedCycles:
                 self._cycles[place] = _vertex_cycles(batch, shapes, machine)
                 if batch.codelet.pieces is not None:
                     pieces.append((batch.tile, batch.codelet.pieces, shapes))
-        self._of_pieces = pieces_cycles(pieces, machine)
+        self._of_pieces = shared_work_cycles(pieces, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
         """Return the busy cycles of every tile in the last execution: ndarray of int64, (n_tiles,).

@@ -17,7 +17,7 @@ from tilescope.engine.arguments import a_kind, a_switch, a_text, numbers, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.tensor.sliding import Sliding
 from tilescope.engine.graph.vertex.field import Field, Scalar
-from tilescope.engine.graph.vertex.law import Batch, Law, Pieces
+from tilescope.engine.graph.vertex.law import Batch, Law, SharedWork
 
 if TYPE_CHECKING:
     from tilescope.engine.graph.vertex.regions import Regions
@@ -93,7 +93,7 @@ class Codelet:
     sliding: tuple[Sliding, ...] = ()
     is_multi_vertex: bool = False
     reads_clock: bool = False
-    pieces: Pieces | None = None
+    pieces: SharedWork | None = None
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.
@@ -148,7 +148,9 @@ class Codelet:
                 " runs on every worker, a supervisor vertex does as its law says"
             )
         if self.pieces is not None:
-            a_kind(f"{where}: pieces", self.pieces, Pieces, "a Pieces of the engine or None")
+            a_kind(
+                f"{where}: pieces", self.pieces, SharedWork, "a SharedWork of the engine or None"
+            )
             if self.fills_tile or self.is_data_dependent:
                 raise BadGraph(
                     f"{where} has pieces: its vertices are dealt to workers, so it may not be a"

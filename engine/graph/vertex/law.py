@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.machine import Machine
 
-__all__ = ["Batch", "Law", "Pieces", "pieces_cycles", "start_cycles", "worker_share"]
+__all__ = ["Batch", "Law", "SharedWork", "shared_work_cycles", "start_cycles", "worker_share"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ Law = Callable[[Batch, Machine], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
-class Pieces:
+class SharedWork:
     """The cost of vertices that are pieces of one job: a tile deals them to all its workers.
 
     The work of all pieces together is shared evenly, as far as single pieces can be divided.
@@ -141,8 +141,8 @@ class Pieces:
         return np.asarray(self.start_cycles + machine.n_worker_contexts * work)
 
 
-def pieces_cycles(
-    parts: Sequence[tuple[NDArray[np.int32], Pieces, Batch]], machine: Machine
+def shared_work_cycles(
+    parts: Sequence[tuple[NDArray[np.int32], SharedWork, Batch]], machine: Machine
 ) -> NDArray[np.int64]:
     """Return the cycles of every tile for all its pieces: ndarray of int64, (n_tiles,).
 

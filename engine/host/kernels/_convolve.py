@@ -19,7 +19,7 @@ from tilescope.engine.host.kernels._lanes import (
     row_kernel,
     spread_kernel,
 )
-from tilescope.engine.host.kernels._room import given_back, room_of, taken
+from tilescope.engine.host.kernels._work_arrays import free, malloc, stack_array_of
 
 __all__ = ["convolve"]
 
@@ -33,9 +33,9 @@ _several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
 #: Workspace for the lists of pixels, and for those of taps unless they are many.
-_places, _few_taps = room_of(2 * (_PIXELS + AT_ONCE)), room_of(512)
+_places, _few_taps = stack_array_of(2 * (_PIXELS + AT_ONCE)), stack_array_of(512)
 #: And for sizes and strides.
-_seven, _six_strides = room_of(7), room_of(6)
+_seven, _six_strides = stack_array_of(7), stack_array_of(6)
 #: Pixels of a field from which arranging inputs and weights for several pixels at once pays off.
 _LEAST_SPREAD = 48
 
@@ -351,7 +351,7 @@ def convolve(  # type: ignore[no-untyped-def]
         for d in range(7):
             size[d] = w_size[d]
         size[5] //= n_combined
-        own = taken(_pack(size, stride), w)
+        own = malloc(_pack(size, stride), w)
         _own_weights(w, w_start, w_size, w_stride, n_combined, own, stride)
         w, w_start, w_size, w_stride = own, 0, size, stride
         if (
@@ -366,21 +366,21 @@ def convolve(  # type: ignore[no-untyped-def]
         ):
             if x_stride[4] != x_size[5]:
                 packed = _six_strides(x_size)
-                inputs = taken(_pack(x_size, packed), x)
+                inputs = malloc(_pack(x_size, packed), x)
                 _contiguous_inputs(x, x_start, x_size, x_stride, inputs)
                 x, x_start, x_stride = inputs, 0, packed
-            rows = taken(w.size // n_combined * _SPREAD_LANES, w)
+            rows = malloc(w.size // n_combined * _SPREAD_LANES, w)
             _spread_weights(w, n_combined, rows)
     taps, n_taps = _few_taps(x_size), w_size[2] * w_size[3] * w_size[4]
     many = taps[:0]
     if 2 * n_taps > taps.size:
-        taps = many = taken(2 * n_taps, x_size)
+        taps = many = malloc(2 * n_taps, x_size)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _six(w_size),
         _six(w_stride), rows, taps, _places(x_size), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip
-    given_back(own)
-    given_back(inputs)
-    given_back(rows)
-    given_back(many)
+    free(own)
+    free(inputs)
+    free(rows)
+    free(many)

@@ -22,7 +22,7 @@ from tilescope.engine.planner.families import FAMILIES
 from tilescope.engine.planner.phase import stage_name
 from tilescope.engine.tiling import ConvolutionShape, Dimension, Grouping, PerDimension
 from tilescope.engine.tiling.channel_layout import output_layout
-from tilescope.engine.tiling.division import Pieces, share_out
+from tilescope.engine.tiling.division import TileShares, share_out
 from tilescope.engine.tiling.input_range import clipped_range, kernel_window, part_edges
 from tilescope.engine.tiling.vertex_field import field_sizes
 
@@ -305,10 +305,10 @@ def _shared(
     n_partials: int,
     dtype: DType,
     result: DType,
-) -> Pieces:
+) -> TileShares:
     """Divide the outputs among tiles in the way that is faster on the slowest tile."""
 
-    def cycles(pieces: Pieces) -> int:
+    def cycles(pieces: TileShares) -> int:
         of_vertices = reduce_partials_cycles(
             np.full(pieces.tile.size, n_partials),
             np.prod(pieces.size, axis=1),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import DType, Graph, TileSet, Variable
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.law import Batch
-from tilescope.engine.library.walk import Pieces, cut_rows
+from tilescope.engine.library.walk import TileRectangles, cut_rows
 from tilescope.engine.library.window import Window, clipped, output_size
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from tilescope.engine.planner.exchange import exchange_cycles
@@ -37,7 +37,7 @@ class PoolParts:
         Scalars of the vertices: where the first window begins, relative to the input.
     """
 
-    pieces: Pieces
+    pieces: TileRectangles
     corner: tuple[Counts, ...]
     x_size: list[Counts | int]
     out_size: list[Counts | int]

@@ -12,7 +12,7 @@ from tilescope.engine.codelets.popops.reduction.reduce_law import ReduceKind
 from tilescope.engine.machine import Machine, tile_rows
 from tilescope.engine.planner.reduction.cost import Further
 from tilescope.engine.planner.reduction.further_stages import further_pieces, second_pass
-from tilescope.engine.planner.reduction.pieces import Pieces
+from tilescope.engine.planner.reduction.pieces import StageVertices
 from tilescope.engine.planner.reduction.source import ReduceShape
 
 __all__ = [
@@ -103,7 +103,7 @@ class PlannedPieces:
         Whether it gives the results.
     """
 
-    pieces: Pieces
+    pieces: StageVertices
     kind: ReduceKind
     is_last: bool
 

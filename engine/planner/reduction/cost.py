@@ -18,7 +18,7 @@ from tilescope.engine.codelets.popops.reduction.reduce_law import (
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles, exchange_cycles_of_tiles
-from tilescope.engine.planner.reduction.pieces import Pieces, joined
+from tilescope.engine.planner.reduction.pieces import StageVertices, joined
 
 __all__ = [
     "Further",
@@ -50,7 +50,7 @@ class StageCost(NamedTuple):
     mean_cycles: float
 
 
-def piece_sizes(pieces: Pieces) -> ReduceSizes:
+def piece_sizes(pieces: StageVertices) -> ReduceSizes:
     """Return the sizes of pieces as the cycle law takes them."""
     planes, columns, outer, inner = pieces.size.T
     is_single = columns == 1
@@ -66,14 +66,14 @@ def piece_sizes(pieces: Pieces) -> ReduceSizes:
     )
 
 
-def tile_cycles(pieces: Pieces, kind: ReduceKind, machine: Machine) -> int:
+def tile_cycles(pieces: StageVertices, kind: ReduceKind, machine: Machine) -> int:
     """Return the cycles of the vertices of pieces on the busiest tile."""
     made = joined(pieces)
     return int(np.bincount(made.tile, reduce_cycles(kind, piece_sizes(made), machine)).max())
 
 
 def stage_cost(
-    pieces: Pieces,
+    pieces: StageVertices,
     kind: ReduceKind,
     map_start: Counts,
     map_tile: NDArray[np.int32],

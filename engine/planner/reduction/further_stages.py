@@ -1,11 +1,11 @@
-"""Pieces of the stages of a reduction that reduce partial results."""
+"""StageVertices of the stages of a reduction that reduce partial results."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.planner.reduction.pieces import Blocks, Pieces, spread_tiles
+from tilescope.engine.planner.reduction.pieces import Blocks, StageVertices, spread_tiles
 
 __all__ = ["further_pieces", "second_pass"]
 
@@ -17,7 +17,7 @@ _SHALLOW = 4
 
 def further_pieces(
     blocks: Blocks, depth: int, columns: int, sections: int, owner: NDArray[np.int32], ids: Counts
-) -> Pieces:
+) -> StageVertices:
     """Return the pieces of a stage that reduces partial results.
 
     Parameters
@@ -59,7 +59,7 @@ def further_pieces(
         wanted = ids[: of.size].astype(np.int32)
     tile = spread_tiles(wanted.astype(np.int64), ids, -(-of.size // ids.size))
     ones = np.ones_like(start)
-    return Pieces(
+    return StageVertices(
         tile,
         start,
         np.stack([ones, width[of], ones, high - low], axis=1),
@@ -72,7 +72,7 @@ def further_pieces(
     )
 
 
-def second_pass(pieces: Pieces) -> Pieces:
+def second_pass(pieces: StageVertices) -> StageVertices:
     """Return the pieces that reduce the sections of a stage, on the same tiles."""
     before, n = pieces.blocks, pieces.sections
     made = Blocks.packed(before.width, before.depth // n, before.out)
@@ -80,7 +80,7 @@ def second_pass(pieces: Pieces) -> Pieces:
     row = (pieces.out - before.start[pieces.block]) // width
     offset = (pieces.out - before.start[pieces.block]) % width
     ones = np.ones_like(width)
-    return Pieces(
+    return StageVertices(
         pieces.tile,
         pieces.out,
         np.stack([ones, pieces.n_outputs, ones, n * ones], axis=1),

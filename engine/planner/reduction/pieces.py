@@ -1,4 +1,4 @@
-"""Pieces of a reduction: what every vertex of a stage reads, and where its results go.
+"""StageVertices of a reduction: what every vertex of a stage reads, and where its results go.
 
 Results of a stage lie in blocks. A block is a contiguous range of outputs, `width` wide, with
 `depth` partial results one after the other. The next stage reduces the depth.
@@ -18,7 +18,7 @@ from tilescope.engine.tiling.division import edges_of
 
 __all__ = [
     "Blocks",
-    "Pieces",
+    "StageVertices",
     "cut_box",
     "fewest_shared",
     "joined",
@@ -62,7 +62,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class StageVertices:
     """The vertices of a stage.
 
     Parameters
@@ -215,7 +215,7 @@ def spread_tiles(wanted: Counts, ids: Counts, most: int) -> Counts:
     return tile
 
 
-def joined(pieces: Pieces) -> Pieces:
+def joined(pieces: StageVertices) -> StageVertices:
     """Return pieces in which a tile's evenly spaced ones of equal shape are one, in planes.
 
     A piece's block is then that of its first plane.

@@ -36,7 +36,7 @@ from tilescope.engine.planner.reduction.cost import (
 )
 from tilescope.engine.planner.reduction.further_stages import second_pass
 from tilescope.engine.planner.reduction.grid import grid_cycles, grids_of
-from tilescope.engine.planner.reduction.pieces import Pieces, cut_box, fewest_shared
+from tilescope.engine.planner.reduction.pieces import StageVertices, cut_box, fewest_shared
 from tilescope.engine.planner.reduction.source import ReduceShape
 
 __all__ = ["plan_reduce"]
@@ -110,7 +110,9 @@ def _in_place(
         )
 
 
-def _vertex_cycles(shape: ReduceShape, pieces: Pieces, sections: int, machine: Machine) -> int:
+def _vertex_cycles(
+    shape: ReduceShape, pieces: StageVertices, sections: int, machine: Machine
+) -> int:
     """Return the cycles of a first stage, and of its second pass, on the busiest tile."""
     made = [(replace(pieces, sections=sections), stage_kinds(shape)[0])]
     if sections > 1:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.reduction.pieces import Blocks, Pieces, cut_box, spread_tiles
+from tilescope.engine.planner.reduction.pieces import Blocks, StageVertices, cut_box, spread_tiles
 
 __all__ = ["ReduceShape"]
 
@@ -99,7 +99,7 @@ class ReduceShape:
         machine: Machine,
         *,
         is_ordered: bool,
-    ) -> Pieces:
+    ) -> StageVertices:
         """Return the pieces of a grid: parts of the outputs times rows of what is reduced.
 
         Parameters
@@ -141,7 +141,7 @@ class ReduceShape:
             np.prod(kn, axis=1), np.full(n_parts, n_rows * sections), k0 @ by_out
         )
         stride = np.concatenate([kept_stride[-2:], reduced_stride[-2:]])
-        return Pieces(
+        return StageVertices(
             tile,
             start,
             np.concatenate([kn[part, -2:], rn[row, -2:]], axis=1),
@@ -170,7 +170,7 @@ class ReduceShape:
             if kinds.count(True) <= 1 and kinds.count(False) <= 1 and n_rows <= _MOST_ROWS:
                 yield level
 
-    def local_pieces(self, level: int, sections: int) -> Pieces:
+    def local_pieces(self, level: int, sections: int) -> StageVertices:
         """Return the pieces of a stage in place.
 
         The rows below `level` outer dimensions are reduced on the tile that has the element in
@@ -213,7 +213,7 @@ class ReduceShape:
         # A single reduced dimension is the inner one.
         sizes = (length, n_inner * ones) if n_inner > 1 else (ones, length)
         steps = (run_stride, inner_stride) if n_inner > 1 else (0, run_stride)
-        return Pieces(
+        return StageVertices(
             tile[begin],
             first[begin],
             np.stack([ones, columns * ones, *sizes], axis=1),

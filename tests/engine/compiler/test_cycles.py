@@ -739,7 +739,7 @@ def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
 def test_pieces_are_of_worker_vertices() -> None:
     with pytest.raises(BadGraph, match="its vertices are dealt to workers"):
         replace(COPY, is_supervisor=True)
-    with pytest.raises(BadGraph, match="pieces is 3: expected a Pieces"):
+    with pytest.raises(BadGraph, match="pieces is 3: expected a SharedWork"):
         replace(COPY, pieces=3)  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.popops.elementwise.operations import unary_kernels
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
-from tilescope.engine.graph.vertex.law import Batch, Pieces, start_cycles, worker_share
+from tilescope.engine.graph.vertex.law import Batch, SharedWork, start_cycles, worker_share
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._moves import move_block
 
@@ -105,8 +105,8 @@ def _block_share(batch: Batch, machine: Machine) -> NDArray[np.int64]:
 #: (thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches/results.txt) has 12,744 short
 #: and 1,220 64-bit copies of 76 and 83 cycles, less than it takes to start all workers once.
 _START, _PIECE = 11, 20
-_OF_VECTOR = Pieces(_START, _PIECE, _vectors, _vectors_share)
-_OF_BLOCK = Pieces(_START, _PIECE, _block, _block_share)
+_OF_VECTOR = SharedWork(_START, _PIECE, _vectors, _vectors_share)
+_OF_BLOCK = SharedWork(_START, _PIECE, _block, _block_share)
 
 
 def _copy_law(batch: Batch, machine: Machine) -> NDArray[np.int64]:

@@ -24,7 +24,7 @@ from tilescope.engine.host.kernels._reduce_lanes import (
     column_reduction,
     row_reduction,
 )
-from tilescope.engine.host.kernels._room import room_of
+from tilescope.engine.host.kernels._work_arrays import stack_array_of
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -155,7 +155,7 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
     unscaled = UNSCALED[operation]
     of_row = row_reduction(operation, contiguous)
     of_columns = column_reduction(operation, add_columns)
-    columns = room_of(COLUMNS + LANES)
+    columns = stack_array_of(COLUMNS + LANES)
 
     @jit
     def store(out, to, total, scale):  # type: ignore[no-untyped-def]

@@ -248,7 +248,7 @@ def grouped_update(
         Vertex of the update, and its factor; None if it takes none.
     """
     base.variable.check_mapped()
-    pieces = _Pieces.of(base)
+    pieces = _BaseRectangles.of(base)
     machine = builder.tiles.machine
     n_lookups = indices.shape[1]
     per_lookup = pieces.bytes_per_lookup(base.dtype.n_bytes, machine.n_tiles)
@@ -269,7 +269,7 @@ def grouped_update(
         builder.vertices(compute_set, codelet, pieces.tile, fields, scalars)
 
 
-class _Pieces:
+class _BaseRectangles:
     """What every tile holds of a base: rectangles of rows and columns, in evenly spaced groups.
 
     Attributes
@@ -286,7 +286,7 @@ class _Pieces:
         self.n_columns, self.spacing = columns["n_columns"], columns["spacing"]
 
     @classmethod
-    def of(cls, base: Tensor) -> _Pieces:
+    def of(cls, base: Tensor) -> _BaseRectangles:
         """Return the rectangles of a whole row-major variable."""
         _, n_rows, n_columns = base.shape
         cut = cut_rows(base.variable, n_columns, n_rows)

@@ -1,4 +1,4 @@
-"""Arrays that kernels work with: on the stack if few elements, else taken and given back.
+"""Arrays that kernels work with: on the stack if few elements, else allocated and freed.
 
 An array of numba's takes as long as a small vertex, and code that counts references to it needs
 numba in every process that runs it.
@@ -16,12 +16,12 @@ from tilescope.engine.host.jit.settings import IS_COMPILED
 from tilescope.engine.host.jit.tables import emit_array
 from tilescope.engine.host.kernels._vector_emitter import emit_declaration
 
-__all__ = ["given_back", "room_of", "taken"]
+__all__ = ["free", "malloc", "stack_array_of"]
 
 
 def _compiled(size: int) -> Any:
     @intrinsic
-    def room(typing_context, like):  # type: ignore[no-untyped-def]
+    def stack_array(typing_context, like):  # type: ignore[no-untyped-def]
         from numba.core import types
 
         kind: Any = types.Array(like.dtype, 1, "C")
@@ -34,10 +34,10 @@ def _compiled(size: int) -> Any:
 
         return kind(like), generate
 
-    return room
+    return stack_array
 
 
-def room_of(size: int) -> Any:
+def stack_array_of(size: int) -> Any:
     """Return the function that makes an array of `size` elements, of the type of its argument."""
     if not IS_COMPILED:
         return lambda like: np.empty(size, like.dtype)
@@ -78,11 +78,11 @@ def _free(typing_context, array):  # type: ignore[no-untyped-def]
     return types.void(array), generate
 
 
-def _plain_taken(n: int, like: Any) -> Any:
+def _plain_malloc(n: int, like: Any) -> Any:
     return np.empty(n, like.dtype)
 
 
-def _plain_given_back(array: Any) -> None:
+def _plain_free(array: Any) -> None:
     """Leave an array to Python."""
 
 
@@ -90,12 +90,12 @@ _free_of = intrinsic(_free)
 
 
 @jit
-def _given_back(array):  # type: ignore[no-untyped-def]
+def _free_if_any(array):  # type: ignore[no-untyped-def]
     if array.size > 0:
         _free_of(array)
 
 
-#: Returns an array of n elements of the type of an array, which must be given back.
-taken: Any = intrinsic(_malloc) if IS_COMPILED else _plain_taken
-#: Gives an array back; one without elements was not taken.
-given_back: Any = _given_back if IS_COMPILED else _plain_given_back
+#: Returns an array of n elements of the type of an array, which must be freed.
+malloc: Any = intrinsic(_malloc) if IS_COMPILED else _plain_malloc
+#: Frees an array; one without elements was not allocated.
+free: Any = _free_if_any if IS_COMPILED else _plain_free
