@@ -103,8 +103,7 @@ def serve_reports(
         say(f"Open http://{name}:{address[1]}/?token={token}")
         warming = warm_in_background(library)
         try:
-            say("Press Ctrl-C to stop.")
-            _run(app, listener)
+            _run(app, listener, lambda: say("Press Ctrl-C to stop."))
         finally:
             # A report in use cannot be closed.
             warming.join()
@@ -169,7 +168,24 @@ def open_listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _run(app: object, listener: socket.socket) -> None:
+class _Server(uvicorn.Server):
+    """Tells when it has started: its handlers of signals are installed by then.
+
+    An interrupt before that can reach a callback of the interpreter, which drops its exception.
+    """
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell."""
+        await super().startup(sockets)
+        if self.started:
+            self._tell()
+
+
+def _run(app: object, listener: socket.socket, tell: Callable[[], None]) -> None:
     """Serve until interrupted; uvicorn restores the signal and raises it again when done."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # an ASGI app
@@ -182,7 +198,7 @@ def _run(app: object, listener: socket.socket) -> None:
         timeout_graceful_shutdown=2,
         ws="none",
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config, tell).run(sockets=[listener])
 
 
 def _link_host(host: str, allow_hosts: Sequence[str]) -> str:
