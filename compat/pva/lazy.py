@@ -66,7 +66,7 @@ class LazyList(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return [self._entry(index_) for index_ in range(*index.indices(self._length))]
+            return [self._entry(position) for position in range(*index.indices(self._length))]
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
             raise IndexError(f"index {index} is outside a list of {self._length}")

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
         ("tests/webapp/conftest.py", "tests/webapp"),
     ],
 )
-def test_near_tests_a_change_begin_with_its_own(changed: str, first: str) -> None:
+def test_the_tests_of_a_change_begin_with_its_own(changed: str, first: str) -> None:
     assert near_tests([changed], ROOT)[0].startswith(first)
 
 

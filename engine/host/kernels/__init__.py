@@ -1,1 +1,1 @@
-"""Innermost loops of kernels: vectors, blocks and pairs as LLVM IR, rounding, room for arrays."""
+"""Innermost loops of kernels: vectors, blocks and pairs as LLVM IR, rounding, work arrays."""
