@@ -130,7 +130,6 @@ advisories: $(READY)  ## Check the pinned packages for known advisories; needs a
 	@$(IN_TREE) $(BIN)/python -m tests.faults.advisories --tool $(VENV)/audit/bin/pip-audit
 
 docs: $(READY)  ## Regenerate the reference pages
-	@$(IN_TREE) $(BIN)/python -m docs.schema_tables
 	@$(BIN)/python docs/generate.py
 
 screenshots: $(READY)  ## Take the pictures of all views for the documentation; needs Chromium

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Literal
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "format_cycles",
     "format_exact",
     "format_lives",
+    "format_moment",
     "format_percent",
     "format_runs",
     "format_seconds",
@@ -98,6 +100,11 @@ def format_count(number: float | None) -> str:
     if number is None:
         return MISSING
     return f"{number:,}" if isinstance(number, int) else f"{number:,.4g}"
+
+
+def format_moment(seconds: float) -> str:
+    """Return a moment, given in seconds since 1970, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_percent(percent: float | None, *, is_signed: bool = False) -> str:

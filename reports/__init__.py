@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tilescope.reports.catalogue import FoundReport, find_reports
 from tilescope.reports.completeness import require_complete
 from tilescope.reports.damage import damage_behind, explain_damage
+from tilescope.reports.discovery import FoundReport, find_reports
 from tilescope.reports.errors import (
     DamagedReport,
     NotAReport,

@@ -60,8 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Durations(config))
 
 
-# Servers of tests keep their token elsewhere than those of the user.
-os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir()) / f"tilescope-tests-{os.getpid()}")
+# Tests keep tokens of servers, and what they learn of reports, elsewhere than their user.
+_OWN = Path(tempfile.gettempdir()) / f"tilescope-tests-{os.getpid()}"
+os.environ["XDG_STATE_HOME"] = str(_OWN)
+os.environ["TILESCOPE_CATALOGUE_DIR"] = str(_OWN / "catalogue")
 _OURS = (
     "POPLAR_ENGINE_OPTIONS",
     "POPLAR_TARGET_OPTIONS",

@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "command_line", "main"]
 #: that the list of commands loads none of them; all define ``register(app)``.
 COMMANDS = {
     "run": "Run an ONNX model on a simulated machine and profile it.",
+    "reports": "List reports with model, machine, runs, cycles, fullest tile and state.",
     "serve": "Serve reports to a browser on this computer; the printed link holds a token.",
     "summary": "Show machine, graph, memory, execution, provenance and options of a report.",
     "insights": "Show whether the program fits, what takes memory and time, and what would help.",

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 
+from tilescope.analyser.catalogue.catalogue import Catalogue
 from tilescope.analyser.errors import AnalyserError
 from tilescope.reports.errors import ReportError
 from tilescope.webapp import bundle
@@ -47,6 +48,7 @@ def create_app(
     token: str | None,
     allowed_hosts: Sequence[str],
     fidelity: Fidelity | None = None,
+    catalogue: Catalogue | None = None,
 ) -> FastAPI:
     """Return the server with all pages and the API; call it once per process.
 
@@ -62,9 +64,11 @@ def create_app(
         Host names that the server accepts.
     fidelity : Fidelity or None
         The simulator's fidelity, for the help panel.
+    catalogue : Catalogue or None
+        Knows facts of reports that earlier processes read.
     """
     server = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    overviews = Overviews(library.states)
+    overviews = Overviews(library.states, catalogue)
     pages = page_modules()
     frame = Frame(library, pages)
     # Before Dash adds its catch-all route: the home page, and unknown endpoints that return JSON.
@@ -135,11 +139,11 @@ def _home_route(
 ) -> Callable[[Request], Response]:
     """Return the endpoint of the home page."""
 
-    def home(request: Request) -> Response:
+    def home(request: Request, find: Annotated[str, Query(max_length=200)] = "") -> Response:
         """Return the list of reports; a link to a report leads to its summary."""
         if "report" in request.query_params:
             return RedirectResponse(f"/summary?{request.query_params}")
-        return HTMLResponse(frame.home(**home_values(library, overviews)))
+        return HTMLResponse(frame.home(**home_values(library, overviews, find)))
 
     return home
 

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tilescope.webapp.errors import Failure
+from tilescope.webapp.frame import note_address
 from tilescope.webapp.security import CALLBACK_PATH
 from tilescope.webapp.view import view_names
 
@@ -52,6 +53,7 @@ class DashRequests:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        note_address(scope["query_string"])
         if scope["path"].startswith(_SUITES_PATH) and not self._is_file(scope["path"]):
             await _failure(404, "not_found", "Unknown file.")(scope, receive, send)
             return

@@ -7,24 +7,40 @@ too; the other pages are mounted by Dash on their first visit (:mod:`tilescope.w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from starlette.datastructures import QueryParams
 
 from tilescope.analyser.quantities import bytes_style
 from tilescope.analyser.shown_text import shown_lines
-from tilescope.webapp.api.reports import listing
+from tilescope.webapp.api.reports import MOST_REPORTS, listing
 from tilescope.webapp.browser import asset_url
 from tilescope.webapp.documentation import Document, Finding
 from tilescope.webapp.library import Library
 
-__all__ = ["Frame"]
+__all__ = ["Frame", "note_address"]
 
 #: Scripts and styles of the frame; the home page loads no others.
 _SCRIPTS = ("search.js", "shown_text.js", "stamps.js", "frame.js", "palette.js", "home.js")
 _STYLES = ("app.css", "frame.css")
+
+_chosen: ContextVar[tuple[str, ...]] = ContextVar("chosen", default=())
+
+
+def note_address(query: bytes) -> None:
+    """Note which reports the current request is about: the menus of its page list them.
+
+    Parameters
+    ----------
+    query
+        The query of its address.
+    """
+    parameters = QueryParams(query)
+    _chosen.set(tuple(filter(None, map(parameters.get, ("report", "with")))))
 
 
 class Frame:
@@ -120,7 +136,7 @@ class Frame:
     ) -> str:
         reports = [
             {key: _shown(value) for key, value in report.items()}
-            for report in listing(self._library)
+            for report in listing(self._library, _chosen.get())
         ]
         is_app = not here
         return self._templates.get_template("frame.html").render(
@@ -132,7 +148,12 @@ class Frame:
             scripts=scripts,
             pages=self._pages,
             reports=reports,
-            data={"pages": self._pages, "reports": reports, "isApp": is_app},
+            data={
+                "pages": self._pages,
+                "reports": reports,
+                "isCut": len(self._library.found()) > MOST_REPORTS,
+                "isApp": is_app,
+            },
             units=bytes_style(),
         )
 

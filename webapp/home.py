@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tilescope.analyser.errors import AnalyserError
-from tilescope.analyser.quantities import MISSING, format_bytes, format_count
-from tilescope.analyser.summary.overview import ReportOverview, report_overview
-from tilescope.reports import open_report
-from tilescope.reports.catalogue import FoundReport
-from tilescope.reports.errors import ReportError, ReportNotFound
+from tilescope.analyser.catalogue.catalogue import Catalogue, CataloguedReport
+from tilescope.analyser.catalogue.file_state import FileState
+from tilescope.analyser.catalogue.listing import read_overview
+from tilescope.analyser.quantities import MISSING, format_bytes, format_count, format_moment
+from tilescope.analyser.search import search_words, words_fit
+from tilescope.analyser.summary.overview import ReportOverview
+from tilescope.reports import State
+from tilescope.reports.discovery import FoundReport
+from tilescope.reports.errors import ReportNotFound
+from tilescope.reports.stamp import Stamp, file_stamp
 from tilescope.webapp.library import Library
-from tilescope.webapp.report_states import ReportStates, ServedState
-from tilescope.webapp.stamps import Stamp, file_stamp
+from tilescope.webapp.report_states import ReportStates
 
-__all__ = ["HEADS", "Cell", "Head", "Overviews", "home_values", "is_settled", "overview_cells"]
+__all__ = ["HEADS", "MOST_REPORTS", "Cell", "Head", "Overviews", "home_values", "overview_cells"]
 
 #: Reports that are listed.
 MOST_REPORTS = 200
@@ -58,18 +62,38 @@ _NUMBERS = {head.name for head in HEADS if head.is_number}
 
 
 class Overviews:
-    """The facts of reports, read once for every stamp of a file.
+    """The facts of reports, read once for every stamp of a file, by any process of the user.
 
     Parameters
     ----------
     states : ReportStates
         Of the library.
+    catalogue : Catalogue or None
+        Where facts are kept from one process to the next; None keeps them in this one only.
     """
 
-    def __init__(self, states: ReportStates) -> None:
+    def __init__(self, states: ReportStates, catalogue: Catalogue | None = None) -> None:
         self.states = states
+        self._catalogue = catalogue
         self._lock = threading.Lock()
         self._known: dict[str, tuple[Stamp, ReportOverview | None]] = {}
+        self._unsaved: list[FoundReport] = []
+        states.on_damage = self._note_damage
+
+    def load(self, entries: Sequence[FoundReport]) -> None:
+        """Take from the catalogue what it knows of reports that were not read by this process."""
+        if self._catalogue is None:
+            return
+        with self._lock:
+            unknown = [entry for entry in entries if entry.report_id not in self._known]
+        stamps = {entry.path: file_stamp(entry.path) for entry in unknown}
+        known = self._catalogue.known(stamps)
+        for entry in unknown:
+            row = known.get(entry.path)
+            if row is not None:
+                self.states.note_catalogued(entry, row.stamp, row.state)
+                with self._lock:
+                    self._known.setdefault(entry.report_id, (row.stamp, row.overview))
 
     def known(self, entry: FoundReport) -> ReportOverview | None:
         """Return the facts of a report if they were read from its file as it is now."""
@@ -82,33 +106,92 @@ class Overviews:
         if known is not None:
             return known[1]
         stamp = file_stamp(entry.path)
-        line = _read(entry, stamp, self.states)
+        overview = read_overview(
+            entry.path,
+            entry.label,
+            lambda report: self.states.note(entry, stamp, report, is_next=False),
+        )
         with self._lock:
-            self._known[entry.report_id] = stamp, line
-        return line
+            self._known[entry.report_id] = stamp, overview
+            self._unsaved.append(entry)
+        return overview
+
+    def is_settled(self, entry: FoundReport) -> bool:
+        """Return whether the facts of a report are known and stay while its file does."""
+        is_known = self._current(entry) is not None
+        state = self.states.at_a_glance(entry)
+        return is_known and not (state.is_running or self.states.is_pending(entry))
+
+    def keep(self) -> None:
+        """Keep what was read for later processes, except what may change by itself."""
+        with self._lock:
+            entries, self._unsaved = self._unsaved, []
+        rows = []
+        for entry in entries:
+            known = self._current(entry)
+            state = self.states.at_a_glance(entry)
+            if known is not None and not state.is_running:
+                rows.append(CataloguedReport(entry.path, known[0], state.label, known[1]))
+        if self._catalogue is not None:
+            self._catalogue.record(rows)
 
     def _current(self, entry: FoundReport) -> tuple[Stamp, ReportOverview | None] | None:
         with self._lock:
             known = self._known.get(entry.report_id)
         return None if known is None or known[0] != file_stamp(entry.path) else known
 
+    def _note_damage(self, report_id: str, path: Path, stamp: Stamp) -> None:
+        """Keep that the background verification found a file damaged."""
+        if self._catalogue is not None:
+            with self._lock:
+                known = self._known.get(report_id)
+            overview = known[1] if known is not None and known[0] == stamp else None
+            self._catalogue.record([CataloguedReport(path, stamp, State.DAMAGED, overview)])
 
-def home_values(library: Library, overviews: Overviews) -> dict[str, Any]:
-    """Return the values of the template ``home.html``."""
+
+def home_values(library: Library, overviews: Overviews, find: str = "") -> dict[str, Any]:
+    """Return the values of the template ``home.html``.
+
+    Parameters
+    ----------
+    library, overviews
+        The reports and their facts.
+    find
+        Words: the rows have all of them.
+    """
     entries = library.found()
-    rows = [
-        {
-            "id": entry.report_id,
-            "label": entry.label,
-            "is_damaged": entry.is_damaged_guess,
-            "cells": [
-                asdict(cell) | {"is_number": cell.name in _NUMBERS}
-                for cell in _cells(entry, overviews)
-            ],
-        }
-        for entry in entries[:MOST_REPORTS]
-    ]
-    return {"heads": HEADS, "rows": rows, "note": _note(len(entries)), "demo": _demo(library)}
+    overviews.load(entries)
+    is_cut = len(entries) > MOST_REPORTS
+    words = search_words(find) if is_cut else ()  # the page filters a list that it has as a whole
+    rows: list[dict[str, Any]] = []
+    n_matching = 0
+    for entry in entries:
+        if len(rows) == MOST_REPORTS and not words:
+            break
+        cells = _cells(entry, overviews)
+        if words and not words_fit(words, entry.label, *(cell.text for cell in cells)):
+            continue
+        n_matching += 1
+        if len(rows) < MOST_REPORTS:
+            rows.append(
+                {
+                    "id": entry.report_id,
+                    "label": entry.label,
+                    "is_damaged": entry.is_damaged_guess,
+                    "is_pending": not overviews.is_settled(entry),
+                    "cells": [
+                        asdict(cell) | {"is_number": cell.name in _NUMBERS} for cell in cells
+                    ],
+                }
+            )
+    return {
+        "heads": HEADS,
+        "rows": rows,
+        "n_reports": len(entries),
+        "is_cut": is_cut,
+        "note": _note(len(entries), n_matching if words else None),
+        "demo": _demo(library),
+    }
 
 
 def _demo(library: Library) -> dict[str, str] | None:
@@ -121,41 +204,30 @@ def overview_cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
     """Return the cells of a report that take opening it."""
     line = overviews.of(entry)
     try:
-        state = overviews.states.of(entry)
+        state = overviews.states.listed(entry)
     except ReportNotFound:
-        state = ServedState("gone")
+        state = FileState("gone")
     return _facts(entry, line, state)
 
 
-def is_settled(entry: FoundReport, overviews: Overviews) -> bool:
-    """Return whether the cells of a report stay as they are while its file does."""
-    states = overviews.states
-    return not (states.at_a_glance(entry).is_running or states.is_pending(entry))
-
-
-def _read(entry: FoundReport, stamp: Stamp, states: ReportStates) -> ReportOverview | None:
-    """Return the facts of a report, None if it has none; its state is verified or will be."""
-    try:
-        with open_report(entry.path, name=entry.label) as report:
-            report.verify_if_small()
-            try:
-                return report_overview(report)
-            finally:
-                states.note(entry, stamp, report, is_next=False)
-    except (ReportError, AnalyserError, OSError):
-        return None
-
-
-def _note(n_reports: int) -> str:
+def _note(n_reports: int, n_matching: int | None) -> str:
+    """Return how many reports there are, how many of them match, and how many are listed."""
     reports = f"{n_reports:,} report{'s' * (n_reports != 1)}"
-    return f"The first {MOST_REPORTS:,} of {reports}" if n_reports > MOST_REPORTS else reports
+    if n_matching is None:
+        return f"The first {MOST_REPORTS:,} of {reports}" if n_reports > MOST_REPORTS else reports
+    if not n_matching:
+        return "No report matches; clear the filter to see all."
+    cut = f"; the first {MOST_REPORTS:,} are listed" if n_matching > MOST_REPORTS else ""
+    return f"{n_matching:,} of {reports}{cut}"
 
 
 def _cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
     """Return all cells of a report but its name, in the order of the columns."""
-    written = datetime.fromtimestamp(entry.mtime, UTC).strftime("%Y-%m-%d %H:%M:%S")
     cells = {head.name: Cell(head.name, "…") for head in HEADS[1:]}
-    known = [Cell("written", written), Cell("size", format_bytes(entry.size_bytes))]
+    known = [
+        Cell("written", format_moment(entry.mtime)),
+        Cell("size", format_bytes(entry.size_bytes)),
+    ]
     line, state = overviews.known(entry), overviews.states.at_a_glance(entry)
     if line is not None:
         known += _facts(entry, line, state)
@@ -165,23 +237,22 @@ def _cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:
     return list(cells.values())
 
 
-def _facts(entry: FoundReport, line: ReportOverview | None, state: ServedState) -> list[Cell]:
+def _facts(entry: FoundReport, line: ReportOverview | None, state: FileState) -> list[Cell]:
     """Return the cells of what was read from a report."""
     if line is None:
         names = ("model", "machine", "runs", "cycles", "tile", "holds")
         return [*(Cell(name, MISSING) for name in names), Cell("state", state.label)]
-    ipus = f" × {line.n_ipus:,}" if line.n_ipus > 1 else ""
     tile = line.fullest_tile_id
     return [
         Cell("model", line.model or MISSING),
-        Cell("machine", f"{line.machine}{ipus}"),
+        Cell("machine", line.machine_words),
         Cell("runs", f"{line.n_runs:,}"),
         _linked("cycles", format_count(line.cycles), "/trace", entry),
         Cell("tile", MISSING)
         if tile is None
         else _linked("tile", f"{tile:,}", "/memory", entry, tiles=f"{tile}", select=f"tile:{tile}"),
         _linked("holds", format_bytes(line.max_tile_bytes), "/memory", entry),
-        _linked("state", _state(line, state), "/insights", entry),
+        _linked("state", line.state_words(state.label), "/insights", entry),
     ]
 
 
@@ -191,12 +262,3 @@ def _linked(name: str, text: str, path: str, entry: FoundReport, **parameters: s
         return Cell(name, text)
     query = urlencode({"report": entry.report_id, **parameters}, safe=":,")
     return Cell(name, text, f"{path}?{query}")
-
-
-def _state(line: ReportOverview, state: ServedState) -> str:
-    """Return the state of the report unless it is complete, and whether the program fits."""
-    parts = [] if state.is_complete else [state.label]
-    if line.n_tiles_over is not None:
-        over = line.n_tiles_over
-        parts.append(f"{over:,} tile{'s do' if over > 1 else ' does'} not fit" if over else "fits")
-    return ", ".join(parts) or state.label

@@ -12,17 +12,20 @@ from pathlib import Path
 from typing import TypeVar
 
 from tilescope.reports import Report, explain_damage, open_report
-from tilescope.reports.catalogue import FoundReport, find_reports
+from tilescope.reports.discovery import FoundReport, find_reports
+from tilescope.reports.stamp import Stamp, file_stamp
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.report_states import ReportStates
-from tilescope.webapp.stamps import Stamp, file_stamp, note_stamp
+from tilescope.webapp.stamps import note_stamp
 
 __all__ = ["Library"]
 
 T = TypeVar("T")
 
-#: Lifetime of a directory listing, in seconds.
+#: Least lifetime of a directory listing, in seconds.
 LISTING_AGE_S = 2.0
+#: A listing of very many directories lives this many times as long as it takes.
+LISTING_SHARE = 10
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Library:
     """Reports below some paths, by id; at most ``capacity`` stay open.
 
     A replaced or removed file is detected on its next use. Ids come from
-    :func:`tilescope.reports.catalogue.find_reports`; no path is ever taken from a request.
+    :func:`tilescope.reports.discovery.find_reports`; no path is ever taken from a request.
 
     Parameters
     ----------
@@ -68,6 +71,7 @@ class Library:
         self._open: OrderedDict[str, _Loan] = OrderedDict()
         self._found: dict[str, FoundReport] = {}
         self._listed_at: float | None = None
+        self._listing_age_s = LISTING_AGE_S
         #: The states of the reports.
         self.states = ReportStates()
         self._demo = [
@@ -80,13 +84,7 @@ class Library:
 
     def found(self) -> list[FoundReport]:
         """Return the current reports: whole before damaged ones, complete first, then newest."""
-        with self._lock:
-            now = self._clock()
-            if self._listed_at is None or now - self._listed_at > LISTING_AGE_S:
-                listing = find_reports(self._paths)
-                self._found = {entry.report_id: entry for entry in listing}
-                self._listed_at = now
-            entries = list(self._found.values())
+        entries = list(self._listing().values())
         return sorted(
             entries,
             key=lambda entry: (
@@ -94,21 +92,38 @@ class Library:
             ),
         )  # fmt: skip
 
+    def known(self, report_id: str) -> FoundReport | None:
+        """Return the listing of one report, None if the present list has none with that id."""
+        demo = next((entry for entry in self._demo if entry.report_id == report_id), None)
+        return self._listing().get(report_id, demo)
+
     def entry(self, report_id: str) -> FoundReport:
-        """Return the listing of one report.
+        """Return the listing of one report; it is searched for anew if it is not known.
 
         Raises
         ------
         UnknownReport
             When no report has that id.
         """
-        for is_second_look in (False, True):
-            if is_second_look:
-                self.relist()
-            for entry in (*self.found(), *self._demo):
-                if entry.report_id == report_id:
-                    return entry
-        raise UnknownReport("Unknown report; choose one in the menu at the top.")
+        entry = self.known(report_id)
+        if entry is None:
+            self.relist()
+            entry = self.known(report_id)
+        if entry is None:
+            raise UnknownReport("Unknown report; choose one in the menu at the top.")
+        return entry
+
+    def _listing(self) -> dict[str, FoundReport]:
+        """Return the reports on disk by id, from a search that is not old."""
+        with self._lock:
+            now = self._clock()
+            if self._listed_at is None or now - self._listed_at > self._listing_age_s:
+                listing = find_reports(self._paths)
+                self._found = {entry.report_id: entry for entry in listing}
+                self._listed_at = self._clock()
+                duration_s = self._listed_at - now
+                self._listing_age_s = max(LISTING_AGE_S, LISTING_SHARE * duration_s)
+            return self._found
 
     def relist(self) -> None:
         """Search for reports anew on the next request."""

@@ -3,69 +3,29 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from tilescope.reports import (
-    NotAReport,
-    Report,
-    ReportError,
-    ReportNotFound,
-    ReportState,
-    State,
-    UnsupportedSchema,
-    open_report,
-    report_state,
+from tilescope.analyser.catalogue.file_state import (
+    FileState,
+    named_state,
+    read_state,
+    without_path,
 )
-from tilescope.reports.catalogue import FoundReport
+from tilescope.reports import Report, ReportError, ReportState, State, open_report
+from tilescope.reports.discovery import FoundReport
 from tilescope.reports.schema import REPORT_NAME
+from tilescope.reports.stamp import Stamp, file_stamp
 from tilescope.reports.state import (
     is_unfinished_name,
     sign_of_life,
     state_after,
     unfinished_reports,
 )
-from tilescope.webapp.stamps import Stamp, file_stamp
 from tilescope.webapp.verifier import Verifier
 
-__all__ = ["ReportStates", "ServedState"]
-
-
-@dataclass(frozen=True)
-class ServedState:
-    """What the server knows of the state of a report.
-
-    Parameters
-    ----------
-    label
-        Some words: a value of `State`, or why the file is not a report.
-    sentence
-        The state in a sentence without the path of the file; empty if complete.
-    sign_of_life
-        Last time that the engine wrote, seconds since 1970.
-    is_verified
-        Whether all of it was verified.
-    """
-
-    label: str
-    sentence: str = ""
-    sign_of_life: float | None = None
-    is_verified: bool = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the report is complete, as far as is known."""
-        return self.label == State.COMPLETE
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the engine of the report still runs."""
-        return self.label == State.RUNNING
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether the file is a report without known damage."""
-        return self.label in (State.COMPLETE, State.RUNNING, State.ENDED_EARLY)
+__all__ = ["ReportStates"]
 
 
 class ReportStates:
@@ -73,28 +33,46 @@ class ReportStates:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Stamp, ServedState]] = {}
+        self._known: dict[str, tuple[Stamp, FileState]] = {}
+        self._listed: dict[str, tuple[Stamp, FileState]] = {}
         self._entries: dict[str, tuple[Stamp, str, Path]] = {}
+        #: Called with id, path and stamp of a report that was found damaged in the background.
+        self.on_damage: Callable[[str, Path, Stamp], None] | None = None
         self._verifier = Verifier(self._note_verified)
 
-    def at_a_glance(self, entry: FoundReport) -> ServedState:
+    def at_a_glance(self, entry: FoundReport) -> FileState:
         """Return the state without opening the file, from its name, lock and header at worst."""
-        known = self._current(entry)
+        known = self._current(entry) or self._catalogued(entry)
         if known is not None:
             return known
         if is_unfinished_name(entry.path):
-            return _served(state_after("", entry.path), entry)
-        return ServedState(State.DAMAGED if entry.is_damaged_guess else State.COMPLETE)
+            return named_state(state_after("", entry.path), entry.path, entry.label)
+        return FileState(State.DAMAGED if entry.is_damaged_guess else State.COMPLETE)
 
     def is_known_damaged(self, entry: FoundReport) -> bool:
         """Return whether the file, as it is now, is known to be damaged."""
         with self._lock:
-            known = self._known.get(entry.report_id)
+            known = self._known.get(entry.report_id) or self._listed.get(entry.report_id)
         if known is None or known[1].is_sound:
             return entry.is_damaged_guess
         return known[0] == file_stamp(entry.path) or entry.is_damaged_guess
 
-    def of(self, entry: FoundReport) -> ServedState:
+    def note_catalogued(self, entry: FoundReport, stamp: Stamp, label: str) -> None:
+        """Take the state of a file from the catalogue; lists show it until the file is opened."""
+        with self._lock:
+            self._listed[entry.report_id] = stamp, FileState(label)
+
+    def listed(self, entry: FoundReport) -> FileState:
+        """Return the state as lists show it; the file is opened if nothing is known of it.
+
+        Raises
+        ------
+        ReportNotFound
+            The file is gone.
+        """
+        return self._catalogued(entry) or self.of(entry)
+
+    def of(self, entry: FoundReport) -> FileState:
         """Return the state; the file is opened once for every stamp, unless an engine writes it.
 
         Raises
@@ -109,8 +87,8 @@ class ReportStates:
         if is_unfinished_name(entry.path):
             glance = state_after("", entry.path)
             if glance.state is State.RUNNING:
-                return _served(glance, entry)
-        return self._keep(entry, stamp, _read(entry))
+                return named_state(glance, entry.path, entry.label)
+        return self._keep(entry, stamp, read_state(entry.path, entry.label))
 
     def note(self, entry: FoundReport, stamp: Stamp, report: Report, *, is_next: bool) -> None:
         """Take the state of an open report, and verify the file in the background.
@@ -130,7 +108,9 @@ class ReportStates:
         state = report.state
         if state.state is State.RUNNING or (known is not None and known.is_verified):
             return
-        served = replace(_served(state, entry), is_verified=report.is_verified)
+        served = replace(
+            named_state(state, entry.path, entry.label), is_verified=report.is_verified
+        )
         self._keep(entry, stamp, served)
         self.verify(entry, is_next=is_next)
 
@@ -160,19 +140,27 @@ class ReportStates:
                 newer = report.newer_run
         except (OSError, ReportError):
             return ""
-        return "" if newer is None else _without_path(newer.sentence, newer.path, newer.path.name)
+        return "" if newer is None else without_path(newer.sentence, newer.path, newer.path.name)
 
     def close(self) -> None:
         """Stop verifying."""
         self._verifier.close()
 
-    def _current(self, entry: FoundReport) -> ServedState | None:
+    def _current(self, entry: FoundReport) -> FileState | None:
         """Return what is known of the file as it is now; nothing that may change by itself."""
         with self._lock:
             known = self._known.get(entry.report_id)
         return None if known is None or known[0] != file_stamp(entry.path) else known[1]
 
-    def _keep(self, entry: FoundReport, stamp: Stamp, served: ServedState) -> ServedState:
+    def _catalogued(self, entry: FoundReport) -> FileState | None:
+        """Return what the catalogue says of a file as it is now, unless it was opened since."""
+        with self._lock:
+            if entry.report_id in self._known:
+                return None
+            listed = self._listed.get(entry.report_id)
+        return None if listed is None or listed[0] != file_stamp(entry.path) else listed[1]
+
+    def _keep(self, entry: FoundReport, stamp: Stamp, served: FileState) -> FileState:
         """Remember a state, unless it may change by itself or less is known by now."""
         if served.is_running:
             return served
@@ -193,43 +181,9 @@ class ReportStates:
             served = replace(known[1], is_verified=True)
             if damage:
                 sentence = ReportState(State.DAMAGED, None, damage).sentence
-                served = ServedState(
-                    State.DAMAGED, _without_path(sentence, path, label), is_verified=True
+                served = FileState(
+                    State.DAMAGED, without_path(sentence, path, label), is_verified=True
                 )
             self._known[report_id] = stamp, served
-
-
-def _read(entry: FoundReport) -> ServedState:
-    """Return the state of a file that no engine writes.
-
-    Raises
-    ------
-    ReportNotFound
-        The file is gone.
-    """
-    path = entry.path
-    try:
-        state = report_state(path)
-    except ReportNotFound:
-        if not path.exists():
-            raise
-        return ServedState("cannot be read")
-    except (NotAReport, UnsupportedSchema) as error:
-        is_foreign = isinstance(error, NotAReport)
-        label = "not a report" if is_foreign else "another schema version"
-        return ServedState(label, _without_path(str(error), path, entry.label))
-    except ReportError as error:
-        return ServedState("cannot be read", _without_path(str(error), path, entry.label))
-    if state is None:  # it holds no data
-        state = state_after("", path)
-    return _served(state, entry)
-
-
-def _served(state: ReportState, entry: FoundReport) -> ServedState:
-    sentence = _without_path(state.sentence, entry.path, entry.label)
-    return ServedState(str(state.state), sentence, state.sign_of_life)
-
-
-def _without_path(sentence: str, path: Path, label: str) -> str:
-    """Return a sentence that names a report by its label."""
-    return sentence.replace(str(path), label)
+        if damage and self.on_damage is not None:
+            self.on_damage(report_id, path, stamp)

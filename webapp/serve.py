@@ -12,6 +12,7 @@ from pathlib import Path
 
 import uvicorn
 
+from tilescope.analyser.catalogue.catalogue import user_catalogue
 from tilescope.reports import State, open_report
 from tilescope.webapp.app import create_app
 from tilescope.webapp.connections import HEAD_BYTES, bounded_protocol
@@ -92,6 +93,7 @@ def serve_reports(
             token=token,
             allowed_hosts=[*LOCAL_NAMES, host, str(address[0]), *allow_hosts],
             fidelity=fidelity,
+            catalogue=user_catalogue(),
         )
         name = _link_host(host, allow_hosts)
         say(_first_line(library))

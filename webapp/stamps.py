@@ -11,27 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tilescope.reports.stamp import Stamp, stamp_text
 from tilescope.webapp.errors import ReportChanged
 
-__all__ = [
-    "HEADER",
-    "Stamp",
-    "StampHeaders",
-    "file_stamp",
-    "note_stamp",
-    "stamp_text",
-    "stamps_of_request",
-]
+__all__ = ["HEADER", "StampHeaders", "note_stamp", "stamps_of_request"]
 
 HEADER = "X-TileScope-Stamps"
-#: Inode, time of modification in ns, size in bytes.
-Stamp = tuple[int, int, int]
 _MOST_STAMPS = 64
 
 
@@ -44,28 +33,6 @@ class _Exchange:
 
 
 _current: ContextVar[_Exchange | None] = ContextVar("stamps", default=None)
-
-
-def file_stamp(path: Path) -> Stamp:
-    """Return an identity that changes when the file is replaced; zeros for a missing file.
-
-    What a running engine has committed lies in the log beside its report, so that counts too.
-    """
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    try:
-        log = path.with_name(f"{path.name}-wal").stat()
-    except OSError:
-        return (status.st_ino, status.st_mtime_ns, status.st_size)
-    newest = max(status.st_mtime_ns, log.st_mtime_ns)
-    return (status.st_ino, newest, status.st_size + log.st_size)
-
-
-def stamp_text(stamp: Stamp) -> str:
-    """Return a stamp as a text without numbers of the file system, which are nobody's business."""
-    return blake2b(repr(stamp).encode(), digest_size=8).hexdigest()
 
 
 def note_stamp(report_id: str, stamp: Stamp) -> None:

@@ -13,7 +13,7 @@ from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.analyser.summary.provenance import model_name
 from tilescope.analyser.time.execution import execution
-from tilescope.reports import schema
+from tilescope.reports import State, schema
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -47,6 +47,26 @@ class ReportOverview:
     max_tile_bytes: int | None
     fullest_tile_id: int | None
     n_tiles_over: int | None
+
+    @property
+    def machine_words(self) -> str:
+        """The machine, and how many IPUs it has if several."""
+        return f"{self.machine} × {self.n_ipus:,}" if self.n_ipus > 1 else self.machine
+
+    def state_words(self, state: str) -> str:
+        """Return the state of the report unless it is complete, and whether the program fits.
+
+        Parameters
+        ----------
+        state
+            A value of `State`, or why the file is not a report.
+        """
+        parts = [] if state == State.COMPLETE else [state]
+        if self.n_tiles_over is not None:
+            over = self.n_tiles_over
+            does_not = f"{over:,} tile{'s do' if over > 1 else ' does'} not fit"
+            parts.append(does_not if over else "fits")
+        return ", ".join(parts) or state
 
 
 @cached

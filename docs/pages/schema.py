@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 
-from sqlalchemy import Column, Table
-from sqlalchemy.dialects import sqlite
-
-from tilescope.reports.declaration import metadata
 from tilescope.reports.integrity.digests import DIGEST_BYTES, ROWS_PER_BLOCK
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,
     SCHEMA_VERSION,
+    TABLES,
+    ColumnSpec,
+    TableSpec,
 )
 
 __all__ = ["render"]
@@ -49,8 +48,8 @@ def _lines() -> Iterator[str]:
     for title, module in _GROUPS:
         yield ""
         yield f"## {title}"
-        for name in importlib.import_module(f"tilescope.reports.declaration.{module}").__all__:
-            yield from _table(metadata.tables[name])
+        for name in importlib.import_module(f"tilescope.reports.schema.{module}").__all__:
+            yield from _table(TABLES[name])
     yield ""
     yield "## Packed arrays"
     yield ""
@@ -69,7 +68,7 @@ def _lines() -> Iterator[str]:
         )
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: TableSpec) -> Iterator[str]:
     yield ""
     yield f"### `{table.name}`"
     yield ""
@@ -78,13 +77,12 @@ def _table(table: Table) -> Iterator[str]:
     yield "| Column | Type | Meaning and unit |"
     yield "| --- | --- | --- |"
     for column in table.columns:
-        yield _column(column)
+        yield _column(column, is_key=column.name == table.primary_key)
 
 
-def _column(column: Column[object]) -> str:
-    name = f"**`{column.name}`**" if column.primary_key else f"`{column.name}`"
-    kind = column.type.compile(sqlite.dialect())
-    notes = " *optional*" if column.nullable else ""
-    notes += " *unique*" if column.unique else ""
-    notes += "".join(f" → `{key.target_fullname}`" for key in column.foreign_keys)
-    return f"| {name} | {kind}{notes} | {column.comment} |"
+def _column(column: ColumnSpec, *, is_key: bool) -> str:
+    name = f"**`{column.name}`**" if is_key else f"`{column.name}`"
+    notes = " *optional*" if column.is_nullable else ""
+    notes += " *unique*" if column.is_unique else ""
+    notes += f" → `{'.'.join(column.refers_to)}`" if column.refers_to else ""
+    return f"| {name} | {column.sql_type}{notes} | {column.comment} |"

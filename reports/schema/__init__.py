@@ -7,32 +7,21 @@ from tilescope.reports.schema.arrays import (
     LIVENESS_COLUMNS,
     ArraySpec,
 )
-from tilescope.reports.schema.table import ColumnSpec, TableSpec
-from tilescope.reports.schema.tables import (
-    TABLES,
-    array,
-    array_chunk,
-    chunk,
+from tilescope.reports.schema.graph import (
     compute_set,
     compute_set_vertex,
     debug_context,
-    engine_option,
-    memory_category,
-    milestone,
-    notice,
     plan,
     plan_stage,
     program,
-    provenance,
-    row_block,
-    run,
-    run_trace,
-    step,
-    target,
     variable,
     vertex_type,
-    wall_clock,
 )
+from tilescope.reports.schema.header import engine_option, notice, provenance, target
+from tilescope.reports.schema.memory import memory_category
+from tilescope.reports.schema.run import run, run_trace, step, wall_clock
+from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
+from tilescope.reports.schema.table import ColumnSpec, TableSpec
 from tilescope.reports.schema.version import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
 
 __all__ = [
@@ -70,3 +59,32 @@ __all__ = [
     "vertex_type",
     "wall_clock",
 ]
+
+#: All tables by name, in the order in which a report creates them.
+TABLES = {
+    table.name: table
+    for table in (
+        array,
+        chunk,
+        debug_context,
+        engine_option,
+        memory_category,
+        milestone,
+        notice,
+        provenance,
+        row_block,
+        run,
+        target,
+        vertex_type,
+        array_chunk,
+        compute_set,
+        plan,
+        run_trace,
+        variable,
+        wall_clock,
+        compute_set_vertex,
+        plan_stage,
+        program,
+        step,
+    )
+}

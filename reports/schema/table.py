@@ -1,4 +1,4 @@
-"""A table as readers and writers need it: columns, their kinds, and the text that creates it."""
+"""A table as readers, writers and the reference need it: its columns, and what they mean."""
 
 from __future__ import annotations
 
@@ -10,24 +10,70 @@ __all__ = ["ColumnSpec", "Kind", "TableSpec"]
 
 Kind = Literal["integer", "boolean", "real", "text", "bytes"]
 
+_SQL_TYPES: dict[Kind, str] = {
+    "integer": "INTEGER",
+    "boolean": "BOOLEAN",
+    "real": "FLOAT",
+    "text": "TEXT",
+    "bytes": "BLOB",
+}
+#: Names that are words of SQL.
+_QUOTED = {"key", "plan"}
+
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """A column: name, kind of its values, and the (table, column) that it refers to."""
+    """A column.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    kind
+        Kind of its values.
+    comment
+        Meaning and unit, in one line.
+    is_nullable
+        Whether a value may be missing.
+    is_unique
+        Whether no value occurs twice.
+    refers_to
+        The (table, column) that a value refers to.
+    """
 
     name: str
     kind: Kind
+    comment: str
     is_nullable: bool = False
+    is_unique: bool = False
     refers_to: tuple[str, str] | None = None
+
+    @property
+    def sql_type(self) -> str:
+        """The type in the text that creates the table."""
+        return _SQL_TYPES[self.kind]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table; its first column is its primary key. ``create`` is the text that SQLite keeps."""
+    """A table.
+
+    Parameters
+    ----------
+    name
+        Name of the table.
+    comment
+        What its rows are, in one line.
+    columns
+        Its columns; the first is the primary key.
+    unique
+        Columns that are unique together.
+    """
 
     name: str
+    comment: str
     columns: tuple[ColumnSpec, ...]
-    create: str
+    unique: tuple[str, ...] = ()
 
     @property
     def primary_key(self) -> str:
@@ -51,3 +97,25 @@ class TableSpec:
         """An INSERT with one positional parameter per column, in column order."""
         marks = ", ".join("?" for _ in self.columns)
         return f'INSERT INTO "{self.name}" VALUES ({marks})'
+
+    @cached_property
+    def create(self) -> str:
+        """The CREATE TABLE that SQLite keeps, on one line.
+
+        References are omitted: SQLite would not enforce them, and `check` verifies them.
+        """
+        parts = [
+            f"{_sql_name(column.name)} {column.sql_type}{'' if column.is_nullable else ' NOT NULL'}"
+            for column in self.columns
+        ]
+        parts.append(f"PRIMARY KEY ({_sql_name(self.primary_key)})")
+        parts += [
+            f"UNIQUE ({_sql_name(column.name)})" for column in self.columns if column.is_unique
+        ]
+        if self.unique:
+            parts.append(f"UNIQUE ({', '.join(map(_sql_name, self.unique))})")
+        return f"CREATE TABLE {_sql_name(self.name)} ( {', '.join(parts)} )"
+
+
+def _sql_name(name: str) -> str:
+    return f'"{name}"' if name in _QUOTED else name

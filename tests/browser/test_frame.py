@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+from tests.browser.conftest import running_server
+from tests.generated_report import generate_report
 
 Visit = Callable[..., Page]
 
@@ -142,3 +146,36 @@ def test_scripts_are_small(
         expect(page.locator(".data-table tbody tr").first).to_be_visible()
     page.close()
     assert sum(received[one] for one in scripts if one in received) < 1_000 * most_kilobytes
+
+
+def test_of_very_many_reports_every_one_is_found(chromium: Browser, tmp_path: Path) -> None:
+    file = generate_report(tmp_path / "run-000", n_tiles=8, n_steps=24, n_variables=5, seed=1)
+    for number in range(1, 230):
+        (tmp_path / f"run-{number:03}").mkdir()
+        os.link(file, tmp_path / f"run-{number:03}" / file.name)
+    with running_server(tmp_path) as (link, _):
+        page = chromium.new_page()
+        page.goto(link)
+        lines = page.locator("tr[data-report]")
+        expect(lines).to_have_count(200)
+        expect(page.locator("#reports-note")).to_have_text("The first 200 of 230 reports")
+        page.fill("#reports-find", "run-22")
+        expect(page.locator("#reports-note")).to_have_text("10 of 230 reports")
+        expect(lines).to_have_count(10)
+        expect(page).to_have_url(re.compile(r"find=run-22"))
+        expect(lines.first.locator('[data-cell="cycles"] a')).to_be_visible()
+        lines.filter(has_text="run-229").locator("input").check()
+        page.fill("#reports-find", "run-111")
+        expect(lines).to_have_count(1)
+        lines.locator("input").click()
+        expect(page).to_have_url(re.compile(r"/summary\?report=\w+&with=\w+"))
+        expect(page.locator("#summary-changes")).to_contain_text("What changed")
+        assert "run-229" in page.locator("#report-baseline option:checked").inner_text()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("run-228")
+        expect(page.locator('.palette-row[aria-selected="true"]')).to_contain_text("run-228")
+        page.keyboard.press("Enter")
+        expect(page.locator("#report-baseline option:checked")).to_contain_text("run-228")
+        page.goto(link.split("/?")[0])
+        expect(page.locator("#recent-list")).to_contain_text("run-229")
+        page.close()

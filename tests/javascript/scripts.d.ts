@@ -66,6 +66,8 @@ interface FrameData {
   pages: FramePage[];
   reports: FrameReport[];
   isApp: boolean;
+  /** Whether there are more reports than those. */
+  isCut: boolean;
 }
 
 /** What the scripts of the frame share; those of the app are missing on the home page. */

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from starlette.testclient import TestClient
 from tests.generated_report import generate_report
 
+from tilescope.analyser.catalogue.catalogue import Catalogue
 from tilescope.analyser.memory.tile_memory import fullest_tile
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.analyser.summary.overview import ReportOverview, report_overview
 from tilescope.reports import ReportWriter, open_report
+from tilescope.reports.stamp import file_stamp
+from tilescope.webapp.api.reports import listing
 from tilescope.webapp.frame import Frame
-from tilescope.webapp.home import Overviews, home_values, overview_cells
+from tilescope.webapp.home import MOST_REPORTS, Overviews, home_values, overview_cells
 from tilescope.webapp.library import Library
 from tilescope.webapp.serve import DEMO
 
@@ -145,3 +149,72 @@ def test_the_demo_report_opens_and_is_not_in_the_list(tmp_path: Path) -> None:
     assert demo.report_id in Frame(library, []).home(
         **home_values(library, Overviews(library.states))
     )
+
+
+def _many(root: Path, n: int) -> None:
+    """Make many reports that share one file."""
+    file = generate_report(root / "number-000", n_tiles=8, n_steps=24, n_variables=5, seed=1)
+    for number in range(1, n):
+        folder = root / f"number-{number:03}"
+        folder.mkdir()
+        os.link(file, folder / file.name)
+
+
+def test_facts_of_another_process_are_in_the_first_page(tmp_path: Path) -> None:
+    _many(tmp_path / "reports", 3)
+    catalogue = Catalogue(tmp_path / "catalogue")
+    first = Overviews(Library([tmp_path / "reports"]).states, catalogue)
+    library = Library([tmp_path / "reports"])
+    values = home_values(library, first)
+    assert all(row["is_pending"] for row in values["rows"])
+    cells = {entry.report_id: overview_cells(entry, first) for entry in library.found()}
+    first.keep()
+
+    library = Library([tmp_path / "reports"])
+    second = Overviews(library.states, Catalogue(tmp_path / "catalogue"))
+    values = home_values(library, second)
+    for row in values["rows"]:
+        assert not row["is_pending"]
+        texts = {cell["name"]: cell["text"] for cell in row["cells"]}
+        assert all(texts[cell.name] == cell.text for cell in cells[row["id"]])
+    for entry in library.found():
+        assert overview_cells(entry, second) == cells[entry.report_id]
+        assert not library.states.is_pending(entry)  # nothing was opened
+
+
+def test_damage_that_the_background_finds_is_kept(tmp_path: Path) -> None:
+    _many(tmp_path / "reports", 1)
+    library = Library([tmp_path / "reports"])
+    (entry,) = library.found()
+    overviews = Overviews(library.states, Catalogue(tmp_path / "catalogue"))
+    overviews.of(entry)
+    overviews.keep()
+    assert library.states.on_damage is not None
+    library.states.on_damage(entry.report_id, entry.path, file_stamp(entry.path))
+
+    library = Library([tmp_path / "reports"])
+    later = Overviews(library.states, Catalogue(tmp_path / "catalogue"))
+    home_values(library, later)
+    assert library.states.at_a_glance(entry).label == "damaged"
+    assert later.known(entry) == overviews.known(entry)
+    assert library.states.of(entry).label == "complete"  # what opening it says counts more
+
+
+def test_a_long_list_is_cut_and_searched_on_the_server(tmp_path: Path) -> None:
+    _many(tmp_path, MOST_REPORTS + 30)
+    library = Library([tmp_path])
+    overviews = Overviews(library.states)
+    values = home_values(library, overviews)
+    assert len(values["rows"]) == MOST_REPORTS
+    assert values["is_cut"]
+    assert values["note"] == "The first 200 of 230 reports"
+    values = home_values(library, overviews, "00 number-2")
+    assert [row["label"].rpartition("/")[2] for row in values["rows"]] == ["number-200"]
+    assert values["note"] == "1 of 230 reports"
+    assert home_values(library, overviews, "number-3")["note"].startswith("No report matches")
+    listed = listing(library)
+    assert len(listed) == MOST_REPORTS
+    missing = ({entry.report_id for entry in library.found()} - {row["id"] for row in listed}).pop()
+    assert listing(library, [missing, "unknown"])[-1]["id"] == missing
+    (only,) = listing(library, find="number-229")
+    assert only["label"].endswith("number-229")

@@ -13,8 +13,8 @@ from tests.analyser.small_report import Shape, write_small_report
 from tests.generated_report import generate_report
 
 from tilescope.reports import Report, ReportWriter, open_report
-from tilescope.reports.catalogue import FoundReport
-from tilescope.webapp.home import Overviews, home_values, is_settled, overview_cells
+from tilescope.reports.discovery import FoundReport
+from tilescope.webapp.home import Overviews, home_values, overview_cells
 from tilescope.webapp.library import Library
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -80,7 +80,7 @@ def test_a_small_report_is_verified_with_its_row(tmp_path: Path, library: Librar
     assert [entry.path.parent.name for entry in library.found()] == ["whole", "damaged"]
     rows = home_values(library, overviews)["rows"]
     assert [row["cells"][-1]["text"] for row in rows] == ["fits", "damaged"]
-    assert all(is_settled(entry, overviews) for entry in library.found())
+    assert all(overviews.is_settled(entry) for entry in library.found())
 
 
 def test_a_replaced_file_is_verified_anew(tmp_path: Path, library: Library) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from fastapi import APIRouter
 
 from tilescope.reports import ReportNotFound
-from tilescope.reports.catalogue import FoundReport
+from tilescope.reports.discovery import FoundReport
+from tilescope.reports.stamp import file_stamp, stamp_text
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.library import Library
-from tilescope.webapp.stamps import file_stamp, stamp_text
 
 __all__ = ["routes"]
 

@@ -5,7 +5,7 @@
   const box = /** @type {HTMLInputElement} */ (document.getElementById('palette-text'));
   const list = document.getElementById('palette-list');
   const note = document.getElementById('palette-note');
-  const {pages, reports, isApp} = window.tilescope.frame;
+  const {pages, reports, isApp, isCut} = window.tilescope.frame;
   const MOST_REPORTS = 8;
 
   /** @type {{kind: string, label: string, detail?: string, href?: string, act?: () => void}[]} */
@@ -28,9 +28,24 @@
     return [
       ...listed.map((page) => ({kind: 'Page', label: page.title, href: page.path + query({})})),
       ...(fits('Reports') ? [{kind: 'Page', label: 'Reports', href: '/'}] : []),
-      ...reports.filter((report) => words.length && fits(report.label)).slice(0, MOST_REPORTS)
-        .map((report) => ({kind: 'Report', label: report.label, href: '/summary?report=' + report.id})),
     ];
+  }
+
+  // The page lists the first reports only if there are many; the server knows all.
+  async function matchingReports(text) {
+    const words = window.tilescope_search.words(text);
+    if (!words.length) return [];
+    const answer = isCut ? await json('/api/reports?' + new URLSearchParams({find: text})) : null;
+    return (answer ? answer.reports : reports)
+      .filter((report) => window.tilescope_search.fit(words, report.label)).slice(0, MOST_REPORTS)
+      .map((report) => ({kind: 'Report', label: report.label, href: '/summary?report=' + report.id}));
+  }
+
+  async function json(address) {
+    try {
+      const answer = await fetch(address);
+      return answer.ok ? await window.tilescope_text.read(answer) : null;
+    } catch (error) { return null; }
   }
 
   const UNITS = [['binary', 'KiB, MiB (1,024)'], ['si', 'kB, MB (1,000)'], ['bytes', 'bytes only']];
@@ -88,7 +103,9 @@
     dialog.close();
     if (entry.act) { entry.act(); return; }
     const target = new URL(entry.href, location.href);
-    if (isApp && pages.some((page) => page.path === target.pathname)) {
+    const report = target.searchParams.get('report');
+    const isListed = !report || window.tilescope.isKnown(report);  // else only the server knows its name
+    if (isApp && isListed && pages.some((page) => page.path === target.pathname)) {
       window.tilescope.go(target.pathname + target.search);
     } else {
       location.assign(target);
@@ -98,7 +115,8 @@
   async function look() {
     const text = box.value.trim();
     const turn = asked += 1;
-    const first = [...own(text), ...settings(text)];
+    const first = [...own(text), ...await matchingReports(text), ...settings(text)];
+    if (turn !== asked) return;
     if (!isApp || !text) {
       paint(first);
       note.textContent = first.length || !text ? ''
@@ -107,7 +125,7 @@
     }
     const report = new URLSearchParams(location.search).get('report') || window.tilescope.newestReport();
     const address = '/api/find/' + encodeURIComponent(report) + '?' + new URLSearchParams({text});
-    const answer = await fetch(address).then((one) => one.ok ? window.tilescope_text.read(one) : null).catch(() => null);
+    const answer = await json(address);
     if (turn !== asked) return;
     const matches = (answer ? answer.matches : []).map((match) => ({
       kind: match.kind, label: match.label, detail: match.detail,

@@ -17,7 +17,7 @@ from tilescope.reports.state import is_unfinished_name
 __all__ = ["FoundReport", "find_reports"]
 
 _MAX_DEPTH = 6
-_MAX_DIRECTORIES = 10_000
+_MAX_DIRECTORIES = 200_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def find_reports(paths: Sequence[Path | str]) -> list[FoundReport]:
     ----------
     paths : sequence of Path or str
         Report files of any name, and directories, which are searched six levels deep without
-        following links to directories. Missing paths are ignored.
+        following links to directories, at most 200,000 directories for each path. Missing paths
+        are ignored.
     """
     reports: dict[Path, FoundReport] = {}
     for path in map(Path, paths):

@@ -1,0 +1,90 @@
+"""Execution: steps, runs and their traces; costs of steps are arrays."""
+
+from __future__ import annotations
+
+from tilescope.reports.schema.table import ColumnSpec, TableSpec
+
+__all__ = ["run", "run_trace", "step", "wall_clock"]
+
+step = TableSpec(
+    "step",
+    "The flattened program: one row per leaf, regardless of how often it runs",
+    (
+        ColumnSpec("step_id", "integer", "Identity, from 0 in program order"),
+        ColumnSpec(
+            "program_id",
+            "integer",
+            "The leaf of the program tree",
+            refers_to=("program", "program_id"),
+        ),
+        ColumnSpec("kind", "text", "Kind of the program, such as OnTileExecute or DoExchange"),
+        ColumnSpec("name", "text", "Debug name; levels are joined by /"),
+        ColumnSpec(
+            "compute_set_id",
+            "integer",
+            "For OnTileExecute",
+            is_nullable=True,
+            refers_to=("compute_set", "compute_set_id"),
+        ),
+        ColumnSpec("is_data_dependent", "boolean", "Whether its cycles depend on the data"),
+        ColumnSpec(
+            "plan_stage_id",
+            "integer",
+            "The stage of a plan it belongs to",
+            is_nullable=True,
+            refers_to=("plan_stage", "plan_stage_id"),
+        ),
+        ColumnSpec(
+            "plan_part",
+            "integer",
+            "Serial part of the operation, from 0, if the plan has serial parts",
+            is_nullable=True,
+        ),
+    ),
+)
+
+run = TableSpec(
+    "run",
+    "Recorded runs of the engine",
+    (
+        ColumnSpec("run_id", "integer", "Identity, from 0 in chronological order"),
+        ColumnSpec("name", "text", "Debug name of the call"),
+        ColumnSpec("program_index", "integer", "Index of the control program that ran"),
+        ColumnSpec("start_cycle", "integer", "First cycle on the earliest IPU"),
+        ColumnSpec("end_cycle", "integer", "First cycle after the run on the latest IPU"),
+        ColumnSpec("is_data_dependent", "boolean", "Whether its cycles depend on the data"),
+    ),
+)
+
+run_trace = TableSpec(
+    "run_trace",
+    "Range of trace entries of a run on one track of an IPU",
+    (
+        ColumnSpec("run_trace_id", "integer", "Identity"),
+        ColumnSpec("run_id", "integer", "The run", refers_to=("run", "run_id")),
+        ColumnSpec("ipu_id", "integer", "The IPU, from 0"),
+        ColumnSpec("track", "integer", "0 for compute, 1 for overlapped input and output"),
+        ColumnSpec("start_cycle", "integer", "Cycle counter of the IPU when the run began"),
+        ColumnSpec("end_cycle", "integer", "Cycle counter of the IPU when the run ended"),
+        ColumnSpec("first_entry", "integer", "First row in the trace.* arrays"),
+        ColumnSpec("n_entries", "integer", "Number of rows there, sorted by start"),
+    ),
+)
+
+wall_clock = TableSpec(
+    "wall_clock",
+    "Wall-clock times of the simulator itself; never compared",
+    (
+        ColumnSpec("wall_clock_id", "integer", "Identity"),
+        ColumnSpec("event", "text", "compile or run"),
+        ColumnSpec(
+            "run_id",
+            "integer",
+            "The run, for event run",
+            is_nullable=True,
+            refers_to=("run", "run_id"),
+        ),
+        ColumnSpec("wall_start_us", "integer", "Start since the Unix epoch, microseconds"),
+        ColumnSpec("wall_duration_us", "integer", "Duration, microseconds"),
+    ),
+)
