@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -59,9 +59,13 @@ $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
 setup: $(READY) $(SCRIPT_TOOLS)  ## Create .venv with all dependencies; fast if it exists
 	@echo "==> ready: $(BIN)/tilescope"
 
-test: $(READY) $(SCRIPT_TOOLS)  ## Before a pull request: set up and run all tests (browser tests if Chromium is found); ARGS=… go to pytest
-	@echo "==> running all tests"
-	@$(PYTEST) --ignore tests/bench $(ARGS)
+test: $(READY) $(SCRIPT_TOOLS)  ## Before a pull request: set up and run the tests (browser tests if Chromium is found) except the slow ones; ARGS=… go to pytest
+	@echo "==> running the tests"
+	@$(PYTEST) --ignore tests/bench $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
+
+slow: $(READY) $(SCRIPT_TOOLS)  ## After make test, as CI does: the tests that take five seconds or more
+	@echo "==> running the slow tests"
+	@$(PYTEST) --ignore tests/bench -m "slow and not packaging" $(ARGS)
 
 quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
 	@$(BIN)/python -m tests.quick $(ARGS)
@@ -80,7 +84,7 @@ lint: $(READY) $(SCRIPT_TOOLS)  ## Static checks only
 
 unit: $(READY)  ## Tests except browser tests and benchmarks
 	@echo "==> unit tests"
-	@$(PYTEST) -q --ignore tests/browser --ignore tests/bench $(ARGS)
+	@$(PYTEST) -q --ignore tests/browser --ignore tests/bench $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
 
 demo: $(READY)  ## Fetch a trained model, run it, print the summary, serve the report (SERVE=0 stops after the summary)
 	@echo "==> fetching mnist-8, a trained model of handwritten digits"

@@ -141,12 +141,11 @@ class Overviews:
         return None if known is None or known[0] != file_stamp(entry.path) else known
 
     def _note_damage(self, report_id: str, path: Path, stamp: Stamp) -> None:
-        """Keep that the background verification found a file damaged."""
-        if self._catalogue is not None:
-            with self._lock:
-                known = self._known.get(report_id)
-            overview = known[1] if known is not None and known[0] == stamp else None
-            self._catalogue.record([CataloguedReport(path, stamp, State.DAMAGED, overview)])
+        """Keep that the background verification found a file damaged whose facts are known."""
+        with self._lock:
+            known = self._known.get(report_id)
+        if self._catalogue is not None and known is not None and known[0] == stamp:
+            self._catalogue.record([CataloguedReport(path, stamp, State.DAMAGED, known[1])])
 
 
 def home_values(library: Library, overviews: Overviews, find: str = "") -> dict[str, Any]:

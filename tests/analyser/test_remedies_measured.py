@@ -122,6 +122,7 @@ def run(command: str) -> Callable[[], int]:
     return lambda: main([*shlex.split(command)[1:], "--quiet"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_command_of_a_remedy_makes_nothing_worse(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,10 @@ from tests.browser.views import SHOWN, VIEWS
 
 Visit = Callable[..., Page]
 
+#: The first view of each page, with one report.
+_FIRST = {
+    (name, ""): None for name, view in VIEWS.items() if not view.is_of_two and "-" not in name
+}
 _AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 _NARROW = {"width": 1024, "height": 768}
 _SCHEME = """scheme => {
@@ -47,7 +51,13 @@ def axe() -> str:
     return _AXE.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("name", "candidate"), SHOWN)
+@pytest.mark.parametrize(
+    ("name", "candidate"),
+    [
+        pytest.param(*shown, marks=() if shown in _FIRST else pytest.mark.slow)
+        for shown in SHOWN
+    ],
+)
 def test_pages_have_no_serious_findings(
     visit: Visit, page: Page, axe: str, name: str, candidate: str
 ) -> None:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import running_server
 from tests.generated_report import generate_report
@@ -23,6 +24,7 @@ def free_port() -> int:
         return port
 
 
+@pytest.mark.slow
 def test_a_stopped_server_is_said_and_a_restarted_one_goes_on(
     chromium: Browser, tmp_path: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_colours_and_a_candidate(visit: Visit, colour: str) -> None:
     expect(legend).to_contain_text("lines of the candidate alone")
 
 
+@pytest.mark.slow
 def test_boxes_are_saved(visit: Visit) -> None:
     page = visit("/operations", layer="onnx", **{"as": "graph"})
     _graph(page)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MODULE = """
 import numpy as np
 from tilescope.engine.host.jit._jit import jit
@@ -151,6 +153,7 @@ def test_what_a_kernel_calls_prints_raises_and_calls_itself(tmp_path: Path) -> N
         )
 
 
+@pytest.mark.slow
 def test_a_kernel_that_makes_arrays_is_taken_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(NESTED)
     code = "import numpy as np; print(kernels.run(kernels.twice, np.array([3.0, 1.0])))"
@@ -158,6 +161,7 @@ def test_a_kernel_that_makes_arrays_is_taken_from_its_file(tmp_path: Path) -> No
         assert printed(code, tmp_path) == "([2.0, 6.0], True)"
 
 
+@pytest.mark.slow
 def test_a_process_that_finds_all_kernels_compiled_has_no_compiler(tmp_path: Path) -> None:
     """Importing numba takes longer than most runs."""
     (tmp_path / "kernels.py").write_text("from tilescope.engine.session import warmup")

@@ -75,6 +75,7 @@ on_x86 = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @on_x86
 @pytest.mark.parametrize("processor", _PROCESSORS)
 def test_processors_compute_the_same_bits(processor: str, expected: str, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_in_processes_and_only_once(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

@@ -6,6 +6,7 @@ import pytest
 from tests.faults import interrupts, kills, races, storage
 
 
+@pytest.mark.slow
 def test_interrupted_programs_record_whole_runs() -> None:
     result = interrupts.run(48, seed=10_000)
     assert result["failures"] == []

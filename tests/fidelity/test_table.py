@@ -30,6 +30,7 @@ def computed() -> list[Row]:
     return compare(BUILDERS, packaged_rows())
 
 
+@pytest.mark.slow
 def test_the_packaged_table_is_what_the_programs_cost_now(computed: list[Row]) -> None:
     packaged = packaged_rows()
     blank = [replace(row, ours=None, error=None) for row in computed]

@@ -38,6 +38,7 @@ def _slice(every_case: dict[str, Case]) -> list[Case]:
     return found
 
 
+@pytest.mark.slow
 def test_the_first_cases_of_every_operator_pass(every_case: dict[str, Case]) -> None:
     found = _slice(every_case)
     assert len(found) > 150

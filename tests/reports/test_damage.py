@@ -40,6 +40,7 @@ def _without_leftovers(path):
     return path.read_bytes()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_what_is_read(small_report):
     expected = _content(small_report)
     sound = _without_leftovers(small_report)

@@ -24,6 +24,7 @@ def test_mutants_are_read_as_they_were_or_refused() -> None:
     assert counts["slowest_s"] < 2
 
 
+@pytest.mark.slow
 def test_files_that_grow_are_refused_before_they_do() -> None:
     answers = bombs.run()
     assert len(answers) > 60

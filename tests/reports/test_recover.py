@@ -132,6 +132,7 @@ def test_runs_without_entries_are_sound(tmp_path):
     assert (done.n_runs, done.lost) == (3, ())
 
 
+@pytest.mark.slow
 def test_runs_around_a_damaged_chunk_are_sound(tmp_path):
     """A byte changes in one of several chunks."""
     engine = start(tmp_path / "r")

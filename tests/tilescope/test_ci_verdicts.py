@@ -157,6 +157,7 @@ def outcomes(
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", [case.title for case in CASES])
 def test_a_case_has_the_verdict_that_the_page_lists(
     outcomes: dict[str, tuple[int, str]], title: str
@@ -171,6 +172,7 @@ def test_the_page_lists_every_case() -> None:
     assert list(verdicts()) == [case.title for case in CASES]
 
 
+@pytest.mark.slow
 def test_a_green_case_of_another_model_leaves_the_first_one_alone(
     reports: Path, tmp_path: Path
 ) -> None:

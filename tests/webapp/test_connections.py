@@ -76,6 +76,7 @@ def _is_closed(connection: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_every_client_that_keeps_the_server_waiting_is_cut_off(server: Server) -> None:
     open_head = server.head("GET", "/_dash-layout").replace(b"Connection: close\r\n", b"")
     clients = {

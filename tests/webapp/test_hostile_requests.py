@@ -26,6 +26,7 @@ def server(folder: Path) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.slow
 def test_no_answer_about_any_report_tells_where_it_is(server: Server, folder: Path) -> None:
     # The leftover of a killed run is opened as a copy in the folder of temporary files.
     secrets = {str(folder), os.path.realpath(folder), f"{tempfile.gettempdir()}/tilescope-"}
@@ -59,6 +60,7 @@ def _answers(server: Server, ids: Sequence[str]) -> list[tuple[Request, str]]:
     return answers
 
 
+@pytest.mark.slow
 def test_hostile_requests_are_refused_and_leave_no_traceback(server: Server, folder: Path) -> None:
     counts = send_hostile(server, 400, 7, str(folder))
     assert counts["answers_5xx"] == counts["leaks"] == counts["internal"] == 0, counts

@@ -408,6 +408,7 @@ for number in range(25):
 """
 
 
+@pytest.mark.slow
 def test_processes_killed_while_they_write(tmp_path: Path) -> None:
     process = script(_KILLED, tmp_path)
     _, err = process.communicate(timeout=300)
