@@ -53,10 +53,7 @@ def axe() -> str:
 
 @pytest.mark.parametrize(
     ("name", "candidate"),
-    [
-        pytest.param(*shown, marks=() if shown in _FIRST else pytest.mark.slow)
-        for shown in SHOWN
-    ],
+    [pytest.param(*shown, marks=() if shown in _FIRST else pytest.mark.slow) for shown in SHOWN],
 )
 def test_pages_have_no_serious_findings(
     visit: Visit, page: Page, axe: str, name: str, candidate: str
