@@ -22,7 +22,9 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_LETTERS else text[: _SHOWN_LETTERS - 1] + "…"
 
 
-def a_count(what: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+def a_count(
+    subject: str, value: Any, minimum: int | None = None, maximum: int | None = None
+) -> int:
     """Return an integer between `least` and `most`, if given.
 
     Raises
@@ -33,15 +35,15 @@ def a_count(what: str, value: Any, least: int | None = None, most: int | None = 
     try:
         number = int(operator.index(value))
     except TypeError:
-        raise BadGraph(f"{what} is {shown(value)}: expected an integer") from None
-    if least is not None and number < least:
-        raise BadGraph(f"{what} is {number}: expected at least {least}")
-    if most is not None and number > most:
-        raise BadGraph(f"{what} is {number}: expected at most {most}")
+        raise BadGraph(f"{subject} is {shown(value)}: expected an integer") from None
+    if minimum is not None and number < minimum:
+        raise BadGraph(f"{subject} is {number}: expected at least {minimum}")
+    if maximum is not None and number > maximum:
+        raise BadGraph(f"{subject} is {number}: expected at most {maximum}")
     return number
 
 
-def a_text(what: str, value: Any) -> str:
+def a_text(subject: str, value: Any) -> str:
     """Return a string.
 
     Raises
@@ -50,11 +52,11 @@ def a_text(what: str, value: Any) -> str:
         If it is not a string.
     """
     if not isinstance(value, str):
-        raise BadGraph(f"{what} is {shown(value)}: expected a string")
+        raise BadGraph(f"{subject} is {shown(value)}: expected a string")
     return value
 
 
-def a_switch(what: str, value: Any) -> bool:
+def a_switch(subject: str, value: Any) -> bool:
     """Return True or False.
 
     Raises
@@ -63,11 +65,11 @@ def a_switch(what: str, value: Any) -> bool:
         If it is neither.
     """
     if not isinstance(value, bool | np.bool_):
-        raise BadGraph(f"{what} is {shown(value)}: expected True or False")
+        raise BadGraph(f"{subject} is {shown(value)}: expected True or False")
     return bool(value)
 
 
-def a_kind(what: str, value: Any, kind: Any, wanted: str) -> Any:
+def a_kind(subject: str, value: Any, kind: Any, expected: str) -> Any:
     """Return a value of a class; `wanted` describes it in the message.
 
     Raises
@@ -76,11 +78,11 @@ def a_kind(what: str, value: Any, kind: Any, wanted: str) -> Any:
         If it is of another class.
     """
     if not isinstance(value, kind):
-        raise BadGraph(f"{what} is {shown(value)}: expected {wanted}")
+        raise BadGraph(f"{subject} is {shown(value)}: expected {expected}")
     return value
 
 
-def a_list(what: str, values: Any, wanted: str) -> Sequence[Any]:
+def a_list(subject: str, values: Any, expected: str) -> Sequence[Any]:
     """Return a sequence; `wanted` describes it in the message. A string is not a sequence.
 
     Raises
@@ -90,12 +92,12 @@ def a_list(what: str, values: Any, wanted: str) -> Sequence[Any]:
     """
     is_array = isinstance(values, np.ndarray) and values.ndim > 0
     if isinstance(values, str | bytes) or not (is_array or isinstance(values, Sequence)):
-        raise BadGraph(f"{what} is {shown(values)}: expected {wanted}")
+        raise BadGraph(f"{subject} is {shown(values)}: expected {expected}")
     several: Sequence[Any] = values
     return several
 
 
-def numbers(what: str, values: Any) -> NDArray[Any]:
+def numbers(subject: str, values: Any) -> NDArray[Any]:
     """Return values as an array.
 
     Raises
@@ -106,10 +108,10 @@ def numbers(what: str, values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except ValueError:
-        raise BadGraph(f"{what} have uneven lengths: expected an array") from None
+        raise BadGraph(f"{subject} have uneven lengths: expected an array") from None
 
 
-def whole_numbers(what: str, values: Any, kind: type[np.signedinteger[Any]] = np.int64) -> Any:
+def whole_numbers(subject: str, values: Any, kind: type[np.signedinteger[Any]] = np.int64) -> Any:
     """Return values as an integer array of a numpy type, of any shape.
 
     Raises
@@ -118,20 +120,22 @@ def whole_numbers(what: str, values: Any, kind: type[np.signedinteger[Any]] = np
         If a value is not an integer or is out of the type's range.
     """
     try:
-        given: NDArray[Any] = np.asarray(values)
+        array: NDArray[Any] = np.asarray(values)
     except ValueError:
-        raise BadGraph(f"{what} have uneven lengths: expected an array of integers") from None
-    if given.dtype == kind:
-        return given
-    if given.size and given.dtype.kind not in "iu":
-        is_whole = given.dtype.kind == "f" and bool((given == np.floor(given)).all())
+        raise BadGraph(f"{subject} have uneven lengths: expected an array of integers") from None
+    if array.dtype == kind:
+        return array
+    if array.size and array.dtype.kind not in "iu":
+        is_whole = array.dtype.kind == "f" and bool((array == np.floor(array)).all())
         if not is_whole:
-            odd = given.reshape(-1)[0] if given.dtype.kind != "f" else given[given % 1 != 0][0]
-            raise BadGraph(f"{what} include {odd!s}: expected integers")
-    if given.size:
+            offending = (
+                array.reshape(-1)[0] if array.dtype.kind != "f" else array[array % 1 != 0][0]
+            )
+            raise BadGraph(f"{subject} include {offending!s}: expected integers")
+    if array.size:
         limits = np.iinfo(kind)
-        low, high = given.min(), given.max()
+        low, high = array.min(), array.max()
         if low < limits.min or high > limits.max:
             beyond = low if low < limits.min else high
-            raise BadGraph(f"{what} include {beyond!s}, which is out of range")
-    return given.astype(kind)
+            raise BadGraph(f"{subject} include {beyond!s}, which is out of range")
+    return array.astype(kind)

@@ -90,15 +90,15 @@ def follow_environment(environ: Mapping[str, str] | None = None) -> None:
     BadOption
         A level is unknown, or the file of POPLAR_LOG_DEST is not writable.
     """
-    given = os.environ if environ is None else environ
-    own = {module: given.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
-    levels = {m: _level(t, f"POPLAR_{m}_LOG_LEVEL") for m, t in own.items() if t}
-    level_text = given.get("POPLAR_LOG_LEVEL", "")
+    variables = os.environ if environ is None else environ
+    local = {module: variables.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
+    levels = {m: _level(t, f"POPLAR_{m}_LOG_LEVEL") for m, t in local.items() if t}
+    level_text = variables.get("POPLAR_LOG_LEVEL", "")
     level = _level(level_text, "POPLAR_LOG_LEVEL") if level_text else None
     if level is None and not levels:
         return
     logger = logging.getLogger("tilescope.engine")
-    _replace_handler(logger, given.get("POPLAR_LOG_DEST", "") or "stderr")
+    _replace_handler(logger, variables.get("POPLAR_LOG_DEST", "") or "stderr")
     # Warnings come as they do without the variables, unless a level says otherwise.
     logger.setLevel(logging.WARNING if level is None else level)
     logger.propagate = False

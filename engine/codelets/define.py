@@ -96,10 +96,10 @@ def codelet(
         parts = "fields and scalars"
         if is_multi_vertex:
             expected, parts = expected + 2, "fields, scalars, worker id and number of workers"
-        given = len(inspect.signature(function).parameters)
-        if given != expected:
+        n_given = len(inspect.signature(function).parameters)
+        if n_given != expected:
             raise BadGraph(
-                f"Codelet {label!r} takes {given} arguments: its {parts} make {expected}"
+                f"Codelet {label!r} takes {n_given} arguments: its {parts} make {expected}"
             )
         return Codelet(
             label,
@@ -123,8 +123,8 @@ def codelet(
 def _groups(label: str, apart: Any) -> tuple[tuple[str, ...], ...]:
     """Return the groups of fields that must lie in different memory elements."""
     where = f"Codelet {label!r}: what it keeps apart"
-    wanted = "groups of field names, as [('a', 'b')]"
+    form = "groups of field names, as [('a', 'b')]"
     return tuple(
-        tuple(a_text(where, field) for field in a_list(where, group, wanted))
-        for group in a_list(where, apart, wanted)
+        tuple(a_text(where, field) for field in a_list(where, group, form))
+        for group in a_list(where, apart, form)
     )

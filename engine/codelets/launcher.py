@@ -105,9 +105,9 @@ def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, 
     """
     regions = []
     fields = zip(codelet.fields, memories, _first_columns(codelet), strict=True)
-    for place, (field, memory, column) in enumerate(fields):
+    for index, (field, memory, column) in enumerate(fields):
         if field.is_list:
-            columns = (f"start{place}[k]", f"size{place}[k]", f"stride{place}[k]")
+            columns = (f"start{index}[k]", f"size{index}[k]", f"stride{index}[k]")
         else:
             size, stride = column + 1, column + 1 + field.n_dims
             columns = (
@@ -120,7 +120,7 @@ def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, 
 
 
 def _rounding_source(
-    number: int, field: Field, place: int, column: int, region: Sequence[str]
+    number: int, field: Field, index: int, column: int, region: Sequence[str]
 ) -> str:
     """Return the lines that round a field of a vertex by the rounder with a number."""
     memory, start, size, stride = region
@@ -129,7 +129,7 @@ def _rounding_source(
         region_at = f"address(places, v * places.shape[1] + {column})"
         return f"        {call}{region_at}, {field.n_dims})\n"
     return (
-        f"        for k in range(first{place}[v], first{place}[v + 1]):\n"
+        f"        for k in range(first{index}[v], first{index}[v + 1]):\n"
         "            region = few_numbers(places)\n"
         f"            region[0], region[1], region[2] = {start}, {size}[0], {stride}[0]\n"
         f"            {call}address(region, 0), 1)\n"
@@ -140,11 +140,11 @@ def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list
     """Return what the kernel takes of every field."""
     arguments: list[str] = []
     fields = zip(codelet.fields, regions, _first_columns(codelet), strict=True)
-    for place, (field, region, column) in enumerate(fields):
+    for index, (field, region, column) in enumerate(fields):
         memory, start, size, stride = region
         if field.is_list:
-            interval = f"{memory}[{start} : {start} + size{place}[k, 0]]"
-            arguments.append(f"[{interval} for k in range(first{place}[v], first{place}[v + 1])]")
+            interval = f"{memory}[{start} : {start} + size{index}[k, 0]]"
+            arguments.append(f"[{interval} for k in range(first{index}[v], first{index}[v + 1])]")
             continue
         sizes = [f"places[v, {column + 1 + d}]" for d in range(field.n_dims)]
         strides = [f"places[v, {column + 1 + field.n_dims + d}]" for d in range(field.n_dims)]
@@ -162,13 +162,13 @@ def _field_arguments(codelet: Codelet, regions: Sequence[Sequence[str]]) -> list
 def _arrays(codelet: Codelet, hosts: Sequence[str]) -> list[tuple[str, str, int]]:
     """Return name, type and number of dimensions of all arrays of a launcher, as in its table."""
     arrays = [(f"memory{i}", host, 1) for i, host in enumerate(hosts)] + [("places", "int64", 2)]
-    for place, field in enumerate(codelet.fields):
+    for index, field in enumerate(codelet.fields):
         if field.is_list:
             dims = {"start": 1, "size": 2, "stride": 2, "first": 1}
-            arrays += [(f"{part}{place}", "int64", n) for part, n in dims.items()]
+            arrays += [(f"{part}{index}", "int64", n) for part, n in dims.items()]
     kinds = {"int": "int64", "float": "float32"}
-    for place, scalar in enumerate(codelet.kernel_scalars):
-        arrays.append((f"scalar{place}", kinds[scalar.kind], 1))
+    for index, scalar in enumerate(codelet.kernel_scalars):
+        arrays.append((f"scalar{index}", kinds[scalar.kind], 1))
     if codelet.reads_clock:
         arrays.append(("clock", "int64", 1))
     if codelet.is_data_dependent:
@@ -178,14 +178,14 @@ def _arrays(codelet: Codelet, hosts: Sequence[str]) -> list[tuple[str, str, int]
 
 def _unpacking(codelet: Codelet, hosts: Sequence[str], n_rounders: int) -> str:
     """Return the source that makes arrays of the table's addresses and shapes, and numbers."""
-    lines, at = [], 0
+    lines, offset = [], 0
     for name, kind, n_dims in _arrays(codelet, hosts):
-        lines.append(f"    {name} = array_in(table, {at}, {n_dims}, {kind})\n")
-        at += 1 + n_dims
+        lines.append(f"    {name} = array_in(table, {offset}, {n_dims}, {kind})\n")
+        offset += 1 + n_dims
     numbers = ["n_workers"] * codelet.is_multi_vertex
     numbers += [f"rounder{number}" for number in range(n_rounders)]
-    for place, name in enumerate(numbers, at):
-        lines.append(f"    {name} = array_in(table, {place}, 0, int64)\n")
+    for index, name in enumerate(numbers, offset):
+        lines.append(f"    {name} = array_in(table, {index}, 0, int64)\n")
     return "".join(lines)
 
 
@@ -201,7 +201,7 @@ def _launcher_source(
     """
     regions = _regions(codelet, memories)
     arguments = _field_arguments(codelet, regions)
-    arguments += [f"scalar{place}[v]" for place in range(len(codelet.kernel_scalars))]
+    arguments += [f"scalar{index}[v]" for index in range(len(codelet.kernel_scalars))]
     run, place_of_count = "        ", "v"
     if codelet.is_multi_vertex:
         arguments += ["worker", "n_workers"]
@@ -209,7 +209,7 @@ def _launcher_source(
     if codelet.reads_clock:
         arguments.append("clock[v]")
     count = f"counts[{place_of_count}] = " if codelet.is_data_dependent else ""
-    places = {field.name: place for place, field in enumerate(codelet.fields)}
+    index_of = {field.name: index for index, field in enumerate(codelet.fields)}
     return (
         "def launch(first, last, table):\n"
         f"{_unpacking(codelet, hosts, len(rounded))}"
@@ -217,10 +217,10 @@ def _launcher_source(
         f"{run}{count}kernel({', '.join(arguments)})\n"
     ) + "".join(
         _rounding_source(
-            number, codelet.field(name), place, _first_columns(codelet)[place], regions[place]
+            number, codelet.field(name), index, _first_columns(codelet)[index], regions[index]
         )
         for number, (name, _) in enumerate(rounded)
-        for place in [places[name]]
+        for index in [index_of[name]]
     )
 
 
@@ -245,10 +245,10 @@ def launch_arrays(
             columns += [start[:, None], size, stride]
         else:
             lists += [start, size, stride, first]
-    places = np.zeros((0, 0), np.int64)
+    positions = np.zeros((0, 0), np.int64)
     if columns:
-        places = np.concatenate(columns, axis=1, dtype=np.int64)
-    arrays: list[NDArray[Any]] = [*memories, places]
+        positions = np.concatenate(columns, axis=1, dtype=np.int64)
+    arrays: list[NDArray[Any]] = [*memories, positions]
     arrays += [np.ascontiguousarray(array, np.int64) for array in lists]
     arrays += [np.ascontiguousarray(scalar) for scalar in scalars]
     if codelet.reads_clock:

@@ -80,8 +80,8 @@ class Addresses:
         """
         interval = np.searchsorted(self.map_start, element, side="right") - 1
         is_own = self.map_tile[interval] == tile
-        place = self._interval_place[interval] + element - self.map_start[interval]
-        return np.where(is_own, place, int(self.base[-1]) + self.base.size + element)
+        position = self._interval_place[interval] + element - self.map_start[interval]
+        return np.where(is_own, position, int(self.base[-1]) + self.base.size + element)
 
     @cached_property
     def _interval_place(self) -> NDArray[np.int64]:
@@ -90,7 +90,7 @@ class Addresses:
         variable = self.variable_of(self.map_start)
         order = np.argsort(self.map_tile, kind="stable")
         before = np.cumsum(length[order]) - length[order]
-        place = np.empty_like(before)
-        place[order] = before
+        address = np.empty_like(before)
+        address[order] = before
         # A gap between variables: they need not be neighbours in memory.
-        return place + variable
+        return address + variable

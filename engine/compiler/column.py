@@ -37,10 +37,10 @@ class Column:
     @classmethod
     def of(cls, values: NDArray[Any]) -> Column:
         """Return the column for an array of integers, shape (size,)."""
-        places = np.flatnonzero(values)
-        if not places.size:
+        indices = np.flatnonzero(values)
+        if not indices.size:
             return cls.zeros(values.size)
-        return cls.at(values.size, places, values[places])
+        return cls.at(values.size, indices, values[indices])
 
     @classmethod
     def at(cls, size: int, ids: NDArray[Any], values: NDArray[Any]) -> Column:
@@ -74,8 +74,8 @@ class Column:
 
     def tolist(self) -> list[int]:
         """Return all values."""
-        found: list[int] = self.dense().tolist()
-        return found
+        values: list[int] = self.dense().tolist()
+        return values
 
     def __len__(self) -> int:
         return self.size

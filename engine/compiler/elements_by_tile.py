@@ -27,8 +27,8 @@ def elements_by_tile(view: View, n_tiles: int) -> NDArray[np.int64]:
         When it has more separate runs than fit into the host's memory.
     """
     total = np.zeros(n_tiles, np.int64)
-    for piece in view.pieces:
-        total += _of_piece(piece, n_tiles)
+    for tensor in view.pieces:
+        total += _of_piece(tensor, n_tiles)
     return total
 
 

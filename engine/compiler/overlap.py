@@ -67,11 +67,12 @@ def _check_tiles(
     is_allowed = np.zeros(graph.machine.n_tiles, dtype=np.bool_)
     is_allowed[allowed] = True
     for step in steps_of(node):
-        found = np.flatnonzero(_uses_tile(step) & ~is_allowed)
-        if found.size:
+        step_tiles = np.flatnonzero(_uses_tile(step) & ~is_allowed)
+        if step_tiles.size:
             per_ipu = graph.machine.tiles_per_ipu
             raise BadGraph(
-                f"{where}: {step.kind} {step.name!r} on its {side} side uses tile {int(found[0])};"
+                f"{where}: {step.kind} {step.name!r} on its {side} side uses tile"
+                f" {int(step_tiles[0])};"
                 f" I/O tiles are {per_ipu - graph.n_io_tiles} to {per_ipu - 1} of each IPU, all"
                 " others compute"
             )

@@ -39,12 +39,12 @@ Progress = Callable[[int, int, str], None]
 class RunObserver(Protocol):
     """Receives every run as it ends."""
 
-    def noting_failure(self, what: str) -> AbstractContextManager[None]:
+    def noting_failure(self, action: str) -> AbstractContextManager[None]:
         """Return a context that records an exception on its way to the caller.
 
         Parameters
         ----------
-        what
+        action
             The operation in progress.
         """
 
@@ -253,7 +253,7 @@ class Device:
         self._remote.write(buffer, values, row)
 
     @contextmanager
-    def _alone(self, what: str) -> Iterator[None]:
+    def _alone(self, action: str) -> Iterator[None]:
         """Hold off other threads until this one is done.
 
         Raises
@@ -264,7 +264,7 @@ class Device:
         with self._turn:
             if self._is_at_work and self._is_called_by_itself():
                 raise EngineBusy(
-                    f"Cannot {what} this engine from one of its own callbacks:"
+                    f"Cannot {action} this engine from one of its own callbacks:"
                     " wait until the run ends"
                 )
             self._is_at_work = True

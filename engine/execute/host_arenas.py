@@ -42,10 +42,10 @@ def _placed(
     variables: Sequence[Variable], lives: Mapping[int, Lives], base: int
 ) -> tuple[list[int], int]:
     """Return where variables that share memory begin, and its end; they are in order of birth."""
-    own = [lives[variable.variable_id] for variable in variables]
-    first = np.cumsum([0, *map(len, own)])
-    steps = np.array([*chain.from_iterable(own)], np.int64).reshape(-1, 2)
-    lifetimes = Lifetimes(np.arange(len(own)), first, *steps.T.copy())
+    intervals = [lives[variable.variable_id] for variable in variables]
+    first = np.cumsum([0, *map(len, intervals)])
+    steps = np.array([*chain.from_iterable(intervals)], np.int64).reshape(-1, 2)
+    lifetimes = Lifetimes(np.arange(len(intervals)), first, *steps.T.copy())
     offset, end = share(np.array([_size(v) for v in variables], np.int64), lifetimes, base)
     return offset.tolist(), end
 
@@ -85,9 +85,9 @@ class HostMemory:
             used[host] = used.get(host, 0) + _size(variable)
         for host, variables in shared.items():
             variables.sort(key=lambda variable: self._lives[variable.variable_id][0])
-            places, used[host] = _placed(variables, self._lives, used.get(host, 0))
-            for variable, place in zip(variables, places, strict=True):
-                self.base[variable.variable_id] = place
+            offsets, used[host] = _placed(variables, self._lives, used.get(host, 0))
+            for variable, offset in zip(variables, offsets, strict=True):
+                self.base[variable.variable_id] = offset
         self.arenas = {host: _zeros((n_replicas, size), host) for host, size in used.items()}
         for variable in graph.variables:
             if variable.values is not None:
@@ -163,5 +163,5 @@ class HostMemory:
             view[...] = values.reshape(view.shape)
             return
         cut = np.split(values, tensor.ends[:-1], tensor.dim)
-        for part, own in zip(tensor.parts, cut, strict=True):
-            self._put(part, own, replica)
+        for part, cut_part in zip(tensor.parts, cut, strict=True):
+            self._put(part, cut_part, replica)

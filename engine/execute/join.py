@@ -129,8 +129,8 @@ def join(codelet: Codelet, blocks: Blocks) -> Blocks:
     is_small = len(joined) > 2 * (work // MOST_JOINED + 1)
     is_torn = is_written == [False, True] and work < _LEAST_RUN * _n_runs(joined)
     if (is_small or is_torn) and False in is_written:
-        other = _in_order(codelet, blocks, is_written.index(False))
-        return min(joined, other, key=_n_runs)
+        second_blocks = _in_order(codelet, blocks, is_written.index(False))
+        return min(joined, second_blocks, key=_n_runs)
     return joined
 
 
@@ -154,14 +154,14 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     order = blocks.start[field]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
-    least = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
-    most = min(MOST_JOINED, max(least, int(blocks.work.sum()) // _N_SHARED))
+    least_work = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
+    most_joined = min(MOST_JOINED, max(least_work, int(blocks.work.sum()) // _N_SHARED))
     for window in reversed(codelet.sliding):
         if len(blocks) > 1:
-            blocks = _joined(_windows(codelet, window, blocks), most)
-    for places in reversed(codelet.independent):
+            blocks = _joined(_windows(codelet, window, blocks), most_joined)
+    for field_dims in reversed(codelet.independent):
         if len(blocks) > 1:
-            blocks = _joined(_along(codelet, places, blocks), most)
+            blocks = _joined(_along(codelet, field_dims, blocks), most_joined)
     return blocks
 
 
@@ -169,23 +169,23 @@ def _links(blocks: Blocks) -> _Links:
     return _Links(blocks, np.ones(len(blocks) - 1, dtype=bool), {})
 
 
-def _along(codelet: Codelet, places: Sequence[int], blocks: Blocks) -> _Links:
+def _along(codelet: Codelet, field_dims: Sequence[int], blocks: Blocks) -> _Links:
     """Link neighbours along a dimension, whose place in every field is given."""
     links = _links(blocks)
     for scalar in blocks.scalars:
         links.same(scalar)
     length: Counts | None = None
-    for index, (field, place) in enumerate(zip(codelet.fields, places, strict=True)):
-        if place < 0:
+    for index, (field, dim) in enumerate(zip(codelet.fields, field_dims, strict=True)):
+        if dim < 0:
             links.same(blocks.start[index])
             links.same_shape(index)
             continue
-        is_innermost = field.is_written and place == field.n_dims - 1
-        links.follows(index, place, is_contiguous=field.is_vector or is_innermost)
-        own = blocks.size[index][:, place]
+        is_innermost = field.is_written and dim == field.n_dims - 1
+        links.follows(index, dim, is_contiguous=field.is_vector or is_innermost)
+        sizes = blocks.size[index][:, dim]
         if length is not None:
-            links.adjoins &= (own[:-1] == length[:-1]) & (own[1:] == length[1:])
-        length = own
+            links.adjoins &= (sizes[:-1] == length[:-1]) & (sizes[1:] == length[1:])
+        length = sizes
     return links
 
 
@@ -234,10 +234,10 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     return links
 
 
-def _joined(links: _Links, most: int) -> Blocks:
+def _joined(links: _Links, most_joined: int) -> Blocks:
     """Join the pieces that links connect, up to some work."""
     blocks = links.blocks
-    first = np.flatnonzero(_cut(links, blocks.work, most))
+    first = np.flatnonzero(_cut(links, blocks.work, most_joined))
     if first.size == len(blocks):
         return blocks
     last = np.append(first[1:], len(blocks)) - 1
@@ -260,12 +260,12 @@ def _cut(links: _Links, work: Counts, most_work: int) -> NDArray[np.bool_]:
         differs[1:] |= step[1:] != step[:-1]
     differs[1:] &= adjoins[1:] & adjoins[:-1]
     # A link behind one that is cut starts afresh: of consecutive changes, every second one cuts.
-    place = np.arange(n - 1)
-    last_even = np.maximum.accumulate(np.where(differs, -1, place))
+    boundaries = np.arange(n - 1)
+    last_even = np.maximum.accumulate(np.where(differs, -1, boundaries))
     begins = np.ones(n, dtype=bool)
-    begins[1:] = ~adjoins | (differs & ((place - last_even) % 2 == 1))
-    piece = np.arange(n)
-    first = np.maximum.accumulate(np.where(begins, piece, 0))
-    most = np.maximum(1, most_work // work[first])
-    begins |= (piece - first) % most == 0
+    begins[1:] = ~adjoins | (differs & ((boundaries - last_even) % 2 == 1))
+    block = np.arange(n)
+    first = np.maximum.accumulate(np.where(begins, block, 0))
+    most_blocks = np.maximum(1, most_work // work[first])
+    begins |= (block - first) % most_blocks == 0
     return begins

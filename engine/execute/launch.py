@@ -185,8 +185,8 @@ def bind_all(
         if compute_set.compute_set_id not in bound:
             bound[compute_set.compute_set_id] = bind(compute_set, memory, n_workers)
         by_step[step.step_id] = bound[compute_set.compute_set_id]
-    compile_launchers((launch for found in bound.values() for launch in found), progress)
-    n_launches = sum(len(found) for found in bound.values())
+    compile_launchers((launch for launches in bound.values() for launch in launches), progress)
+    n_launches = sum(len(launches) for launches in bound.values())
     _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
     return by_step
 
@@ -207,14 +207,14 @@ def compile_launchers(
     BadGraph
         When a kernel cannot be compiled.
     """
-    wanted: dict[int, tuple[Entry, str]] = {}
+    entries: dict[int, tuple[Entry, str]] = {}
     for launch in launches:
         if not isinstance(launch.call, Entry):
             continue  # compilation is disabled: plain Python
-        wanted.setdefault(id(launch.call), (launch.call, launch.codelet_name))
-    for done, (call, name) in enumerate(wanted.values()):
+        entries.setdefault(id(launch.call), (launch.call, launch.codelet_name))
+    for n_compiled, (call, name) in enumerate(entries.values()):
         if progress is not None:
-            progress(done, len(wanted), call.name)
+            progress(n_compiled, len(entries), call.name)
         try:
             if call.load():
                 report_new_code()
@@ -227,5 +227,7 @@ def compile_launchers(
 def _reason(error: Exception) -> str:
     """Return numba's error message without its context."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))]
-    return (told or lines or [type(error).__name__])[0]
+    kept_lines = [
+        line for line in lines if not line.startswith(("Failed in", "During", "File", "-"))
+    ]
+    return (kept_lines or lines or [type(error).__name__])[0]

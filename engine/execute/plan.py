@@ -100,13 +100,13 @@ class LaunchPlan:
 
     def __str__(self) -> str:
         """Return a table: launches by compute set, with their vertices, pieces, work and bytes."""
-        seen: dict[int, Launch] = {}
+        visited: dict[int, Launch] = {}
         for launches in self.by_step.values():
-            seen.update((id(launch), launch) for launch in launches)
+            visited.update((id(launch), launch) for launch in launches)
         rows: list[tuple[str, ...]] = [
             ("Compute set", "Codelet", "Vertices", "Pieces", "Work", "Bytes", "Parts")
         ]
-        for launch in seen.values():
+        for launch in visited.values():
             parts = self.threads.cuts(launch).size - 1
             numbers = (launch.tile.size, launch.n_pieces, launch.work, launch.n_bytes, parts)
             rows.append(

@@ -314,14 +314,17 @@ def _traffic(executable: Executable, timelines: Sequence[Timeline]) -> list[tupl
         ("Global exchange", "link"),
     ):
         moved = {
-            way: sum(
-                int(getattr(executable.steps[step].cost, f"{far_end}_{way}_bytes")[ipu] * count)
+            direction: sum(
+                int(
+                    getattr(executable.steps[step].cost, f"{far_end}_{direction}_bytes")[ipu]
+                    * count
+                )
                 for ipu, timeline in enumerate(timelines)
                 for track in (timeline, timeline.io)
                 if track is not None
                 for step, count in zip(track.step_id.tolist(), track.count.tolist(), strict=True)
             )
-            for way in ("in", "out")
+            for direction in ("in", "out")
         }
         rows.append((label, f"{moved['in']:,} B in, {moved['out']:,} B out"))
     return rows

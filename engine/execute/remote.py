@@ -59,14 +59,14 @@ class RemoteMemory:
         BadInput
             When the row is out of range, or the shape differs.
         """
-        place = self._find(buffer, row)
+        rows = self._find(buffer, row)
         array = numbers(f"The values of remote buffer {buffer.name!r}", values)
-        if array.shape != place.shape:
+        if array.shape != rows.shape:
             raise BadInput(
-                f"Remote buffer {buffer.name!r} takes an array of shape {place.shape}, not"
+                f"Remote buffer {buffer.name!r} takes an array of shape {rows.shape}, not"
                 f" {array.shape}: reshape it, or specify a row"
             )
-        place[...] = to_host(array, buffer.dtype, buffer.name, copy=False)
+        rows[...] = to_host(array, buffer.dtype, buffer.name, copy=False)
 
     def _find(self, buffer: RemoteBuffer, row: int | None) -> NDArray[Any]:
         a_kind("The remote buffer", buffer, RemoteBuffer, "what add_remote_buffer returned")
@@ -79,8 +79,8 @@ class RemoteMemory:
             raise BadInput(
                 f"Remote buffer {buffer.name!r} has rows 0 to {buffer.repeats - 1}, not {row}"
             )
-        place: NDArray[Any] = self._rows[i][row]
-        return place
+        rows: NDArray[Any] = self._rows[i][row]
+        return rows
 
     def copy(self, access: RemoteAccess, memory: HostMemory) -> None:
         """Execute a copy step of a program.

@@ -64,9 +64,9 @@ class HostStreams:
                 raise BadInput(
                     f"Stream {stream!r} is not connected: call connect_stream before run"
                 )
-            what = f"The function connected to stream {stream!r}"
-            given = call_back(what, source) if callable(source) else source
-            memory.write(access.tensor, numbers(f"The values of stream {stream!r}", given), stream)
+            subject = f"The function connected to stream {stream!r}"
+            array = call_back(subject, source) if callable(source) else source
+            memory.write(access.tensor, numbers(f"The values of stream {stream!r}", array), stream)
             return
         values = memory.read(access.tensor)
         self._outputs[stream] = values
@@ -76,7 +76,7 @@ class HostStreams:
             _fill(stream, source, values)
 
 
-def call_back(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def call_back(subject: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a user-supplied function.
 
     Raises
@@ -88,7 +88,7 @@ def call_back(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except Exception as error:
         raise CallbackFailed(
-            f"{what} raised {said(error)}. The run ends there: fix the function; its traceback"
+            f"{subject} raised {said(error)}. The run ends there: fix the function; its traceback"
             " is the cause of this error"
         ) from error
 
@@ -97,9 +97,9 @@ def _fill(stream: str, target: Any, values: NDArray[Any]) -> None:
     """Copy the output of a stream into the connected array."""
     is_array = isinstance(target, np.ndarray)
     if not is_array or target.shape != values.shape or target.dtype != values.dtype:
-        given = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
+        stated = f"{target.dtype} {target.shape}" if is_array else type(target).__name__
         raise BadInput(
             f"Stream {stream!r} writes {values.dtype} {values.shape}: connect such an array, or a"
-            f" function that takes it, not {given}"
+            f" function that takes it, not {stated}"
         )
     target[...] = values

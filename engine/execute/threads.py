@@ -47,10 +47,12 @@ class Threads:
         ndarray of int64, shape (n_parts + 1,)
             Pieces, from 0 to their number.
         """
-        most = 1 if self._pool is None else min(launch.n_pieces, self.n_threads * _PARTS)
-        n_parts = max(1, min(most, launch.work // _LEAST_PART))
-        done = np.cumsum(launch.piece_work)
-        edges = np.searchsorted(done, launch.work * np.arange(1, n_parts) // n_parts, "right")
+        n_cuts = 1 if self._pool is None else min(launch.n_pieces, self.n_threads * _PARTS)
+        n_parts = max(1, min(n_cuts, launch.work // _LEAST_PART))
+        work_before = np.cumsum(launch.piece_work)
+        edges = np.searchsorted(
+            work_before, launch.work * np.arange(1, n_parts) // n_parts, "right"
+        )
         return np.unique([0, *edges, launch.n_pieces])
 
     def run(self, tasks: Tasks, state: NDArray[np.int64]) -> None:
@@ -58,14 +60,14 @@ class Threads:
 
         Nothing waits for a thread that has not started when the tasks are done: it finds none left.
         """
-        others = []
+        waiting = []
         if self._pool is not None:
-            others = [
+            waiting = [
                 self._pool.submit(tasks.run, number, state) for number in range(1, tasks.n_shares)
             ]
         tasks.run(0, state)
-        for other in others:
-            other.cancel()
+        for future in waiting:
+            future.cancel()
 
     def shutdown(self) -> None:
         """Shut the pool down; afterwards all work runs on the calling thread."""
@@ -194,13 +196,13 @@ def _dealt(
     by_share = [[np.empty((0, 5), np.int64)] for _ in range(n_shares)]
     work = np.zeros(n_shares, np.int64)
     for launch in sorted(stage, key=lambda launch: -launch.work):
-        own = rows[id(launch)]
-        share = np.arange(len(own)) * n_shares // len(own)
-        if len(own) == 1:
+        launch_rows = rows[id(launch)]
+        share = np.arange(len(launch_rows)) * n_shares // len(launch_rows)
+        if len(launch_rows) == 1:
             share[:] = work.argmin()
-        work += launch.work // max(len(own), 1) * np.bincount(share, minlength=n_shares)
+        work += launch.work // max(len(launch_rows), 1) * np.bincount(share, minlength=n_shares)
         for number, parts in enumerate(by_share):
-            parts.append(own[share == number])
+            parts.append(launch_rows[share == number])
     return [np.concatenate(parts) for parts in by_share]
 
 

@@ -70,19 +70,19 @@ class Timeline:
     has_spread: bool = False
     io: Timeline | None = None
 
-    def with_counts_up_to(self, most: int) -> Timeline:
+    def with_counts_up_to(self, most_counts: int) -> Timeline:
         """Return an equal timeline with counts of at most `most`: longer entries are split."""
-        parts = -(-self.count // most)
+        parts = -(-self.count // most_counts)
         if not self.count.size or parts.max() == 1:
             return self
         entry = np.repeat(np.arange(parts.size), parts)
         nth = np.arange(entry.size) - np.repeat(np.cumsum(parts) - parts, parts)
-        shift = nth * most * self.period[entry]
+        shift = nth * most_counts * self.period[entry]
         order = np.argsort(self.start[entry] + shift, kind="stable")
         entry, nth, shift = entry[order], nth[order], shift[order]
-        count = np.minimum(self.count[entry] - nth * most, most)
+        count = np.minimum(self.count[entry] - nth * most_counts, most_counts)
         # A measured entry ran once, so it is never split.
-        place = {old: new for new, old in enumerate(entry.tolist()) if old in self.patterns}
+        new_index = {old: new for new, old in enumerate(entry.tolist()) if old in self.patterns}
         return replace(
             self,
             step_id=self.step_id[entry],
@@ -90,7 +90,7 @@ class Timeline:
             end=self.end[entry] + shift,
             period=np.where(count > 1, self.period[entry], 0),
             count=count,
-            patterns={place[old]: pattern for old, pattern in self.patterns.items()},
+            patterns={new_index[old]: pattern for old, pattern in self.patterns.items()},
         )
 
 
@@ -128,15 +128,15 @@ class Clock:
         rounds are identical, and are kept as one round with a period and a count. IPUs that do not
         sync within a round advance independently, each at its own period.
         """
-        for done in range(1, count + 1):
-            is_last = done == count
+        for n_rounds in range(1, count + 1):
+            is_last = n_rounds == count
             before, meetings = self._now.copy(), self._n_meetings
             marks = None if is_last else [[len(entries) for entries in row] for row in self._tracks]
             for node in nodes:
                 self.run(node)
             passed = {now - then for now, then in zip(self._now, before, strict=True)}
             if marks is not None and (len(passed) == 1 or self._n_meetings == meetings):
-                self._repeat(marks, before, count - done + 1)
+                self._repeat(marks, before, count - n_rounds + 1)
                 return
 
     def _repeat(self, marks: list[list[int]], before: list[int], rounds: int) -> None:
@@ -191,11 +191,13 @@ class Clock:
             now = self._now = [max(begins)] * len(begins)
             if step.kind not in _WAITS:
                 begins = now
-        taken, by_ipu = cost.cycles, None
+        step_cycles, by_ipu = cost.cycles, None
         if tile_cycles is not None:
             by_ipu = tile_cycles.reshape(self.machine.n_ipus, -1)
-            taken = Column.of(by_ipu.max(axis=1))
-        for ipu, cycles in zip(taken.ids.tolist(), taken.narrow_values.tolist(), strict=True):
+            step_cycles = Column.of(by_ipu.max(axis=1))
+        for ipu, cycles in zip(
+            step_cycles.ids.tolist(), step_cycles.narrow_values.tolist(), strict=True
+        ):
             entries = self._tracks[self._track][ipu]
             if by_ipu is not None:
                 entries.patterns[len(entries)] = by_ipu[ipu]

@@ -103,5 +103,5 @@ class Track:
             (self.period, 0),
             (self.count, 0),
         ):
-            more = np.tile(np.asarray(column[first:], dtype=np.int64), rounds - 1)
-            column.extend((more + shifts).tolist())
+            repeated = np.tile(np.asarray(column[first:], dtype=np.int64), rounds - 1)
+            column.extend((repeated + shifts).tolist())

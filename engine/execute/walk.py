@@ -109,8 +109,8 @@ class Walker:
                 self.run(branch, clock)
             case "Switch":
                 number = self._number(control)
-                place = node.cases.index(number) if number in node.cases else len(node.cases)
-                self.run(node.children[place], clock)
+                position = node.cases.index(number) if number in node.cases else len(node.cases)
+                self.run(node.children[position], clock)
             case "RepeatWhile":
                 self._while(node, control, clock)
             case "PrintTensor":
@@ -137,8 +137,8 @@ class Walker:
                 clock.run_round([body, condition], rounds)
 
     def _number(self, tensor: View) -> int:
-        (one,) = tensor.pieces
-        return self._memory.number(one)
+        (tensor_part,) = tensor.pieces
+        return self._memory.number(tensor_part)
 
     def _step(self, step: Step, clock: Clock | None) -> None:
         launches = self._plan.launches(step)
@@ -154,11 +154,11 @@ class Walker:
         if clock is None:
             return
         if step.is_data_dependent and step.compute_set is not None:
-            found = self._counted.get(step.step_id)
-            if found is None:
+            count = self._counted.get(step.step_id)
+            if count is None:
                 counts = [launch.counts for launch in launches]
-                found = CountedCycles(step.compute_set, clock.machine, counts, step.slow_tiles)
-                self._counted[step.step_id] = found
-            clock.step(step, found.tile_cycles())
+                count = CountedCycles(step.compute_set, clock.machine, counts, step.slow_tiles)
+                self._counted[step.step_id] = count
+            clock.step(step, count.tile_cycles())
         else:
             clock.step(step)

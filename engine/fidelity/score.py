@@ -90,8 +90,8 @@ def score(rows: Iterable[Row]) -> Score:
         verdicts.setdefault(row.id, []).append(row.verdict)
     return Score(
         n_counted=len(verdicts),
-        n_built=sum("open" not in found for found in verdicts.values()),
-        n_within=sum(set(found) == {"within"} for found in verdicts.values()),
+        n_built=sum("open" not in verdict for verdict in verdicts.values()),
+        n_within=sum(set(verdict) == {"within"} for verdict in verdicts.values()),
         mean_ratio=mean_ratio(counted),
     )
 

@@ -108,23 +108,24 @@ def as_tolerance(row: Row) -> str:
 
 def summary_sentence(rows: Sequence[Row]) -> str:
     """Return the score in one sentence."""
-    found = score(rows)
+    scores = score(rows)
     return (
-        f"Of {found.n_counted} counted references, {found.n_built} are built in full and"
-        f" {found.n_within} are within all their tolerances. The geometric mean of the ratio"
-        f" between simulated and published figures (larger over smaller) is {found.mean_ratio:.2f}."
+        f"Of {scores.n_counted} counted references, {scores.n_built} are built in full and"
+        f" {scores.n_within} are within all their tolerances. The geometric mean of the ratio"
+        " between simulated and published figures (larger over smaller) is"
+        f" {scores.mean_ratio:.2f}."
     )
 
 
 def further_sentence(rows: Sequence[Row]) -> str:
     """Return the score of the figures tested after the laws were set, in one sentence."""
     built = [row for row in rows if row.is_further and row.ours]
-    found = [row for row in built if not row.gave_law]
-    n_within = sum(row.verdict == "within" for row in found)
-    mean = mean_ratio(found)
-    n_gave = len(built) - len(found)
+    rows_apart = [row for row in built if not row.gave_law]
+    n_within = sum(row.verdict == "within" for row in rows_apart)
+    mean = mean_ratio(rows_apart)
+    n_gave = len(built) - len(rows_apart)
     return (
-        f"Of {len(found)} figures tested after the laws were set, {n_within} are within"
+        f"Of {len(rows_apart)} figures tested after the laws were set, {n_within} are within"
         f" {FURTHER_TOLERANCE:.0%}; the geometric mean of the ratio (larger over smaller) is"
         f" {mean:.2f}. {n_gave} more contributed terms to laws and prove nothing."
     )

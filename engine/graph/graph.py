@@ -154,7 +154,7 @@ class Graph:
         """Raise BadGraph unless streaming memory has room for another buffer."""
         machine = self.machine
         room_bytes = machine.n_ipus * machine.streaming_memory_bytes
-        taken_bytes = sum(other.n_bytes for other in self.remote_buffers)
+        taken_bytes = sum(remote_buffer.n_bytes for remote_buffer in self.remote_buffers)
         if buffer.n_bytes <= room_bytes - taken_bytes:
             return
         beside = f", of which other buffers take {taken_bytes:,}" if taken_bytes else ""
@@ -176,12 +176,12 @@ class Graph:
         if not isinstance(name, str):
             raise BadGraph(f"Expected a string as the name of a variable, got {shown(name)}")
         _check_debug(name, debug)
-        whole = whole_numbers(f"The dimensions of {name!r}", shape)
-        if whole.ndim != 1:
+        full = whole_numbers(f"The dimensions of {name!r}", shape)
+        if full.ndim != 1:
             raise BadGraph(
                 f"The shape of {name!r} is {shown(shape)}: expected a tuple of dimensions"
             )
-        sizes = tuple(whole.tolist())
+        sizes = tuple(full.tolist())
         if any(s < 1 for s in sizes):
             raise BadGraph(
                 f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
@@ -267,9 +267,11 @@ class Graph:
         """
         self.check_own(view)
         layout = clone_layout(view)
-        made = self.add_variable(view.dtype if dtype is None else dtype, layout.shape, name, debug)
-        self.set_tile_mapping(made, layout.start, layout.tile)
-        return layout.as_view(made)
+        variable = self.add_variable(
+            view.dtype if dtype is None else dtype, layout.shape, name, debug
+        )
+        self.set_tile_mapping(variable, layout.start, layout.tile)
+        return layout.as_view(variable)
 
     def map_linearly(
         self,
@@ -304,7 +306,7 @@ class Graph:
         """
         variable = self._one(tensor)
         grain = a_count(f"The grain of {variable.name!r}", grain, 1)
-        least = a_count(f"The least elements per tile of {variable.name!r}", min_elements, 1)
+        minimum = a_count(f"The least elements per tile of {variable.name!r}", min_elements, 1)
         first = a_count(f"The first tile of {variable.name!r}", first, 0)
         pool = self.compute_tiles
         if tiles is not None:
@@ -316,7 +318,7 @@ class Graph:
         if not pool.size:
             raise BadGraph(f"No tiles to map {variable.name!r} to: give at least one")
         n_grains = -(-tensor.n_elements // grain)
-        n_parts = min(n_grains, pool.size, max(1, tensor.n_elements // least))
+        n_parts = min(n_grains, pool.size, max(1, tensor.n_elements // minimum))
         edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
         self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
 
@@ -459,10 +461,10 @@ class Graph:
         if isinstance(fields, Mapping):
             known = {field.name: field for field in codelet.fields}
             connected = {
-                name: _regions(f"{where}, field {name!r}", known[name], given, tiles.size)
+                name: _regions(f"{where}, field {name!r}", known[name], value, tiles.size)
                 if name in known
-                else given
-                for name, given in fields.items()
+                else value
+                for name, value in fields.items()
             }
         codelet.check_fields(where, connected, tiles.size)
         for name, regions in connected.items():
@@ -478,17 +480,21 @@ class Graph:
         return batch
 
 
-def _regions(where: str, field: Field, given: Any, n_vertices: int) -> Any:
+def _regions(where: str, field: Field, connected: Any, n_vertices: int) -> Any:
     """Return the regions of a field; what is given if it is something else, for messages."""
     if field.is_list:
-        return lists_of(where, given, n_vertices)
-    return regions_of(where, given, n_vertices, field.n_dims) if _is_of_tensors(given) else given
+        return lists_of(where, connected, n_vertices)
+    return (
+        regions_of(where, connected, n_vertices, field.n_dims)
+        if _is_of_tensors(connected)
+        else connected
+    )
 
 
-def _is_of_tensors(given: object) -> bool:
+def _is_of_tensors(connected: object) -> bool:
     """Return whether a field is given as tensors instead of regions."""
-    several = given if isinstance(given, list | tuple) else [given]
-    return any(isinstance(one, View) for one in several)
+    several = connected if isinstance(connected, list | tuple) else [connected]
+    return any(isinstance(view, View) for view in several)
 
 
 def _check_debug(name: str, debug: object) -> None:

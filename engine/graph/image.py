@@ -97,7 +97,9 @@ class GraphCopy:
         self._sources = tuple(source.variables)
         self.graph = Graph(source.machine, n_io_tiles=source.n_io_tiles)
         self.graph.variables += [_copied_variable(variable) for variable in source.variables]
-        self.graph.compute_sets += [self._copied(found) for found in source.compute_sets]
+        self.graph.compute_sets += [
+            self._copied(compute_set) for compute_set in source.compute_sets
+        ]
         self.graph.remote_buffers += source.remote_buffers
         self.graph.codelets.update(source.codelets)
         self.graph.n_plans = source.n_plans

@@ -87,10 +87,14 @@ class Variable(Freezable):
         else:
             self.map_start, self.map_tile, self.partial_mapping = start, tile, None
 
-    def map_like(self, other: Variable) -> None:
+    def map_like(self, source: Variable) -> None:
         """Take the mapping of a variable of the same graph that has as many elements."""
-        other.check_mapped()
-        self.map_start, self.map_tile, self.partial_mapping = other.map_start, other.map_tile, None
+        source.check_mapped()
+        self.map_start, self.map_tile, self.partial_mapping = (
+            source.map_start,
+            source.map_tile,
+            None,
+        )
 
     def freeze(self) -> None:
         """Reject changes to the variable, its mapping and its values from now on."""
@@ -152,10 +156,10 @@ def to_host(array: NDArray[Any], dtype: DType, name: str, *, copy: bool = True) 
         is_whole = array.dtype.kind != "f" or np.isfinite(array) & (array == np.floor(array))
         if not np.all(is_whole):
             raise BadGraph(f"{name!r} is {dtype}: expected integers, got fractions or NaN")
-        low, high, (least, most) = int(array.min()), int(array.max()), dtype.limits
-        if low < least or high > most:
+        low, high, (lower, upper) = int(array.min()), int(array.max()), dtype.limits
+        if low < lower or high > upper:
             raise BadGraph(
-                f"The values of {name!r} range from {low} to {high}, but {dtype} holds {least} to"
-                f" {most}"
+                f"The values of {name!r} range from {low} to {high}, but {dtype} holds {lower} to"
+                f" {upper}"
             )
     return array.astype(dtype.host, order="C", copy=copy)

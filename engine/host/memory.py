@@ -33,8 +33,8 @@ def within_available() -> Iterator[None]:
     Without a limit the system would end the process, or another one, without a word.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = _data_bytes() + available_bytes()
-    lower = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft)
+    limit = _data_bytes() + available_bytes()
+    lower = limit if soft == resource.RLIM_INFINITY else min(limit, soft)
     resource.setrlimit(resource.RLIMIT_DATA, (lower, hard))
     try:
         yield
@@ -71,8 +71,8 @@ def _data_bytes() -> int:
     """Return what counts against the limit already."""
     try:
         lines = _STATUS.read_text(encoding="ascii").splitlines()
-        (found,) = (line for line in lines if line.startswith("VmData:"))
-        return int(found.split()[1]) * 1024
+        (line_,) = (line for line in lines if line.startswith("VmData:"))
+        return int(line_.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         return 0 if _MEMINFO.exists() else _ENOUGH
 
@@ -80,8 +80,8 @@ def _data_bytes() -> int:
 def _of_system() -> int:
     try:
         lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-        (found,) = (line for line in lines if line.startswith("MemAvailable:"))
-        return int(found.split()[1]) * 1024
+        (line_,) = (line for line in lines if line.startswith("MemAvailable:"))
+        return int(line_.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
     try:

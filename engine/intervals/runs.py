@@ -38,7 +38,7 @@ def _normal_form(size, stride, first, length, count, spacing):  # type: ignore[n
     """
     n, n_dims = size.shape
     for v in range(n):
-        kept = 0
+        n_kept = 0
         for d in range(n_dims):
             step, times = stride[v, d], size[v, d]
             if step == 0 or times == 1:
@@ -46,16 +46,16 @@ def _normal_form(size, stride, first, length, count, spacing):  # type: ignore[n
             if step < 0:  # reversed: start at the other end
                 first[v] += (times - 1) * step
                 step = -step
-            k = kept
+            k = n_kept
             while k > 0 and spacing[v, k - 1] > step:
                 spacing[v, k] = spacing[v, k - 1]
                 count[v, k] = count[v, k - 1]
                 k -= 1
             spacing[v, k] = step
             count[v, k] = times
-            kept += 1
+            n_kept += 1
         out = 0
-        for k in range(kept):
+        for k in range(n_kept):
             step, times = spacing[v, k], count[v, k]
             if out == 0 and step <= length[v]:
                 length[v] += (times - 1) * step
@@ -144,22 +144,24 @@ def union_runs(
     _normal_form(size, stride, first, length, count, spacing)
     owner = tile.astype(np.int64)
     n_runs = np.prod(count, axis=1, dtype=np.int64)
-    place = np.zeros(start.size + 1, np.int64)
-    np.cumsum(n_runs, out=place[1:])
-    if int(place[-1]) == start.size:  # every region is one run
+    rank = np.zeros(start.size + 1, np.int64)
+    np.cumsum(n_runs, out=rank[1:])
+    if int(rank[-1]) == start.size:  # every region is one run
         return join_runs(owner, first, length)
     # Vertices of a tile mostly read the same elements: joining chunk by chunk bounds the memory.
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-    at = n_kept = 0
-    while at < start.size:
-        end = max(int(np.searchsorted(place, place[at] + _RUNS_AT_ONCE, side="right")) - 1, at + 1)
-        check_room(int(place[end] - place[at]) + n_kept, where)
-        columns = (each[at:end] for each in (first, length, count, spacing, owner, n_runs))
-        runs = np.empty((3, int(place[end] - place[at])), np.int64)
+    offset = n_kept = 0
+    while offset < start.size:
+        end = max(
+            int(np.searchsorted(rank, rank[offset] + _RUNS_AT_ONCE, side="right")) - 1, offset + 1
+        )
+        check_room(int(rank[end] - rank[offset]) + n_kept, where)
+        columns = (column[offset:end] for column in (first, length, count, spacing, owner, n_runs))
+        runs = np.empty((3, int(rank[end] - rank[offset])), np.int64)
         _fill_runs(*columns, np.empty(size.shape[1], np.int64), runs)
         parts.append(join_runs(runs[0], runs[1], runs[2]))
         n_kept += parts[-1][0].size
-        at = end
+        offset = end
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -285,9 +287,9 @@ def split_by_owner(
     interval = np.arange(run.size) - np.repeat(np.cumsum(count) - count - first, count)
     begin = np.maximum(start[run], map_start[interval])
     until = np.minimum(end[run], np.append(map_start[1:], _INT64_MAX)[interval])
-    pieces = map_tile[interval], tile[run], begin, until - begin
-    is_remote = pieces[0] != pieces[1]
-    return tuple(column[is_remote] for column in pieces)
+    fragments = map_tile[interval], tile[run], begin, until - begin
+    is_remote = fragments[0] != fragments[1]
+    return tuple(column[is_remote] for column in fragments)
 
 
 @array_pass("int32[:], int64[:], int64[:, :]", writes="int64[:], int64[:], int64[:, :], int64[:]")
@@ -338,6 +340,6 @@ def group_pieces(
     first, count = np.empty((2, n_pieces), np.int64)
     spacing, n_groups = np.zeros((n_pieces, n_operands), np.int64), np.zeros(1, np.int64)
     _group(tile, key, starts, first, count, spacing, n_groups)
-    first, count, spacing = (each[: n_groups[0]].copy() for each in (first, count, spacing))
+    first, count, spacing = (column[: n_groups[0]].copy() for column in (first, count, spacing))
     spacing[count == 1] = 0
     return first, count, spacing

@@ -182,14 +182,14 @@ class IrBuilder:
 
     def region(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Region:
         """Return what was added as a region."""
-        made = set(inputs)
+        defined = set(inputs)
         captured: dict[Value, None] = {}
         for operation in self.operations:
             used = [*operation.operands]
             used += [value for region in operation.regions.values() for value in region.captured]
-            captured.update(dict.fromkeys(v for v in used if v.is_computed and v not in made))
-            made.update(operation.results)
-        captured.update(dict.fromkeys(v for v in outputs if v.is_computed and v not in made))
+            captured.update(dict.fromkeys(v for v in used if v.is_computed and v not in defined))
+            defined.update(operation.results)
+        captured.update(dict.fromkeys(v for v in outputs if v.is_computed and v not in defined))
         return Region(
             self.name, tuple(inputs), tuple(captured), tuple(self.operations), tuple(outputs)
         )
@@ -230,10 +230,10 @@ def results_of(
     key = None if memo is None else _request(node)
     types = None if memo is None or key is None else memo.get(key)
     if types is not None:
-        values = tuple(Value(label, *one) for one in types)
+        values = tuple(Value(label, *value_type) for value_type in types)
     else:
-        into = Expansion(IrBuilder(node.name), node, label)
-        values = decomposed(node, into) or _inferred(node, label)
+        expansion = Expansion(IrBuilder(node.name), node, label)
+        values = decomposed(node, expansion) or _inferred(node, label)
         if memo is not None and key is not None and all(v.known is None for v in values):
             memo[key] = tuple((value.shape, value.dtype) for value in values)
     results: list[Value | None] = []
@@ -254,13 +254,13 @@ def results_of(
     return tuple(results)
 
 
-def decomposed(node: Node, into: Expansion) -> tuple[Value, ...]:
+def decomposed(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     """Emit what a node stands for and return its results; nothing where it stays whole."""
     decompose = node.operator.decompose
-    made = decompose(node, into) if decompose else None
-    if made is None:
+    outputs = decompose(node, expansion) if decompose else None
+    if outputs is None:
         return ()
-    return made if isinstance(made, tuple) else (made,)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def _inferred(node: Node, label: str) -> tuple[Value, ...]:

@@ -200,7 +200,7 @@ class Node:
         """Return an input, or None when it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
-    def known(self, index: int, what: str) -> NDArray[Any]:
+    def known(self, index: int, quantity: str) -> NDArray[Any]:
         """Return the content of an input that must be known at compile time.
 
         Raises
@@ -211,8 +211,8 @@ class Node:
         value = self.operand(index)
         if value.known is None:
             raise BadModel(
-                f"{self}: {what} must be known at compile time, but {value.name!r} is not: give the"
-                " inputs that it depends on with --set"
+                f"{self}: {quantity} must be known at compile time, but {value.name!r} is not:"
+                " give the inputs that it depends on with --set"
             )
         return np.asarray(value.known)
 
@@ -224,14 +224,14 @@ class Node:
         BadModel
             When one is out of range, or named twice.
         """
-        given = self.attributes.get("axes")
-        if given is None and self.optional(1) is not None:
-            given = self.known(1, "the axes").tolist()
-        if given is None:
+        value = self.attributes.get("axes")
+        if value is None and self.optional(1) is not None:
+            value = self.known(1, "the axes").tolist()
+        if value is None:
             return None
-        axes = sorted(self.axis(a, rank) for a in given)
+        axes = sorted(self.axis(a, rank) for a in value)
         if len(set(axes)) < len(axes):
-            raise BadModel(f"{self}: an axis is named twice in {list(given)}")
+            raise BadModel(f"{self}: an axis is named twice in {list(value)}")
         return tuple(axes)
 
     def axis(self, axis: int, rank: int) -> int:

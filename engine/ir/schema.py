@@ -49,10 +49,10 @@ def version_of(op_type: str, domain: str, opset: int | None = None) -> int:
 
 
 def with_defaults(
-    op_type: str, domain: str, version: int, given: Mapping[str, Any]
+    op_type: str, domain: str, version: int, attributes: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return attributes together with the schema's defaults of those left out."""
-    return {**_defaults(op_type, domain, version), **given}
+    return {**_defaults(op_type, domain, version), **attributes}
 
 
 @cache

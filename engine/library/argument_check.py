@@ -29,36 +29,36 @@ R = TypeVar("R")
 _TENSOR = "a tensor; add_constant makes one of numbers"
 
 
-def _kind(kinds: Any, wanted: str) -> Callable[[str, Any], object]:
-    return lambda what, value: a_kind(what, value, kinds, wanted)
+def _kind(kinds: Any, expected: str) -> Callable[[str, Any], object]:
+    return lambda subject, value: a_kind(subject, value, kinds, expected)
 
 
-def _several(what: str, values: Any) -> None:
-    for value in a_list(what, values, "a list of integers"):
-        a_count(f"One of {what}", value)
+def _several(subject: str, values: Any) -> None:
+    for value in a_list(subject, values, "a list of integers"):
+        a_count(f"One of {subject}", value)
 
 
-def _views(what: str, values: Any) -> None:
-    for value in a_list(what, values, "a list of tensors"):
-        a_kind(f"One of {what}", value, View, _TENSOR)
+def _views(subject: str, values: Any) -> None:
+    for value in a_list(subject, values, "a list of tensors"):
+        a_kind(f"One of {subject}", value, View, _TENSOR)
 
 
-def _shape_or(kinds: Any, wanted: str) -> Callable[[str, Any], object]:
+def _shape_or(kinds: Any, expected: str) -> Callable[[str, Any], object]:
     """Return the check of an operand that may be given by its shape."""
 
-    def check(what: str, value: Any) -> None:
+    def check(subject: str, value: Any) -> None:
         if isinstance(value, list | tuple):
-            _several(what, value)
+            _several(subject, value)
         else:
-            a_kind(what, value, kinds, wanted)
+            a_kind(subject, value, kinds, expected)
 
     return check
 
 
-def _pair(what: str, values: Any) -> None:
-    if len(a_list(what, values, "two integers")) != 2:
-        raise BadGraph(f"{what} is {shown(values)}: expected two integers")
-    _several(what, values)
+def _pair(subject: str, values: Any) -> None:
+    if len(a_list(subject, values, "two integers")) != 2:
+        raise BadGraph(f"{subject} is {shown(values)}: expected two integers")
+    _several(subject, values)
 
 
 #: Argument checks by type hint.
@@ -110,7 +110,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def check_dim(what: str, x: View, dim: int) -> None:
+def check_dim(subject: str, x: View, dim: int) -> None:
     """Raise BadGraph unless a tensor has a dimension.
 
     Raises
@@ -120,7 +120,7 @@ def check_dim(what: str, x: View, dim: int) -> None:
     """
     if not 0 <= dim < len(x.shape):
         raise BadGraph(
-            f"{what}: {x.name!r} of shape {x.shape} has no dimension {dim}: use 0 to"
+            f"{subject}: {x.name!r} of shape {x.shape} has no dimension {dim}: use 0 to"
             f" {len(x.shape) - 1}"
         )
 

@@ -140,10 +140,10 @@ class Builder:
         """
         return replace(self, tiles=TileSet.of(self.graph.machine, [*tiles]))
 
-    def spread(self, tensor: Tensor, *, grain: int = 1, least: int = 1, first: int = 0) -> None:
+    def spread(self, tensor: Tensor, *, grain: int = 1, minimum: int = 1, first: int = 0) -> None:
         """Spread a variable evenly over the tiles: see `Graph.map_linearly`."""
         self.graph.map_linearly(
-            tensor, grain=grain, min_elements=least, tiles=self.tiles.ids, first=first
+            tensor, grain=grain, min_elements=minimum, tiles=self.tiles.ids, first=first
         )
 
     def constant(
@@ -156,9 +156,9 @@ class Builder:
         BadGraph
             As there.
         """
-        made = self.graph.add_constant(values, name, dtype=dtype, debug=self.debug)
-        self.spread(made, grain=grain)
-        return made
+        tensor = self.graph.add_constant(values, name, dtype=dtype, debug=self.debug)
+        self.spread(tensor, grain=grain)
+        return tensor
 
     def planned(self) -> Builder:
         """Return this builder with the id of a new plan, which its compute sets will carry."""

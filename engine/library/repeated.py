@@ -66,8 +66,8 @@ class _Call:
         now = [*operands]
         for before in self.variables[len(operands) :]:
             name = before.name.removeprefix(self.context)
-            made = builder.graph.add_variable(before.dtype, before.shape, name, builder.debug)
-            now.append(made.variable)
+            result = builder.graph.add_variable(before.dtype, before.shape, name, builder.debug)
+            now.append(result.variable)
         for i, mapping in self.mappings.items():
             now[i].map_start, now[i].map_tile = mapping
         variables = dict(zip(self.variables, now, strict=True))
@@ -105,10 +105,10 @@ def repeated(
     kinds = [(v.dtype.name, v.n_elements, v.is_mapped) for v in variables]
     whole_key = (*key, builder.tiles, builder.plan_id is None, *views, *kinds)
     calls = builder.graph.steps_of_calls
-    found: _Call | None = calls.get(whole_key)
-    if found is not None:
-        return found.add_again(builder, variables)
-    made = _Call.recorded(builder, variables, add)
-    if all(v.is_mapped for v in made.variables):
-        calls[whole_key] = made
-    return made.result
+    call: _Call | None = calls.get(whole_key)
+    if call is not None:
+        return call.add_again(builder, variables)
+    call_ = _Call.recorded(builder, variables, add)
+    if all(v.is_mapped for v in call_.variables):
+        calls[whole_key] = call_
+    return call_.result

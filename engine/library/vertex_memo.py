@@ -99,23 +99,23 @@ def vertices_of(
     if key:
         key = *key, *sorted(scalars.items())
     variables = _variables(operands, out)
-    found = graph.vertices_of_operations.get(key) if key else None
-    if found is not None:
-        before, batches, _ = found
+    batches_ = graph.vertices_of_operations.get(key) if key else None
+    if batches_ is not None:
+        before, batches, _ = batches_
         return Vertices(batches, dict(zip(before, variables, strict=True)), scalars)
     walks = joint_walks(operands, out)
     if walks is None:
         return None
-    made: list[Batch] = []
+    results: list[Batch] = []
     for walk in walks:
         for is_block, tiles, regions in walk.batches():
             codelet = codelets[is_block]
-            made += choose_vertices(name, codelet, tiles, regions, graph.machine)
+            results += choose_vertices(name, codelet, tiles, regions, graph.machine)
     if key:
         # With the mapping: another array could get the id of one that is gone.
-        kept = out.variables[0].map_start, out.variables[0].map_tile
-        graph.vertices_of_operations[key] = variables, made, kept
-    return Vertices(made, dict(zip(variables, variables, strict=True)), scalars)
+        mapping = out.variables[0].map_start, out.variables[0].map_tile
+        graph.vertices_of_operations[key] = variables, results, mapping
+    return Vertices(results, dict(zip(variables, variables, strict=True)), scalars)
 
 
 def add_together(graph: Graph, compute_set: ComputeSet, several: Sequence[Vertices]) -> None:

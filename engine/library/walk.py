@@ -145,12 +145,16 @@ class Walk:
         inner = [(*pad, *strides)[-2:] for strides in self.strides]
         variable = self._walked()
         row, n_rows = (1, variable.n_elements) if self.is_plain else (sizes[-1], sizes[-2])
-        pieces = cut_rows(variable, row, n_rows)
-        order = np.argsort(pieces.tile, kind="stable")
-        tile, rows, columns = pieces.tile[order], pieces.n_rows[order], pieces.n_columns[order]
+        rows_by_tile = cut_rows(variable, row, n_rows)
+        order = np.argsort(rows_by_tile.tile, kind="stable")
+        tile, rows, columns = (
+            rows_by_tile.tile[order],
+            rows_by_tile.n_rows[order],
+            rows_by_tile.n_columns[order],
+        )
         if self.is_plain:
             rows, columns = np.ones_like(rows), rows * columns
-        starts = np.stack(self.starts(pieces.start[order]))
+        starts = np.stack(self.starts(rows_by_tile.start[order]))
         first, count, spacing = group_pieces(tile, rows * variable.n_elements + columns, starts)
         batches = []
         for is_block in (False, True):
@@ -213,10 +217,10 @@ def joint_walk(operands: Sequence[Tensor], out: Tensor) -> Walk | None:
     tensors = [t.broadcast_to(out.shape) for t in operands] + [out]
     factors = []
     for d, size in enumerate(out.shape):
-        found = _common_factors([t.dims[d] for t in tensors], size)
-        if found is None:
+        result = _common_factors([t.dims[d] for t in tensors], size)
+        if result is None:
             return None
-        factors.append(found)
+        factors.append(result)
     refined = [t.refine(factors) for t in tensors]
     if any(r is None for r in refined):
         return None
@@ -263,8 +267,8 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     check_each_once("The output", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]
     try:
-        pieces = aligned(views)
+        aligned_parts = aligned(views)
     except BadGraph:  # The strides of a dimension are incompatible with the sections.
         return None
-    walks = [joint_walk(piece[:-1], piece[-1]) for piece in pieces]
+    walks = [joint_walk(aligned_part[:-1], aligned_part[-1]) for aligned_part in aligned_parts]
     return None if None in walks else [walk for walk in walks if walk is not None]

@@ -33,12 +33,14 @@ class Window:
             If one is not, or if a kernel, stride or dilation is less than 1.
         """
         for field in fields(self):
-            what = f"The {field.name.replace('_', ' ')} of a window"
-            pair = a_list(what, getattr(self, field.name), "two integers")
+            subject = f"The {field.name.replace('_', ' ')} of a window"
+            pair = a_list(subject, getattr(self, field.name), "two integers")
             if len(pair) != 2:
-                raise BadGraph(f"{what} is {shown(pair)}: expected two integers, rows and columns")
-            least = None if field.name.startswith("padding") else 1
-            sizes = tuple(a_count(what, size, least) for size in pair)
+                raise BadGraph(
+                    f"{subject} is {shown(pair)}: expected two integers, rows and columns"
+                )
+            minimum = None if field.name.startswith("padding") else 1
+            sizes = tuple(a_count(subject, size, minimum) for size in pair)
             object.__setattr__(self, field.name, sizes)
 
 

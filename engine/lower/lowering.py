@@ -99,14 +99,14 @@ class Lowering:
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
-            made = operation.operator.lower(inside, operation)
-            tensors = made if isinstance(made, tuple) else (made,)
+            result = operation.operator.lower(inside, operation)
+            tensors = result if isinstance(result, tuple) else (result,)
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
                 here.last_uses.keep(value, tensor)
-            own = inside.builder.sequence
-            if own.children and own not in sequence.children[-1:]:
-                sequence.add(own)
+            local = inside.builder.sequence
+            if local.children and local not in sequence.children[-1:]:
+                sequence.add(local)
 
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""
@@ -125,17 +125,17 @@ class Lowering:
             return self.tensors[value]
         if value.known is None:
             is_trained = isinstance(value, Parameter) and value.is_trainable
-            what = "trainable" if is_trained else "streamed"
-            raise BadModel(f"Parameter {value.name!r} is {what}, which is not supported yet")
+            role = "trainable" if is_trained else "streamed"
+            raise BadModel(f"Parameter {value.name!r} is {role}, which is not supported yet")
         graph = self.builder.graph
         array = np.asarray(value.known)
-        made = graph.add_constant(
+        variable = graph.add_constant(
             array.reshape(array.shape or (1,)), value.name, debug=self.builder.debug
         )
-        least = -(-_LEAST_BYTES // made.dtype.n_bytes)
-        first = self.builder.tiles.take(made.n_elements // least + 1)
-        self.builder.spread(made, grain=2, least=least, first=first)
-        return _shaped(made, value.shape)
+        min_elements = -(-_LEAST_BYTES // variable.dtype.n_bytes)
+        first = self.builder.tiles.take(variable.n_elements // min_elements + 1)
+        self.builder.spread(variable, grain=2, minimum=min_elements, first=first)
+        return _shaped(variable, value.shape)
 
     def is_free(self, value: Value) -> bool:
         """Return whether the operation that is being lowered may write over an operand."""
@@ -144,9 +144,11 @@ class Lowering:
     def variable(self, value: Value) -> Tensor:
         """Return a new variable that can hold a value, spread over the tiles."""
         graph = self.builder.graph
-        made = graph.add_variable(value.dtype, value.shape or (1,), value.name, self.builder.debug)
-        self.builder.spread(made, grain=2)
-        return _shaped(made, value.shape)
+        tensor = graph.add_variable(
+            value.dtype, value.shape or (1,), value.name, self.builder.debug
+        )
+        self.builder.spread(tensor, grain=2)
+        return _shaped(tensor, value.shape)
 
     def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
         return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))

@@ -110,25 +110,25 @@ def _own_machine(path: Path) -> Description:
     if len(content) > _LARGEST_FILE_BYTES:
         raise BadMachine(f"{where} is larger than 1 MiB; a machine file has a few lines")
     try:
-        found = tomllib.loads(content.decode("utf-8"))
+        sections = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise BadMachine(f"{where} is not UTF-8 text; expected TOML") from None
     except tomllib.TOMLDecodeError as error:
         raise BadMachine(f"{where} is not valid TOML: {error}") from None
     except (RecursionError, ValueError):
         raise BadMachine(f"{where} is not usable TOML: it is nested too deeply") from None
-    return _description(found, path.stem, where)
+    return _description(sections, path.stem, where)
 
 
-def _description(found: Mapping[str, Any], stem: str, where: str) -> Description:
+def _description(results: Mapping[str, Any], stem: str, where: str) -> Description:
     """Validate a file's content, apply it over its base, and check that it is complete."""
-    for key in found:
+    for key in results:
         if key not in (*_SECTIONS, *_TEXTS):
             near = difflib.get_close_matches(key, (*_SECTIONS, *_TEXTS), 1, 0)[0]
             raise BadMachine(f"{where}: unknown key {_shown(key)}; the nearest known is {near!r}")
-    texts = {key: _text(found[key], key, where) for key in _TEXTS if key in found}
+    texts = {key: _text(results[key], key, where) for key in _TEXTS if key in results}
     base = _preset(texts["base"], f"{where}: unknown base") if "base" in texts else None
-    sections = {key: _section(found.get(key, {}), key, where) for key in _SECTIONS}
+    sections = {key: _section(results.get(key, {}), key, where) for key in _SECTIONS}
     architecture = texts.get("architecture") or (base.architecture if base else None)
     if architecture is None:
         raise BadMachine(
@@ -158,24 +158,28 @@ def _text(value: object, key: str, where: str) -> str:
     return value
 
 
-def _section(found: object, section: str, where: str) -> dict[str, Figure]:
-    if not isinstance(found, dict):
+def _section(figures: object, section: str, where: str) -> dict[str, Figure]:
+    if not isinstance(figures, dict):
         raise BadMachine(f"{where}: {section} must be a table of figures, [{section}]")
-    return {key: _figure(key, value, section, where) for key, value in found.items()}
+    return {key: _figure(key, value, section, where) for key, value in figures.items()}
 
 
-def _figure(key: str, found: object, section: str, where: str) -> Figure:
-    place = f"{where}, [{section}]"
+def _figure(key: str, figure: object, section: str, where: str) -> Figure:
+    section_name = f"{where}, [{section}]"
     spec = FIGURES.get(key)
     if spec is None:
         near = difflib.get_close_matches(key, FIGURES, 1, 0)[0]
-        raise BadMachine(f"{place}: unknown figure {_shown(key)}; the nearest known is {near!r}")
-    value, source = found, f"{where}: no source given"
-    if isinstance(found, dict):
-        if "value" not in found or set(found) - {"value", "source"}:
-            raise BadMachine(f'{place}: {key} must be a number, or {{ value = …, source = "…" }}')
-        value = found["value"]
-        source = _text(found.get("source", source), f"the source of {key}", place)
+        raise BadMachine(
+            f"{section_name}: unknown figure {_shown(key)}; the nearest known is {near!r}"
+        )
+    value, source = figure, f"{where}: no source given"
+    if isinstance(figure, dict):
+        if "value" not in figure or set(figure) - {"value", "source"}:
+            raise BadMachine(
+                f'{section_name}: {key} must be a number, or {{ value = …, source = "…" }}'
+            )
+        value = figure["value"]
+        source = _text(figure.get("source", source), f"the source of {key}", section_name)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     # Not-a-number and infinity are outside every range.
     if (
@@ -184,7 +188,7 @@ def _figure(key: str, found: object, section: str, where: str) -> Figure:
         or (spec.is_whole and value != int(value))  # type: ignore[call-overload]
     ):
         raise BadMachine(
-            f"{place}: expected {spec.allowed} {spec.unit} for {key}, got {_shown(value)}"
+            f"{section_name}: expected {spec.allowed} {spec.unit} for {key}, got {_shown(value)}"
         )
     assert isinstance(value, int | float)
     return Figure(int(value) if spec.is_whole else value, source)
@@ -195,9 +199,9 @@ def _check_whole(figures: Mapping[str, Figure], where: str) -> None:
     missing = [s for s in FIGURES.values() if s.is_used and s.name not in figures]
     if missing:
         first = missing[0]
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        rest = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise BadMachine(
-            f"{where}: {first.name} is missing{more}; set it to {first.allowed} {first.unit}, or"
+            f"{where}: {first.name} is missing{rest}; set it to {first.allowed} {first.unit}, or"
             f" name a base such as base = 'gc200'"
         )
     regions = ("non_interleaved_bytes", "interleaved_bytes")

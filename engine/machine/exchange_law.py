@@ -31,8 +31,8 @@ def bus_time(own_bytes: Bytes, machine: Machine, paired_bytes: Bytes = 0) -> NDA
     paired_bytes
         Bytes that both tiles of a pair receive together, on the buses of both.
     """
-    own = own_bytes / machine.exchange_bytes_per_cycle
-    return np.asarray(own + paired_bytes / machine.paired_exchange_bytes_per_cycle)
+    own_time = own_bytes / machine.exchange_bytes_per_cycle
+    return np.asarray(own_time + paired_bytes / machine.paired_exchange_bytes_per_cycle)
 
 
 def bus_cycles(own_bytes: Bytes, machine: Machine, paired_bytes: Bytes = 0) -> NDArray[np.int64]:

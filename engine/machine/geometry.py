@@ -36,7 +36,7 @@ def partners(n_tiles: int, tiles_per_ipu: int) -> NDArray[np.int64]:
     each other share a bus.
     """
     tile = np.arange(n_tiles, dtype=np.int64)
-    other = tile % tiles_per_ipu ^ 1
-    found = np.where(other < tiles_per_ipu, tile - tile % tiles_per_ipu + other, -1)
-    found.flags.writeable = False
-    return found
+    partner = tile % tiles_per_ipu ^ 1
+    partners_ = np.where(partner < tiles_per_ipu, tile - tile % tiles_per_ipu + partner, -1)
+    partners_.flags.writeable = False
+    return partners_

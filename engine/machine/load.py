@@ -55,8 +55,8 @@ def load_machine(
         POPLAR_TARGET_OPTIONS is malformed or has an unknown key or value.
     """
     description = describe_machine(name)
-    asked: object = parameter_set  # untrusted: callers may pass any type
-    if not isinstance(asked, str) or asked not in PARAMETER_SETS:
+    parameter_set_: object = parameter_set  # untrusted: callers may pass any type
+    if not isinstance(parameter_set_, str) or parameter_set_ not in PARAMETER_SETS:
         raise BadMachine(
             f"Unknown parameter set {shown(parameter_set)}; choose hardware or ipu_model"
         )
@@ -97,10 +97,10 @@ def load_machine(
 def _check_sizes(
     name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int, options: Mapping[str, str]
 ) -> None:
-    for what, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
-        is_missing = number is None and what != "number of IPUs"
+    for subject, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
+        is_missing = number is None and subject != "number of IPUs"
         if not isinstance(number, int) and not is_missing:
-            raise BadMachine(f"expected an integer for the {what}, got {shown(number)}")
+            raise BadMachine(f"expected an integer for the {subject}, got {shown(number)}")
     if not 1 <= n_ipus <= _MOST_IPUS:
         raise BadMachine(f"n_ipus is {n_ipus}; n_ipus must be between 1 and {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:

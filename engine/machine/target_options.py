@@ -69,8 +69,8 @@ def read_target_options(environ: Mapping[str, str] | None = None) -> dict[str, s
         Malformed JSON, an unknown key, or an invalid value.
     """
     text = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
-    found = parse_object(text, ENVIRONMENT_VARIABLE, _EXAMPLE)
-    return {key: _value(key, value) for key, value in found.items()}
+    options = parse_object(text, ENVIRONMENT_VARIABLE, _EXAMPLE)
+    return {key: _value(key, value) for key, value in options.items()}
 
 
 def _value(key: str, raw: object) -> str:

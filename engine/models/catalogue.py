@@ -99,9 +99,9 @@ def find(name: str) -> Model:
     folded = {key.lower(): key for key in known}
     near = difflib.get_close_matches(name.lower()[:60], folded, n=1, cutoff=0.4)
     hint = f"did you mean '{folded[near[0]]}'? " if near else ""
-    shown = "".join(c if c.isprintable() else "?" for c in name[:60])
+    text = "".join(c if c.isprintable() else "?" for c in name[:60])
     raise ModelNotAvailable(
-        f"unknown model '{shown}': {hint}`tilescope models list` lists all models"
+        f"unknown model '{text}': {hint}`tilescope models list` lists all models"
     )
 
 

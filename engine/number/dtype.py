@@ -143,9 +143,9 @@ def dtype_of(kind: Any) -> DType:
     if kind is None:
         raise BadGraph(f"A type is needed: use one of {', '.join(DTYPES)}")
     name = kind if isinstance(kind, str) else _numpy_name(kind)
-    found = DTYPES.get(name) or _FROM_NUMPY.get(name)
-    if found is not None:
-        return found
+    dtype = DTYPES.get(name) or _FROM_NUMPY.get(name)
+    if dtype is not None:
+        return dtype
     narrow = _FLOAT8_NAME.fullmatch(_FLOAT8_ALIASES.get(name, name))
     if narrow is not None:
         return float8(narrow[1], int(narrow[2] or 0))

@@ -34,9 +34,9 @@ def reshaped(node: Node, axes: Axes, shape: Shape) -> int | None:
     """Return the axis if other dimensions are joined, divided, added or dropped."""
     if set(axes) != {0}:
         return None
-    own, axis = node.operand(0).shape, axes[0]
+    input_shape, axis = node.operand(0).shape, axes[0]
     for d, size in enumerate(shape):
-        if size == own[axis] and prod(shape[:d]) == prod(own[:axis]):
+        if size == input_shape[axis] and prod(shape[:d]) == prod(input_shape[:axis]):
             return d
     return None
 
@@ -49,8 +49,8 @@ def same_axis(_: Node, axes: Axes, __: Shape) -> int | None:
 def along_other_axes(node: Node, axes: Axes, shape: Shape) -> int | None:
     """Return the axis where an operator works along others only."""
     axis = same_axis(node, axes, shape)
-    own = node.operand(0).shape
-    keeps = axis is not None and len(shape) == len(own) and shape[axis] == own[axis]
+    input_shape = node.operand(0).shape
+    keeps = axis is not None and len(shape) == len(input_shape) and shape[axis] == input_shape[axis]
     return axis if keeps else None
 
 

@@ -22,33 +22,33 @@ __all__ = ["RECORDS"]
 _MOST_ROWS = 128
 
 
-def _eliminated(into: Expansion, x: Value) -> tuple[Value, Value]:
+def _eliminated(expansion: Expansion, x: Value) -> tuple[Value, Value]:
     """Emit what is left of matrices (batch, n, n) without a row and a column, and the signed pivot.
 
     The row of the largest element in the first column is exchanged with the first row.
     """
     n_batch, n, _ = x.shape
-    column = along(into, x, 2, 0, 1)
-    place = into.emit(ARG_MAX, unary(into, "absolute", column), axis=1)
-    rows = into.constant(np.arange(n, dtype=np.int64).reshape(1, n, 1), "rows")
-    is_pivot = binary(into, "equal", rows, place)
-    mask = into.emit(CAST, is_pivot, dtype=x.dtype)
-    pivot_row = reduced(into, "sum", binary(into, "multiply", x, mask), [1])
-    exchanged = chosen(into, is_pivot, along(into, x, 1, 0, 1), x)
-    pivot = along(into, pivot_row, 2, 0, 1)
+    column = along(expansion, x, 2, 0, 1)
+    pivot_row_index = expansion.emit(ARG_MAX, unary(expansion, "absolute", column), axis=1)
+    rows = expansion.constant(np.arange(n, dtype=np.int64).reshape(1, n, 1), "rows")
+    is_pivot = binary(expansion, "equal", rows, pivot_row_index)
+    mask = expansion.emit(CAST, is_pivot, dtype=x.dtype)
+    pivot_row = reduced(expansion, "sum", binary(expansion, "multiply", x, mask), [1])
+    exchanged = chosen(expansion, is_pivot, along(expansion, x, 1, 0, 1), x)
+    pivot = along(expansion, pivot_row, 2, 0, 1)
     # A column of zeros eliminates nothing; the pivot makes the product zero.
-    is_zero = binary(into, "equal", pivot, scalar(into, 0, pivot))
-    divisor = chosen(into, is_zero, scalar(into, 1, pivot), pivot)
-    below = along(into, exchanged, 1, 1, n)
-    factor = binary(into, "divide", along(into, below, 2, 0, 1), divisor)
-    taken = binary(into, "multiply", factor, along(into, pivot_row, 2, 1, n))
-    rest = binary(into, "subtract", along(into, below, 2, 1, n), taken)
-    is_first = binary(into, "equal", place, scalar(into, 0, place))
-    signed = chosen(into, is_first, pivot, unary(into, "negate", pivot))
-    return rest, reshape(into, signed, (n_batch,))
+    is_zero = binary(expansion, "equal", pivot, scalar(expansion, 0, pivot))
+    divisor = chosen(expansion, is_zero, scalar(expansion, 1, pivot), pivot)
+    below = along(expansion, exchanged, 1, 1, n)
+    factor = binary(expansion, "divide", along(expansion, below, 2, 0, 1), divisor)
+    eliminated = binary(expansion, "multiply", factor, along(expansion, pivot_row, 2, 1, n))
+    rest = binary(expansion, "subtract", along(expansion, below, 2, 1, n), eliminated)
+    is_first = binary(expansion, "equal", pivot_row_index, scalar(expansion, 0, pivot_row_index))
+    signed = chosen(expansion, is_first, pivot, unary(expansion, "negate", pivot))
+    return rest, reshape(expansion, signed, (n_batch,))
 
 
-def _determinant(node: Node, into: Expansion) -> Value:
+def _determinant(node: Node, expansion: Expansion) -> Value:
     """Emit the products of the pivots of square matrices.
 
     Raises
@@ -64,14 +64,14 @@ def _determinant(node: Node, into: Expansion) -> Value:
             " rows"
         )
     batch = x.shape[:-2]
-    rest = reshape(into, x, (prod(batch), n, n))
+    rest = reshape(expansion, x, (prod(batch), n, n))
     product: Value | None = None
     while rest.shape[1] > 1:
-        rest, pivot = _eliminated(into, rest)
-        product = pivot if product is None else binary(into, "multiply", product, pivot)
-    last = reshape(into, rest, (prod(batch),))
-    product = last if product is None else binary(into, "multiply", product, last)
-    return reshape(into, product, batch)
+        rest, pivot = _eliminated(expansion, rest)
+        product = pivot if product is None else binary(expansion, "multiply", product, pivot)
+    last = reshape(expansion, rest, (prod(batch),))
+    product = last if product is None else binary(expansion, "multiply", product, last)
+    return reshape(expansion, product, batch)
 
 
 RECORDS = (Operator(name="Det", decompose=_determinant),)

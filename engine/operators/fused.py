@@ -26,29 +26,31 @@ __all__ = ["MICROSOFT", "RECORDS"]
 MICROSOFT = "com.microsoft"
 
 
-def _plus(into: Expansion, x: Value, bias: Value | None) -> Value:
-    return x if bias is None else binary(into, "add", x, bias)
+def _plus(expansion: Expansion, x: Value, bias: Value | None) -> Value:
+    return x if bias is None else binary(expansion, "add", x, bias)
 
 
-def _gelu(node: Node, into: Expansion) -> Value:
-    return activation(into, "gelu_erf", node.operand(0))
+def _gelu(node: Node, expansion: Expansion) -> Value:
+    return activation(expansion, "gelu_erf", node.operand(0))
 
 
-def _bias_gelu(node: Node, into: Expansion) -> Value:
-    return activation(into, "gelu_erf", _plus(into, node.operand(0), node.operand(1)))
+def _bias_gelu(node: Node, expansion: Expansion) -> Value:
+    return activation(expansion, "gelu_erf", _plus(expansion, node.operand(0), node.operand(1)))
 
 
-def _fast_gelu(node: Node, into: Expansion) -> Value:
-    return activation(into, "gelu", _plus(into, node.operand(0), node.optional(1)))
+def _fast_gelu(node: Node, expansion: Expansion) -> Value:
+    return activation(expansion, "gelu", _plus(expansion, node.operand(0), node.optional(1)))
 
 
-def _quick_gelu(node: Node, into: Expansion) -> Value:
+def _quick_gelu(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    inside = binary(into, "multiply", x, scalar(into, node.attributes.get("alpha", 1.702), x))
-    return binary(into, "multiply", x, unary(into, "sigmoid", inside))
+    inside = binary(
+        expansion, "multiply", x, scalar(expansion, node.attributes.get("alpha", 1.702), x)
+    )
+    return binary(expansion, "multiply", x, unary(expansion, "sigmoid", inside))
 
 
-def _turned(node: Node, into: Expansion, x: Value, side: str) -> Value:
+def _turned(node: Node, expansion: Expansion, x: Value, side: str) -> Value:
     """Emit an operand of a fused product with its matrices transposed as the node says."""
     rank = len(x.shape)
     order = list(range(rank))
@@ -56,27 +58,27 @@ def _turned(node: Node, into: Expansion, x: Value, side: str) -> Value:
         order = [*range(1, rank - 1), 0, rank - 1]
     if rank > 1 and node.attributes.get(f"trans{side}", 0):
         order[-2:] = reversed(order[-2:])
-    return x if order == list(range(rank)) else into.emit(TRANSPOSE, x, order=tuple(order))
+    return x if order == list(range(rank)) else expansion.emit(TRANSPOSE, x, order=tuple(order))
 
 
-def _fused_matmul(node: Node, into: Expansion) -> Value:
-    a, b = (_turned(node, into, node.operand(i), side) for i, side in enumerate("AB"))
-    out = multiplied(node, into, a, b)
+def _fused_matmul(node: Node, expansion: Expansion) -> Value:
+    a, b = (_turned(node, expansion, node.operand(i), side) for i, side in enumerate("AB"))
+    out = multiplied(node, expansion, a, b)
     alpha = node.attributes.get("alpha", 1.0)
-    return out if alpha == 1 else binary(into, "multiply", out, scalar(into, alpha, out))
+    return out if alpha == 1 else binary(expansion, "multiply", out, scalar(expansion, alpha, out))
 
 
-def _leaky_relu(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
-    return sloped(into, x, scalar(into, parameters[0], x))
+def _leaky_relu(expansion: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    return sloped(expansion, x, scalar(expansion, parameters[0], x))
 
 
-def _hard_sigmoid(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
-    return clamped_line(into, x, *parameters)
+def _hard_sigmoid(expansion: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    return clamped_line(expansion, x, *parameters)
 
 
-def _clip(into: Expansion, x: Value, parameters: Sequence[float]) -> Value:
-    low, high = (scalar(into, value, x) for value in parameters)
-    return binary(into, "minimum", binary(into, "maximum", x, low), high)
+def _clip(expansion: Expansion, x: Value, parameters: Sequence[float]) -> Value:
+    low, high = (scalar(expansion, value, x) for value in parameters)
+    return binary(expansion, "minimum", binary(expansion, "maximum", x, low), high)
 
 
 #: Activations with parameters, and the values of those that are left out.
@@ -90,7 +92,9 @@ _WITH_PARAMETERS: dict[
 _PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
 
 
-def _activated(node: Node, into: Expansion, x: Value, parameters: Sequence[float | None]) -> Value:
+def _activated(
+    node: Node, expansion: Expansion, x: Value, parameters: Sequence[float | None]
+) -> Value:
     """Emit the activation that a node names; some of its parameters may be left out.
 
     Raises
@@ -102,32 +106,37 @@ def _activated(node: Node, into: Expansion, x: Value, parameters: Sequence[float
     if not kind:
         return x
     if kind in _PLAIN:
-        return unary(into, _PLAIN[kind], x)
+        return unary(expansion, _PLAIN[kind], x)
     if kind not in _WITH_PARAMETERS:
         known = ", ".join(sorted([*_PLAIN, *_WITH_PARAMETERS]))
         raise BadModel(f"{node}: its activation is {kind!r}: expected {known}")
     function, usual = _WITH_PARAMETERS[kind]
-    given = [*parameters, *(None,) * len(usual)][: len(usual)]
-    return function(into, x, [u if g is None else g for g, u in zip(given, usual, strict=True)])
+    values = [*parameters, *(None,) * len(usual)][: len(usual)]
+    return function(
+        expansion, x, [u if g is None else g for g, u in zip(values, usual, strict=True)]
+    )
 
 
-def _fused_conv(node: Node, into: Expansion) -> Value:
+def _fused_conv(node: Node, expansion: Expansion) -> Value:
     node = replace(node, attributes={"group": 1, **node.attributes})
-    out = convolved(node, into, node.operand(0), node.operand(1))
+    out = convolved(node, expansion, node.operand(0), node.operand(1))
     bias = node.optional(2)
     if bias is not None:
         out = binary(
-            into, "add", out, reshape(into, bias, (bias.shape[0], *(1,) * (len(out.shape) - 2)))
+            expansion,
+            "add",
+            out,
+            reshape(expansion, bias, (bias.shape[0], *(1,) * (len(out.shape) - 2))),
         )
-    out = _plus(into, out, node.optional(3))
-    return _activated(node, into, out, node.attributes.get("activation_params", ()))
+    out = _plus(expansion, out, node.optional(3))
+    return _activated(node, expansion, out, node.attributes.get("activation_params", ()))
 
 
-def _fused_gemm(node: Node, into: Expansion) -> Value:
+def _fused_gemm(node: Node, expansion: Expansion) -> Value:
     usual = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
     node = replace(node, attributes={**usual, **node.attributes})
-    given = [node.attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
-    return _activated(node, into, gemm(node, into), given)
+    values = [node.attributes.get(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
+    return _activated(node, expansion, gemm(node, expansion), values)
 
 
 def _epsilon(node: Node, usual: float) -> float:
@@ -135,91 +144,105 @@ def _epsilon(node: Node, usual: float) -> float:
 
 
 def _layer_normalised(
-    node: Node, into: Expansion, x: Value, factors: Value, offsets: Value | None
+    node: Node, expansion: Expansion, x: Value, factors: Value, offsets: Value | None
 ) -> Value:
     """Emit a layer normalisation of the last axis."""
     operands = [x, factors] if offsets is None else [x, factors, offsets]
-    return into.emit(LAYER_NORMALIZATION, *operands, epsilon=_epsilon(node, 1e-5), axis=-1)
+    return expansion.emit(LAYER_NORMALIZATION, *operands, epsilon=_epsilon(node, 1e-5), axis=-1)
 
 
-def _skip_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+def _skip_layer_normalization(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     """Emit the normalisation of a sum, and the sum as the fourth result."""
-    total = _plus(into, binary(into, "add", node.operand(0), node.operand(1)), node.optional(4))
-    out = _layer_normalised(node, into, total, node.operand(2), node.optional(3))
+    total = _plus(
+        expansion, binary(expansion, "add", node.operand(0), node.operand(1)), node.optional(4)
+    )
+    out = _layer_normalised(node, expansion, total, node.operand(2), node.optional(3))
     if node.n_outputs < 4:
         return (out,)
     axes = [len(total.shape) - 1]
-    mean = reduced(into, "sum", total, axes, 1 / total.shape[-1])
-    apart = unary(into, "square", binary(into, "subtract", total, mean))
-    variance = reduced(into, "sum", apart, axes, 1 / total.shape[-1])
-    above = binary(into, "add", variance, scalar(into, _epsilon(node, 1e-5), variance))
-    inverse = unary(into, "inverse", unary(into, "sqrt", above))
-    return out, as_type(into, mean, "float32"), as_type(into, inverse, "float32"), total
+    mean = reduced(expansion, "sum", total, axes, 1 / total.shape[-1])
+    apart = unary(expansion, "square", binary(expansion, "subtract", total, mean))
+    variance = reduced(expansion, "sum", apart, axes, 1 / total.shape[-1])
+    above = binary(expansion, "add", variance, scalar(expansion, _epsilon(node, 1e-5), variance))
+    inverse = unary(expansion, "inverse", unary(expansion, "sqrt", above))
+    return out, as_type(expansion, mean, "float32"), as_type(expansion, inverse, "float32"), total
 
 
-def _skip_simplified_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
-    total = _plus(into, binary(into, "add", node.operand(0), node.operand(1)), node.optional(3))
+def _skip_simplified_layer_normalization(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+    total = _plus(
+        expansion, binary(expansion, "add", node.operand(0), node.operand(1)), node.optional(3)
+    )
     rank = len(total.shape)
     epsilon = _epsilon(node, 1e-5)
-    out = into.emit(RMS_NORMALIZATION, total, node.operand(2), axis=-1, epsilon=epsilon)
+    out = expansion.emit(RMS_NORMALIZATION, total, node.operand(2), axis=-1, epsilon=epsilon)
     if node.n_outputs < 4:
         return (out,)
-    squares = reduced(into, "sum", unary(into, "square", total), [rank - 1], 1 / total.shape[-1])
-    above = binary(into, "add", squares, scalar(into, epsilon, squares))
-    inverse = as_type(into, unary(into, "inverse", unary(into, "sqrt", above)), "float32")
-    mean = as_type(into, reduced(into, "sum", total, [rank - 1], 1 / total.shape[-1]), "float32")
+    squares = reduced(
+        expansion, "sum", unary(expansion, "square", total), [rank - 1], 1 / total.shape[-1]
+    )
+    above = binary(expansion, "add", squares, scalar(expansion, epsilon, squares))
+    inverse = as_type(
+        expansion, unary(expansion, "inverse", unary(expansion, "sqrt", above)), "float32"
+    )
+    mean = as_type(
+        expansion, reduced(expansion, "sum", total, [rank - 1], 1 / total.shape[-1]), "float32"
+    )
     return out, mean, inverse, total
 
 
-def _simplified_layer_normalization(node: Node, into: Expansion) -> Value:
+def _simplified_layer_normalization(node: Node, expansion: Expansion) -> Value:
     axis, epsilon = node.attributes.get("axis", -1), _epsilon(node, 1e-5)
     operands = (node.operand(0), node.operand(1))
-    return into.emit(RMS_NORMALIZATION, *operands, axis=axis, epsilon=epsilon)
+    return expansion.emit(RMS_NORMALIZATION, *operands, axis=axis, epsilon=epsilon)
 
 
-def _embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+def _embed_layer_normalization(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     """Emit the sum of word, position and segment embeddings, normalised.
 
     The second result counts the tokens that the mask keeps in a sequence.
     """
-    return _embedded(node, into, [node.optional(index) for index in range(9)])
+    return _embedded(node, expansion, [node.optional(index) for index in range(9)])
 
 
-def _quantised_embed_layer_normalization(node: Node, into: Expansion) -> tuple[Value, ...]:
+def _quantised_embed_layer_normalization(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     """Emit the same of tables of 8 bits; every one of them has a scale and a zero point."""
     tables = []
     for index in range(5):
         table, scale, zero = (node.optional(k + index) for k in (2, 8, 13))
         if table is not None and scale is not None:
-            table = dequantised(into, table, _one(into, scale), zero and _one(into, zero))
+            table = dequantised(
+                expansion, table, _one(expansion, scale), zero and _one(expansion, zero)
+            )
         tables.append(table)
-    given = [node.operand(0), node.optional(1), *tables, node.optional(7), None]
-    return _embedded(node, into, given)[:2]
+    values = [node.operand(0), node.optional(1), *tables, node.optional(7), None]
+    return _embedded(node, expansion, values)[:2]
 
 
-def _one(into: Expansion, value: Value) -> Value:
-    return reshape(into, value, ())
+def _one(expansion: Expansion, value: Value) -> Value:
+    return reshape(expansion, value, ())
 
 
-def _embedded(node: Node, into: Expansion, given: Sequence[Value | None]) -> tuple[Value, ...]:
-    ids, segments, words, positions, table, factors, offsets, mask, own_places = given
+def _embedded(
+    node: Node, expansion: Expansion, operands: Sequence[Value | None]
+) -> tuple[Value, ...]:
+    ids, segments, words, positions, table, factors, offsets, mask, own_places = operands
     if ids is None or words is None or positions is None or factors is None:
         raise BadModel(f"{node}: expected indices, words, positions and factors")
-    total = into.emit(GATHER, words, ids, axis=0)
+    total = expansion.emit(GATHER, words, ids, axis=0)
     if own_places is not None:
-        places = into.emit(GATHER, positions, own_places, axis=0)
+        locations = expansion.emit(GATHER, positions, own_places, axis=0)
     else:
-        indices = into.constant(list(range(ids.shape[1])), "positions")
-        places = into.emit(GATHER, positions, indices, axis=0)
-    total = binary(into, "add", total, places)
+        indices = expansion.constant(list(range(ids.shape[1])), "positions")
+        locations = expansion.emit(GATHER, positions, indices, axis=0)
+    total = binary(expansion, "add", total, locations)
     if segments is not None and table is not None:
-        total = binary(into, "add", total, into.emit(GATHER, table, segments, axis=0))
-    out = _layer_normalised(node, into, total, factors, offsets)
+        total = binary(expansion, "add", total, expansion.emit(GATHER, table, segments, axis=0))
+    out = _layer_normalised(node, expansion, total, factors, offsets)
     if mask is None:
-        count: Value = into.constant([0] * ids.shape[0], "count")
+        count: Value = expansion.constant([0] * ids.shape[0], "count")
     else:
-        count = reshape(into, reduced(into, "sum", mask, [1]), (ids.shape[0],))
-    return out, as_type(into, count, "int32"), total
+        count = reshape(expansion, reduced(expansion, "sum", mask, [1]), (ids.shape[0],))
+    return out, as_type(expansion, count, "int32"), total
 
 
 def _operator(name: str, decompose: Callable[[Node, Expansion], Any]) -> Operator:

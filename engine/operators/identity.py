@@ -19,17 +19,17 @@ def _identity(node: Node, _: Expansion) -> Value:
     return node.operand(0)
 
 
-def _dropout(node: Node, into: Expansion) -> tuple[Value, Value]:
+def _dropout(node: Node, expansion: Expansion) -> tuple[Value, Value]:
     x = node.operand(0)
     trains = node.optional(2) is not None and node.known(2, "the training mode").any()
     ratio = node.known(1, "the ratio").item() if node.optional(1) is not None else 0.5
     if trains and ratio:
-        return _dropped(node, into, ratio)
+        return _dropped(node, expansion, ratio)
     dtype = x.dtype if node.version < _BOOL_MASKS else "bool"
-    return x, into.constant(np.ones(x.shape, dtype), "mask")
+    return x, expansion.constant(np.ones(x.shape, dtype), "mask")
 
 
-def _dropped(node: Node, into: Expansion, ratio: float) -> tuple[Value, Value]:
+def _dropped(node: Node, expansion: Expansion, ratio: float) -> tuple[Value, Value]:
     """Emit zeros in a share of the places, the rest scaled to the same mean, and what is kept.
 
     Raises
@@ -41,15 +41,15 @@ def _dropped(node: Node, into: Expansion, ratio: float) -> tuple[Value, Value]:
     if not 0 <= ratio < 1:
         raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
     seed = node.attributes.get("seed")
-    drawn = into.emit(
+    drawn = expansion.emit(
         RANDOM_UNIFORM_LIKE,
         x,
         **({} if seed is None else {"seed": float(seed)}),
         dtype=TensorProto.FLOAT,
     )
-    kept = binary(into, "greater_equal", drawn, scalar(into, ratio, drawn))
-    larger = binary(into, "multiply", x, scalar(into, 1 / (1 - ratio), x))
-    return chosen(into, kept, larger, scalar(into, 0, x)), kept
+    is_kept = binary(expansion, "greater_equal", drawn, scalar(expansion, ratio, drawn))
+    larger = binary(expansion, "multiply", x, scalar(expansion, 1 / (1 - ratio), x))
+    return chosen(expansion, is_kept, larger, scalar(expansion, 0, x)), is_kept
 
 
 #: From this version on a mask is of bools; before, it has the type of the operand.

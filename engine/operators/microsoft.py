@@ -37,9 +37,9 @@ def _same(name: str) -> Operator:
     """Return the record of an operator that computes what ONNX's of the same name does."""
     record = _OF_ONNX[name]
 
-    def decompose(node: Node, into: Expansion) -> Value:
-        given = [value for value in node.inputs if value is not None]
-        return into.emit(record, *given, **node.attributes)
+    def decompose(node: Node, expansion: Expansion) -> Value:
+        values = [value for value in node.inputs if value is not None]
+        return expansion.emit(record, *values, **node.attributes)
 
     return Operator(
         name=name,
@@ -50,22 +50,22 @@ def _same(name: str) -> Operator:
     )
 
 
-def _max_pool_last(node: Node, into: Expansion) -> Value:
+def _max_pool_last(node: Node, expansion: Expansion) -> Value:
     """Emit maxima over windows of images whose channels come last."""
     x = node.operand(0)
     rank = len(x.shape)
-    first = into.emit(TRANSPOSE, x, order=(0, rank - 1, *range(1, rank - 1)))
-    out = into.emit(_OF_ONNX["MaxPool"], first, **node.attributes)
-    return into.emit(TRANSPOSE, out, order=(0, *range(2, rank), 1))
+    first = expansion.emit(TRANSPOSE, x, order=(0, rank - 1, *range(1, rank - 1)))
+    out = expansion.emit(_OF_ONNX["MaxPool"], first, **node.attributes)
+    return expansion.emit(TRANSPOSE, out, order=(0, *range(2, rank), 1))
 
 
-def _expand_dims(node: Node, into: Expansion) -> Value:
+def _expand_dims(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     axis = node.axis(int(node.known(1, "the axis").reshape(())), len(x.shape) + 1)
-    return reshape(into, x, (*x.shape[:axis], 1, *x.shape[axis:]))
+    return reshape(expansion, x, (*x.shape[:axis], 1, *x.shape[axis:]))
 
 
-def _distances(node: Node, into: Expansion) -> Value:
+def _distances(node: Node, expansion: Expansion) -> Value:
     """Emit distances of the rows of two matrices, as |a|² + |b|² - 2 a · b.
 
     Raises
@@ -80,16 +80,16 @@ def _distances(node: Node, into: Expansion) -> Value:
             f"{node}: expected matrices with rows of one length and a metric of"
             f" {', '.join(_METRICS)}, got {a.shape}, {b.shape} and {metric!r}"
         )
-    squares = [reduced(into, "sum", unary(into, "square", x), [1]) for x in (a, b)]
-    sizes = binary(into, "add", squares[0], reshape(into, squares[1], (1, b.shape[0])))
-    product = into.emit(MATMUL, a, into.emit(TRANSPOSE, b, order=(1, 0)))
-    twice = binary(into, "multiply", product, scalar(into, 2, product))
-    apart = binary(into, "subtract", sizes, twice)
-    apart = binary(into, "maximum", apart, scalar(into, 0, apart))
-    return unary(into, "sqrt", apart) if metric == "euclidean" else apart
+    squares = [reduced(expansion, "sum", unary(expansion, "square", x), [1]) for x in (a, b)]
+    sizes = binary(expansion, "add", squares[0], reshape(expansion, squares[1], (1, b.shape[0])))
+    product = expansion.emit(MATMUL, a, expansion.emit(TRANSPOSE, b, order=(1, 0)))
+    twice = binary(expansion, "multiply", product, scalar(expansion, 2, product))
+    apart = binary(expansion, "subtract", sizes, twice)
+    apart = binary(expansion, "maximum", apart, scalar(expansion, 0, apart))
+    return unary(expansion, "sqrt", apart) if metric == "euclidean" else apart
 
 
-def _gather_blocks(node: Node, into: Expansion) -> Value:
+def _gather_blocks(node: Node, expansion: Expansion) -> Value:
     """Emit rows of a table of few bits, which is scaled before the program runs.
 
     Raises
@@ -118,8 +118,8 @@ def _gather_blocks(node: Node, into: Expansion) -> Value:
         return np.take(wide, range(data.shape[axis]), axis=axis)
 
     floats = data.astype(np.float32) - (middle if zeros is None else spread(zeros))
-    table = into.constant((floats * spread(scales)).astype(scales.dtype), "table")
-    return into.emit(
+    table = expansion.constant((floats * spread(scales)).astype(scales.dtype), "table")
+    return expansion.emit(
         GATHER, table, node.operand(1), axis=node.axis(node.attributes.get("gather_axis", 0), rank)
     )
 

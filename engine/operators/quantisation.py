@@ -32,38 +32,40 @@ __all__ = [
 _DEFAULT = "uint8"
 
 
-def as_type(into: Expansion, x: Value, dtype: str) -> Value:
+def as_type(expansion: Expansion, x: Value, dtype: str) -> Value:
     """Emit a cast, unless the operand has the type already."""
-    return x if x.dtype == dtype else into.emit(CAST, x, dtype=dtype)
+    return x if x.dtype == dtype else expansion.emit(CAST, x, dtype=dtype)
 
 
-def quantised(into: Expansion, x: Value, zero: Value | None, dtype: str) -> Value:
+def quantised(expansion: Expansion, x: Value, zero: Value | None, dtype: str) -> Value:
     """Emit the integers nearest to floats, plus a zero point, limited to those of a type."""
     if dtype.startswith("float8"):
-        return as_type(into, x, dtype)
-    x = unary(into, "nearby_int", as_type(into, x, "float32"))
+        return as_type(expansion, x, dtype)
+    x = unary(expansion, "nearby_int", as_type(expansion, x, "float32"))
     if zero is not None and (zero.known is None or zero.known.any()):
-        x = binary(into, "add", x, as_type(into, zero, "float32"))
+        x = binary(expansion, "add", x, as_type(expansion, zero, "float32"))
     limits = np.iinfo(dtype)
-    x = binary(into, "maximum", x, scalar(into, limits.min, x))
-    x = binary(into, "minimum", x, scalar(into, limits.max, x))
-    return as_type(into, x, dtype)
+    x = binary(expansion, "maximum", x, scalar(expansion, limits.min, x))
+    x = binary(expansion, "minimum", x, scalar(expansion, limits.max, x))
+    return as_type(expansion, x, dtype)
 
 
-def centred(into: Expansion, x: Value, zero: Value | None) -> Value:
+def centred(expansion: Expansion, x: Value, zero: Value | None) -> Value:
     """Emit quantised values as floats, without their zero point: exact up to 24 bits."""
-    x = as_type(into, x, "float32")
+    x = as_type(expansion, x, "float32")
     if zero is None or (zero.known is not None and not zero.known.any()):
         return x
-    return binary(into, "subtract", x, as_type(into, zero, "float32"))
+    return binary(expansion, "subtract", x, as_type(expansion, zero, "float32"))
 
 
-def dequantised(into: Expansion, x: Value, scale: Value, zero: Value | None) -> Value:
+def dequantised(expansion: Expansion, x: Value, scale: Value, zero: Value | None) -> Value:
     """Emit the floats that quantised values stand for, in single precision."""
-    return binary(into, "multiply", centred(into, x, zero), as_type(into, scale, "float32"))
+    return binary(
+        expansion, "multiply", centred(expansion, x, zero), as_type(expansion, scale, "float32")
+    )
 
 
-def _aligned(node: Node, into: Expansion, values: Value | None) -> Value | None:
+def _aligned(node: Node, expansion: Expansion, values: Value | None) -> Value | None:
     """Emit scales or zero points in a shape that broadcasts: one, one per slice, or per block.
 
     Raises
@@ -76,11 +78,11 @@ def _aligned(node: Node, into: Expansion, values: Value | None) -> Value | None:
         return values
     block = node.attributes.get("block_size", 0)
     if values.shape == (1,) and not block:
-        return reshape(into, values, ())
+        return reshape(expansion, values, ())
     axis = node.axis(node.attributes.get("axis", 1), len(x.shape))
     size = x.shape[axis]
     if not block and values.shape == (size,):
-        return reshape(into, values, (size, *(1,) * (len(x.shape) - axis - 1)))
+        return reshape(expansion, values, (size, *(1,) * (len(x.shape) - axis - 1)))
     expected = (*x.shape[:axis], -(-size // block), *x.shape[axis + 1 :]) if block > 0 else (size,)
     if block <= 0 or values.shape != expected:
         raise BadModel(
@@ -88,11 +90,11 @@ def _aligned(node: Node, into: Expansion, values: Value | None) -> Value | None:
             f" {x.name!r} of shape {x.shape}, axis {axis} and block_size {block}"
         )
     n_blocks = expected[axis]
-    apart = reshape(into, values, (*expected[: axis + 1], 1, *expected[axis + 1 :]))
+    apart = reshape(expansion, values, (*expected[: axis + 1], 1, *expected[axis + 1 :]))
     wide = (*expected[: axis + 1], block, *expected[axis + 1 :])
-    repeated = into.emit(EXPAND, apart, into.constant(np.array(wide, np.int64), "blocks"))
+    repeated = expansion.emit(EXPAND, apart, expansion.constant(np.array(wide, np.int64), "blocks"))
     flat = (*expected[:axis], n_blocks * block, *expected[axis + 1 :])
-    return along(into, reshape(into, repeated, flat), axis, 0, size)
+    return along(expansion, reshape(expansion, repeated, flat), axis, 0, size)
 
 
 def _type_of(node: Node, key: str) -> str | None:
@@ -101,7 +103,7 @@ def _type_of(node: Node, key: str) -> str | None:
     return np.dtype(helper.tensor_dtype_to_np_dtype(number)).name if number else None
 
 
-def _quantize(node: Node, into: Expansion) -> Value:
+def _quantize(node: Node, expansion: Expansion) -> Value:
     x, scale, zero = node.operand(0), node.operand(1), node.optional(2)
     stated = _type_of(node, "output_dtype")
     dtype = zero.dtype if zero is not None else stated or _DEFAULT
@@ -113,35 +115,46 @@ def _quantize(node: Node, into: Expansion) -> Value:
         raise BadModel(f"{node} makes {dtype}, which is not supported yet")
     # ONNX divides in the type of the scale, unless the node says another.
     precision = _type_of(node, "precision") or scale.dtype
-    factor = _aligned(node, into, as_type(into, scale, precision))
+    factor = _aligned(node, expansion, as_type(expansion, scale, precision))
     assert factor is not None
-    shares = binary(into, "divide", as_type(into, x, precision), factor)
-    return quantised(into, shares, _aligned(node, into, zero), dtype)
+    shares = binary(expansion, "divide", as_type(expansion, x, precision), factor)
+    return quantised(expansion, shares, _aligned(node, expansion, zero), dtype)
 
 
-def _dequantize(node: Node, into: Expansion) -> Value:
+def _dequantize(node: Node, expansion: Expansion) -> Value:
     x, scale = node.operand(0), node.operand(1)
-    factor, zero = (_aligned(node, into, value) for value in (scale, node.optional(2)))
+    factor, zero = (_aligned(node, expansion, value) for value in (scale, node.optional(2)))
     assert factor is not None
     if x.dtype.startswith("float8"):
         zero = None  # ONNX has no other zero point than 0 for them
     dtype = _type_of(node, "output_dtype") or scale.dtype
-    return as_type(into, dequantised(into, x, factor, zero), dtype)
+    return as_type(expansion, dequantised(expansion, x, factor, zero), dtype)
 
 
-def quantised_by_range(into: Expansion, x: Value) -> tuple[Value, Value, Value]:
+def quantised_by_range(expansion: Expansion, x: Value) -> tuple[Value, Value, Value]:
     """Emit values of 8 bits, the scale and the zero point, all from the range of a tensor."""
     axes = range(len(x.shape))
-    limit = scalar(into, 0, x)
-    low = binary(into, "minimum", reshape(into, reduced(into, "minimum", x, axes), ()), limit)
-    high = binary(into, "maximum", reshape(into, reduced(into, "maximum", x, axes), ()), limit)
-    span = binary(into, "subtract", high, low)
+    limit = scalar(expansion, 0, x)
+    low = binary(
+        expansion, "minimum", reshape(expansion, reduced(expansion, "minimum", x, axes), ()), limit
+    )
+    high = binary(
+        expansion, "maximum", reshape(expansion, reduced(expansion, "maximum", x, axes), ()), limit
+    )
+    span = binary(expansion, "subtract", high, low)
     # Source: onnxruntime, core/util/qmath.h, GetQuantizationParameter: a scale of 1 where all
     # values are 0.
-    share = binary(into, "divide", span, scalar(into, 255, x))
-    scale = chosen(into, binary(into, "equal", span, limit), scalar(into, 1, x), share)
-    zero = quantised(into, unary(into, "negate", binary(into, "divide", low, scale)), None, "uint8")
-    return quantised(into, binary(into, "divide", x, scale), zero, "uint8"), scale, zero
+    share = binary(expansion, "divide", span, scalar(expansion, 255, x))
+    scale = chosen(
+        expansion, binary(expansion, "equal", span, limit), scalar(expansion, 1, x), share
+    )
+    zero = quantised(
+        expansion,
+        unary(expansion, "negate", binary(expansion, "divide", low, scale)),
+        None,
+        "uint8",
+    )
+    return quantised(expansion, binary(expansion, "divide", x, scale), zero, "uint8"), scale, zero
 
 
 #: From floats to integers, and back.
@@ -154,6 +167,6 @@ RECORDS = (
     *QUANTISATION,
     Operator(
         name="DynamicQuantizeLinear",
-        decompose=lambda node, into: quantised_by_range(into, node.operand(0)),
+        decompose=lambda node, expansion: quantised_by_range(expansion, node.operand(0)),
     ),
 )

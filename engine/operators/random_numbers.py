@@ -32,10 +32,10 @@ _FLOATS = ("float16", "float32", "float64")
 
 def _key(node: Node) -> tuple[int, int, int]:
     """Return the seed of a node, as two int32, and the modifier."""
-    given = node.attributes.get("seed")
-    if given is None:
+    seed = node.attributes.get("seed")
+    if seed is None:
         return 0, 0, zlib.crc32(node.name.encode())
-    low, high = np.array([given], np.float64).view(np.int32).tolist()
+    low, high = np.array([seed], np.float64).view(np.int32).tolist()
     return low, high, 0
 
 
@@ -65,10 +65,10 @@ def _plain(function: Any) -> Any:
 def _bits(node: Node, n: int) -> Array:
     """Return the 32 bits of every element: ndarray of uint64, shape (n,)."""
     low, high, modifier = _key(node)
-    place = np.arange(-(-n // 4), dtype=np.uint64)
-    zeros = np.zeros_like(place)
+    counters = np.arange(-(-n // 4), dtype=np.uint64)
+    zeros = np.zeros_like(counters)
     keys = [np.uint64(key % 2**32) for key in (low, high)]
-    counter = (place, zeros, zeros + np.uint64(modifier), zeros)
+    counter = (counters, zeros, zeros + np.uint64(modifier), zeros)
     return np.stack(_plain(philox_block)(*counter, *keys), axis=1).reshape(-1)[:n]
 
 
@@ -95,20 +95,20 @@ def _evaluate(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     return [np.asarray(numbers).astype(dtype)]
 
 
-def _lower(at: Lowering, op: Operation) -> Tensor:
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
     low, high, modifier = _key(op)
-    seed = at.tensor(Constant("seed", (2,), "int32", np.array([low, high], np.int32)))
-    reference = at.tensor(op.operand(0))
+    seed = lowering.tensor(Constant("seed", (2,), "int32", np.array([low, high], np.int32)))
+    reference = lowering.tensor(op.operand(0))
     dtype = op.output.dtype
     if op.operator.name == "Bernoulli":
-        drawn = library.uniform(at.builder, seed, modifier, reference, "float32", 0.0, 1.0)
+        drawn = library.uniform(lowering.builder, seed, modifier, reference, "float32", 0.0, 1.0)
         bound = reference
         if bound.dtype != drawn.dtype:
-            bound = cast(at.builder, bound, drawn.dtype)
-        hit = binary(at.builder, "less", drawn, bound)
-        return hit if dtype == "bool" else cast(at.builder, hit, dtype)
+            bound = cast(lowering.builder, bound, drawn.dtype)
+        hit = binary(lowering.builder, "less", drawn, bound)
+        return hit if dtype == "bool" else cast(lowering.builder, hit, dtype)
     function = library.normal if "Normal" in op.operator.name else library.uniform
-    return function(at.builder, seed, modifier, reference, dtype, *_parameters(op))
+    return function(lowering.builder, seed, modifier, reference, dtype, *_parameters(op))
 
 
 def _operator(name: str) -> Operator:

@@ -137,20 +137,20 @@ def _activations(node: Node) -> list[list[str | Expression]]:
         When an activation is unknown, or one is missing.
     """
     names = node.attributes.get("activations") or _DEFAULTS[node.operator.name] * 2
-    given = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    values = [name.decode() if isinstance(name, bytes) else str(name) for name in names]
     per_direction = len(_DEFAULTS[node.operator.name])
     needed = per_direction * _n_directions(node)
-    if len(given) < needed:
+    if len(values) < needed:
         raise BadModel(f"{node}: expected {per_direction} activations per direction")
     plain = {key.lower(): value for key, value in _ACTIVATIONS.items()}
     wide = {key.lower(): value for key, value in _WITH_PARAMETERS.items()}
     # Those that take a parameter take the next one.
     alphas = iter(node.attributes.get("activation_alpha") or ())
     betas = iter(node.attributes.get("activation_beta") or ())
-    found: list[str | Expression] = []
-    for name in (name.lower() for name in given[:needed]):
+    activations: list[str | Expression] = []
+    for name in (name.lower() for name in values[:needed]):
         if name in plain:
-            found.append(plain[name])
+            activations.append(plain[name])
             continue
         if name not in wide:
             raise BadModel(
@@ -161,8 +161,8 @@ def _activations(node: Node) -> list[list[str | Expression]]:
         a = 0.0 if alpha is None else float(next(alphas, alpha))
         b = 0.0 if beta is None else float(next(betas, beta))
         is_usual = name == "hardsigmoid" and (a, b) == (alpha, beta)
-        found.append("hard_sigmoid" if is_usual else function(a, b))
-    return [found[d : d + per_direction] for d in range(0, needed, per_direction)]
+        activations.append("hard_sigmoid" if is_usual else function(a, b))
+    return [activations[d : d + per_direction] for d in range(0, needed, per_direction)]
 
 
 def _in_steps(value: Tensor, node: Node) -> Tensor:
@@ -170,29 +170,31 @@ def _in_steps(value: Tensor, node: Node) -> Tensor:
     return value.dim_shuffle(1, 0, 2) if node.attributes.get("layout", 0) else value
 
 
-def _part(at: Lowering, value: Value, direction: int, n_units: int) -> Array | View:
+def _part(lowering: Lowering, value: Value, direction: int, n_units: int) -> Array | View:
     """Return the weights of a direction as (units, inner, outputs): constants stay arrays."""
     if value.known is not None:
-        own = np.asarray(value.known)[direction]
-        by_unit: Array = own.reshape(n_units, -1, own.shape[-1])
+        direction_part = np.asarray(value.known)[direction]
+        by_unit: Array = direction_part.reshape(n_units, -1, direction_part.shape[-1])
         return by_unit.transpose(0, 2, 1)
-    own_tensor = at.tensor(value).slice(0, direction, direction + 1)
+    own_tensor = lowering.tensor(value).slice(0, direction, direction + 1)
     _, rows, inner = value.shape
     return own_tensor.reshape(n_units, rows // n_units, inner).dim_shuffle(0, 2, 1)
 
 
-def _biases(at: Lowering, op: Operation, direction: int, n_units: int, hidden: int) -> Any:
+def _biases(lowering: Lowering, op: Operation, direction: int, n_units: int, hidden: int) -> Any:
     """Return the biases of inputs and outputs, (units, 2, outputs): zeros if left out."""
     value = op.optional(3)
     if value is None:
         return np.zeros((n_units, 2, hidden), np.float32)
     if value.known is not None:
         return np.asarray(value.known)[direction].reshape(2, n_units, hidden).swapaxes(0, 1)
-    own = at.tensor(value).slice(0, direction, direction + 1)
-    return own.reshape(2, n_units, hidden).dim_shuffle(1, 0, 2)
+    direction_biases = lowering.tensor(value).slice(0, direction, direction + 1)
+    return direction_biases.reshape(2, n_units, hidden).dim_shuffle(1, 0, 2)
 
 
-def _peepholes(at: Lowering, op: Operation, direction: int, hidden: int) -> Array | View | None:
+def _peepholes(
+    lowering: Lowering, op: Operation, direction: int, hidden: int
+) -> Array | View | None:
     """Return the weights of the cell state in the gates, (3, outputs); None if left out."""
     value = op.optional(7)
     if value is None:
@@ -200,33 +202,35 @@ def _peepholes(at: Lowering, op: Operation, direction: int, hidden: int) -> Arra
     if value.known is not None:
         known: Array = np.asarray(value.known)[direction].reshape(3, hidden)
         return known
-    return at.tensor(value).slice(0, direction, direction + 1).reshape(3, hidden)
+    return lowering.tensor(value).slice(0, direction, direction + 1).reshape(3, hidden)
 
 
-def _summed(at: Lowering, biases: Any) -> Any:
+def _summed(lowering: Lowering, biases: Any) -> Any:
     """Return the sum of both biases, (units, outputs)."""
     if isinstance(biases, np.ndarray):
         return biases.sum(axis=1)
     n_units, _, hidden = biases.shape
     parts = (biases.slice(1, i, i + 1).reshape(n_units, hidden) for i in range(2))
-    return binary(at.builder, "add", *parts)
+    return binary(lowering.builder, "add", *parts)
 
 
 def _direction(
-    at: Lowering, op: Operation, direction: int, lengths: View | None
+    lowering: Lowering, op: Operation, direction: int, lengths: View | None
 ) -> tuple[Tensor, ...]:
     """Add one direction, and return its outputs, last output and, of an LSTM, last cell."""
     name = op.operator.name
     _, batch, hidden = _sizes(op)
     n_units = len(_UNITS[name])
-    x = _in_steps(at.tensor(op.operand(0)), op)
-    weights, recurrent = (_part(at, op.operand(i), direction, n_units) for i in (1, 2))
-    biases = _biases(at, op, direction, n_units, hidden)
-    first, *others = _activations(op)[direction]
+    x = _in_steps(lowering.tensor(op.operand(0)), op)
+    weights, recurrent = (_part(lowering, op.operand(i), direction, n_units) for i in (1, 2))
+    biases = _biases(lowering, op, direction, n_units, hidden)
+    first, *other_activations = _activations(op)[direction]
     options = RecurrentOptions(
-        activation=others[0] if others else first,
+        activation=other_activations[0] if other_activations else first,
         recurrent_activation=first,
-        cell_activation=others[1] if len(others) > 1 and others[1] != others[0] else None,
+        cell_activation=other_activations[1]
+        if len(other_activations) > 1 and other_activations[1] != other_activations[0]
+        else None,
         couples_gates=bool(op.attributes.get("input_forget", 0)),
         reverse=direction == 1 or op.attributes["direction"] == "reverse",
         clip=op.attributes.get("clip"),
@@ -235,24 +239,29 @@ def _direction(
     states = []
     for index in (5, 6)[: 2 if name == "LSTM" else 1]:
         value = op.optional(index)
-        state = None if value is None else _in_steps(at.tensor(value), op)
+        state = None if value is None else _in_steps(lowering.tensor(value), op)
         if state is not None:
             state = state.slice(0, direction, direction + 1).reshape(batch, hidden)
         states.append(state)
     common: Any = {"lengths": lengths, "options": options}
     if name == "RNN":
-        return rnn(at.builder, x, weights, recurrent, _summed(at, biases), *states, **common)
+        return rnn(
+            lowering.builder, x, weights, recurrent, _summed(lowering, biases), *states, **common
+        )
     if name == "LSTM":
-        summed = _summed(at, biases)
-        common |= {"cell_order": _UNITS[name], "peepholes": _peepholes(at, op, direction, hidden)}
-        return lstm(at.builder, x, weights, recurrent, summed, *states, **common)
+        summed = _summed(lowering, biases)
+        common |= {
+            "cell_order": _UNITS[name],
+            "peepholes": _peepholes(lowering, op, direction, hidden),
+        }
+        return lstm(lowering.builder, x, weights, recurrent, summed, *states, **common)
     after = bool(op.attributes["linear_before_reset"])
     return gru(
-        at.builder,
+        lowering.builder,
         x,
         weights,
         recurrent,
-        biases if after else _summed(at, biases),
+        biases if after else _summed(lowering, biases),
         *states,
         cell_order=_UNITS[name],
         reset_after=after,
@@ -260,31 +269,31 @@ def _direction(
     )
 
 
-def _lengths(at: Lowering, op: Operation) -> View | None:
+def _lengths(lowering: Lowering, op: Operation) -> View | None:
     """Return the lengths of the sequences; None if all have all steps."""
     value = op.optional(4)
     if value is None or (value.known is not None and (value.known == _sizes(op)[0]).all()):
         return None
-    tensor = at.tensor(value)
-    return tensor if tensor.dtype == INT32 else cast(at.builder, tensor, INT32)
+    tensor = lowering.tensor(value)
+    return tensor if tensor.dtype == INT32 else cast(lowering.builder, tensor, INT32)
 
 
-def _lower(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add every direction and join the results."""
-    lengths = _lengths(at, op)
-    made = [_direction(at, op, d, lengths) for d in range(_n_directions(op))]
+    lengths = _lengths(lowering, op)
+    directions = [_direction(lowering, op, d, lengths) for d in range(_n_directions(op))]
     results = []
     for index, value in enumerate(op.outputs):
         if value is None:
             continue
         # Outputs are (steps, batch, outputs), states (batch, outputs): add the direction.
         dim = 1 if index == 0 else 0
-        parts = [own[index] for own in made]
+        parts = [outputs[index] for outputs in directions]
         apart = [p.reshape(*p.shape[:dim], 1, *p.shape[dim:]) for p in parts]
         joined: View = concat(apart, dim) if len(apart) > 1 else apart[0]
         if op.attributes.get("layout", 0):
             joined = joined.dim_shuffle(*((2, 0, 1, 3) if index == 0 else (1, 0, 2)))
-        results.append(in_one(at.builder, joined, "join"))
+        results.append(in_one(lowering.builder, joined, "join"))
     return tuple(results)
 
 

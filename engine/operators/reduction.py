@@ -20,12 +20,12 @@ from tilescope.engine.operators.movement.layout import reshape
 __all__ = ["RECORDS", "REDUCE", "reduced"]
 
 
-def _log_add(x: NDArray[Any], **kept: Any) -> NDArray[Any]:
-    return np.asarray(np.logaddexp.reduce(x.astype(np.float64), **kept))
+def _log_add(x: NDArray[Any], **options: Any) -> NDArray[Any]:
+    return np.asarray(np.logaddexp.reduce(x.astype(np.float64), **options))
 
 
-def _square_sum(x: NDArray[Any], **kept: Any) -> NDArray[Any]:
-    return np.asarray(np.sum(np.square(x), **kept))
+def _square_sum(x: NDArray[Any], **options: Any) -> NDArray[Any]:
+    return np.asarray(np.sum(np.square(x), **options))
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -70,12 +70,12 @@ def _reduce_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[An
     return [np.asarray(total + scale if operation == "log_add" else total * scale).astype(x.dtype)]
 
 
-def _lower_reduce(at: Lowering, op: Operation) -> Tensor:
+def _lower_reduce(lowering: Lowering, op: Operation) -> Tensor:
     attributes = op.attributes
     return reduce(
-        at.builder,
+        lowering.builder,
         attributes["operation"],
-        at.tensor(op.operand(0)),
+        lowering.tensor(op.operand(0)),
         attributes["axes"],
         attributes["scale"],
     )
@@ -91,7 +91,7 @@ REDUCE = Operator(
 
 
 def reduced(
-    into: Expansion, operation: str, x: Value, axes: Sequence[int], scale: float = 1.0
+    expansion: Expansion, operation: str, x: Value, axes: Sequence[int], scale: float = 1.0
 ) -> Value:
     """Emit a reduction that keeps its dimensions.
 
@@ -99,28 +99,28 @@ def reduced(
     """
     if operation == "log_add":
         scale = math.log(scale)
-    return into.emit(REDUCE, x, operation=operation, axes=tuple(axes), scale=scale)
+    return expansion.emit(REDUCE, x, operation=operation, axes=tuple(axes), scale=scale)
 
 
-def _absolute(into: Expansion, x: Value) -> Value:
-    return unary(into, "absolute", x)
+def _absolute(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "absolute", x)
 
 
-def _logarithm(into: Expansion, x: Value) -> Value:
-    return unary(into, "log", x)
+def _logarithm(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "log", x)
 
 
-def _root(into: Expansion, x: Value) -> Value:
-    return unary(into, "sqrt", x)
+def _root(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "sqrt", x)
 
 
 def _kept_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
     """Return the axis where others are reduced."""
-    own = axes.get(0)
+    axis = axes.get(0)
     reduced_axes = node.axes(len(node.operand(0).shape))
-    if own is None or not reduced_axes or own in reduced_axes:
+    if axis is None or not reduced_axes or axis in reduced_axes:
         return None
-    return own if node.attributes["keepdims"] else own - sum(a < own for a in reduced_axes)
+    return axis if node.attributes["keepdims"] else axis - sum(a < axis for a in reduced_axes)
 
 
 _Step = Callable[[Expansion, Value], Value]
@@ -130,8 +130,8 @@ def _unchanged(_: Expansion, x: Value) -> Value:
     return x
 
 
-def _square(into: Expansion, x: Value) -> Value:
-    return unary(into, "square", x)
+def _square(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "square", x)
 
 
 def _reduction(
@@ -143,44 +143,48 @@ def _reduction(
 ) -> Operator:
     """Return the record of a reduction over some dimensions; `alone` is that of one element."""
 
-    def decompose(node: Node, into: Expansion) -> Value:
+    def decompose(node: Node, expansion: Expansion) -> Value:
         x = node.operand(0)
         axes = node.axes(len(x.shape))
         if not axes:
             if node.attributes.get("noop_with_empty_axes", 0):
                 # Every element is reduced on its own, along no dimension.
-                return _after(into, alone(into, x))
+                return _after(expansion, alone(expansion, x))
             axes = tuple(range(len(x.shape)))
-        out = _after(into, _reduced(into, x if before is None else before(into, x), axes))
+        out = _after(
+            expansion, _reduced(expansion, x if before is None else before(expansion, x), axes)
+        )
         if node.attributes["keepdims"]:
             return out
-        return reshape(into, out, tuple(s for d, s in enumerate(x.shape) if d not in axes))
+        return reshape(expansion, out, tuple(s for d, s in enumerate(x.shape) if d not in axes))
 
-    def _after(into: Expansion, x: Value) -> Value:
-        return x if after is None else after(into, x)
+    def _after(expansion: Expansion, x: Value) -> Value:
+        return x if after is None else after(expansion, x)
 
-    def _reduced(into: Expansion, x: Value, axes: Sequence[int]) -> Value:
+    def _reduced(expansion: Expansion, x: Value, axes: Sequence[int]) -> Value:
         if name != "ReduceMean":
-            return reduced(into, operation, x, axes)
+            return reduced(expansion, operation, x, axes)
         count = prod(x.shape[a] for a in axes)
         if not count and np.dtype(x.dtype).kind == "f":  # the mean of nothing is no number
             shape = tuple(1 if d in axes else size for d, size in enumerate(x.shape))
-            return into.constant(np.full(shape, np.nan, x.dtype), "mean")
+            return expansion.constant(np.full(shape, np.nan, x.dtype), "mean")
         if np.dtype(x.dtype).kind == "f":
-            return reduced(into, operation, x, axes, 1 / count)
-        return binary(into, "divide", reduced(into, operation, x, axes), scalar(into, count, x))
+            return reduced(expansion, operation, x, axes, 1 / count)
+        return binary(
+            expansion, "divide", reduced(expansion, operation, x, axes), scalar(expansion, count, x)
+        )
 
     return Operator(name=name, decompose=decompose, known_operands=(1,), carries=_kept_axis)
 
 
-def _global_average_pool(node: Node, into: Expansion) -> Value:
+def _global_average_pool(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    return reduced(into, "sum", x, range(2, len(x.shape)), 1 / prod(x.shape[2:]))
+    return reduced(expansion, "sum", x, range(2, len(x.shape)), 1 / prod(x.shape[2:]))
 
 
-def _global_max_pool(node: Node, into: Expansion) -> Value:
+def _global_max_pool(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    return reduced(into, "maximum", x, range(2, len(x.shape)))
+    return reduced(expansion, "maximum", x, range(2, len(x.shape)))
 
 
 RECORDS = (

@@ -31,7 +31,7 @@ def _block(node: Node) -> int:
     return block
 
 
-def _depth_to_space(node: Node, into: Expansion) -> Value:
+def _depth_to_space(node: Node, expansion: Expansion) -> Value:
     x, block = node.operand(0), _block(node)
     n, channels, height, width = x.shape
     if channels % block**2:
@@ -41,33 +41,33 @@ def _depth_to_space(node: Node, into: Expansion) -> Value:
         apart, order = (n, block, block, depth, height, width), (0, 3, 4, 1, 5, 2)
     else:
         apart, order = (n, depth, block, block, height, width), (0, 1, 4, 2, 5, 3)
-    moved = into.emit(TRANSPOSE, reshape(into, x, apart), order=order)
-    return reshape(into, moved, (n, depth, height * block, width * block))
+    moved = expansion.emit(TRANSPOSE, reshape(expansion, x, apart), order=order)
+    return reshape(expansion, moved, (n, depth, height * block, width * block))
 
 
-def _space_to_depth(node: Node, into: Expansion) -> Value:
+def _space_to_depth(node: Node, expansion: Expansion) -> Value:
     x, block = node.operand(0), _block(node)
     n, channels, height, width = x.shape
     if height % block or width % block:
         raise BadModel(f"{node}: {height} × {width} does not divide into blocks of {block}")
     rows, columns = height // block, width // block
-    apart = reshape(into, x, (n, channels, rows, block, columns, block))
+    apart = reshape(expansion, x, (n, channels, rows, block, columns, block))
     is_by_depth = node.attributes.get("mode", "DCR") == "DCR"
     order = (0, 3, 5, 1, 2, 4) if is_by_depth else (0, 1, 3, 5, 2, 4)
-    moved = into.emit(TRANSPOSE, apart, order=order)
-    return reshape(into, moved, (n, channels * block**2, rows, columns))
+    moved = expansion.emit(TRANSPOSE, apart, order=order)
+    return reshape(expansion, moved, (n, channels * block**2, rows, columns))
 
 
-def _triangle(node: Node, into: Expansion) -> Value:
+def _triangle(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     k = int(node.known(1, "the diagonal").reshape(())) if node.optional(1) is not None else 0
     rows, columns = x.shape[-2:]
     keep = np.tri(rows, columns, k if not node.attributes["upper"] else k - 1, dtype=np.bool_)
-    mask = into.constant(~keep if node.attributes["upper"] else keep, "mask")
-    return chosen(into, mask, x, scalar(into, 0, x))
+    mask = expansion.constant(~keep if node.attributes["upper"] else keep, "mask")
+    return chosen(expansion, mask, x, scalar(expansion, 0, x))
 
 
-def _reverse_sequence(node: Node, into: Expansion) -> Value:
+def _reverse_sequence(node: Node, expansion: Expansion) -> Value:
     """Emit every batch's elements, the first of them in reverse order."""
     x, lengths = node.operand(0), node.known(1, "the lengths").reshape(-1)
     time, batch = node.attributes["time_axis"], node.attributes["batch_axis"]
@@ -79,32 +79,32 @@ def _reverse_sequence(node: Node, into: Expansion) -> Value:
         raise BadModel(f"{node}: lengths are from 0 to {x.shape[time]}, got {lengths.tolist()}")
     rows = []
     for i, length in enumerate(lengths.tolist()):
-        row = along(into, x, batch, i, i + 1)
+        row = along(expansion, x, batch, i, i + 1)
         if length == 0:
             rows.append(row)
             continue
         starts = [length - 1 if d == time else 0 for d in range(len(x.shape))]
         stops = [-1 if d == time else size for d, size in enumerate(row.shape)]
         steps = [-1 if d == time else 1 for d in range(len(x.shape))]
-        parts = [part(into, row, starts, stops, steps)]
+        parts = [part(expansion, row, starts, stops, steps)]
         if length < x.shape[time]:
-            parts.append(along(into, row, time, length, x.shape[time]))
-        rows.append(joined(into, parts, time))
-    return joined(into, rows, batch)
+            parts.append(along(expansion, row, time, length, x.shape[time]))
+        rows.append(joined(expansion, parts, time))
+    return joined(expansion, rows, batch)
 
 
-def _center_crop_pad(node: Node, into: Expansion) -> Value:
+def _center_crop_pad(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     sizes = node.known(1, "the shape").reshape(-1).tolist()
     axes = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
     for axis, size in zip(axes, sizes, strict=True):
-        own = x.shape[axis]
-        if size <= own:
-            start = (own - size) // 2
-            x = along(into, x, axis, start, start + size)
+        local = x.shape[axis]
+        if size <= local:
+            start = (local - size) // 2
+            x = along(expansion, x, axis, start, start + size)
         else:
-            before = (size - own) // 2
-            x = padded(into, x, axis, before, size - own - before)
+            before = (size - local) // 2
+            x = padded(expansion, x, axis, before, size - local - before)
     return x
 
 

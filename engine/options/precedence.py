@@ -55,9 +55,9 @@ class EngineOptions:
 
     def _setting(self, name: str) -> _Setting | None:
         """Return the setting in effect: given, inherited from another flag, or the default."""
-        given = self._settings.get(name)
-        if given is not None:
-            return given
+        setting = self._settings.get(name)
+        if setting is not None:
+            return setting
         spec = OPTIONS[name]
         if spec.follows is not None:
             return self._setting(spec.follows)
@@ -140,8 +140,8 @@ class EngineOptions:
     @property
     def allows_instrumentation(self) -> bool:
         """Whether programs may have cycle counters: unless ``debug.instrument`` is turned off."""
-        given = self._settings.get("debug.instrument")
-        return given is None or bool(given.value)
+        setting = self._settings.get("debug.instrument")
+        return setting is None or bool(setting.value)
 
     @property
     def patterns_off(self) -> list[str]:
@@ -154,10 +154,10 @@ class EngineOptions:
 
     def override(self, name: str) -> str:
         """Return ``name=value`` if the environment sets an option; else an empty string."""
-        given = self._settings.get(name)
-        if given is None or given.origin != "environment":
+        setting = self._settings.get(name)
+        if setting is None or setting.origin != "environment":
             return ""
-        return f"{name}={_as_text(given.value)}"
+        return f"{name}={_as_text(setting.value)}"
 
     def records(self) -> list[OptionRecord]:
         """Return all options with an effect, and all others that were given, in catalogue order."""
@@ -210,7 +210,9 @@ def resolve(
         ("environment", from_environment),
     )
     settings = {
-        name: _Setting(value, origin) for origin, given in sources for name, value in given.items()
+        name: _Setting(value, origin)
+        for origin, argument in sources
+        for name, value in argument.items()
     }
     _warn_of_idle(settings)
     return EngineOptions(settings)
@@ -221,11 +223,11 @@ def _cache_of(environ: Mapping[str, str]) -> dict[str, Value]:
     named = [name for name in CACHE_VARIABLES if environ.get(name)]
     if not named:
         return {}
-    first, *others = named
-    for other in others:
-        if environ[other] != environ[first] and other not in _warned:
-            _warned.add(other)
-            _log.warning("warning: %s is ignored: %s takes precedence", other, first)
+    first, *rest = named
+    for setting in rest:
+        if environ[setting] != environ[first] and setting not in _warned:
+            _warned.add(setting)
+            _log.warning("warning: %s is ignored: %s takes precedence", setting, first)
     return checked({"enableEngineCaching": True, "cachePath": environ[first]}, first)
 
 

@@ -41,18 +41,18 @@ def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, ob
         return {}
 
     def no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        seen: dict[str, object] = {}
+        unique: dict[str, object] = {}
         for key, value in pairs:
-            if key in seen:
+            if key in unique:
                 raise BadOption(f"{where}: duplicate key {_shown(key)}; remove one")
-            seen[key] = value
-        return seen
+            unique[key] = value
+        return unique
 
     def no_constant(name: str) -> object:
         raise BadOption(f"{where}: {name} is not valid in JSON; expected a number")
 
     try:
-        found = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
+        parsed = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constant)
     except json.JSONDecodeError as error:
         raise BadOption(
             f"{where} is not valid JSON at line {error.lineno}, column {error.colno}"
@@ -63,15 +63,15 @@ def parse_object(text: str, where: str, example: str = _EXAMPLE) -> dict[str, ob
             f"{where} is not usable JSON: a number is too long or it is nested too deeply;"
             f" expected a value such as {example}"
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise BadOption(
-            f"{where} must be a JSON object of options, got {_json_kind(found)};"
+            f"{where} must be a JSON object of options, got {_json_kind(parsed)};"
             f" expected a value such as {example}"
         )
-    return found
+    return parsed
 
 
-def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
+def checked(options: Mapping[str, object], where: str) -> dict[str, Value]:
     """Return the given options with values of the types in the catalogue.
 
     Raises
@@ -80,10 +80,10 @@ def checked(given: Mapping[str, object], where: str) -> dict[str, Value]:
         A key is unknown or a value is invalid.
     """
     values: dict[str, Value] = {}
-    for name, raw in given.items():
+    for name, raw in options.items():
         spec = _spec(name, where)
         key = spec.successor or name
-        if spec.successor is not None and spec.successor in given:
+        if spec.successor is not None and spec.successor in options:
             raise BadOption(
                 f"{where}: '{name}' and '{key}' are one option under two names; remove the first"
             )
@@ -108,9 +108,9 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     last = shortened.rsplit(".", 1)[-1]
 
     def likeness(key: str) -> float:
-        whole = difflib.SequenceMatcher(None, shortened, key).ratio()
+        ratio = difflib.SequenceMatcher(None, shortened, key).ratio()
         tail = difflib.SequenceMatcher(None, last, key.rsplit(".", 1)[-1]).ratio()
-        return whole + 2 * tail
+        return ratio + 2 * tail
 
     nearest = max(folded, key=likeness)
     is_near = difflib.SequenceMatcher(None, shortened, nearest).ratio() >= _NEAR

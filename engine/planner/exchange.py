@@ -83,6 +83,6 @@ def exchange_cycles_of_tiles(
     receiving = np.maximum(receiving, fragments * machine.exchange_fragment_cycles)
     sending = int(bus_cycles(sent_bytes.max(), machine))
     rows = tile_rows(machine.tiles_per_ipu, machine.exchange_rows)
-    done = np.where(receiving > 0, receiving + machine.exchange_row_cycles * rows, 0)
-    busiest = max(int(done.max()), sending)
+    end_cycle = np.where(receiving > 0, receiving + machine.exchange_row_cycles * rows, 0)
+    busiest = max(int(end_cycle.max()), sending)
     return machine.sync_cycles + machine.exchange_start_cycles + busiest

@@ -59,12 +59,12 @@ class SliceSplit:
         return {name: value for name, value in vars(self).items()}
 
 
-def _counts(size: int, most: int) -> NDArray[np.int64]:
+def _counts(size: int, largest: int) -> NDArray[np.int64]:
     """Return the numbers of parts to consider: all small ones, then ones that grow by a third."""
-    found = [1]
-    while found[-1] < min(size, most):
-        found.append(max(found[-1] + 1, found[-1] * 4 // 3))
-    return np.unique(np.minimum(found, min(size, most)))
+    counts = [1]
+    while counts[-1] < min(size, largest):
+        counts.append(max(counts[-1] + 1, counts[-1] * 4 // 3))
+    return np.unique(np.minimum(counts, min(size, largest)))
 
 
 def plan_slice(shape: SliceShape, machine: Machine) -> SliceSplit:

@@ -128,11 +128,11 @@ class Plan:
     def predicted_phases(self) -> Mapping[Phase, int]:
         """Cycles by phase, in running order."""
         cycles = {}
-        for at in self.stages:
-            if at.exchange_cycles is not None:
-                cycles[Phase(at.stage, at.index, is_exchange=True)] = at.exchange_cycles
-            if at.compute_cycles is not None:
-                cycles[Phase(at.stage, at.index)] = at.compute_cycles
+        for stage in self.stages:
+            if stage.exchange_cycles is not None:
+                cycles[Phase(stage.stage, stage.index, is_exchange=True)] = stage.exchange_cycles
+            if stage.compute_cycles is not None:
+                cycles[Phase(stage.stage, stage.index)] = stage.compute_cycles
         return cycles
 
     @property
@@ -143,17 +143,17 @@ class Plan:
     @property
     def predicted_cycles(self) -> int:
         """Sum over the stages, cycles."""
-        return sum(at.predicted_cycles for at in self.stages)
+        return sum(stage.predicted_cycles for stage in self.stages)
 
     @property
     def n_reduce_stages(self) -> int:
         """Stages that sum partials in part, before the last."""
-        return sum(at.stage is Stage.REDUCE_STAGE for at in self.stages)
+        return sum(stage.stage is Stage.REDUCE_STAGE for stage in self.stages)
 
     def to_facts(self) -> dict[str, Any]:
         """Return the decision as JSON types, without the library call."""
         facts = {name: getattr(self, name) for name in _FACTS}
-        return {**facts, "stages": [list(astuple(at)) for at in self.stages]}
+        return {**facts, "stages": [list(astuple(stage)) for stage in self.stages]}
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Plan:

@@ -55,19 +55,19 @@ class PlanRequest:
         if not families:
             names = ", ".join(known.name for known in FAMILIES)
             raise BadGraph(f"Unknown vertex family {family!r}: use one of {names}")
-        names_known, wanted = (*DIMENSIONS, *SERIAL), dict(split)
-        unknown = [name for name in wanted if name not in names_known]
+        names_known, stated = (*DIMENSIONS, *SERIAL), dict(split)
+        unknown = [name for name in stated if name not in names_known]
         if unknown:
             raise BadGraph(
                 f"Unknown dimension {unknown[0]!r} to split; choose one of {', '.join(names_known)}"
             )
-        in_turn = [wanted.get(name, 1) for name in SERIAL]
+        in_turn = [stated.get(name, 1) for name in SERIAL]
         if min(in_turn) < 1 or min(in_turn) > 1:
             raise BadGraph(
                 f"Expected serial parts of the outputs or of the inputs, got {in_turn[0]} and"
                 f" {in_turn[1]}: set one of them to 1"
             )
-        serial = Serial(*in_turn) if any(name in wanted for name in SERIAL) else None
+        serial = Serial(*in_turn) if any(name in stated for name in SERIAL) else None
         return cls(shape, machine, families, split, serial)
 
     @property
@@ -93,11 +93,11 @@ class PlanRequest:
 
     def refusal(self) -> str:
         """Return the error message for a request without a plan."""
-        what = f"this {self.shape.operation} of {self.shape.dtype}"
+        subject = f"this {self.shape.operation} of {self.shape.dtype}"
         if self.split:
-            said = ", ".join(f"{name} {count}" for name, count in self.split.items())
-            return f"No plan of {what} has the split {said}: request fewer parts, or none"
+            text = ", ".join(f"{name} {count}" for name, count in self.split.items())
+            return f"No plan of {subject} has the split {text}: request fewer parts, or none"
         return (
-            f"The vertex family {self.families[0].name!r} does not support {what}: let the planner"
-            " choose one"
+            f"The vertex family {self.families[0].name!r} does not support {subject}: let the"
+            " planner choose one"
         )

@@ -134,8 +134,8 @@ class Repeat(Program):
         BadGraph
             When it is less than 1, or exceeds 32 bits.
         """
-        what = f"The count of Repeat {shown(self.name)}"
-        self.count = a_count(what, self.count, 1, _MOST_ROUNDS)
+        subject = f"The count of Repeat {shown(self.name)}"
+        self.count = a_count(subject, self.count, 1, _MOST_ROUNDS)
 
 
 @dataclass(eq=False)
@@ -260,8 +260,8 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
         )
 
 
-def _check_tensor(what: str, tensor: object) -> None:
-    a_kind(what, tensor, View, "the result of add_variable, or a view on it")
+def _check_tensor(subject: str, tensor: object) -> None:
+    a_kind(subject, tensor, View, "the result of add_variable, or a view on it")
 
 
 @dataclass(eq=False)

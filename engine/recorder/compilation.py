@@ -179,9 +179,9 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
     unknown = set(memory.categories) - set(MEMORY_CATEGORY)
     if unknown:
         raise KeyError(f"unknown memory categories: {', '.join(sorted(unknown))}")
-    found = [known for known in MEMORY_CATEGORIES if known.name in memory.categories]
+    categories = [known for known in MEMORY_CATEGORIES if known.name in memory.categories]
     rows = []
-    for i, category in enumerate(found):
+    for i, category in enumerate(categories):
         by_tile = memory.categories[category.name].sum(axis=0)
         rows.append(
             {
@@ -196,7 +196,7 @@ def _write_memory(writer: ReportWriter, executable: Executable) -> None:
     writer.add(memory_category, rows)
     for i, region in enumerate(REGIONS):
         writer.append(
-            region.array, np.stack([memory.categories[category.name][i] for category in found])
+            region.array, np.stack([memory.categories[category.name][i] for category in categories])
         )
     totals: dict[str, NDArray[np.int64]] = {
         "including_gaps": memory.including_gaps,
@@ -251,7 +251,7 @@ def _write_parts(writer: ReportWriter, executable: Executable) -> None:
 
 
 def _write_notices(writer: ReportWriter, executable: Executable) -> None:
-    rows = [asdict(said) for said in executable.notices]
+    rows = [asdict(text) for text in executable.notices]
     if executable.overfull_tiles.size:
         rows.append(
             {

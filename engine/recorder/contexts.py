@@ -36,9 +36,9 @@ class ContextTable:
         """Return a context's number; None for the root, which has no content."""
         if not context.name:
             return None
-        found = self._ids.get(context)
-        if found is not None:
-            return found
+        context_id = self._ids.get(context)
+        if context_id is not None:
+            return context_id
         if context.parent is not None:
             self.id_of(context.parent)
         number = self._ids[context] = len(self._ids)
@@ -72,7 +72,7 @@ class ContextTable:
         model 0 where there are none, a call that is taken apart None.
         """
         inside: dict[DebugContext, list[int | None]] = {context: [] for context in self._ids}
-        found: dict[DebugContext, int | None] = {}
+        flops_by_context: dict[DebugContext, int | None] = {}
         # Parents come first, so that in reverse what is inside is known.
         for context in reversed(self._ids):
             parts = inside[context]
@@ -81,7 +81,7 @@ class ContextTable:
             if flops is None and is_sum and context not in self._undetermined:
                 known = [part for part in parts if part is not None]
                 flops = sum(known) if len(known) == len(parts) else None
-            found[context] = flops
+            flops_by_context[context] = flops
             if context.parent in inside:
                 inside[context.parent].append(flops)
-        return found
+        return flops_by_context

@@ -37,15 +37,17 @@ class _Elements:
     def of(cls, regions: Sequence[Regions], where: str) -> _Elements:
         """Return the elements of regions on one variable."""
         runs = []
-        for own in regions:
-            tile = np.zeros(own.start.size, np.int32)
-            runs.append(union_runs(own.start, own.size, own.stride, tile, 0, where)[1:])
+        for regions_ in regions:
+            tile = np.zeros(regions_.start.size, np.int32)
+            runs.append(
+                union_runs(regions_.start, regions_.size, regions_.stride, tile, 0, where)[1:]
+            )
         start, length = (np.concatenate(column) for column in zip(*runs, strict=True))
         if len(runs) == 1:
             return cls(start, start + length)
-        one = np.ones((start.size, 1), np.int64)
+        unit = np.ones((start.size, 1), np.int64)
         tile = np.zeros(start.size, np.int32)
-        _, start, length = union_runs(start, length[:, None], one, tile, 0, where)
+        _, start, length = union_runs(start, length[:, None], unit, tile, 0, where)
         return cls(start, start + length)
 
     @property
@@ -53,19 +55,19 @@ class _Elements:
         """Number of elements."""
         return int((self.end - self.start).sum())
 
-    def below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def below(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many of the elements come before each of some places."""
         length = self.end - self.start
-        run = np.searchsorted(self.start, places, side="right") - 1
+        run = np.searchsorted(self.start, positions, side="right") - 1
         before = (np.cumsum(length) - length)[run] + np.minimum(
-            places - self.start[run], length[run]
+            positions - self.start[run], length[run]
         )
         return np.where(run < 0, 0, before)
 
-    def has(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def has(self, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether each of some places is one of the elements."""
-        run = np.searchsorted(self.start, places, side="right") - 1
-        return np.asarray((run >= 0) & (places < self.end[run]))
+        run = np.searchsorted(self.start, positions, side="right") - 1
+        return np.asarray((run >= 0) & (positions < self.end[run]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +83,13 @@ class _Access:
     def elements(self) -> _Elements | None:
         """The elements; None for all of the variable."""
         n_elements = self.variable.n_elements
-        if self.is_write and sum(int(own.n_elements.sum()) for own in self.regions) == n_elements:
+        if (
+            self.is_write
+            and sum(int(regions_.n_elements.sum()) for regions_ in self.regions) == n_elements
+        ):
             return None
-        found = _Elements.of(self.regions, self.where)
-        return None if found.n_elements == n_elements else found
+        elements_ = _Elements.of(self.regions, self.where)
+        return None if elements_.n_elements == n_elements else elements_
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,8 @@ class _Walk:
                 self._walk(child)
                 after.append(self._state)
             self._state = after[0]
-            for other in after[1:]:
-                self._state = self._merged(self._state, other)
+            for state in after[1:]:
+                self._state = self._merged(self._state, state)
         elif node.kind == "RepeatWhile":
             self._while(node)
         else:
@@ -192,9 +197,9 @@ class _Walk:
         elif step.compute_set is not None:
             if step.compute_set not in self._accesses:
                 self._accesses[step.compute_set] = _accesses_of(step.compute_set)
-            own = self._accesses[step.compute_set]
-            self._read(step.step_id, own.reads)
-            self._write(step.step_id, own.writes)
+            accesses = self._accesses[step.compute_set]
+            self._read(step.step_id, accesses.reads)
+            self._write(step.step_id, accesses.writes)
         elif step.access is not None:
             row = getattr(step.access, "row", None)
             if isinstance(row, View):
@@ -245,17 +250,19 @@ class _Walk:
                 self.flows[key] = max(self.flows.get(key, 0), count)
 
     def _write(self, step_id: int, writes: Iterable[_Access]) -> None:
-        own = self._set_of(frozenset((step_id,)))
+        step_set = self._set_of(frozenset((step_id,)))
         for access in writes:
             number = access.variable.variable_id
             if access.elements is None:
-                self._state[number] = _one_origin(own)
+                self._state[number] = _one_origin(step_set)
                 continue
             before = self._state.get(number) or _one_origin(_NOBODY)
             ends = access.elements.end[access.elements.end < access.variable.n_elements]
             start = np.unique(np.concatenate((before.start, access.elements.start, ends)))
             writers = before.writers[np.searchsorted(before.start, start, side="right") - 1]
-            self._state[number] = _joined(start, np.where(access.elements.has(start), own, writers))
+            self._state[number] = _joined(
+                start, np.where(access.elements.has(start), step_set, writers)
+            )
 
     def _set_of(self, steps: frozenset[int]) -> int:
         """Return the number of a set of writers."""
@@ -264,26 +271,26 @@ class _Walk:
             self._sets.append(steps)
         return number
 
-    def _merged(self, one: _State, other: _State) -> _State:
+    def _merged(self, first: _State, second: _State) -> _State:
         """Return the state after either of two ways."""
-        found = dict(one)
-        for variable, origin in other.items():
-            found[variable] = self._either(one.get(variable) or _one_origin(_NOBODY), origin)
-        for variable in one.keys() - other.keys():
-            found[variable] = one[variable]
-        return found
+        merged = dict(first)
+        for variable, origin in second.items():
+            merged[variable] = self._either(first.get(variable) or _one_origin(_NOBODY), origin)
+        for variable in first.keys() - second.keys():
+            merged[variable] = first[variable]
+        return merged
 
-    def _either(self, one: _Origin, other: _Origin) -> _Origin:
+    def _either(self, first: _Origin, second: _Origin) -> _Origin:
         """Return the origin that has the writers of both."""
-        if one is other:
-            return one
-        if len(one.start) == len(other.start) == 1:
-            (a,), (b,) = one.writers.tolist(), other.writers.tolist()
+        if first is second:
+            return first
+        if len(first.start) == len(second.start) == 1:
+            (a,), (b,) = first.writers.tolist(), second.writers.tolist()
             return _one_origin(self._set_of(self._sets[a] | self._sets[b]))
-        start = np.union1d(one.start, other.start)
+        start = np.union1d(first.start, second.start)
         sides = (
             side.writers[np.searchsorted(side.start, start, side="right") - 1]
-            for side in (one, other)
+            for side in (first, second)
         )
         pairs, which = np.unique(np.stack(list(sides), axis=1), axis=0, return_inverse=True)
         union = [self._set_of(self._sets[a] | self._sets[b]) for a, b in pairs.tolist()]
@@ -303,28 +310,31 @@ def _accesses_of(compute_set: ComputeSet) -> _Accesses:
     for batch in compute_set.batches:
         for field in batch.codelet.fields:
             regions = batch.fields[field.name]
-            for is_done, found in ((field.is_read, reads), (field.is_written, writes)):
+            for is_done, accesses in ((field.is_read, reads), (field.is_written, writes)):
                 if is_done:
-                    found.setdefault(regions.variable, []).append(regions)
+                    accesses.setdefault(regions.variable, []).append(regions)
     sides = (
         tuple(
-            _Access(variable, own, compute_set.name, found is writes)
-            for variable, own in found.items()
+            _Access(variable, regions_, compute_set.name, accesses is writes)
+            for variable, regions_ in accesses.items()
         )
-        for found in (reads, writes)
+        for accesses in (reads, writes)
     )
     return _Accesses(*sides)
 
 
 def _accesses_of_view(view: View) -> tuple[_Access, ...]:
     """Return the elements of a tensor."""
-    found: dict[Variable, list[Regions]] = {}
-    for piece in view.pieces:
-        atoms = piece.atoms or ((1, 0),)
+    regions_by_variable: dict[Variable, list[Regions]] = {}
+    for tensor in view.pieces:
+        atoms = tensor.atoms or ((1, 0),)
         sizes, strides = (np.array([column], np.int64) for column in zip(*atoms, strict=True))
-        regions = Regions(piece.variable, np.array([piece.offset], np.int64), sizes, strides)
-        found.setdefault(piece.variable, []).append(regions)
-    return tuple(_Access(variable, own, view.name, False) for variable, own in found.items())
+        regions = Regions(tensor.variable, np.array([tensor.offset], np.int64), sizes, strides)
+        regions_by_variable.setdefault(tensor.variable, []).append(regions)
+    return tuple(
+        _Access(variable, regions_, view.name, False)
+        for variable, regions_ in regions_by_variable.items()
+    )
 
 
 def dataflow(executable: Executable) -> Mapping[str, NDArray[np.int64]]:
@@ -339,8 +349,8 @@ def dataflow(executable: Executable) -> Mapping[str, NDArray[np.int64]]:
     walk = _Walk()
     walk.programs(executable.roots)
     sizes = {item.variable_id: item.dtype.n_bytes for item in executable.graph.variables}
-    found = sorted((target, which, source, n) for (source, target, which), n in walk.flows.items())
-    rows = np.array(found, np.int64).reshape(-1, 4)
+    edges = sorted((target, which, source, n) for (source, target, which), n in walk.flows.items())
+    rows = np.array(edges, np.int64).reshape(-1, 4)
     bytes_per_element = np.array([sizes[which] for which in rows[:, 1].tolist()], np.int64)
     return {
         "target_step_id": rows[:, 0],

@@ -37,13 +37,13 @@ def message_digests(executable: Executable) -> dict[int, str]:
     order = chosen[np.argsort(number.astype(np.uint16) if is_short else number, kind="stable")]
     owner, tile, n_bytes = parts.variable_id[order], parts.tile[order], parts.n_bytes[order]
     edges = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), order.size]
-    found = {
+    digests = {
         int(owner[begin]): digest_of([tile[begin:end], n_bytes[begin:end]])
         for begin, end in pairwise(edges)
         if begin < end
     }
     nothing = digest_of([tile[:0], n_bytes[:0]])
-    return {number: found.get(number, nothing) for number in executable.memory.message_names}
+    return {number: digests.get(number, nothing) for number in executable.memory.message_names}
 
 
 def program_digests(executable: Executable) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def _is_inside(debug: DebugContext) -> bool:
 
 def _calls(executable: Executable) -> Iterator[DebugContext]:
     """Yield the library calls of the program in their order, without calls inside them."""
-    seen: set[DebugContext] = set()
+    visited: set[DebugContext] = set()
     for node in executable.nodes:
         outermost, context = None, node.debug
         while context is not None:
@@ -93,6 +93,6 @@ def _calls(executable: Executable) -> Iterator[DebugContext]:
             if context.parent is None:
                 break
             context = context.parent
-        if outermost is not None and outermost not in seen:
-            seen.add(outermost)
+        if outermost is not None and outermost not in visited:
+            visited.add(outermost)
             yield outermost

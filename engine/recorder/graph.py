@@ -131,7 +131,7 @@ def write_compute_sets(
 def _vertex_patterns(writer: ReportWriter, executable: Executable) -> dict[tuple[int, str], int]:
     """Return the row of ``vertices.pattern`` of every codelet of every compute set."""
     n_tiles = executable.machine.n_tiles
-    found: dict[tuple[int, str], int] = {}
+    pattern_ids: dict[tuple[int, str], int] = {}
     known: dict[tuple[tuple[int, int], ...], int] = {}
     for item in executable.graph.compute_sets:
         tiles: dict[str, list[np.ndarray]] = {}
@@ -143,5 +143,5 @@ def _vertex_patterns(writer: ReportWriter, executable: Executable) -> dict[tuple
             if key not in known:
                 counts = np.bincount(np.concatenate(arrays), minlength=n_tiles)
                 known[key] = writer.pattern("vertices.pattern", counts)
-            found[item.compute_set_id, name] = known[key]
-    return found
+            pattern_ids[item.compute_set_id, name] = known[key]
+    return pattern_ids

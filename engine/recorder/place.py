@@ -32,11 +32,11 @@ def new_report(directory: Path) -> ReportWriter:
     """
     keeps = os.environ.get(KEEP_REPORTS) == "1"
     n_used = 0
-    for place in chain([directory], (directory / f"engine{n}" for n in count(2))):
-        if keeps and (place / REPORT_NAME).exists():
+    for folder in chain([directory], (directory / f"engine{n}" for n in count(2))):
+        if keeps and (folder / REPORT_NAME).exists():
             continue
         try:
-            writer = ReportWriter.create(place)
+            writer = ReportWriter.create(folder)
         except ReportInUse:
             n_used += 1
             if n_used == _MOST_ENGINES:
@@ -46,7 +46,7 @@ def new_report(directory: Path) -> ReportWriter:
             _log.warning(
                 "warning: Another engine is writing a report into %s: this one goes into %s",
                 directory,
-                place,
+                folder,
             )
         return writer
     raise AssertionError("there is always another subdirectory")

@@ -98,22 +98,22 @@ def _stages(executable: Executable) -> tuple[list[dict[Phase, _Stage]], dict[int
     """
     number_of = {item.plan_id: number for number, item in enumerate(executable.plans)}
     predicted = [item.predicted_phases for item in executable.plans]
-    found: list[dict[Phase, _Stage]] = [{} for _ in executable.plans]
+    stages: list[dict[Phase, _Stage]] = [{} for _ in executable.plans]
     parts: dict[int, int] = {}
     for step in executable.steps:
-        at = step.plan_stage
-        if at is None or at.plan_id not in number_of:
+        offset = step.plan_stage
+        if offset is None or offset.plan_id not in number_of:
             continue
-        number = number_of[at.plan_id]
-        phase = Phase(at.stage, at.index, phase_of(step.kind) != "compute")
-        stage = found[number].setdefault(phase, _Stage(phase, predicted[number].get(phase)))
+        number = number_of[offset.plan_id]
+        phase = Phase(offset.stage, offset.index, phase_of(step.kind) != "compute")
+        stage = stages[number].setdefault(phase, _Stage(phase, predicted[number].get(phase)))
         stage.steps.append(step)
-        if at.serial_part is not None:
-            parts[step.step_id] = at.serial_part
-    for expected, of_plan in zip(predicted, found, strict=True):
+        if offset.serial_part is not None:
+            parts[step.step_id] = offset.serial_part
+    for expected, of_plan in zip(predicted, stages, strict=True):
         for phase, cycles in expected.items():
             of_plan.setdefault(phase, _Stage(phase, cycles))
-    return found, parts
+    return stages, parts
 
 
 def _tile_balance(executable: Executable, item: Plan, stages: dict[Phase, _Stage]) -> float:

@@ -14,8 +14,8 @@ from tilescope.reports.schema.vocabulary import PROGRAM_KINDS
 __all__ = ["write_programs"]
 
 
-def _active_tiles(found: Step) -> int:
-    return int(found.cost.tile_cycles.ids.size)
+def _active_tiles(step: Step) -> int:
+    return int(step.cost.tile_cycles.ids.size)
 
 
 def write_programs(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
@@ -70,8 +70,8 @@ def _accesses(executable: Executable) -> NDArray[np.int64]:
             pairs += [(steps[step_id].program_id, variable_id) for step_id in (first, end - 1)]
     if not pairs:
         return np.zeros((0, 2), np.int64)
-    found = np.array(pairs, np.int64)
-    n_variables = int(found[:, 1].max()) + 1
+    pairs_ = np.array(pairs, np.int64)
+    n_variables = int(pairs_[:, 1].max()) + 1
     # One number sorts many times faster than a row of two.
-    joined = np.unique(found[:, 0] * n_variables + found[:, 1])
+    joined = np.unique(pairs_[:, 0] * n_variables + pairs_[:, 1])
     return np.stack(np.divmod(joined, n_variables), axis=1)

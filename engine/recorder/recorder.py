@@ -177,31 +177,31 @@ class Recorder:
         )
 
     @contextmanager
-    def noting_failure(self, what: str) -> Iterator[None]:
+    def noting_failure(self, action: str) -> Iterator[None]:
         """Record an exception that ends a run early; it propagates to the caller.
 
         Parameters
         ----------
-        what
+        action
             The operation in progress.
         """
         recording = self._recording
         if recording is None:
             yield
             return
-        recording.unfinished = what
+        recording.unfinished = action
         try:
             yield
         except Exception as error:
-            self._note_failure(what, error)
+            self._note_failure(action, error)
             recording.unfinished = ""
             raise
         except BaseException as error:  # an interrupt: the report ends early unless a run follows
-            self._note_failure(what, error)
+            self._note_failure(action, error)
             raise
         recording.unfinished = ""
 
-    def _note_failure(self, what: str, error: BaseException) -> None:
+    def _note_failure(self, action: str, error: BaseException) -> None:
         if self._recording is None:
             return
         if isinstance(error, EngineError):
@@ -209,7 +209,7 @@ class Recorder:
         else:
             code = "internal" if isinstance(error, Exception) else "interrupted"
             reason = said(error)
-        message = f"{what} failed and has no trace: {reason}"
+        message = f"{action} failed and has no trace: {reason}"
         self._recording.put(FailureNote(code, message[:_MESSAGE_LENGTH]))
 
     def note_start(self) -> None:

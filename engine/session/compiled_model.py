@@ -80,13 +80,13 @@ class CompiledModel:
         BadInput
             When an input is missing or unknown, or has the wrong shape or type.
         """
-        taken = self.model.inputs if self.model.data is None else ()
-        for value in taken:
+        run_inputs = self.model.inputs if self.model.data is None else ()
+        for value in run_inputs:
             array = _checked_input(value, inputs)
             if array.size:
                 engine.connect_stream(value.name, array)
-        for extra in set(inputs) - {value.name for value in taken}:
-            names = ", ".join(value.name for value in taken) or "no inputs"
+        for extra in set(inputs) - {value.name for value in run_inputs}:
+            names = ", ".join(value.name for value in run_inputs) or "no inputs"
             why = "" if self.model.data is None else ": its data are synthetic"
             raise BadInput(f"Unknown input {extra!r}; the model has {names}{why}")
         engine.run(0, name)
@@ -220,18 +220,18 @@ def _with_less(
     Shares at which all plans would stay as they are need no compilation. If the program does not
     fit at any share, it is returned as it is.
     """
-    now, found = AvailableMemory(), executable
+    now, smaller = AvailableMemory(), executable
     share = None if _constants_exceed_tiles(executable) else now.halved()
     while share is not None:
-        if _binds(share, found, now):
+        if _binds(share, smaller, now):
             _log.info(
                 "%d tiles overfull: compiling with %g of tile memory for an operation",
-                found.overfull_tiles.size,
+                smaller.overfull_tiles.size,
                 share.convolution,
             )
-            now, found = share, compiled(share)
-            if not found.overfull_tiles.size:
-                return found
+            now, smaller = share, compiled(share)
+            if not smaller.overfull_tiles.size:
+                return smaller
         share = share.halved()
     return executable
 

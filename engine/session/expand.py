@@ -55,10 +55,10 @@ class _Expansion:
             return self._copy(program)
         if isinstance(program, Overlap):
             return self._overlap(program)
-        made = copy.copy(program)
+        copied = copy.copy(program)
         for field in dataclasses.fields(program):
-            setattr(made, field.name, self._part(getattr(program, field.name)))
-        return made
+            setattr(copied, field.name, self._part(getattr(program, field.name)))
+        return copied
 
     def _part(self, value: Any) -> Any:
         """Return a field's value on the copy."""
@@ -91,19 +91,21 @@ class _Expansion:
         key = function, self._side
         if key not in self._functions:
             # Registered before its body is expanded: recursion is reported later.
-            made = self._functions[key] = Function(function.body, function.name)
-            made.body = self.program(function.body)
+            function_ = self._functions[key] = Function(function.body, function.name)
+            function_.body = self.program(function.body)
         return self._functions[key]
 
     def _copy(self, program: Copy) -> ProgramSequence:
         """Return the compute sets of a copy, as a sequence with the copy's name."""
-        own = Copy(
+        copied = Copy(
             self.copy.tensor(program.source),
             self.copy.tensor(program.target),
             program.name,
             debug=program.debug,
         )
-        compute_sets = copy_compute_sets(self.copy.graph, own)
+        compute_sets = copy_compute_sets(self.copy.graph, copied)
         return ProgramSequence(
-            program.name, [Execute(found) for found in compute_sets], debug=program.debug
+            program.name,
+            [Execute(compute_set) for compute_set in compute_sets],
+            debug=program.debug,
         )

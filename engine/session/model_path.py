@@ -21,10 +21,10 @@ def lasting_path(path: Path) -> str:
     path
         The model; it need not exist.
     """
-    place = path.parent.resolve() / path.name
+    resolved = path.parent.resolve() / path.name
     cache = platformdirs.user_cache_path("tilescope", appauthor=False).resolve()
-    tops = [parent for parent in place.parents if (parent / ".git").exists()][:1]
+    tops = [parent for parent in resolved.parents if (parent / ".git").exists()][:1]
     for top in (*tops, cache, Path.cwd()):
-        if place.is_relative_to(top):
-            return place.relative_to(top).as_posix()
-    return place.as_posix()
+        if resolved.is_relative_to(top):
+            return resolved.relative_to(top).as_posix()
+    return resolved.as_posix()

@@ -142,8 +142,8 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
     if not path.name:
         raise RunFailed(f"Cannot write outputs to {path}: it is a directory")
     for name in outputs:
-        place = PurePosixPath(name)
-        if place.is_absolute() or ".." in place.parts:
+        parts_of_name = PurePosixPath(name)
+        if parts_of_name.is_absolute() or ".." in parts_of_name.parts:
             raise RunFailed(
                 f"Cannot write outputs to {path}: the name of output {name!r} leads out of the"
                 " archive; rename it in the model"
@@ -329,12 +329,13 @@ def run_model(
     outputs: dict[str, NDArray[Any]] = {}
     engine = Engine(compiled.executable, options, provenance=facts)
     with _noting_report(engine), engine:
-        engine.load(lambda done, total, _: say(f"Preparing kernels {done + 1}/{total}"))
+        engine.load(lambda n_done, total, _: say(f"Preparing kernels {n_done + 1}/{total}"))
         # Inputs come last: those of a model that does not fit may exceed this computer's memory.
-        given = dict(inputs or {})
+        stated_inputs = dict(inputs or {})
         values = {
-            name: given.pop(name, array) for name, array in compiled.random_inputs(seed).items()
-        } | given
+            name: stated_inputs.pop(name, array)
+            for name, array in compiled.random_inputs(seed).items()
+        } | stated_inputs
         for iteration in range(iterations):
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)

@@ -123,8 +123,8 @@ class _Uses:
         self._named = np.array(named, np.int64)
         self._is_written = np.array(is_written, np.bool_)
         self._first, self._last = (
-            np.array([found[v] for v in self.variables], np.int64)
-            for found in (self.first, self.last)
+            np.array([matches[v] for v in self.variables], np.int64)
+            for matches in (self.first, self.last)
         )
         self._is_constant = np.array([v.category == "constant" for v in self.variables], np.bool_)
 
@@ -147,8 +147,8 @@ class _Uses:
         is_older = self._is_constant[calls] | (self._first[calls] < starts[:, None])
         is_used = self._last[calls] >= (starts + repeat.length)[:, None]
         brought = ~is_shared & (is_older.any(axis=0) | ~is_written)
-        kept = is_written & is_used.any(axis=0)
-        return _Roles(self.variables, calls, brought.tolist(), kept.tolist())
+        is_kept = is_written & is_used.any(axis=0)
+        return _Roles(self.variables, calls, brought.tolist(), is_kept.tolist())
 
 
 def _written(leaf: Leaf) -> set[Variable]:
@@ -187,11 +187,11 @@ class _Costs:
         roles = self.uses.roles(repeat)
         state = copy_cycles = 0.0
         first = roles.of_call(0)
-        for variable, brought, kept in zip(first, roles.brought, roles.kept, strict=True):
-            if brought or kept:
+        for variable, brought, is_kept in zip(first, roles.brought, roles.kept, strict=True):
+            if brought or is_kept:
                 of_copy = self._variable(variable)
-                state += (brought + kept) * of_copy[0]
-                copy_cycles += (brought + kept) * of_copy[1]
+                state += (brought + is_kept) * of_copy[0]
+                copy_cycles += (brought + is_kept) * of_copy[1]
         steps = any(roles.brought) + any(roles.kept)
         state += steps * self.machine.control_code_bytes_per_step
         saved = (n_calls - 1) * code - n_calls * state
@@ -203,10 +203,10 @@ class _Costs:
         """Return the mean bytes per tile of a leaf's code, and its cycles."""
         if leaf.structure not in self._of_leaf:
             compute_set = leaf.compute_set
-            found = self.exchanges.around(compute_set)
+            around = self.exchanges.around(compute_set)
             n_bytes = sum(batch.state_bytes for batch in compute_set.batches)
             cycles = compute_cost(compute_set, self.machine)[0].cycles.max()
-            for transfer in (found.before, found.after):
+            for transfer in (around.before, around.after):
                 if transfer is not None:
                     n_bytes += int(transfer.code_bytes.sum())
                     cycles += transfer.cost.cycles.max()
@@ -257,15 +257,15 @@ class _Outliner:
         roles = self.uses.roles(repeat)
         copied = [b or k for b, k in zip(roles.brought, roles.kept, strict=True)]
         first = roles.of_call(0)
-        own = tuple(
+        outlined = tuple(
             self._cloned(variable) if is_copied else variable
             for variable, is_copied in zip(first, copied, strict=True)
         )
         function = self.uses.leaves[repeat.starts[0] : repeat.starts[0] + repeat.length]
-        of = dict(zip(first, own, strict=True))
+        of = dict(zip(first, outlined, strict=True))
         # Before its vertices move to the function's variables: what a site says stays.
         for call, start in enumerate(repeat.starts):
-            pairs = list(zip(roles.of_call(call), own, strict=True))
+            pairs = list(zip(roles.of_call(call), outlined, strict=True))
             self._call(start, function, pairs, roles)
         for leaf in function:
             compute_set = leaf.compute_set
@@ -276,20 +276,20 @@ class _Outliner:
         end = start + len(function)
         call = self.uses.leaves[start:end]
         for leaf, of_function in zip(call, function, strict=True):
-            own = leaf.compute_set
-            site = Site(own.name, own.debug, own.plan_stage)
+            compute_set = leaf.compute_set
+            site = Site(compute_set.name, compute_set.debug, compute_set.plan_stage)
             execute = Execute(of_function.compute_set, site, debug=leaf.program.debug)
             self.made[id(leaf.program)] = [execute]
             if leaf is not of_function:
-                self.compute_sets.add(own)
-        into = [pair for pair, brought in zip(pairs, roles.brought, strict=True) if brought]
+                self.compute_sets.add(compute_set)
+        expansion = [pair for pair, brought in zip(pairs, roles.brought, strict=True) if brought]
         out_of = [
             (inside, outside)
-            for (outside, inside), kept in zip(pairs, roles.kept, strict=True)
-            if kept and self.uses.last[outside] >= end
+            for (outside, inside), is_kept in zip(pairs, roles.kept, strict=True)
+            if is_kept and self.uses.last[outside] >= end
         ]
-        if into:
-            self.made[id(call[0].program)].insert(0, self._copies(call[0], into, "outlineIn"))
+        if expansion:
+            self.made[id(call[0].program)].insert(0, self._copies(call[0], expansion, "outlineIn"))
         if out_of:
             self.made[id(call[-1].program)].append(self._copies(call[-1], out_of, "outlineOut"))
         for outside, inside in pairs:
@@ -298,10 +298,10 @@ class _Outliner:
                 self.variables.add(outside)
 
     def _cloned(self, variable: Variable) -> Variable:
-        made = self.graph.add_variable(variable.dtype, variable.shape, "", variable.debug)
-        made.variable.name = f"{variable.name}/outlined"
-        made.variable.map_like(variable)
-        return made.variable
+        tensor = self.graph.add_variable(variable.dtype, variable.shape, "", variable.debug)
+        tensor.variable.name = f"{variable.name}/outlined"
+        tensor.variable.map_like(variable)
+        return tensor.variable
 
     def _copies(self, leaf: Leaf, pairs: Pairs, name: str) -> Program:
         """Return a program at the place of a leaf that copies whole variables at once."""
@@ -320,14 +320,16 @@ def _on(batch: VertexBatch, of: dict[Variable, Variable]) -> VertexBatch:
     return replace(batch, fields=fields)
 
 
-def _replace_leaves(program: ProgramSequence, made: dict[int, list[Program]]) -> None:
+def _replace_leaves(program: ProgramSequence, replacements: dict[int, list[Program]]) -> None:
     """Put other programs in place of leaves, in place."""
     program.children[:] = [
-        other for child in program.children for other in made.get(id(child), [child])
+        replacement
+        for child in program.children
+        for replacement in replacements.get(id(child), [child])
     ]
     for child in program.children:
         if isinstance(child, ProgramSequence):
-            _replace_leaves(child, made)
+            _replace_leaves(child, replacements)
 
 
 def _drop_unused(graph: Graph, outliner: _Outliner) -> None:

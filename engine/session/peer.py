@@ -80,12 +80,14 @@ def compare_with_peer(
     if precision == "half":  # the file's model computes in float
         inputs, outputs = _widened(inputs), _widened(outputs)
     exact = _evaluated(path, inputs, is_optimised=True)
-    others = [
+    perturbed_runs = [
         _evaluated(path, inputs, is_optimised=False),
         _evaluated(path, _perturbed(inputs, epsilon), is_optimised=True),
     ]
     return tuple(
-        _checked(name, outputs[name], array, [other[name] for other in others], epsilon)
+        _checked(
+            name, outputs[name], array, [perturbed[name] for perturbed in perturbed_runs], epsilon
+        )
         for name, array in exact.items()
         if name in outputs
     )
@@ -139,37 +141,37 @@ def _evaluated(path: Path, inputs: Arrays, *, is_optimised: bool) -> dict[str, N
     )
     try:
         session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-        wanted = {one.name for one in session.get_inputs()}
-        found = session.run(None, {name: a for name, a in inputs.items() if name in wanted})
+        input_names = {model_input.name for model_input in session.get_inputs()}
+        results = session.run(None, {name: a for name, a in inputs.items() if name in input_names})
     except Exception as error:  # its errors have no common base
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RunFailed(f"onnxruntime does not run {path}: {reason[:200]}") from None
-    names = [one.name for one in session.get_outputs()]
-    return dict(zip(names, map(np.asarray, found), strict=True))
+    names = [model_input.name for model_input in session.get_outputs()]
+    return dict(zip(names, map(np.asarray, results), strict=True))
 
 
 def _perturbed(inputs: Arrays, epsilon: float) -> dict[str, NDArray[Any]]:
     """Return inputs whose floats are changed in their last place, every other one upwards."""
-    found = {}
+    perturbed = {}
     for name, array in inputs.items():
         signs = np.where(np.arange(array.size).reshape(array.shape) % 2, 1.0, -1.0)
         is_float = array.dtype.kind == "f"
-        found[name] = (array * (1 + signs * epsilon)).astype(array.dtype) if is_float else array
-    return found
+        perturbed[name] = (array * (1 + signs * epsilon)).astype(array.dtype) if is_float else array
+    return perturbed
 
 
 def _checked(
     name: str,
     ours: NDArray[Any],
     exact: NDArray[Any],
-    others: list[NDArray[Any]],
+    perturbed_outputs: list[NDArray[Any]],
     epsilon: float,
 ) -> OutputCheck:
     """Return an output beside onnxruntime's."""
     if (ours.shape, ours.dtype) != (exact.shape, exact.dtype):
         reason = f"{ours.dtype} {ours.shape} beside {exact.dtype} {exact.shape}"
         return OutputCheck(name, float("inf"), 0.0, 0.0, reason)
-    noise = max((_distance(other, exact) for other in others), default=0.0)
+    noise = max((_distance(perturbed, exact) for perturbed in perturbed_outputs), default=0.0)
     largest = 0.0
     if exact.dtype.kind == "f":
         finite = np.abs(exact[np.isfinite(exact)].astype(np.float64))
@@ -180,16 +182,16 @@ def _checked(
     return OutputCheck(name, distance, largest, noise, reason)
 
 
-def _distance(one: NDArray[Any], other: NDArray[Any]) -> float:
+def _distance(first: NDArray[Any], second: NDArray[Any]) -> float:
     """Return the largest difference of floats, or how many elements of another type differ.
 
     Infinite where shapes, infinities or NaN differ.
     """
-    if one.shape != other.shape:
+    if first.shape != second.shape:
         return float("inf")
-    if one.dtype.kind != "f":
-        return float(np.count_nonzero(one != other))
-    wide, exact = one.astype(np.float64), other.astype(np.float64)
+    if first.dtype.kind != "f":
+        return float(np.count_nonzero(first != second))
+    wide, exact = first.astype(np.float64), second.astype(np.float64)
     is_number = np.isfinite(exact)
     if not np.array_equal(wide[~is_number], exact[~is_number], equal_nan=True):
         return float("inf")

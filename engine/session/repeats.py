@@ -103,33 +103,33 @@ class Structures:
             mapping = self.digests.of(variable.map_start) + self.digests.of(variable.map_tile)
             if variable.category == "constant" and variable.n_bytes <= _MOVED_BYTES:
                 mapping = b""
-            said = f"{variable.dtype.name} {variable.n_elements}".encode()
-            self._variables[variable] = said + mapping
+            description = f"{variable.dtype.name} {variable.n_elements}".encode()
+            self._variables[variable] = description + mapping
         return self._variables[variable]
 
 
 def _named(program: Program) -> dict[Variable, None]:
     """Return the variables that a program names, whatever kind it is, in a fixed order."""
-    found: dict[Variable, None] = {}
-    seen: set[int] = set()
+    named: dict[Variable, None] = {}
+    visited: set[int] = set()
     left: list[object] = [program]
     while left:
         item = left.pop()
-        if id(item) in seen:
+        if id(item) in visited:
             continue
-        seen.add(id(item))
+        visited.add(id(item))
         if isinstance(item, Tensor | Joined):
-            found |= dict.fromkeys(item.variables)
+            named |= dict.fromkeys(item.variables)
         elif isinstance(item, ComputeSet):
             regions = (r for batch in item.batches for r in batch.fields.values())
-            found |= {r.variable: None for r in regions}
+            named |= {r.variable: None for r in regions}
         elif isinstance(item, Mapping):
             left += item.values()
         elif isinstance(item, list | tuple):
             left += item
         elif isinstance(item, Program | Function):
             left += vars(item).values()
-    return found
+    return named
 
 
 def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> list[Repeat]:
@@ -143,12 +143,12 @@ def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> lis
         Returns what outlining a repeat gains; repeats without gain are left out.
     """
     n_taken = np.zeros(len(leaves) + 1, np.int64)
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     worth = {repeat: gain(repeat) for repeat in all_repeats(leaves)}
     candidates = [repeat for repeat in worth if worth[repeat] > 0]
     while candidates:
         best = max(candidates, key=lambda repeat: (worth[repeat], -repeat.length, repeat.starts))
-        found.append(best)
+        repeats.append(best)
         is_taken = np.zeros(len(leaves), np.bool_)
         is_taken[np.add.outer(best.starts, np.arange(best.length))] = True
         n_taken[1:] += np.cumsum(is_taken)
@@ -166,7 +166,7 @@ def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> lis
             if worth[rest] > 0:
                 left.append(rest)
         candidates = left
-    return found
+    return repeats
 
 
 def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
@@ -176,7 +176,7 @@ def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
     leaves are and share variables in the same way: every variable was named last at the same place,
     or not yet in the stretch.
     """
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     codes = _Codes(leaves)
     starts = np.arange(len(leaves))
     group = np.zeros(starts.size, np.int64)
@@ -198,18 +198,18 @@ def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
         for stretch in sorted(stretches, key=lambda stretch: int(stretch[0])):
             apart = _apart(stretch, length)
             if len(apart) > 1:
-                found.append(Repeat(tuple(apart), length))
-    return found
+                repeats.append(Repeat(tuple(apart), length))
+    return repeats
 
 
 def _apart(starts: NDArray[np.int64], length: int) -> list[int]:
     """Return the starts of stretches that do not overlap, the first ones first."""
     apart: list[int] = []
-    at = 0
-    while at < starts.size:
-        start = int(starts[at])
+    end = 0
+    while end < starts.size:
+        start = int(starts[end])
         apart.append(start)
-        at = int(np.searchsorted(starts, start + length))
+        end = int(np.searchsorted(starts, start + length))
     return apart
 
 
@@ -222,17 +222,17 @@ class _Codes:
         #: For every leaf, from which distance on it names one more variable of the stretch.
         changes: list[list[tuple[int, int]]] = [[] for _ in range(_LONGEST + 1)]
         last: dict[Variable, tuple[int, int]] = {}
-        for at, leaf in enumerate(leaves):
+        for leaf_index, leaf in enumerate(leaves):
             before = [last.get(variable) for variable in leaf.variables]
-            last.update({v: (at, place) for place, v in enumerate(leaf.variables)})
+            last.update({v: (leaf_index, position) for position, v in enumerate(leaf.variables)})
             if not leaf.structure:
                 continue
-            distances = [None if b is None else (at - b[0], b[1]) for b in before]
-            self._by_leaf[at] = self._number(leaf.structure, distances, 0)
+            distances = [None if b is None else (leaf_index - b[0], b[1]) for b in before]
+            self._by_leaf[leaf_index] = self._number(leaf.structure, distances, 0)
             for reach in sorted({d[0] for d in distances if d is not None and d[0] < _LONGEST}):
                 number = self._number(leaf.structure, distances, reach)
-                changes[reach].append((at, number))
-        self._changes = [np.array(made, np.int64).reshape(-1, 2) for made in changes]
+                changes[reach].append((leaf_index, number))
+        self._changes = [np.array(change, np.int64).reshape(-1, 2) for change in changes]
         self._length = 1
 
     def _number(
@@ -242,10 +242,10 @@ class _Codes:
         known = tuple(d if d is not None and d[0] <= reach else None for d in distances)
         return self._numbers.setdefault((structure, known), len(self._numbers))
 
-    def of(self, at: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    def of(self, positions: NDArray[np.int64], length: int) -> NDArray[np.int64]:
         """Return the numbers of the last leaves of stretches; lengths ascend from call to call."""
         for reach in range(self._length, length):
             leaves, numbers = self._changes[reach].T
             self._by_leaf[leaves] = numbers
         self._length = length
-        return self._by_leaf[at]
+        return self._by_leaf[positions]

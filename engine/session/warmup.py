@@ -64,8 +64,8 @@ class _Kernel:
             for field, dtype in zip(codelet.fields, types, strict=True)
             if field.is_written and dtype.grid is not None
         )
-        found: Entry = launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
-        return found
+        entry: Entry = launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
+        return entry
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ def _types_of(codelet: Codelet) -> Iterator[str]:
 
 def _kernels() -> dict[str, _Kernel]:
     """Return the kernels of all codelets of the engine, by the name of their launcher."""
-    found: dict[str, _Kernel] = {}
+    kernels: dict[str, _Kernel] = {}
     for module in codelet_modules():
-        for place, codelet in enumerate(codelets_of(module)):
+        for index, codelet in enumerate(codelets_of(module)):
             for dtype in _types_of(codelet):
-                kernel = _Kernel(module.__name__, place, dtype)
-                found.setdefault(kernel.launcher().name, kernel)
-    return found
+                kernel = _Kernel(module.__name__, index, dtype)
+                kernels.setdefault(kernel.launcher().name, kernel)
+    return kernels
 
 
 def _compile(kernel: _Kernel) -> bool:
@@ -226,8 +226,8 @@ def warm_up(
         n_processes = min(n_processes or len(os.sched_getaffinity(0)), len(missing))
         with _safe_path(), ProcessPoolExecutor(n_processes, get_context("spawn")) as pool:
             compiler = pool.submit(_compile_compiler)
-            done = pool.map(_compile, missing.values(), chunksize=_AT_ONCE)
-            for count, (name, has_code) in enumerate(zip(missing, done, strict=True), 1):
+            compiled = pool.map(_compile, missing.values(), chunksize=_AT_ONCE)
+            for count, (name, has_code) in enumerate(zip(missing, compiled, strict=True), 1):
                 n_compiled += has_code
                 if not has_code:
                     left_out.add(name)

@@ -71,41 +71,41 @@ class ChannelLayout:
             return blocks, images, rows, columns, self.inside, channels * self.size
         return blocks, images, channels, rows, columns, self.size
 
-    def as_read(self, made: Tensor) -> Tensor:
+    def as_read(self, tensor: Tensor) -> Tensor:
         """Return a variable as [block, image, channel block, row, column, channel]."""
         blocks, channels = self.blocks
         inner = self.inside * self.size
         if self.pads_groups:
-            images, rows, columns = made.shape[:3]
-            view = made.reshape(images, rows, columns, blocks, channels, inner)
+            images, rows, columns = tensor.shape[:3]
+            view = tensor.reshape(images, rows, columns, blocks, channels, inner)
             return view.dim_shuffle(3, 0, 4, 1, 2, 5)
         if self.is_by_pixel:
-            _, images, rows, columns = made.shape[:4]
-            view = made.reshape(blocks, images, rows, columns, channels, inner)
+            _, images, rows, columns = tensor.shape[:4]
+            view = tensor.reshape(blocks, images, rows, columns, channels, inner)
             return view.dim_shuffle(0, 1, 4, 2, 3, 5)
-        return made
+        return tensor
 
-    def as_images(self, made: Tensor) -> Tensor:
+    def as_images(self, tensor: Tensor) -> Tensor:
         """Return a variable of that shape as (images, channels, rows, columns), without padding."""
-        view = self._by_channel(made)
+        view = self._by_channel(tensor)
         view = view.slice(1, 0, self.n_groups).slice(2, 0, self.n_channels)
         images, _, _, rows, columns = view.shape
         return view.reshape(images, self.n_groups * self.n_channels, rows, columns)
 
-    def _by_channel(self, made: Tensor) -> Tensor:
+    def _by_channel(self, tensor: Tensor) -> Tensor:
         """Return a variable as [image, group, channel, row, column], with the padding."""
         blocks, channels = self.blocks
         if self.pads_groups:
-            return made.dim_shuffle(0, 3, 4, 1, 2)
+            return tensor.dim_shuffle(0, 3, 4, 1, 2)
         if self.is_by_pixel:
-            _, images, rows, columns = made.shape[:4]
-            view = made.dim_shuffle(1, 0, 4, 5, 2, 3)
+            _, images, rows, columns = tensor.shape[:4]
+            view = tensor.dim_shuffle(1, 0, 4, 5, 2, 3)
             return view.reshape(images, blocks * self.inside, channels * self.size, rows, columns)
-        _, images, _, rows, columns, _ = made.shape
-        view = made.dim_shuffle(1, 0, 2, 5, 3, 4)
+        _, images, _, rows, columns, _ = tensor.shape
+        view = tensor.dim_shuffle(1, 0, 2, 5, 3, 4)
         return view.reshape(images, blocks, channels * self.size, rows, columns)
 
-    def run_of(self, counts: PerDimension[Counts], most: PerDimension[Counts]) -> Counts:
+    def run_of(self, counts: PerDimension[Counts], largest: PerDimension[Counts]) -> Counts:
         """Return the contiguous channel groups of a part: ndarray of int64.
 
         The field's rows are contiguous, and channel groups follow each other; by pixel, the
@@ -115,16 +115,16 @@ class ChannelLayout:
         ----------
         counts
             Part counts.
-        most
+        largest
             Units of the largest part.
         """
         has_columns = counts.columns == 1
         if self.is_by_pixel:
             has_outputs = counts.outputs == 1
-            run = most.outputs * np.where(has_outputs, most.columns, 1)
-            return np.asarray(run * np.where(has_outputs & has_columns, most.rows, 1))
-        run = most.columns * np.where(has_columns, most.rows, 1)
-        return np.asarray(run * np.where(has_columns & (counts.rows == 1), most.outputs, 1))
+            run = largest.outputs * np.where(has_outputs, largest.columns, 1)
+            return np.asarray(run * np.where(has_outputs & has_columns, largest.rows, 1))
+        run = largest.columns * np.where(has_columns, largest.rows, 1)
+        return np.asarray(run * np.where(has_columns & (counts.rows == 1), largest.outputs, 1))
 
 
 def input_layout(shape: ConvolutionShape, grouping: Grouping) -> ChannelLayout:

@@ -105,14 +105,14 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     grain = int(regions.size[0, -1])
     n_grains = length // grain
     run = np.repeat(np.arange(start.size), n_grains)
-    at = np.arange(run.size)
-    in_run = at - (np.cumsum(n_grains) - n_grains)[run]
+    row = np.arange(run.size)
+    in_run = row - (np.cumsum(n_grains) - n_grains)[run]
     grain_start = start[run] + in_run * grain
     owner_block = block[run]
 
-    def shares(place: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
+    def shares(part: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the share that indices belong to, in nearly equal parts."""
-        return np.asarray(((place + 1) * n_sharers - 1) // of)
+        return np.asarray(((part + 1) * n_sharers - 1) // of)
 
     if whole_runs:
         n_runs = np.bincount(block, minlength=len(sharers))
@@ -123,7 +123,7 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     else:
         in_block = np.bincount(block, n_grains, len(sharers)).astype(np.int64)
         before = np.cumsum(in_block) - in_block
-        share = shares(at - before[owner_block], in_block[owner_block])
+        share = shares(row - before[owner_block], in_block[owner_block])
     owner = sharers[owner_block, share]
     order = np.argsort(grain_start, kind="stable")
     grain_start, owner = grain_start[order], owner[order]
@@ -143,9 +143,9 @@ def share_out(regions: Regions, sharers: NDArray[np.int64], whole_runs: bool) ->
     return TileShares(map_start, map_tile, tile[first], begin[first], size, strides)
 
 
-def _kinds(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+def _kinds(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return a number for every pair of indices, the same for equal pairs: less than n_pairs."""
-    pair = one * (int(other.max(initial=0)) + 1) + other
+    pair = first * (int(second.max(initial=0)) + 1) + second
     _, kinds = np.unique(pair, return_inverse=True)
     return np.asarray(kinds, np.int64)
 

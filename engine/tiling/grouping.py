@@ -60,9 +60,9 @@ class Grouping:
     def fills(self, shape: ConvolutionShape) -> bool:
         """Return whether weights of this grouping have no padding, nor zeros between groups."""
         sizes = (shape.groups, shape.in_channels, shape.out_channels)
-        own = (self.groups, self.inputs, self.outputs)
+        local = (self.groups, self.inputs, self.outputs)
         return self.combined == 1 and not any(
-            size % part for size, part in zip(sizes, own, strict=True)
+            size % part for size, part in zip(sizes, local, strict=True)
         )
 
     def counts(self) -> dict[str, int]:

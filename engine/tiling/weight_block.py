@@ -69,12 +69,12 @@ def n_shares(n_bytes: Any, grain_bytes: Any, sharers: Any, *, is_constant: bool)
     is_constant
         Whether the weights are constants; others are copied to their shares by the sharers.
     """
-    least = np.maximum(grain_bytes, LEAST_CONSTANT_BYTES if is_constant else 1)
-    return np.asarray(np.minimum(sharers, -(-n_bytes // least)))
+    least_bytes = np.maximum(grain_bytes, LEAST_CONSTANT_BYTES if is_constant else 1)
+    return np.asarray(np.minimum(sharers, -(-n_bytes // least_bytes)))
 
 
 def shares_whole_rows(
-    counts: PerDimension[Any], most: PerDimension[Any], grouping: Grouping
+    counts: PerDimension[Any], largest: PerDimension[Any], grouping: Grouping
 ) -> Flags:
     """Return whether sharers take whole rows of outputs: ndarray of bool.
 
@@ -82,11 +82,11 @@ def shares_whole_rows(
     ----------
     counts
         Part counts: ints, or ndarrays of int64.
-    most
+    largest
         Units of the largest part: ints, or ndarrays of int64.
     grouping
         Contiguous channels.
     """
-    kernel_rows = np.where(block_units(counts).kernel_rows, 1, most.kernel_rows)
-    n_rows = kernel_rows * most.kernel_columns * grouping.inputs
+    kernel_rows = np.where(block_units(counts).kernel_rows, 1, largest.kernel_rows)
+    n_rows = kernel_rows * largest.kernel_columns * grouping.inputs
     return np.asarray(n_rows >= n_sharers(counts))

@@ -38,11 +38,11 @@ def find_tanh_gelu(model: Model) -> Model:
 def find_swish(model: Model) -> Model:
     """Return the model with one operator for x · sigmoid(x)."""
     uses = Uses(model)
-    found = (
+    matches = (
         _activation(uses, op.operand(0), op, {op}, _SWISH, "swish", "Swish")
         for op in uses.of_function("sigmoid")
     )
-    return rewritten(model, filter(None, found))
+    return rewritten(model, filter(None, matches))
 
 
 def find_hard_swish(model: Model) -> Model:
@@ -55,8 +55,8 @@ def _gelus(uses: Uses, function: str, argument: Mapping[Term, float], kind: str)
     for operation in uses.of_function(function):
         for x in uses.above(operation.operand(0)):
             algebra = Algebra(uses, {x: "x"})
-            found = algebra.polynomial(operation.operand(0))
-            if found is None or not agrees(found, argument):
+            polynomial = algebra.polynomial(operation.operand(0))
+            if polynomial is None or not agrees(polynomial, argument):
                 continue
             inner = {operation, *algebra.inner}
             match = _activation(uses, x, operation, inner, _GELU, kind, "Gelu")
@@ -70,7 +70,7 @@ def _activation(
     x: Value,
     operation: Operation,
     inner: set[Operation],
-    wanted: Mapping[Term, float],
+    terms: Mapping[Term, float],
     kind: str,
     source: str,
 ) -> Match | None:
@@ -79,13 +79,13 @@ def _activation(
         if (root.output.shape, root.output.dtype) != (x.shape, x.dtype):
             continue
         algebra = Algebra(uses, {x: "x", operation.output: "t"})
-        found = algebra.polynomial(root.output)
+        polynomial = algebra.polynomial(root.output)
         members = algebra.inner | inner
-        if found is None or not agrees(found, wanted) or not uses.is_closed(root, members):
+        if polynomial is None or not agrees(polynomial, terms) or not uses.is_closed(root, members):
             continue
 
-        def emit(into: Expansion, at: Mapped) -> Value:
-            return activation(into, kind, at(x))
+        def emit(expansion: Expansion, mapped: Mapped) -> Value:
+            return activation(expansion, kind, mapped(x))
 
         return Match(root, frozenset(members), source, emit)
     return None
@@ -100,13 +100,13 @@ def _hard_swishes(uses: Uses) -> Iterator[Match]:
                 continue
             for x in uses.above(line):
                 algebra = Algebra(uses, {x: "x"})
-                found = algebra.polynomial(line)
-                wanted = {key: value * high for key, value in _HARD_LINE.items()}
-                if found is None or not agrees(found, wanted):
+                polynomial = algebra.polynomial(line)
+                terms = {key: value * high for key, value in _HARD_LINE.items()}
+                if polynomial is None or not agrees(polynomial, terms):
                     continue
                 inner = {upper, lower, *algebra.inner}
-                whole = {term(x=1, t=1): 1 / high}
-                match = _activation(uses, x, upper, inner, whole, "hard_swish", "HardSwish")
+                full_term = {term(x=1, t=1): 1 / high}
+                match = _activation(uses, x, upper, inner, full_term, "hard_swish", "HardSwish")
                 if match is not None:
                     yield match
                     break
@@ -119,15 +119,19 @@ def _above_zero(operation: Operation) -> Value | None:
     if function_of(operation) != "maximum":
         return None
     for value in operation.operands:
-        other = next((v for v in operation.operands if v is not value), value)
-        if _number(operation, value) == 0 and other is not value:
+        second_operand = next((v for v in operation.operands if v is not value), value)
+        if _number(operation, value) == 0 and second_operand is not value:
             return value
     return None
 
 
 def _number(operation: Operation, value: Value) -> float | None:
     """Return the constant number that an operation of two operands combines with a value."""
-    others = [operand for operand in operation.operands if operand is not value]
-    if len(others) != 1 or others[0].known is None or np.size(others[0].known) != 1:
+    other_operands = [operand for operand in operation.operands if operand is not value]
+    if (
+        len(other_operands) != 1
+        or other_operands[0].known is None
+        or np.size(other_operands[0].known) != 1
+    ):
         return None
-    return float(np.asarray(others[0].known).reshape(-1)[0])
+    return float(np.asarray(other_operands[0].known).reshape(-1)[0])

@@ -47,7 +47,7 @@ class _Decomposer(IrBuilder):
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         if node.operator.key not in self.keep:
             label = next(filter(None, outputs), node.name)
-            made = decomposed(node, Expansion(self, node, label))
-            if made:
-                return tuple(made[index] if name else None for index, name in enumerate(outputs))
+            results = decomposed(node, Expansion(self, node, label))
+            if results:
+                return tuple(results[index] if name else None for index, name in enumerate(outputs))
         return super().add(replace(node, origin=node.origin or self._origin), outputs)

@@ -95,16 +95,16 @@ class _Chain:
         highest, lowest = (end(axis=(1, 2, 3), initial=0) for end in (weights.max, weights.min))
         most_of_channel = np.maximum(highest.astype(np.float64), -lowest.astype(np.float64))
         largest = most_of_channel * np.abs(self.factor)
-        most = max(largest.max(initial=0), np.abs(self.offset).max(initial=0))
-        return self.has_factor and bool(most <= np.finfo(dtype).max)
+        largest_value = max(largest.max(initial=0), np.abs(self.offset).max(initial=0))
+        return self.has_factor and bool(largest_value <= np.finfo(dtype).max)
 
     def _takes(self, operation: Operation, value: Value) -> bool:
         """Append an operation if it is a product or sum by channel; return whether it is."""
         if operation.operator is not BINARY:
             return False
         (result,) = operation.results
-        (other,) = (operand for operand in operation.operands if operand is not value)
-        by_channel = _by_channel(other, len(self.factor))
+        (second_operand,) = (operand for operand in operation.operands if operand is not value)
+        by_channel = _by_channel(second_operand, len(self.factor))
         function = operation.attributes["function"]
         is_same_type = (result.shape, result.dtype) == (value.shape, value.dtype)
         if by_channel is None or not is_same_type or function not in ("add", "multiply"):

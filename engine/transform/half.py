@@ -39,8 +39,10 @@ def in_half(model: Model) -> Model:
     builder.inputs = list(values.values())
     builder.copy(model.operations, values)
     outputs = [(name, builder.half_of(values.get(value, value))) for name, value in model.outputs]
-    made = builder.finish(outputs)
-    return replace(model, inputs=made.inputs, outputs=made.outputs, operations=made.operations)
+    converted = builder.finish(outputs)
+    return replace(
+        model, inputs=converted.inputs, outputs=converted.outputs, operations=converted.operations
+    )
 
 
 class _HalfBuilder(IrBuilder):

@@ -33,10 +33,10 @@ def narrowed_types(model: Model) -> tuple[Notice, ...]:
     )
 
 
-def _sentences(values: Iterable[Value], dtype: str, what: str) -> Iterator[Notice]:
+def _sentences(values: Iterable[Value], dtype: str, subject: str) -> Iterator[Notice]:
     """Return a sentence that counts the values of a type, or none."""
     names = list(dict.fromkeys(value.name for value in values if value.dtype == dtype))
     if names:
-        more = f" and {len(names) - 1:,} more are" if len(names) > 1 else " is"
-        said = f"The machine has no {dtype}: {names[0][:80]!r}{more} computed in {what}."
-        yield Notice("info", "narrowed_type", said)
+        rest = f" and {len(names) - 1:,} more are" if len(names) > 1 else " is"
+        sentence = f"The machine has no {dtype}: {names[0][:80]!r}{rest} computed in {subject}."
+        yield Notice("info", "narrowed_type", sentence)

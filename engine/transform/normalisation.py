@@ -111,12 +111,12 @@ def _deviation(uses: Uses, root: Operation) -> _Deviation | None:
 
 def _casts(uses: Uses, value: Value, until: Value | None = None) -> list[Operation]:
     """Return the casts between a value and its bare form, or another one in between."""
-    found, bare = [], uses.bare(value)
+    casts, bare = [], uses.bare(value)
     while value is not bare and value is not until:
         operation = uses.producer[value]
-        found.append(operation)
+        casts.append(operation)
         value = operation.operand(0)
-    return found
+    return casts
 
 
 def _is_mean(operation: Operation, kinds: Sequence[str] = ("sum",)) -> bool:
@@ -140,9 +140,9 @@ def _operands(
     for mean in means:
         bare = uses.bare(mean.operand(0))
         symbols = {
-            other.output: "m"
-            for other in _readers(uses, bare)
-            if _is_mean(other) and tuple(sorted(other.attributes["axes"])) == deviation.axes
+            reader.output: "m"
+            for reader in _readers(uses, bare)
+            if _is_mean(reader) and tuple(sorted(reader.attributes["axes"])) == deviation.axes
         }
         for x in dict.fromkeys((mean.operand(0), bare)):
             yield x, {**symbols, x: "x"}
@@ -167,14 +167,14 @@ def _squares(
     """Return the operations up to the mean square; None if it is of something else."""
     algebra = Algebra(uses, symbols)
     value = deviation.mean.operand(0)
-    found = algebra.polynomial(value)
-    if found is None or value.shape != x.shape:
+    polynomial = algebra.polynomial(value)
+    if polynomial is None or value.shape != x.shape:
         return None
     if deviation.mean.attributes["operation"] == "square_sum":
-        wanted = {term(x=1): 1.0, term(m=1): -1.0} if has_mean else {term(x=1): 1.0}
+        terms = {term(x=1): 1.0, term(m=1): -1.0} if has_mean else {term(x=1): 1.0}
     else:
-        wanted = _SQUARED_DIFFERENCE if has_mean else _SQUARE
-    if not agrees(found, wanted):
+        terms = _SQUARED_DIFFERENCE if has_mean else _SQUARE
+    if not agrees(polynomial, terms):
         return None
     return {*deviation.inner, *_expanded(algebra, x)}
 
@@ -201,24 +201,26 @@ def _match(
         if (root.output.shape, root.output.dtype) != (x.shape, x.dtype):
             continue
         algebra = Algebra(uses, {**symbols, deviation.root.output: "d"})
-        found = algebra.polynomial(root.output)
-        factors = None if found is None else _factors(found, _WHITE if has_mean else _ROOTED)
+        polynomial = algebra.polynomial(root.output)
+        factors = (
+            None if polynomial is None else _factors(polynomial, _WHITE if has_mean else _ROOTED)
+        )
         members = _expanded(algebra, x) | inner
         if factors is None or not uses.is_closed(root, members):
             continue
-        made = _made(_Norm(x, deviation, *factors), has_mean=has_mean)
-        if made is not None and (best is None or len(members) > len(best.inner)):
-            best = Match(root, frozenset(members), made[0], made[1])
+        replacement = _made(_Norm(x, deviation, *factors), has_mean=has_mean)
+        if replacement is not None and (best is None or len(members) > len(best.inner)):
+            best = Match(root, frozenset(members), replacement[0], replacement[1])
     return best
 
 
 def _factors(
-    found: Polynomial, white: Mapping[Term, float]
+    polynomial: Polynomial, white: Mapping[Term, float]
 ) -> tuple[Value | None, Value | None] | None:
     """Return the scale and the bias of a polynomial; None if it is not a normalisation."""
-    rest, bias = dict(found), None
-    if len(found) == len(white) + 1:
-        sums = [key for key in found if _only(key) is not None]
+    rest, bias = dict(polynomial), None
+    if len(polynomial) == len(white) + 1:
+        sums = [key for key in polynomial if _only(key) is not None]
         if len(sums) != 1 or not agrees({sums[0]: rest.pop(sums[0])}, {sums[0]: 1.0}):
             return None
         bias = _only(sums[0])
@@ -258,22 +260,24 @@ def _made(norm: _Norm, *, has_mean: bool) -> tuple[str, Emit] | None:
         return None
     known = {} if name == "InstanceNormalization" else {"axis": axes[0]}
 
-    def emit(into: Expansion, at: Mapped) -> Value:
-        scale = into.constant(np.ones(1, x.dtype), "scale") if norm.scale is None else norm.scale
+    def emit(expansion: Expansion, mapped: Mapped) -> Value:
+        scale = (
+            expansion.constant(np.ones(1, x.dtype), "scale") if norm.scale is None else norm.scale
+        )
         values = [scale] if norm.bias is None else [scale, norm.bias]
-        shaped = [_last_dims(into, at(value), len(target)) for value in values]
-        return into.emit(OPERATORS[name], at(x), *shaped, epsilon=epsilon, **known)
+        shaped = [_last_dims(expansion, mapped(value), len(target)) for value in values]
+        return expansion.emit(OPERATORS[name], mapped(x), *shaped, epsilon=epsilon, **known)
 
     return name, emit
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Return whether a shape broadcasts to the last dimensions of another."""
-    kept = _shortened(shape, len(target))
-    if len(kept) > len(target):
+    kept_shape = _shortened(shape, len(target))
+    if len(kept_shape) > len(target):
         return False
-    last = target[len(target) - len(kept) :]
-    return all(size in (1, wide) for size, wide in zip(kept, last, strict=True))
+    last = target[len(target) - len(kept_shape) :]
+    return all(size in (1, wide) for size, wide in zip(kept_shape, last, strict=True))
 
 
 def _is_by_channel(value: Value, x: Value) -> bool:
@@ -290,8 +294,8 @@ def _shortened(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return shape
 
 
-def _last_dims(into: Expansion, value: Value, rank: int) -> Value:
+def _last_dims(expansion: Expansion, value: Value, rank: int) -> Value:
     shape = _shortened(value.shape, rank)
     if len(shape) > rank:  # one number per channel, then dimensions of size 1
         shape = shape[:rank]
-    return reshape(into, value, shape)
+    return reshape(expansion, value, shape)

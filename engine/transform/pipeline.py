@@ -65,12 +65,12 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
     for name in without:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
-    given = model
+    original = model
     for name, apply in PASSES.items():
         if name in without:
             continue
-        made = apply(model)
-        if made is not model:
-            check_model(made)
-        model = made
-    return replace(model, data=given.data, counts=given.counts, notices=given.notices)
+        transformed = apply(model)
+        if transformed is not model:
+            check_model(transformed)
+        model = transformed
+    return replace(model, data=original.data, counts=original.counts, notices=original.notices)

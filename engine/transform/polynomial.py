@@ -31,10 +31,10 @@ def term(**powers: int) -> Term:
     return frozenset((symbol, power) for symbol, power in powers.items())
 
 
-def agrees(polynomial: Polynomial, wanted: Mapping[Term, float]) -> bool:
+def agrees(polynomial: Polynomial, terms: Mapping[Term, float]) -> bool:
     """Return whether a polynomial has the terms of a definition and may have its coefficients."""
-    return polynomial.keys() == wanted.keys() and all(
-        low <= wanted[key] <= high for key, (low, high) in polynomial.items()
+    return polynomial.keys() == terms.keys() and all(
+        low <= terms[key] <= high for key, (low, high) in polynomial.items()
     )
 
 
@@ -81,11 +81,11 @@ class Algebra:
             return _symbol(value)
         if function not in _RULES:
             return _symbol(value)
-        made = _RULES[function](*(self._of(operand) for operand in operation.operands))
-        if len(made) > _MOST_TERMS:
+        polynomial = _RULES[function](*(self._of(operand) for operand in operation.operands))
+        if len(polynomial) > _MOST_TERMS:
             raise _Unlike
         self.inner.add(operation)
-        return made
+        return polynomial
 
 
 def _symbol(symbol: Hashable) -> Polynomial:
@@ -105,11 +105,11 @@ def _bounds(value: Value) -> tuple[float, float] | None:
 
 
 def _add(a: Polynomial, b: Polynomial) -> Polynomial:
-    made = dict(a)
+    total = dict(a)
     for key, (low, high) in b.items():
-        before = made.get(key, (0.0, 0.0))
-        made[key] = before[0] + low, before[1] + high
-    return made
+        before = total.get(key, (0.0, 0.0))
+        total[key] = before[0] + low, before[1] + high
+    return total
 
 
 def _negate(a: Polynomial) -> Polynomial:
@@ -119,12 +119,12 @@ def _negate(a: Polynomial) -> Polynomial:
 def _multiply(a: Polynomial, b: Polynomial) -> Polynomial:
     if len(a) * len(b) > _MOST_TERMS**2:
         raise _Unlike
-    made: Polynomial = {}
+    product: Polynomial = {}
     for of_a, (a_low, a_high) in a.items():
         for of_b, (b_low, b_high) in b.items():
             ends = (a_low * b_low, a_low * b_high, a_high * b_low, a_high * b_high)
-            made = _add(made, {_product(of_a, of_b): (min(ends), max(ends))})
-    return made
+            product = _add(product, {_product(of_a, of_b): (min(ends), max(ends))})
+    return product
 
 
 def _product(a: Term, b: Term) -> Term:

@@ -13,26 +13,26 @@ from tilescope.engine.transform.uses import Mapped, Match, Uses, rewritten
 __all__ = ["simplify_powers"]
 
 
-def _cube(into: Expansion, x: Value) -> Value:
-    return binary(into, "multiply", unary(into, "square", x), x)
+def _cube(expansion: Expansion, x: Value) -> Value:
+    return binary(expansion, "multiply", unary(expansion, "square", x), x)
 
 
-def _inverse_root(into: Expansion, x: Value) -> Value:
-    return unary(into, "inverse", unary(into, "sqrt", x))
+def _inverse_root(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "inverse", unary(expansion, "sqrt", x))
 
 
-def _inverse_square(into: Expansion, x: Value) -> Value:
-    return unary(into, "inverse", unary(into, "square", x))
+def _inverse_square(expansion: Expansion, x: Value) -> Value:
+    return unary(expansion, "inverse", unary(expansion, "square", x))
 
 
 #: What a power stands for, by its exponent.
 _OF_FLOATS: Mapping[float, Callable[[Expansion, Value], Value]] = {
     -2: _inverse_square,
-    -1: lambda into, x: unary(into, "inverse", x),
+    -1: lambda expansion, x: unary(expansion, "inverse", x),
     -0.5: _inverse_root,
-    0.5: lambda into, x: unary(into, "sqrt", x),
+    0.5: lambda expansion, x: unary(expansion, "sqrt", x),
     1: lambda _, x: x,
-    2: lambda into, x: unary(into, "square", x),
+    2: lambda expansion, x: unary(expansion, "square", x),
     3: _cube,
 }
 _OF_INTEGERS = (1, 2, 3)
@@ -48,8 +48,8 @@ def simplify_powers(model: Model) -> Model:
     Source of the cases: PyTorch, aten/src/ATen/native/cpu/PowKernel.cpp.
     """
     uses = Uses(model)
-    found = [match for op in uses.of_function("power") if (match := _match(op)) is not None]
-    return rewritten(model, found)
+    matches = [match for op in uses.of_function("power") if (match := _match(op)) is not None]
+    return rewritten(model, matches)
 
 
 def _match(operation: Operation) -> Match | None:
@@ -60,11 +60,11 @@ def _match(operation: Operation) -> Match | None:
     is_float = x.dtype.startswith("float")
     if numbers.size != 1 or (not is_float and numbers[0] not in _OF_INTEGERS):
         return None
-    made = _OF_FLOATS.get(float(numbers[0]))
-    if made is None:
+    replacement = _OF_FLOATS.get(float(numbers[0]))
+    if replacement is None:
         return None
 
-    def emit(into: Expansion, at: Mapped) -> Value:
-        return made(into, at(x))
+    def emit(expansion: Expansion, mapped: Mapped) -> Value:
+        return replacement(expansion, mapped(x))
 
     return Match(operation, frozenset({operation}), operation.source, emit)

@@ -61,13 +61,13 @@ class _Scaling:
 
     def take(self, operation: Operation) -> None:
         """Drop a product with a power of two if constants before or after it can take it."""
-        found = _factor(operation)
-        if found is None:
+        factor_ = _factor(operation)
+        if factor_ is None:
             return
-        value, factor = found
-        places = self._before(operation, value, factor) or self._after(operation, factor)
-        if places is not None:
-            self.constants |= places
+        value, factor = factor_
+        targets = self._before(operation, value, factor) or self._after(operation, factor)
+        if targets is not None:
+            self.constants |= targets
             self.dropped[operation] = value
 
     def _before(
@@ -116,8 +116,8 @@ class _Scaling:
             return None
         if self.uses.block[reader] != self.uses.block[operation]:
             return None
-        (other,) = (v for v in reader.operands[:2] if v is not value)
-        return self._constant(reader, other, factor)
+        (second_operand,) = (v for v in reader.operands[:2] if v is not value)
+        return self._constant(reader, second_operand, factor)
 
     def _is_only_for(self, reader: Operation, value: Value) -> bool:
         readers = self.uses.readers[value]
@@ -129,14 +129,14 @@ class _Scaling:
         """Return the factor of an operand that is known, if it loses at most subnormal digits."""
         if not isinstance(value, Constant | Parameter) or value.known is None:
             return None
-        whole = self.constants.get((operation, value), 1.0) * factor
+        product = self.constants.get((operation, value), 1.0) * factor
         with np.errstate(over="ignore", under="ignore"):
-            scaled = _times(value, whole)
-            back = (scaled / np.asarray(whole, scaled.dtype)).astype(scaled.dtype)
+            scaled = _times(value, product)
+            back = (scaled / np.asarray(product, scaled.dtype)).astype(scaled.dtype)
         loss = np.abs(back.astype(np.float64) - value.known).max(initial=0)
-        most = np.finfo(scaled.dtype).eps / 2 * float(np.abs(value.known).max(initial=0))
-        is_near = np.isfinite(scaled).all() and loss <= most
-        return {(operation, value): whole} if is_near else None
+        tolerance = np.finfo(scaled.dtype).eps / 2 * float(np.abs(value.known).max(initial=0))
+        is_near = np.isfinite(scaled).all() and loss <= tolerance
+        return {(operation, value): product} if is_near else None
 
 
 def _factor(operation: Operation) -> tuple[Value, float] | None:

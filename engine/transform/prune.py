@@ -11,13 +11,13 @@ __all__ = ["prune"]
 
 def prune(model: Model) -> Model:
     """Return the model without operations that no output depends on."""
-    wanted = {value for _, value in model.outputs}
-    kept = []
+    needed = {value for _, value in model.outputs}
+    kept_operations = []
     for operation in reversed(model.operations):
-        if wanted.intersection(operation.results):
-            kept.append(operation)
-            wanted.update(operation.operands)
-            wanted.update(v for region in operation.regions.values() for v in region.captured)
-    if len(kept) == len(model.operations):
+        if needed.intersection(operation.results):
+            kept_operations.append(operation)
+            needed.update(operation.operands)
+            needed.update(v for region in operation.regions.values() for v in region.captured)
+    if len(kept_operations) == len(model.operations):
         return model
-    return replace(model, operations=tuple(reversed(kept)))
+    return replace(model, operations=tuple(reversed(kept_operations)))

@@ -42,15 +42,19 @@ def _match(uses: Uses, power: Operation, total: Operation, axis: int) -> Match |
     inner = {power, total, *inner}
     for root in uses.below(total.output):
         algebra = Algebra(uses, {power.output: "e", total.output: "s"})
-        found = algebra.polynomial(root.output)
+        polynomial = algebra.polynomial(root.output)
         members = algebra.inner | inner
-        if found is None or not agrees(found, _SHARE) or not uses.is_closed(root, members):
+        if (
+            polynomial is None
+            or not agrees(polynomial, _SHARE)
+            or not uses.is_closed(root, members)
+        ):
             continue
         if (root.output.shape, root.output.dtype) != (x.shape, x.dtype):
             continue
 
-        def emit(into: Expansion, at: Mapped) -> Value:
-            return into.emit(SOFTMAX, at(x), axis=axis)
+        def emit(expansion: Expansion, mapped: Mapped) -> Value:
+            return expansion.emit(SOFTMAX, mapped(x), axis=axis)
 
         return Match(root, frozenset(members), "Softmax", emit)
     return None

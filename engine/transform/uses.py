@@ -64,11 +64,11 @@ class Uses:
     @cached_property
     def readers(self) -> dict[Value, list[Operation]]:
         """The operations that read a value, in their order."""
-        found: dict[Value, list[Operation]] = defaultdict(list)
+        readers_: dict[Value, list[Operation]] = defaultdict(list)
         for operation in self.operations:
             for value in operation.operands:
-                found[value].append(operation)
-        return found
+                readers_[value].append(operation)
+        return readers_
 
     @cached_property
     def kept(self) -> set[Value]:
@@ -97,29 +97,37 @@ class Uses:
 
     def above(self, value: Value) -> list[Value]:
         """Return a value and those that it is computed from by arithmetic, nearest first."""
-        found = {value: None}
+        ancestors = {value: None}
         queue = [value]
-        for each in queue:
-            operation = self.producer.get(each)
+        for value_ in queue:
+            operation = self.producer.get(value_)
             if operation is None or function_of(operation) not in ARITHMETIC | {"cast"}:
                 continue
             for operand in operation.operands:
-                if operand.known is None and operand not in found and len(found) < _MOST_AROUND:
-                    found[operand] = None
+                if (
+                    operand.known is None
+                    and operand not in ancestors
+                    and len(ancestors) < _MOST_AROUND
+                ):
+                    ancestors[operand] = None
                     queue.append(operand)
-        return list(found)
+        return list(ancestors)
 
     def below(self, value: Value) -> list[Operation]:
         """Return operations of arithmetic that a value goes into, nearest first."""
-        found: dict[Operation, None] = {}
+        descendants: dict[Operation, None] = {}
         queue = [value]
-        for each in queue:
-            for operation in self.readers.get(each, ()):
+        for operation_ in queue:
+            for operation in self.readers.get(operation_, ()):
                 is_arithmetic = function_of(operation) in ARITHMETIC | {"cast"}
-                if is_arithmetic and operation not in found and len(found) < _MOST_AROUND:
-                    found[operation] = None
+                if (
+                    is_arithmetic
+                    and operation not in descendants
+                    and len(descendants) < _MOST_AROUND
+                ):
+                    descendants[operation] = None
                     queue += operation.results
-        return list(found)
+        return list(descendants)
 
     def is_closed(self, root: Operation, inner: Iterable[Operation]) -> bool:
         """Return whether nothing but operations of a set reads what they compute.
@@ -199,8 +207,8 @@ class _Rewriter(IrBuilder):
                 super().copy([operation], values)
                 continue
             (result,) = operation.results
-            into = Expansion(self, _named(operation, match.source), result.name)
-            values[result] = match.emit(into, lambda value: values.get(value, value))
+            expansion = Expansion(self, _named(operation, match.source), result.name)
+            values[result] = match.emit(expansion, lambda value: values.get(value, value))
 
 
 def _pending(operations: Sequence[Operation], gone: set[Operation]) -> Iterator[Operation]:

@@ -98,12 +98,12 @@ def amp_1x1_cycles(work: Work, machine: Machine) -> Counts:
     is_half = work.item_bytes == 2
     common = ((work.partial_bytes == 4) | (is_half & (units == 16))).astype(np.int64)
     saves = common * is_half
-    others = (groups - 1) * (
+    further_groups = (groups - 1) * (
         16 - common + work.out_groups * (19 + passes * (6 + load + inner(zeroes=False)))
     )
     first = 11 + work.out_groups * (19 - common + passes * (7 + load + inner(zeroes=True)))
     state = workers * saves * (7 + 3 * (groups * work.groups - 1))
-    return np.asarray(50 + state + work.groups * (12 + common + others + first))
+    return np.asarray(50 + state + work.groups * (12 + common + further_groups + first))
 
 
 def _parts_nx1(longest: int, work: Work, *, has_extra: bool) -> Counts:

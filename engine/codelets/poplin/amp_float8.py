@@ -57,8 +57,8 @@ def amp_float8_1x1_cycles(work: Work, machine: Machine) -> Counts:
         return np.asarray(np.maximum(slowest, quickest + 14))
 
     first = 14 * workers + 11 + call + load + inner(zeroes=True)
-    others = (groups - 1) * (11 * workers + 6 + call + load + inner(zeroes=False))
-    of_outputs = work.out_groups * (6 * workers + 10 + first + others)
+    further_groups = (groups - 1) * (11 * workers + 6 + call + load + inner(zeroes=False))
+    of_outputs = work.out_groups * (6 * workers + 10 + first + further_groups)
     return np.asarray(46 + work.groups * (2 * workers + 9 + of_outputs))
 
 

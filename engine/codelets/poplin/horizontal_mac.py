@@ -79,7 +79,7 @@ def horizontal_mac_cycles(work: Work, machine: Machine) -> Counts:
     is_short = (work.kernel == 1) & (work.images * work.rows == 1) & (is_float_out > is_float)
     outputs = work.outputs if is_float_out else -(-work.outputs // 2)
     dot = _dot_product(work.inputs, work.item_bytes, work.partial_bytes, machine)
-    whole, parts, cut = row_shares(work.images * work.rows, work.columns, workers)
+    whole_rows, parts, cut = row_shares(work.images * work.rows, work.columns, workers)
 
     def row(n: Counts) -> Counts:
         """Cycles of a row, or part of a row, of n elements."""
@@ -88,7 +88,7 @@ def horizontal_mac_cycles(work: Work, machine: Machine) -> Counts:
         return np.asarray(np.where(is_short, short, usual))
 
     # A worker's parts of rows form one worklist entry.
-    rows = whole * row(work.columns) + np.where(parts > 0, row(parts * cut), 0)
+    rows = whole_rows * row(work.columns) + np.where(parts > 0, row(parts * cut), 0)
     saved = np.where(is_short, 15, 0 if is_float else 6)
     inner = workers * (work.kernel * (16 - saved + rows) + 16)
     zero_saved = 9 if is_float_out else 10

@@ -99,8 +99,8 @@ def reduce_partials_cycles(
     )
 
     # The remainder takes half a group, a quarter, and so on.
-    odd = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
-    loops = groups + odd
+    n_odd_levels = sum((rest >> bit) & 1 for bit in range(per_group.bit_length() - 1))
+    loops = groups + n_odd_levels
     full, short = np.divmod(loops, workers)
     full = full + ((short > 0) & (rest == 0))
     last = np.where((short > 0) & (rest > 0), 2 * n_partials + (13 if is_float else 11), 0)

@@ -91,7 +91,7 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
     shuffled = 9 + 6 + rearranging * machine.n_worker_contexts + 6
     load = 16 + np.where(work.inputs == 4, 18, shuffled)
     first = _workers(work, machine, is_first=True)
-    others = _workers(work, machine, is_first=False)
+    later_windows = _workers(work, machine, is_first=False)
 
     strides = np.maximum(1, inside // 4)
     few = load + 3 + 2 + 1 + 6 + 1 + 6 + 1
@@ -99,14 +99,14 @@ def slic_cycles(work: Work, machine: Machine) -> Counts:
     is_few = inside <= 4
     a_window = np.where(is_few, few, many)
     a_group = np.where(is_few, 15, 15 + 2 + 6)
-    others = np.where(is_few, others, others * strides)
+    later_windows = np.where(is_few, later_windows, later_windows * strides)
     return np.asarray(
         28
         + a_group * work.groups
         + loop(work.groups)
         + a_window * windows
         + loop(windows)
-        + work.groups * (first + (windows - 1) * others)
+        + work.groups * (first + (windows - 1) * later_windows)
     )
 
 

@@ -66,5 +66,5 @@ def slic_float8_cycles(work: Work, windows: Counts, machine: Machine) -> Counts:
 
     call = 6 * workers + _WEIGHT_LOAD_CYCLES
     first = call + 6 * workers + 12 + inner(is_first=True)
-    others = (windows - 1) * (call + 5 * workers + 8 + inner(is_first=False))
-    return np.asarray(43 + work.groups * (13 * workers + 15 + first + others))
+    later_windows = (windows - 1) * (call + 5 * workers + 8 + inner(is_first=False))
+    return np.asarray(43 + work.groups * (13 * workers + 15 + first + later_windows))

@@ -35,7 +35,7 @@ def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
     """
     workers = machine.n_worker_contexts
     is_float = work.partial_bytes == 4
-    whole, parts, cut = row_shares(work.field, work.kernel_columns, workers)
+    whole_rows, parts, cut = row_shares(work.field, work.kernel_columns, workers)
     inside = work.groups_inside
 
     def product(size: Counts) -> Counts:
@@ -50,7 +50,7 @@ def vertical_mac_cycles(work: Work, machine: Machine) -> Counts:
         return np.asarray(7 + (5 if is_float else 3) + product(size))
 
     def worker(of_row: Counts, of_part: Counts) -> Counts:
-        return np.asarray(work.kernel_rows * (whole * of_row + parts * of_part))
+        return np.asarray(work.kernel_rows * (whole_rows * of_row + parts * of_part))
 
     by_eights = worker(eights(work.kernel_columns), eights(cut))
     by_eights = np.where(inside == 8, 13 + by_eights, 25 + 2 * by_eights)

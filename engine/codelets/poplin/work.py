@@ -115,8 +115,8 @@ def slowest_and_quickest(
     # A part of the first row, whole rows, and a part of the last one.
     of_first = cycles_of_part[np.minimum(end, (first + 1) * width) - begin]
     of_last = np.where(last > first, cycles_of_part[np.maximum(end - last * width, 0)], 0)
-    whole = np.maximum(last - first - 1, 0) * cycles_of_part[columns][:, None]
-    cycles = np.where(end > begin, of_first + whole + of_last, 0)
+    whole_parts = np.maximum(last - first - 1, 0) * cycles_of_part[columns][:, None]
+    cycles = np.where(end > begin, of_first + whole_parts + of_last, 0)
     return cycles.max(axis=1), cycles.min(axis=1)
 
 
@@ -141,8 +141,8 @@ def row_shares(rows: Counts, columns: Counts, workers: int) -> tuple[Counts, Cou
     estimateConvPartialVerticalMacInnerLoopCycles.
     """
     cuts = workers // np.gcd(workers, rows)
-    most = -(-rows * cuts // workers)
-    return most // cuts, most % cuts, -(-columns // cuts)
+    most_rows = -(-rows * cuts // workers)
+    return most_rows // cuts, most_rows % cuts, -(-columns // cuts)
 
 
 def zeroing_cycles(work: Work, workers: int, data_path_bytes: int) -> Counts:

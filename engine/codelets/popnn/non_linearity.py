@@ -51,9 +51,9 @@ def _row(name: str, columns: Counts, batch: Batch, machine: Machine) -> tuple[Co
     single, vector = _FUNCTIONS[name][1 if is_float else 2]
     per_vector = machine.data_path_bytes // batch.item_bytes["out"]
     n_vectors, rest = columns // per_vector, columns % per_vector
-    whole = np.where(n_vectors > 0, 2 + single + (n_vectors - 1) * vector + 1 + single, 0)
+    vector_cycles = np.where(n_vectors > 0, 2 + single + (n_vectors - 1) * vector + 1 + single, 0)
     last_two = (rest & 2 > 0) * (2 + single)
-    return np.asarray(whole), last_two + (rest & 1) * ((2 if is_float else 3) + single)
+    return np.asarray(vector_cycles), last_two + (rest & 1) * ((2 if is_float else 3) + single)
 
 
 def _vector_law(name: str) -> Any:
@@ -62,9 +62,9 @@ def _vector_law(name: str) -> Any:
         n = batch.n_elements("out")
         per_vector = machine.data_path_bytes // batch.item_bytes["out"]
         share = worker_share(n // per_vector, machine) * per_vector
-        whole, _ = _row(name, share, batch, machine)
+        row_cycles, _ = _row(name, share, batch, machine)
         _, rest = _row(name, n % per_vector, batch, machine)
-        worker = 20 + whole + (3 if is_float else 4) + rest
+        worker = 20 + row_cycles + (3 if is_float else 4) + rest
         return np.asarray(start_cycles(9, machine) + machine.n_worker_contexts * worker)
 
     return law
@@ -77,9 +77,9 @@ def _block_law(name: str) -> Any:
         is_apart = np.zeros(batch.n_vertices, dtype=bool)
         for field, stride in batch.stride.items():
             is_apart |= (stride[:, 2] > 1) & (batch.size[field][:, 2] > 1)
-        whole, rest = _row(name, columns, batch, machine)
+        row_cycles, rest = _row(name, columns, batch, machine)
         single = _FUNCTIONS[name][1 if is_float else 2][0]
-        row = np.where(is_apart, columns * (3 + single), whole + rest)
+        row = np.where(is_apart, columns * (3 + single), row_cycles + rest)
         before, after = (9, 3) if is_float else (12, 5)
         worker = 14 + rows * (before + row + after)
         return np.asarray(machine.n_worker_contexts * worker)
@@ -117,7 +117,7 @@ def _codelets(name: str, *, is_in_place: bool = False) -> tuple[Codelet, Codelet
     def flops(batch: Batch) -> Counts:
         return np.asarray(NON_LINEARITY_FLOPS[name] * batch.n_elements(written))
 
-    made = []
+    codelets = []
     for kind, dims, kernel, law, code in (
         ("vector", 1, kernels[0], laws[0], 220),
         ("block", 3, kernels[1], laws[1], 300),
@@ -129,7 +129,7 @@ def _codelets(name: str, *, is_in_place: bool = False) -> tuple[Codelet, Codelet
                 Field("out", "out", dims, kind=kind),
             )
         shape = f"{'1D' if dims == 1 else '2D'}{'InPlace' if is_in_place else ''}"
-        made.append(
+        codelets.append(
             Codelet(
                 f"popnn::NonLinearity{shape}<{name}>",
                 fields,
@@ -141,7 +141,7 @@ def _codelets(name: str, *, is_in_place: bool = False) -> tuple[Codelet, Codelet
                 independent=every_dim(len(fields), dims),
             )
         )
-    return made[0], made[1]
+    return codelets[0], codelets[1]
 
 
 NON_LINEARITY: dict[str, Codelet] = {}

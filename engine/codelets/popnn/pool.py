@@ -68,8 +68,8 @@ def _pool_kernel(is_max: bool) -> Any:
         # Channels apart are brought side by side, a row at a time.
         is_apart = x_stride[2] != 1 and out_stride[2] == 1 and n > 1
         apart = (x_stride[0], x_stride[1], x_stride[2])
-        own = malloc(n_columns * n, x) if is_apart else x[:0]
-        rows = own if is_apart else x
+        totals = malloc(n_columns * n, x) if is_apart else x[:0]
+        rows = totals if is_apart else x
         x_steps = (n, 1) if is_apart else (x_stride[1], x_stride[2])
         for oy in range(out_size[0]):
             target = out_start + oy * out_stride[0]
@@ -94,7 +94,7 @@ def _pool_kernel(is_max: bool) -> Any:
                 count = kernel_height * kernel_width if divisor == 2 else max(n_used, 1)
                 to = target + ox * out_stride[1]
                 finish(out, to, step, n, n_used, count if divisor > 0 else 0)
-        free(own)
+        free(totals)
 
     return kernel
 

@@ -41,10 +41,10 @@ def philox_block(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 @jit
 def philox(counter: Any, modifier: Any, low_key: Any, high_key: Any, lane: int) -> Any:
     """Return one of the four 32-bit numbers of a counter, as uint64."""
-    place = np.uint64(counter)
+    counter_word = np.uint64(counter)
     c0, c1, c2, c3 = philox_block(
-        place & _MASK,
-        place >> _BITS,
+        counter_word & _MASK,
+        counter_word >> _BITS,
         np.uint64(modifier) & _MASK,
         np.uint64(0),
         np.uint64(low_key) & _MASK,

@@ -72,8 +72,8 @@ def _kernel(function: Any) -> Any:
                 target = start + p * stride[0] + r * stride[1]
                 row = position + p * by_plane + r * by_row
                 for c in range(size[2]):
-                    place = row + c * by_column
-                    bits = philox(place >> 2, modifier, seed[0], seed[1], place & 3)
+                    element = row + c * by_column
+                    bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
                     out[target + c * stride[2]] = function(bits, a, b)
 
     return kernel
@@ -89,8 +89,8 @@ def _truncated_kernel(  # type: ignore[no-untyped-def]
             target = start + p * stride[0] + r * stride[1]
             row = position + p * by_plane + r * by_row
             for c in range(size[2]):
-                place = row + c * by_column
-                bits = philox(place >> 2, modifier, seed[0], seed[1], place & 3)
+                element = row + c * by_column
+                bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
                 out[target + c * stride[2]] = _truncated(bits, mean, deviation, below)
 
 
@@ -105,11 +105,11 @@ def _dropout_kernel(  # type: ignore[no-untyped-def]
             target = start + p * stride[0] + r * stride[1]
             row = position + p * by_plane + r * by_row
             for c in range(size[2]):
-                place = row + c * by_column
-                bits = philox(place >> 2, modifier, seed[0], seed[1], place & 3)
-                kept = np.int64(bits) < threshold
+                element = row + c * by_column
+                bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
+                is_kept = np.int64(bits) < threshold
                 value = x[source + c * x_stride[2]]
-                out[target + c * stride[2]] = value * factor if kept else value - value
+                out[target + c * stride[2]] = value * factor if is_kept else value - value
 
 
 def _law(tile: int, worker: tuple[int, int], per_vector: int, rest: tuple[int, int]) -> Any:

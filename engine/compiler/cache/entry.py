@@ -59,7 +59,9 @@ class Compiled:
         """Return facts as JSON types, and arrays by name."""
         facts, arrays = _from_around(self.around)
         memory = self.memory
-        lives = [(key, *life) for key, own in sorted(memory.lives.items()) for life in own]
+        lives = [
+            (key, *life) for key, intervals in sorted(memory.lives.items()) for life in intervals
+        ]
         facts["n_steps"] = memory.live.totals.size
         facts["categories"] = list(memory.categories)
         facts["message_names"] = list(memory.message_names.items())
@@ -110,9 +112,9 @@ def _to_around(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> di
     sides: dict[int, list[Transfer | None]] = {
         key: [None, None] for key in arrays["compute_sets"].tolist()
     }
-    places = arrays["transfers"].tolist()
-    for place, transfer in zip(places, transfers_of(facts, arrays, machine), strict=True):
-        compute_set_id, side = place
+    step_ids = arrays["transfers"].tolist()
+    for step_id, transfer in zip(step_ids, transfers_of(facts, arrays, machine), strict=True):
+        compute_set_id, side = step_id
         sides[compute_set_id][side] = transfer
     return {key: Around(*both) for key, both in sides.items()}
 
@@ -132,8 +134,8 @@ def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
         message_names=dict(facts["message_names"]),
         is_always_live=is_always_live,
         slow_tiles={
-            (step_id, place): tiles
-            for (step_id, place), tiles in zip(
+            (step_id, batch_index): tiles
+            for (step_id, batch_index), tiles in zip(
                 arrays["slow_batches"].tolist(),
                 split(arrays["slow_tiles"], arrays["n_slow_tiles"]),
                 strict=True,

@@ -84,6 +84,6 @@ def _found(
         moving = iter(transfers_of(facts, arrays, machine))
         structures = arrays["structures"].reshape(-1, STRUCTURE_BYTES)
         pairs = zip(structures, arrays["moves"].tolist(), strict=True)
-        return {one.tobytes(): next(moving) if moves else None for one, moves in pairs}
+        return {variables.tobytes(): next(moving) if moves else None for variables, moves in pairs}
     except (KeyError, ValueError, TypeError, IndexError, StopIteration) as error:
         raise NotAnEntry(f"a part is missing or malformed: {error}") from None

@@ -49,7 +49,7 @@ class CacheFolder:
         Created when the first entry is stored. Its files may be deleted at any time.
     kind
         Suffix of the file names, also used in log messages.
-    most
+    maximum
         Entries that the directory may hold as this process stores its first one, or None for any
         number: the oldest ones beyond it are removed.
     is_requested
@@ -60,14 +60,14 @@ class CacheFolder:
         self,
         directory: Path | str,
         kind: str,
-        most: int | None = None,
+        maximum: int | None = None,
         *,
         is_requested: bool = True,
     ) -> None:
         self._folder = PrivateFolder(Path(directory).expanduser())
         self.directory = self._folder.path
         self.kind = kind
-        self._most = most
+        self._most = maximum
         self._is_requested = is_requested
 
     def path_of(self, description: bytes) -> Path:
@@ -96,7 +96,7 @@ class CacheFolder:
                     where,
                 )
                 return None
-            found = build(facts, arrays)
+            entry = build(facts, arrays)
         except (FileNotFoundError, NotADirectoryError):  # `store` reports the cause
             _log.info("no %s", where)
             return None
@@ -116,14 +116,14 @@ class CacheFolder:
             _log.warning("warning: %s is not readable and is replaced: %s", where, reason)
             return None
         _log.info("took %s", where)
-        return found
+        return entry
 
     def store(self, description: bytes, facts: Facts, arrays: Arrays) -> None:
         """Store an entry; warn once about an unwritable directory."""
-        own = {"description": np.frombuffer(description, np.uint8)}
+        own_arrays = {"description": np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
-            self._folder.write(path.name, encode(facts, {**own, **arrays}), is_durable=True)
+            self._folder.write(path.name, encode(facts, {**own_arrays, **arrays}), is_durable=True)
         except NotPrivate as error:
             self._warn(error)
             return

@@ -56,13 +56,13 @@ def transfers_of(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> 
     by_ipu = _to_columns("ipu_costs", machine.n_ipus, arrays)
     n_tile, n_ipu = len(TILE_COLUMNS), len(IPU_COLUMNS)
     code_bytes = _to_columns("code_bytes", machine.n_tiles, arrays)
-    found = []
+    transfers = []
     for i, sync_zone in enumerate(facts["sync_zones"]):
         columns = {
             **dict(zip(TILE_COLUMNS, by_tile[i * n_tile : (i + 1) * n_tile], strict=True)),
             **dict(zip(IPU_COLUMNS, by_ipu[i * n_ipu : (i + 1) * n_ipu], strict=True)),
         }
-        found.append(
+        transfers.append(
             Transfer(
                 StepCost(**columns, sync_zone=sync_zone),
                 tuple(by_transfer[i].tolist()),
@@ -70,7 +70,7 @@ def transfers_of(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> 
                 code_bytes[i],
             )
         )
-    return found
+    return transfers
 
 
 def _from_columns(name: str, columns: Sequence[Column]) -> dict[str, NDArray[Any]]:

@@ -55,7 +55,7 @@ def _shapes(
 _MOST_CYCLES = 1 << 52
 
 
-def _answer(codelet: Codelet, what: str, function: Any, *arguments: Any) -> Any:
+def _answer(codelet: Codelet, figure: str, function: Any, *arguments: Any) -> Any:
     """Call a function of the codelet's author; a failure is reported with the codelet's name.
 
     Raises
@@ -70,7 +70,7 @@ def _answer(codelet: Codelet, what: str, function: Any, *arguments: Any) -> Any:
         raise
     except Exception as error:
         raise BadGraph(
-            f"The {what} of {codelet.name} failed: {type(error).__name__}: {error}"
+            f"The {figure} of {codelet.name} failed: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -100,8 +100,8 @@ def _vertex_cycles(batch: VertexBatch, shapes: Batch, machine: Machine) -> NDArr
             f" of shape {cycles.shape}"
         )
     if cycles.size and (cycles.min() < 0 or cycles.max() > _MOST_CYCLES):
-        odd = int(cycles.min() if cycles.min() < 0 else cycles.max())
-        raise BadGraph(f"The cycle law of {codelet.name} returns {odd} cycles: out of range")
+        offending = int(cycles.min() if cycles.min() < 0 else cycles.max())
+        raise BadGraph(f"The cycle law of {codelet.name} returns {offending} cycles: out of range")
     cycles = cycles.astype(np.int64)
     if not codelet.is_multi_vertex:
         return cycles
@@ -154,7 +154,7 @@ def compute_cost(
     """
     n_tiles = machine.n_tiles
     tile_cycles = np.zeros(n_tiles, np.int64)
-    pieces: list[tuple[NDArray[np.int32], SharedWork, Batch]] = []
+    regions: list[tuple[NDArray[np.int32], SharedWork, Batch]] = []
     worker_tiles: list[NDArray[np.int32]] = []
     worker_cycles: list[NDArray[np.int64]] = []
     by_codelet: dict[str, list[_BatchCost]] = {}
@@ -163,7 +163,7 @@ def compute_cost(
         shapes = _shapes(batch, machine, None, slow_tiles[i] if slow_tiles else None)
         cycles = _vertex_cycles(batch, shapes, machine)
         if batch.codelet.pieces is not None:
-            pieces.append((batch.tile, batch.codelet.pieces, shapes))
+            regions.append((batch.tile, batch.codelet.pieces, shapes))
         elif batch.codelet.fills_tile:
             tile_cycles += np.bincount(batch.tile, cycles, n_tiles).astype(np.int64)
         else:
@@ -173,8 +173,8 @@ def compute_cost(
         flops_by_tile += np.bincount(batch.tile, flops, n_tiles).astype(np.int64)
         part = _BatchCost(batch, cycles, np.asarray(flops))
         by_codelet.setdefault(batch.codelet.name, []).append(part)
-    if pieces:
-        tile_cycles += shared_work_cycles(pieces, machine)
+    if regions:
+        tile_cycles += shared_work_cycles(regions, machine)
     if worker_tiles:
         tile_cycles += list_schedule(
             np.concatenate(worker_tiles),
@@ -228,18 +228,18 @@ class CountedCycles:
         self._workers = slice(None) if not is_shared.any() else np.flatnonzero(~is_shared)
         self._alone = np.flatnonzero(fills_tile)
         self._counted = []
-        pieces = []
+        parts = []
         for i, batch in enumerate(batches):
-            place = slice(int(first[i]), int(first[i + 1]))
+            rows = slice(int(first[i]), int(first[i + 1]))
             slow = slow_tiles[i] if slow_tiles else None
             if batch.codelet.is_data_dependent:
-                self._counted.append((batch, _shapes(batch, machine, counts[i], slow), place))
+                self._counted.append((batch, _shapes(batch, machine, counts[i], slow), rows))
             else:
                 shapes = _shapes(batch, machine, None, slow)
-                self._cycles[place] = _vertex_cycles(batch, shapes, machine)
+                self._cycles[rows] = _vertex_cycles(batch, shapes, machine)
                 if batch.codelet.pieces is not None:
-                    pieces.append((batch.tile, batch.codelet.pieces, shapes))
-        self._of_pieces = shared_work_cycles(pieces, machine)
+                    parts.append((batch.tile, batch.codelet.pieces, shapes))
+        self._of_pieces = shared_work_cycles(parts, machine)
 
     def tile_cycles(self) -> NDArray[np.int64]:
         """Return the busy cycles of every tile in the last execution: ndarray of int64, (n_tiles,).
@@ -250,8 +250,8 @@ class CountedCycles:
             When a cycle law does not return valid cycle counts.
         """
         machine, cycles = self._machine, self._cycles
-        for batch, shapes, place in self._counted:
-            cycles[place] = _vertex_cycles(batch, shapes, machine)
+        for batch, shapes, rows in self._counted:
+            cycles[rows] = _vertex_cycles(batch, shapes, machine)
         workers = self._workers
         busy = list_schedule(
             self._tile[workers], cycles[workers], machine.n_tiles, machine.n_worker_contexts
@@ -289,7 +289,10 @@ def take_slow_paths(
         assert step.compute_set is not None
         none = np.zeros(0, np.int64)
         step.slow_tiles = tuple(
-            slow_tiles.get((step_id, place), none) for place in range(len(step.compute_set.batches))
+            slow_tiles.get((step_id, batch_index), none)
+            for batch_index in range(len(step.compute_set.batches))
         )
-        step.cost, found = compute_cost(step.compute_set, machine, slow_tiles=step.slow_tiles)
-        uses[step.compute_set.compute_set_id] = found
+        step.cost, vertex_cycles = compute_cost(
+            step.compute_set, machine, slow_tiles=step.slow_tiles
+        )
+        uses[step.compute_set.compute_set_id] = vertex_cycles

@@ -50,9 +50,9 @@ def exchange_code_bytes(exchange: Exchange, schedule: Schedule, machine: Machine
     _, sender, receiver = exchange.in_order
     is_piece = np.ones(sender.size, dtype=np.bool_)
     is_piece[1:] = (sender[1:] != sender[:-1]) | (receiver[1:] != receiver[:-1])
-    pieces = np.bincount(receiver[is_piece], minlength=n_tiles)
+    n_fragments = np.bincount(receiver[is_piece], minlength=n_tiles)
     sources = schedule.sources
-    pointers = np.maximum(pieces - sources, 0)
+    pointers = np.maximum(n_fragments - sources, 0)
     tile, words = _sent_runs(exchange)
     further = np.maximum(words - machine.exchange_words_per_send, 0)
     per_run = 1 + -(-further // _CONTINUED_WORDS)
@@ -71,11 +71,11 @@ def _sent_runs(exchange: Exchange) -> tuple[Ids, Ids]:
     """Return the runs that are sent, contiguous in the sender's memory: tile and words of each."""
     tile, start, length = exchange.sent_runs
     n_bytes = exchange.addresses.bytes_of(start, length)
-    place = exchange.addresses.places_of(tile, start)
-    order = order_by_tile(tile, place)
-    tile, place, length, n_bytes = (c[order] for c in (tile, place, length, n_bytes))
+    address = exchange.addresses.places_of(tile, start)
+    order = order_by_tile(tile, address)
+    tile, address, length, n_bytes = (c[order] for c in (tile, address, length, n_bytes))
     is_new = np.ones(tile.size, dtype=np.bool_)
-    is_new[1:] = (tile[1:] != tile[:-1]) | (place[1:] != place[:-1] + length[:-1])
+    is_new[1:] = (tile[1:] != tile[:-1]) | (address[1:] != address[:-1] + length[:-1])
     first = np.flatnonzero(is_new)
     total = np.add.reduceat(n_bytes, first) if first.size else n_bytes
     return tile[first], -(-total // _WORD_BYTES)

@@ -105,8 +105,8 @@ class Exchange:
         n_ipus = machine.n_ipus
         fragments = self.fragments(machine.n_tiles)
         received, sent = self.received(machine.n_tiles), self.sent(machine.n_tiles)
-        way = _one_by_one(received, sent, machine, schedule)
-        cycles = way.cycles(fragments, machine)
+        cycles_one_by_one = _one_by_one(received, sent, machine, schedule)
+        cycles = cycles_one_by_one.cycles(fragments, machine)
         paired_bytes = np.zeros(machine.n_tiles, np.int64)
         if machine.paired_exchange_bytes_per_cycle > machine.exchange_bytes_per_cycle:
             in_pairs = self._in_pairs(machine)
@@ -114,7 +114,7 @@ class Exchange:
                 paired = in_pairs.cycles(fragments, machine)
                 # Each IPU chooses on its own: its phases last as long as its latest tile.
                 alone_by_ipu, paired_by_ipu = (
-                    done.reshape(n_ipus, -1).max(axis=1) for _, done in (cycles, paired)
+                    end_cycle.reshape(n_ipus, -1).max(axis=1) for _, end_cycle in (cycles, paired)
                 )
                 takes_pairs = np.repeat(paired_by_ipu < alone_by_ipu, machine.tiles_per_ipu)
                 paired_bytes = np.where(takes_pairs, in_pairs.paired_bytes, 0)
@@ -146,13 +146,13 @@ class Exchange:
         is_near = np.ones(sender.size, np.bool_)
         if machine.n_ipus > 1:
             is_near = sender // machine.tiles_per_ipu == receiver // machine.tiles_per_ipu
-        piece, start, length, is_shared = split_by_pair(
+        fragment, start, length, is_shared = split_by_pair(
             receiver, self.start[order], self.length[order], partner, is_near
         )
         if not is_shared.any():
             return None
         n_bytes = self.addresses.bytes_of(start, length)
-        sender, receiver = sender[piece], receiver[piece]
+        sender, receiver = sender[fragment], receiver[fragment]
         # Both tiles of a pair receive single words that they share, each by itself.
         pair = is_shared & (n_bytes >= 2 * _WORD_BYTES)
         twice = np.flatnonzero(is_shared & ~pair)
@@ -182,8 +182,10 @@ class Exchange:
 
     def schedule(self, machine: Machine) -> Schedule:
         """Return when everything is sent, if no data is received in pairs."""
-        own = self.by_sender
-        parts = Parts.of_ordered(own.sender, own.receiver, own.start, own.length, own.n_bytes)
+        sends = self.by_sender
+        parts = Parts.of_ordered(
+            sends.sender, sends.receiver, sends.start, sends.length, sends.n_bytes
+        )
         return Schedule.of(Sends.of(parts, machine), machine.n_tiles)
 
     @cached_property
@@ -208,8 +210,8 @@ class Exchange:
     @cached_property
     def sent_runs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What tiles send, overlaps once: tile, start and length, by tile and start."""
-        own = self.by_sender
-        return join_ordered_runs(own.sender, own.start, own.length)
+        sends = self.by_sender
+        return join_ordered_runs(sends.sender, sends.start, sends.length)
 
     def _bytes_of_union(
         self,

@@ -96,8 +96,8 @@ class Exchanges:
             digest.update(b"".join(map(self.digests.of, arrays)))
         for before, variable in zip([None, *variables], variables, strict=False):
             crosses = before is not None and _run_may_cross(before, variable, is_input)
-            said = f"{variable.dtype.n_bytes} {variable.n_elements} {crosses}"
-            digest.update(said.encode() + self.digests.of(variable.map_start))
+            description = f"{variable.dtype.n_bytes} {variable.n_elements} {crosses}"
+            digest.update(description.encode() + self.digests.of(variable.map_start))
             digest.update(self.digests.of(variable.map_tile))
         return digest.digest()
 

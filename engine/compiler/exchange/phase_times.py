@@ -41,8 +41,8 @@ class PhaseTimes:
         received_at = np.maximum(self.received_at, control)
         rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
         latency = machine.exchange_start_cycles + machine.exchange_row_cycles * rows
-        done = np.maximum(
+        end_cycle = np.maximum(
             np.where(receiving > 0, received_at + latency, 0),
             np.where(self.sending > 0, self.sent_at + machine.exchange_start_cycles, 0),
         )
-        return np.maximum(receiving, self.sending), done
+        return np.maximum(receiving, self.sending), end_cycle

@@ -112,13 +112,13 @@ class Sends:
         cycles = bus_cycles(0, machine, n_bytes) if is_paired else bus_cycles(n_bytes, machine)
         return cls(sender, lane, cycles, first, receiver)
 
-    def and_then(self, other: Sends) -> Sends:
+    def and_then(self, later: Sends) -> Sends:
         """Return these sends and others."""
         sender, lane, cycles, receiver = (
-            np.concatenate([getattr(self, name), getattr(other, name)])
+            np.concatenate([getattr(self, name), getattr(later, name)])
             for name in ("sender", "lane", "cycles", "receiver")
         )
-        first = np.append(self.first, other.first[1:] + self.first[-1])
+        first = np.append(self.first, later.first[1:] + self.first[-1])
         return Sends(sender, lane, cycles, first, receiver)
 
 
@@ -158,10 +158,10 @@ class Schedule:
         fan-out and words. What it tries afterwards to shorten it is not done here.
         """
         size = np.diff(sends.first)
-        at = np.repeat(np.arange(size.size), size)
+        offset = np.repeat(np.arange(size.size), size)
         load = np.bincount(sends.sender, sends.cycles, n_tiles)
-        load += np.bincount(sends.receiver, sends.cycles[at], n_tiles)
-        pressure = load[sends.sender] + np.bincount(at, load[sends.receiver], size.size)
+        load += np.bincount(sends.receiver, sends.cycles[offset], n_tiles)
+        pressure = load[sends.sender] + np.bincount(offset, load[sends.receiver], size.size)
         order = np.lexsort((-sends.cycles, -size, -pressure, sends.sender))
         first_of_tile = np.searchsorted(sends.sender[order], np.arange(n_tiles + 1))
         columns = sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile

@@ -60,7 +60,7 @@ def place_of(codelet: Codelet) -> CodeletPlace:
             " digest, so another process could not verify that it has the same one"
         )
     for name, module, depth in _candidates(codelet):
-        if any(found is codelet for found in _codelets_in(vars(module).values(), depth)):
+        if any(candidate is codelet for candidate in _codelets_in(vars(module).values(), depth)):
             return CodeletPlace(name, codelet.name, digest)
     raise BadExecutable(
         f"Cannot serialise codelet {codelet.name!r}: another process finds it only if it is"
@@ -68,7 +68,7 @@ def place_of(codelet: Codelet) -> CodeletPlace:
     )
 
 
-def codelet_at(place: CodeletPlace) -> Codelet:
+def codelet_at(position: CodeletPlace) -> Codelet:
     """Return the codelet that is defined at a place.
 
     Raises
@@ -76,17 +76,17 @@ def codelet_at(place: CodeletPlace) -> Codelet:
     BadExecutable
         When it is missing or has changed.
     """
-    where = f"Codelet {place.name!r} of module {place.module!r}"
+    where = f"Codelet {position.name!r} of module {position.module!r}"
     try:
-        module = import_module(place.module)
+        module = import_module(position.module)
     except Exception as error:
         raise BadExecutable(
             f"{where} is not available: importing the module failed with {said(error)}"
         ) from None
-    same_name = [found for found in codelets_of(module) if found.name == place.name]
-    for found in same_name:
-        if _digest_of(found) == place.digest:
-            return found
+    same_name = [candidate for candidate in codelets_of(module) if candidate.name == position.name]
+    for candidate in same_name:
+        if _digest_of(candidate) == position.digest:
+            return candidate
     if same_name:
         raise BadExecutable(f"{where} has changed since the program was compiled: compile it again")
     raise BadExecutable(f"{where} is not available: the module has no codelet of that name")
@@ -131,8 +131,8 @@ def _candidates(codelet: Codelet) -> Iterator[tuple[str, ModuleType, int]]:
     """Yield modules that may define a codelet, likeliest first, and how deep to search."""
     functions = (codelet.kernel, codelet.law, codelet.flops)
     likely = [getattr(function, "__module__", None) for function in functions]
-    own = [name for name in list(sys.modules) if name.startswith(_OWN)]
-    depths: dict[str, int] = {str(name): _DEPTH for name in (*likely, *own)}
+    module_names = [name for name in list(sys.modules) if name.startswith(_OWN)]
+    depths: dict[str, int] = {str(name): _DEPTH for name in (*likely, *module_names)}
     for name in list(sys.modules):
         depths.setdefault(name, 0)
     for name, depth in depths.items():

@@ -110,14 +110,14 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
 
 
 def _decode_chunks(
-    found: Mapping[str, Any], file: BinaryIO, available_bytes: int
+    header: Mapping[str, Any], file: BinaryIO, available_bytes: int
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return facts and arrays by the header: its digest is right, but anyone can compute it."""
-    chunks_bytes = sum(item["bytes"] for item in found["arrays"])
+    chunks_bytes = sum(item["bytes"] for item in header["arrays"])
     if available_bytes != chunks_bytes:
         raise NotAnEntry("it is truncated, or longer than it was written")
-    arrays = {item["name"]: _array(item, file.read(item["bytes"])) for item in found["arrays"]}
-    return found["facts"], arrays
+    arrays = {item["name"]: _array(item, file.read(item["bytes"])) for item in header["arrays"]}
+    return header["facts"], arrays
 
 
 def _array(described: Mapping[str, Any], data: bytes) -> NDArray[Any]:

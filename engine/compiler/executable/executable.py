@@ -262,10 +262,10 @@ class Executable:
             When the bytes are damaged, were written by another engine, or need a codelet that is
             missing or has changed.
         """
-        made = read_executable(data, _KINDS)
-        if not isinstance(made, cls):
+        executable = read_executable(data, _KINDS)
+        if not isinstance(executable, cls):
             raise BadExecutable("These bytes are not an executable, only a part of one")
-        return made
+        return executable
 
 
 #: All types that an executable consists of.

@@ -68,11 +68,11 @@ def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
         raise BadExecutable(f"{where}: their header is malformed") from None
     if content != _CONTENT or not isinstance(versions, dict):
         raise BadExecutable(f"{where}: they hold something else, such as a cache entry")
-    own = engine_versions()
-    if any(versions.get(name) != own[name] for name in ("tilescope", "sources")):
+    local = engine_versions()
+    if any(versions.get(name) != local[name] for name in ("tilescope", "sources")):
         raise BadExecutable(
             f"This executable was written by another engine, of version"
-            f" {versions.get('tilescope')}; this one has version {own['tilescope']} and different"
+            f" {versions.get('tilescope')}; this one has version {local['tilescope']} and different"
             " sources: compile the program again"
         )
     try:

@@ -83,18 +83,20 @@ class TableWriter:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays: elements by type, then the type and shape of every array."""
         types = list(dict.fromkeys(array.dtype.str for array in self._arrays))
-        found: dict[str, NDArray[Any]] = {}
+        arrays_by_name: dict[str, NDArray[Any]] = {}
         for name in types:
             same = [array.reshape(-1) for array in self._arrays if array.dtype.str == name]
-            found[f"elements.{name}"] = np.concatenate(same)
+            arrays_by_name[f"elements.{name}"] = np.concatenate(same)
         number = {name: i for i, name in enumerate(types)}
         shapes = [size for array in self._arrays for size in array.shape]
         is_writeable = [array.flags.writeable for array in self._arrays]
-        found["array_type"] = np.array([number[a.dtype.str] for a in self._arrays], np.int64)
-        found["array_n_dims"] = np.array([array.ndim for array in self._arrays], np.int64)
-        found["array_shape"] = np.array(shapes, np.int64)
-        found["array_is_writeable"] = np.array(is_writeable, np.bool_)
-        return found
+        arrays_by_name["array_type"] = np.array(
+            [number[a.dtype.str] for a in self._arrays], np.int64
+        )
+        arrays_by_name["array_n_dims"] = np.array([array.ndim for array in self._arrays], np.int64)
+        arrays_by_name["array_shape"] = np.array(shapes, np.int64)
+        arrays_by_name["array_is_writeable"] = np.array(is_writeable, np.bool_)
+        return arrays_by_name
 
     def _object(self, value: Any) -> int:
         # All objects are reachable from one root, so no id is reused.
@@ -117,9 +119,9 @@ class TableWriter:
     def _array(self, array: NDArray[Any]) -> int:
         if array.dtype.hasobject:
             raise TypeError("object arrays are not part of an executable")
-        place, is_read_only = array.__array_interface__["data"]
+        address, is_read_only = array.__array_interface__["data"]
         # An empty array may have any address and any strides.
-        memory = (place, array.strides) if array.size else ()
+        memory = (address, array.strides) if array.size else ()
         key = (memory, is_read_only, array.shape, array.dtype.str)
         number = self._array_numbers.get(key)
         if number is None:
@@ -179,10 +181,10 @@ class TableReader:
     def _made(self, kind: str, fields: Sequence[Any]) -> Any:
         if kind == _CODELET:
             return codelet_at(CodeletPlace(*fields))
-        made = self._kinds[kind](*(self.value(field) for field in fields))
-        if isinstance(made, Freezable):
-            made.freeze()
-        return made
+        instance = self._kinds[kind](*(self.value(field) for field in fields))
+        if isinstance(instance, Freezable):
+            instance.freeze()
+        return instance
 
 
 def _parted(arrays: Arrays) -> list[NDArray[Any]]:
@@ -193,12 +195,12 @@ def _parted(arrays: Arrays) -> list[NDArray[Any]]:
     begins = [0] * len(elements)
     ends = [0, *np.cumsum(arrays["array_n_dims"]).tolist()]
     sizes = arrays["array_shape"].tolist()
-    found: list[NDArray[Any]] = []
+    part_arrays: list[NDArray[Any]] = []
     columns = (arrays["array_type"].tolist(), arrays["array_is_writeable"].tolist(), pairwise(ends))
     for number, is_writeable, (first, end) in zip(*columns, strict=True):
         shape = sizes[first:end]
         begin, stop = begins[number], begins[number] + prod(shape)
         begins[number] = stop
         array = elements[number][begin:stop].reshape(shape)
-        found.append(array.copy() if is_writeable else read_only(array))
-    return found
+        part_arrays.append(array.copy() if is_writeable else read_only(array))
+    return part_arrays

@@ -19,11 +19,11 @@ def _split(  # type: ignore[no-untyped-def]
     """Write piece, start and length of the parts, which of them are shared, and their number."""
     n = 0
     for tile in range(partner.size):
-        other = partner[tile]
-        if 0 <= other < tile:
+        partner_tile = partner[tile]
+        if 0 <= partner_tile < tile:
             continue
         i, i_stop = first[tile], first[tile + 1]
-        j, j_stop = (first[other], first[other + 1]) if other >= 0 else (0, 0)
+        j, j_stop = (first[partner_tile], first[partner_tile + 1]) if partner_tile >= 0 else (0, 0)
         at_i = start[i] if i < i_stop else 0
         at_j = start[j] if j < j_stop else 0
         while i < i_stop or j < j_stop:
@@ -90,5 +90,5 @@ def split_by_pair(
     n_parts = np.zeros(1, np.int64)
     _split(first, start, length, partner, may_share, parts, is_shared, n_parts)
     n = n_parts[0]
-    piece, part_start, part_length = (column[:n].copy() for column in parts)
-    return piece, part_start, part_length, is_shared[:n].copy()
+    fragment, part_start, part_length = (column[:n].copy() for column in parts)
+    return fragment, part_start, part_length, is_shared[:n].copy()

@@ -135,19 +135,19 @@ def _meet(a, b, first, start, end):  # type: ignore[no-untyped-def]
 @jit
 def _is_always(i, n_steps, owner, life, start, end):  # type: ignore[no-untyped-def]
     """Return whether a part is live at every step, without an end between."""
-    own = life[owner[i]]
-    return start[own] == 0 and end[own] == n_steps
+    lives = life[owner[i]]
+    return start[lives] == 0 and end[lives] == n_steps
 
 
 @jit
 def _drop_past(live, n_fixed, n_live, step, owner, life, end):  # type: ignore[no-untyped-def]
     """Drop the parts that are not live at a step or later; return how many are left."""
-    kept = n_fixed
+    n_kept = n_fixed
     for k in range(n_fixed, n_live):
         if end[life[owner[live[k]] + 1] - 1] > step:
-            live[kept] = live[k]
-            kept += 1
-    return kept
+            live[n_kept] = live[k]
+            n_kept += 1
+    return n_kept
 
 
 @array_pass(
@@ -182,46 +182,48 @@ def _first_fit(  # type: ignore[no-untyped-def]
                 and _is_always(i, n_steps, owner, life, start, end)
             )
             begin, begin_slot = (last_end, last_slot + 1) if is_alike else (floor, n_fixed)
-            at = begin if region[i] == 0 else max(begin, plain)
+            address = begin if region[i] == 0 else max(begin, plain)
             slot = begin_slot
             is_giving_way = False
             while True:
-                while slot < n_live and offset[live[slot]] - at < size[i]:
-                    if offset[live[slot]] + size[live[slot]] > at and _meet(
+                while slot < n_live and offset[live[slot]] - address < size[i]:
+                    if offset[live[slot]] + size[live[slot]] > address and _meet(
                         owner[i], owner[live[slot]], life, start, end
                     ):
-                        at = offset[live[slot]] + size[live[slot]]
+                        address = offset[live[slot]] + size[live[slot]]
                     slot += 1
                 beyond = -1
                 for k in range(first[i], first[i + 1]):
-                    other = neighbour[k]
-                    if offset[other] < 0 or (is_soft[k] and is_giving_way):
+                    neighbour_part = neighbour[k]
+                    if offset[neighbour_part] < 0 or (is_soft[k] and is_giving_way):
                         continue
-                    low = _element(offset[other], plain, element, wide)
-                    last = _element(offset[other] + size[other] - 1, plain, element, wide)
+                    low = _element(offset[neighbour_part], plain, element, wide)
+                    last = _element(
+                        offset[neighbour_part] + size[neighbour_part] - 1, plain, element, wide
+                    )
                     if (
-                        low <= _element(at + size[i] - 1, plain, element, wide)
-                        and _element(at, plain, element, wide) <= last
+                        low <= _element(address + size[i] - 1, plain, element, wide)
+                        and _element(address, plain, element, wide) <= last
                     ):
                         beyond = max(beyond, last)
                 if beyond >= 0:
-                    at = _begin(beyond + 1, plain, element, wide)
-                elif at + size[i] > limit and not is_giving_way:
+                    address = _begin(beyond + 1, plain, element, wide)
+                elif address + size[i] > limit and not is_giving_way:
                     # Constraints for speed only are dropped.
                     is_giving_way = True
-                    at = max(begin, plain) if region[i] == 1 else begin
+                    address = max(begin, plain) if region[i] == 1 else begin
                     slot = begin_slot
                 else:
                     break
-            while slot > 0 and offset[live[slot - 1]] > at:
+            while slot > 0 and offset[live[slot - 1]] > address:
                 slot -= 1
             for k in range(n_live, slot, -1):
                 live[k] = live[k - 1]
             live[slot] = i
             n_live += 1
-            offset[i] = at
+            offset[i] = address
             is_last = not is_swept and is_plain and _is_always(i, n_steps, owner, life, start, end)
-            last_size, last_end, last_slot = (size[i] if is_last else -1), at + size[i], slot
+            last_size, last_end, last_slot = (size[i] if is_last else -1), address + size[i], slot
             while (
                 n_fixed < n_live
                 and offset[live[n_fixed]] == floor
@@ -229,7 +231,7 @@ def _first_fit(  # type: ignore[no-untyped-def]
             ):
                 floor += size[live[n_fixed]]
                 n_fixed += 1
-            highest[t] = max(highest[t], at + size[i])
+            highest[t] = max(highest[t], address + size[i])
 
 
 def _placed(
@@ -238,14 +240,14 @@ def _placed(
     size: NDArray[np.int64],
     lives: Lifetimes,
     base: NDArray[np.int64],
-    asked: Asked,
+    constraints: Asked,
     sizes: _Map,
     n_steps: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the address of every part placed, else -1, and one past the highest of every tile."""
     offset, live = np.full(size.size, -1), np.empty(size.size, np.int64)
     highest = np.array(base, np.int64)
-    arrays = (tile_start, turn.order, turn.chosen, size, *lives, *asked)
+    arrays = (tile_start, turn.order, turn.chosen, size, *lives, *constraints)
     _first_fit(*arrays, np.array(sizes), n_steps, turn.is_swept, base, live, offset, highest)
     return offset, highest
 
@@ -274,7 +276,7 @@ def first_fit(
     size: NDArray[np.int64],
     lifetimes: Lifetimes,
     base: NDArray[np.int64],
-    asked: Asked,
+    constraints: Asked,
     machine: Machine,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Place parts so that parts live at the same step do not overlap.
@@ -294,7 +296,7 @@ def first_fit(
         The lives of the parts.
     base : ndarray of int64, shape (n_tiles,)
         First free address of each tile.
-    asked
+    constraints
         Constraints on the addresses; those for speed only are dropped where they do not fit.
     machine
         Regions and memory elements.
@@ -308,9 +310,9 @@ def first_fit(
     """
     sizes = _sizes(machine)
     n_steps = int(lifetimes.end.max(initial=0))
-    given = size, lifetimes, base, asked, sizes, n_steps
+    arguments = size, lifetimes, base, constraints, sizes, n_steps
     swept = _Turn(np.arange(size.size), is_swept=True, chosen=np.ones(base.size, np.bool_))
-    offset, highest = _placed(tile_start, swept, *given)
+    offset, highest = _placed(tile_start, swept, *arguments)
     is_late = (highest > sizes.limit) & (np.diff(tile_start) <= _MOST_PARTS)
     if not is_late.any():
         return offset, highest
@@ -321,7 +323,7 @@ def first_fit(
     for key in ((-size,), (-size, -steps)):
         is_late = is_late & (highest > sizes.limit)
         order = np.lexsort((swept.order, *key, tile))
-        again, reached = _placed(tile_start, _Turn(order, False, is_late), *given)
+        again, reached = _placed(tile_start, _Turn(order, False, is_late), *arguments)
         is_better = is_late & (reached < highest)
         offset = np.where(is_better[tile], again, offset)
         highest = np.where(is_better, reached, highest)

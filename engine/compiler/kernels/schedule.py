@@ -16,16 +16,16 @@ def _schedule(tile, cycles, busy, n_used):  # type: ignore[no-untyped-def]
     n_contexts = busy.shape[1]
     for v in range(tile.size):
         t = tile[v]
-        least = n_used[t]
-        if least < n_contexts:  # no context is less busy than an idle one
-            n_used[t] = least + 1
-            busy[t, least] = cycles[v]
+        minimum = n_used[t]
+        if minimum < n_contexts:  # no context is less busy than an idle one
+            n_used[t] = minimum + 1
+            busy[t, minimum] = cycles[v]
         else:
-            least = 0
+            minimum = 0
             for c in range(1, n_contexts):
-                if busy[t, c] < busy[t, least]:
-                    least = c
-            busy[t, least] += cycles[v]
+                if busy[t, c] < busy[t, minimum]:
+                    minimum = c
+            busy[t, minimum] += cycles[v]
 
 
 def list_schedule(

@@ -21,8 +21,8 @@ _AT_ONCE = 32
 def _soonest(waiting, first, last, now, receives_until):  # type: ignore[no-untyped-def]
     """Return how many of some sends may be free, and when the first of the others may be."""
     n_free, soonest = 0, _NEVER
-    for place in range(np.uintp(first), np.uintp(last)):
-        until = receives_until[np.uintp(waiting[place])]
+    for index in range(np.uintp(first), np.uintp(last)):
+        until = receives_until[np.uintp(waiting[index])]
         n_free += until <= now
         soonest = min(soonest, until)
     return n_free, soonest
@@ -49,20 +49,20 @@ def _first_free(  # type: ignore[no-untyped-def]
     soonest = _NEVER
     for begin in range(low, high, _AT_ONCE):
         end = min(begin + _AT_ONCE, high)
-        n_free, least = _soonest(waiting, begin, end, now, receives_until)
+        n_free, minimum = _soonest(waiting, begin, end, now, receives_until)
         if n_free == 0:
-            soonest = min(soonest, least)
+            soonest = min(soonest, minimum)
             continue
-        for place in range(begin, end):
-            busy_until = receives_until[waiting[place]]
-            send = order[place]
+        for index in range(begin, end):
+            busy_until = receives_until[waiting[index]]
+            send = order[index]
             if busy_until <= now and lane[send] >= 0:
                 busy_until = sends_until[lane[send]]
             if busy_until <= now:
                 tile = _busy_tile(receiver, first[send], first[send + 1], now, receives_until)
                 if tile < 0:
-                    return place, now
-                waiting[place], busy_until = tile, receives_until[tile]
+                    return index, now
+                waiting[index], busy_until = tile, receives_until[tile]
             soonest = min(soonest, busy_until)
     return -1, soonest
 
@@ -70,32 +70,32 @@ def _first_free(  # type: ignore[no-untyped-def]
 @jit
 def _closed_up(low, high, order, waiting, never):  # type: ignore[no-untyped-def]
     """Move the sends that have not begun to the front, and return their end."""
-    kept = low
-    for place in range(low, high):
-        if waiting[place] != never:
-            order[kept], waiting[kept] = order[place], waiting[place]
-            kept += 1
-    return kept
+    end = low
+    for index in range(low, high):
+        if waiting[index] != never:
+            order[end], waiting[end] = order[index], waiting[index]
+            end += 1
+    return end
 
 
 @jit
 def _least(values, first, last):  # type: ignore[no-untyped-def]
     """Return the least of some values."""
-    least = _NEVER
-    for place in range(np.uintp(first), np.uintp(last)):
-        least = min(least, values[place])
-    return least
+    minimum = _NEVER
+    for index in range(np.uintp(first), np.uintp(last)):
+        minimum = min(minimum, values[index])
+    return minimum
 
 
 @jit
 def _still_sending(tiles, looks_at, n_tiles):  # type: ignore[no-untyped-def]
     """Move the tiles that have something left to send to the front, and return how many are."""
-    kept = 0
-    for place in range(n_tiles):
-        if looks_at[place] != _NEVER:
-            tiles[kept], looks_at[kept] = tiles[place], looks_at[place]
-            kept += 1
-    return kept
+    n_sending = 0
+    for index in range(n_tiles):
+        if looks_at[index] != _NEVER:
+            tiles[n_sending], looks_at[n_sending] = tiles[index], looks_at[index]
+            n_sending += 1
+    return n_sending
 
 
 @array_pass(
@@ -124,24 +124,24 @@ def _schedule(  # type: ignore[no-untyped-def]
     now = np.int64(0)
     while n_sending > 0:
         next_look = _NEVER
-        for at in range(0, n_listed, _AT_ONCE):
-            stop = min(at + _AT_ONCE, n_listed)
-            if _least(looks_at, at, stop) <= now:
-                for i in range(at, stop):
+        for start in range(0, n_listed, _AT_ONCE):
+            stop = min(start + _AT_ONCE, n_listed)
+            if _least(looks_at, start, stop) <= now:
+                for i in range(start, stop):
                     if looks_at[i] > now:
                         continue
                     tile = tiles[i]
                     low, high = first_of_tile[tile], last_of_tile[tile]
-                    place, soonest = -1, sends_until[tile]
+                    sender, soonest = -1, sends_until[tile]
                     if soonest <= now:  # else its lane was lent to its partner
-                        place, soonest = _first_free(
+                        sender, soonest = _first_free(
                             low, high, now, order, lane, first, receiver, sends_until,
                             receives_until, waiting,
                         )  # fmt: skip
                     looks_at[i] = soonest
-                    if place < 0:
+                    if sender < 0:
                         continue
-                    send = order[place]
+                    send = order[sender]
                     begin[send], end = now, now + cycles[send]
                     sends_until[tile] = sent_at[tile] = looks_at[i] = end
                     if lane[send] >= 0:
@@ -151,14 +151,14 @@ def _schedule(  # type: ignore[no-untyped-def]
                         receives_until[to] = end
                         sources[to] += listens_to[to] != tile
                         listens_to[to] = tile
-                    waiting[place] = n_tiles
+                    waiting[sender] = n_tiles
                     n_left[tile] -= 1
                     if n_left[tile] == 0:
                         looks_at[i] = _NEVER
                         n_sending -= 1
                     elif 2 * n_left[tile] <= high - low:
                         last_of_tile[tile] = _closed_up(low, high, order, waiting, n_tiles)
-            next_look = min(next_look, _least(looks_at, at, stop))
+            next_look = min(next_look, _least(looks_at, start, stop))
         now = next_look
         if 2 * n_sending <= n_listed:
             n_listed = _still_sending(tiles, looks_at, n_listed)

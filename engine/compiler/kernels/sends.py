@@ -33,13 +33,13 @@ def _number_sets(sender, bits, n_parts, keys, numbers, owner, number):  # type: 
     n_known = 0
     for i in range(n_parts):
         key, tile = bits[i], sender[i]
-        place = key & mask
-        while owner[place] == tile and keys[place] != key:
-            place = (place + np.uint64(1)) & mask
-        if owner[place] != tile:
-            owner[place], keys[place], numbers[place] = tile, key, n_known
+        slot = key & mask
+        while owner[slot] == tile and keys[slot] != key:
+            slot = (slot + np.uint64(1)) & mask
+        if owner[slot] != tile:
+            owner[slot], keys[slot], numbers[slot] = tile, key, n_known
             n_known += 1
-        number[i] = numbers[place]
+        number[i] = numbers[slot]
 
 
 @array_pass(
@@ -66,9 +66,9 @@ def _parts(  # type: ignore[no-untyped-def]
     while i < n:
         # Fragments of one sender that overlap, directly or through others.
         tile = sender[i]
-        n_active, at, next_in = 0, start[i], i
+        n_active, position, next_in = 0, start[i], i
         while True:
-            while next_in < n and sender[next_in] == tile and start[next_in] == at:
+            while next_in < n and sender[next_in] == tile and start[next_in] == position:
                 active[n_active] = next_in
                 n_active += 1
                 next_in += 1
@@ -81,7 +81,7 @@ def _parts(  # type: ignore[no-untyped-def]
                 stop = min(stop, start[next_in])
             item_bytes = n_bytes[active[0]] // length[active[0]]
             of_set = np.uint64(0)
-            kept = 0
+            n_kept = 0
             for k in range(n_active):
                 f = active[k]
                 if n_receivers < receivers.size:
@@ -89,13 +89,13 @@ def _parts(  # type: ignore[no-untyped-def]
                 n_receivers += 1
                 of_set += mixed[receiver[f]]
                 if start[f] + length[f] > stop:
-                    active[kept] = f
-                    kept += 1
-            part_sender[n_parts], part_start[n_parts], bits[n_parts] = tile, at, of_set
-            part_bytes[n_parts] = (stop - at) * item_bytes
+                    active[n_kept] = f
+                    n_kept += 1
+            part_sender[n_parts], part_start[n_parts], bits[n_parts] = tile, position, of_set
+            part_bytes[n_parts] = (stop - position) * item_bytes
             n_parts += 1
             first[n_parts] = n_receivers
-            n_active, at = kept, stop
+            n_active, position = n_kept, stop
         i = next_in
     _number_sets(part_sender, bits, n_parts, keys, table[0], table[1], send)
     counts[0], counts[1] = n_parts, n_receivers
@@ -127,8 +127,8 @@ def parts_of_fragments(
     # A part begins where a fragment begins or ends.
     parts, bits = np.empty((4, 2 * n), np.int64), np.empty(2 * n, np.uint64)
     first, counts = np.zeros(2 * n + 1, np.int64), np.zeros(2, np.int64)
-    most = 2 * int(np.bincount(sender).max(initial=0))
-    n_places = 1 << (2 * most).bit_length()
+    most_parts = 2 * int(np.bincount(sender).max(initial=0))
+    n_places = 1 << (2 * most_parts).bit_length()
     n_receivers = 2 * n
     while True:
         receivers = np.empty(n_receivers, np.int64)
@@ -143,5 +143,5 @@ def parts_of_fragments(
         if n_receivers <= receivers.size:
             break
     part_sender, part_start, part_bytes, send = (column[:n_parts].copy() for column in parts)
-    places = first[: n_parts + 1].copy()
-    return part_sender, part_start, part_bytes, send, places, receivers[:n_receivers].copy()
+    first_parts = first[: n_parts + 1].copy()
+    return part_sender, part_start, part_bytes, send, first_parts, receivers[:n_receivers].copy()

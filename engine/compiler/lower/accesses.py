@@ -12,8 +12,8 @@ __all__ = ["accesses", "overwritten", "written"]
 def written(target: View) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the variables that a write to a tensor touches, and those it covers completely."""
     counts = dict.fromkeys((variable.variable_id for variable in target.variables), 0)
-    for piece in target.pieces:
-        counts[piece.variable.variable_id] += piece.n_elements
+    for tensor in target.pieces:
+        counts[tensor.variable.variable_id] += tensor.n_elements
     covered = [v.variable_id for v in target.variables if counts[v.variable_id] == v.n_elements]
     return tuple(sorted(counts)), tuple(sorted(covered))
 

@@ -88,8 +88,8 @@ class Lowering:
         """Lower every program as a control program; return the roots."""
         roots = []
         for index, program in enumerate(programs):
-            place = ("control", index)
-            root = self._node(None, "Sequence", f"program {index}", program.debug, root=place)
+            key = ("control", index)
+            root = self._node(None, "Sequence", f"program {index}", program.debug, root=key)
             self._lower(program, root)
             roots.append(root)
         return roots
@@ -137,9 +137,11 @@ class Lowering:
                 )
                 self._lower(program.body, node)
             case Execute():
-                own = program.compute_set
-                site = program.site or Site(own.name, own.debug, own.plan_stage)
-                self._execute(own, site, parent)
+                compute_set = program.compute_set
+                site = program.site or Site(
+                    compute_set.name, compute_set.debug, compute_set.plan_stage
+                )
+                self._execute(compute_set, site, parent)
             case StreamCopyIn():
                 self._stream(StreamAccess(program.stream, program.target, True), program, parent)
             case StreamCopyOut():
@@ -210,8 +212,8 @@ class Lowering:
             raise BadGraph(f"Function {function.name!r} calls itself: recursion is not supported")
         if key not in self._functions:
             self._lowering_now.append(function)
-            place = ("function", len(self.functions))
-            root = self._node(None, "Sequence", function.name, function.body.debug, root=place)
+            position = ("function", len(self.functions))
+            root = self._node(None, "Sequence", function.name, function.body.debug, root=position)
             self.functions.append(root)
             self._functions[key] = root
             self._lower(function.body, root)
@@ -254,15 +256,15 @@ class Lowering:
         owner = int(variable.tile_of(np.array([tensor.offset]))[0])
         sides = {"io": self.graph.io_tiles, "compute": self.graph.compute_tiles}
         every = sides.get(self._side, np.arange(machine.n_tiles))
-        others = np.setdiff1d(every, [owner])
-        one = np.ones_like(others)
+        receivers = np.setdiff1d(every, [owner])
+        ones_ = np.ones_like(receivers)
         addresses = Addresses([variable])
         exchange = Exchange(
-            sender=owner * one,
-            receiver=others,
-            start=tensor.offset * one,
-            length=one,
-            n_bytes=max(variable.dtype.n_bytes, 4) * one,
+            sender=owner * ones_,
+            receiver=receivers,
+            start=tensor.offset * ones_,
+            length=ones_,
+            n_bytes=max(variable.dtype.n_bytes, 4) * ones_,
             addresses=addresses,
         )
         schedule = exchange.schedule(machine)

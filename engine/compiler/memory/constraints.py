@@ -42,9 +42,9 @@ class PartIndex:
 
     def find(self, variable_id: int, tile: Ids) -> Ids:
         """Return the part on each tile, -1 where there is none: ndarray of int64."""
-        wanted = variable_id * self.n_tiles + tile
-        at = np.minimum(np.searchsorted(self.key, wanted), self.key.size - 1)
-        return np.where(self.key[at] == wanted, self.part[at], -1)
+        key = variable_id * self.n_tiles + tile
+        offset = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
+        return np.where(self.key[offset] == key, self.part[offset], -1)
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ class Constraints:
         fails_pair = (low[a] <= high[b]) & (low[b] <= high[a])
         number = np.concatenate([self.wide_batch[fails_wide], self.pair_batch[fails_pair]])
         where = np.concatenate([tile[self.wide[fails_wide]], tile[a[fails_pair]]])
-        found: dict[tuple[int, int], Ids] = {}
+        pairs: dict[tuple[int, int], Ids] = {}
         for i in distinct(number).tolist():
-            step_id, place, is_soft = self.batch[i]
+            step_id, batch_index, is_soft = self.batch[i]
             if is_soft:
-                found[step_id, place] = distinct(where[number == i])
-        return found
+                pairs[step_id, batch_index] = distinct(where[number == i])
+        return pairs
 
 
 def _reach(regions: Regions) -> tuple[Ids, Ids]:
@@ -163,7 +163,7 @@ def _parts_of(step: Step, batch: VertexBatch, name: str, index: PartIndex) -> li
 
 
 def _pairs(
-    step: Step, batch: VertexBatch, places: Mapping[str, list[Ids]], group: Sequence[str]
+    step: Step, batch: VertexBatch, ids_of_field: Mapping[str, list[Ids]], group: Sequence[str]
 ) -> Iterator[Ids]:
     """Yield the pairs of parts from a group of fields that must not share a memory element.
 
@@ -172,16 +172,16 @@ def _pairs(
     BadGraph
         When two fields lie in one part and the codelet has no slow path.
     """
-    for one, other in combinations(group, 2):
-        for a in places[one]:
-            for b in places[other]:
+    for first, second in combinations(group, 2):
+        for a in ids_of_field[first]:
+            for b in ids_of_field[second]:
                 is_there = (a >= 0) & (b >= 0)
                 if (a[is_there] == b[is_there]).any() and not batch.codelet.has_slow_path:
                     tile = int(np.flatnonzero(is_there & (a == b))[0])
                     raise BadGraph(
-                        f"{batch.codelet.name} in {step.name!r}: fields {one!r} and {other!r} must"
-                        " lie in different memory elements, but on tile"
-                        f" {tile} both are on variable {batch.fields[one].variable.name!r}: put"
+                        f"{batch.codelet.name} in {step.name!r}: fields {first!r} and {second!r}"
+                        " must lie in different memory elements, but on tile"
+                        f" {tile} both are on variable {batch.fields[first].variable.name!r}: put"
                         " them on two variables"
                     )
                 yield np.stack([a[is_there], b[is_there]], axis=1)
@@ -208,21 +208,23 @@ def constraints_of(steps: Sequence[Step], index: PartIndex) -> Constraints:
     for step in steps:
         if step.compute_set is None:
             continue
-        for place, batch in enumerate(step.compute_set.batches):
+        for batch_index, batch in enumerate(step.compute_set.batches):
             codelet = batch.codelet
             if not codelet.asks_of_memory:
                 continue
             number = len(asking)
-            asking.append((step.step_id, place, codelet.has_slow_path))
+            asking.append((step.step_id, batch_index, codelet.has_slow_path))
             in_groups = {name for group in codelet.apart for name in group}
             interleaved = [field.name for field in codelet.fields if field.interleaved]
-            places = {
+            ids_of_field = {
                 name: _parts_of(step, batch, name, index)
                 for name in sorted(in_groups.union(interleaved))
             }
-            wide += [(part[part >= 0], number) for name in interleaved for part in places[name]]
+            wide += [
+                (part[part >= 0], number) for name in interleaved for part in ids_of_field[name]
+            ]
             for group in codelet.apart:
-                pairs += [(pair, number) for pair in _pairs(step, batch, places, group)]
+                pairs += [(pair, number) for pair in _pairs(step, batch, ids_of_field, group)]
     return Constraints(
         asking,
         np.concatenate([np.zeros(0, np.int64), *(part for part, _ in wide)]),

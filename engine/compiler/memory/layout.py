@@ -133,8 +133,8 @@ def lay_out(
     machine = graph.machine
     n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
     code = _always_live_code(graph, steps, machine, is_instrumented)
-    made = parts_of(graph, steps, liveness, n_tiles)
-    variable, tile, n_bytes, start = made.variable, made.tile, made.n_bytes, made.start
+    result = parts_of(graph, steps, liveness, n_tiles)
+    variable, tile, n_bytes, start = result.variable, result.tile, result.n_bytes, result.start
     key = variable * n_tiles + tile
     always = np.zeros(variable.size, dtype=np.bool_)
     in_graph = variable < len(graph.variables)
@@ -143,15 +143,17 @@ def lay_out(
     order = np.lexsort((variable, start, ~always, tile))
     variable, tile, n_bytes = variable[order], tile[order], n_bytes[order]
     always = always[order]
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    constraints = constraints_of(steps, PartIndex(key, place, made.message_ids, n_tiles))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    constraints = constraints_of(steps, PartIndex(key, rank, result.message_ids, n_tiles))
     tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
     code_bytes = sum(code.values(), np.zeros(n_tiles, np.int64))
     base = _align(code_bytes)
-    lifetimes = made.lifetimes(variable)
-    asked = constraints.asked(variable.size)
-    offset, highest = first_fit(tile_start, _align(n_bytes), lifetimes, base, asked, machine)
+    lifetimes = result.lifetimes(variable)
+    part_constraints = constraints.asked(variable.size)
+    offset, highest = first_fit(
+        tile_start, _align(n_bytes), lifetimes, base, part_constraints, machine
+    )
     parts = LiveParts.of(tile_start, variable, n_bytes, offset, lifetimes)
     live = LiveBytes.of(parts, liveness.is_always_live, n_steps)
     categories = _categories(graph, code, live, liveness.is_always_live)
@@ -168,8 +170,8 @@ def lay_out(
         always_live=always_live,
         live=live,
         parts=parts,
-        lives=made.lives,
-        message_names=made.names,
+        lives=result.lives,
+        message_names=result.names,
         code_end=_code_end(code),
         unconstrained=np.maximum(unconstrained, base),
         slow_tiles=constraints.unmet(tile, offset, n_bytes, machine),
@@ -209,10 +211,10 @@ def _categories(
     category[(always & ~constant) | (at_peak & in_graph)] = 1
     category[constant] = 0
     counted = np.flatnonzero(category >= 0)  # the others are not live at the peak
-    place = category[counted].astype(np.int64) * n_tiles + tile[counted]
+    bin_index = category[counted].astype(np.int64) * n_tiles + tile[counted]
     split = _by_region(parts.offset[counted], parts.n_bytes[counted], machine)
     sums = np.zeros((3, 3, n_tiles), np.int64)
     for region in np.flatnonzero(split.any(axis=1)):
-        sums[:, region] = np.bincount(place, split[region], 3 * n_tiles).reshape(3, n_tiles)
+        sums[:, region] = np.bincount(bin_index, split[region], 3 * n_tiles).reshape(3, n_tiles)
     result |= zip(names, sums, strict=True)
     return result

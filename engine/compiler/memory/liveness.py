@@ -52,10 +52,10 @@ class _Walk:
 
     def _begin(self, live: Iterable[int]) -> None:
         """Close all ranges, and go on elsewhere with other live variables."""
-        at = self._at
+        step = self._at
         for variable, last in self._live.items():
-            if last >= at:
-                self.ranges.setdefault(variable, []).append((at, last + 1))
+            if last >= step:
+                self.ranges.setdefault(variable, []).append((step, last + 1))
         self._live = dict.fromkeys(live, -1)
         self._at = 0
 
@@ -166,13 +166,13 @@ class _Walk:
 
 def _joined(ranges: list[tuple[int, int]]) -> Lives:
     """Return ranges in order, without overlaps, and apart from each other."""
-    found: list[tuple[int, int]] = []
+    lives: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if lives and start <= lives[-1][1]:
+            lives[-1] = lives[-1][0], max(end, lives[-1][1])
         else:
-            found.append((start, end))
-    return tuple(found)
+            lives.append((start, end))
+    return tuple(lives)
 
 
 @dataclass(frozen=True)

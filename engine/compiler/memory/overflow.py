@@ -25,8 +25,10 @@ def _name(executable: Executable, variable_id: int) -> str:
 def _tile_fits(executable: Executable, tile: int, highest: int) -> bool:
     """Return whether a tile would fit with the given highest address."""
     machine, code_end = executable.machine, executable.memory.code_end[tile : tile + 1]
-    one = np.array([highest], np.int64)
-    return bool(fits(one, code_end, machine.allocatable_bytes, machine.non_interleaved_bytes).all())
+    capacity = np.array([highest], np.int64)
+    return bool(
+        fits(capacity, code_end, machine.allocatable_bytes, machine.non_interleaved_bytes).all()
+    )
 
 
 def _reasons(executable: Executable, tile: int) -> Iterator[str]:

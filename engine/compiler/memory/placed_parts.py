@@ -60,7 +60,7 @@ class PlacedParts:
         owners = np.flatnonzero(n_parts)
         index = np.cumsum(n_parts > 0) - 1
         lives = [self.lives.get(i, ((0, self.n_steps),)) for i in owners.tolist()]
-        first = np.cumsum([0, *(len(own) for own in lives)])
+        first = np.cumsum([0, *(len(intervals) for intervals in lives)])
         steps = np.array([*chain.from_iterable(lives)], np.int64).reshape(-1, 2)
         return Lifetimes(index[variable], first.astype(np.int64), *steps.T.copy())
 

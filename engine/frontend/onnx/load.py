@@ -77,11 +77,11 @@ def load_onnx(
     for name in trainable:
         if name not in imported.values:
             raise BadInput(f"Unknown parameter {name!r}: the model has no such initializer")
-    given = shapes or {}
+    given_shapes = shapes or {}
     inputs = [info for info in graph.input if info.name not in imported.values]
     add_settings(imported, inputs, values or {})
     inputs = [info for info in inputs if info.name not in (values or {})]
-    for name in given:
+    for name in given_shapes:
         if name not in {info.name for info in inputs} | set(values or {}):
             names = ", ".join(info.name for info in inputs)
             raise BadInput(f"Unknown input {name!r}; the model has {names}")
@@ -90,19 +90,19 @@ def load_onnx(
             raise BadModel(f"Input {info.name!r} is not a tensor; only tensors are supported")
         dtype = element_type(info.type.tensor_type.elem_type, f"Input {info.name!r}")
         check_type(dtype, f"Input {info.name!r}", is_input=True)
-        value = builder.input(info.name, input_shape(info, given, batch), dtype)
+        value = builder.input(info.name, input_shape(info, given_shapes, batch), dtype)
         imported.values[info.name] = value
     outputs = imported.add_nodes()
     tensors_only("The result of the model", outputs)
-    open_inputs = [info.name for info in inputs if leaves_batch_open(info, given)]
+    open_inputs = [info.name for info in inputs if leaves_batch_open(info, given_shapes)]
     if batch is not None and not open_inputs:
         raise BadInput(
             "No input leaves its first dimension open, so the batch cannot be set: export the model"
             " with a dynamic batch"
         )
     assumed = open_inputs if batch is None else []
-    odd = oddities(graph, builder.operations, outputs, imported.counts, assumed)
+    notices = oddities(graph, builder.operations, outputs, imported.counts, assumed)
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
     numbers, counts = imported.counts.of_outputs(named)
-    made = builder.finish([*named, *numbers], assumed)
-    return replace(made, counts=counts, notices=odd, opset=opsets_of(proto)[""])
+    graph_ = builder.finish([*named, *numbers], assumed)
+    return replace(graph_, counts=counts, notices=notices, opset=opsets_of(proto)[""])

@@ -25,10 +25,10 @@ class ArrayDigests:
             return b"\0" * _DIGEST_BYTES
         memory = array.__array_interface__
         key = memory["data"][0], memory["shape"], memory["strides"], memory["typestr"]
-        found = self._found.get(key)
-        if found is None:
+        result = self._found.get(key)
+        if result is None:
             digest = blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=_DIGEST_BYTES)
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             # Kept with the digest: another array could get the memory of one that is gone.
-            found = self._found[key] = array, digest.digest()
-        return found[1]
+            result = self._found[key] = array, digest.digest()
+        return result[1]

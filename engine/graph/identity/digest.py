@@ -16,14 +16,14 @@ _DIGEST_BYTES = 16
 
 def digest_of(parts: Iterable[str | NDArray[Any]]) -> str:
     """Return the digest of texts and of arrays with their types and shapes, in hexadecimal."""
-    found = blake2b(digest_size=_DIGEST_BYTES)
+    hasher = blake2b(digest_size=_DIGEST_BYTES)
     for part in parts:
         if isinstance(part, str):
-            found.update(f"text {len(part)} {part}".encode("utf-8", "surrogatepass"))
+            hasher.update(f"text {len(part)} {part}".encode("utf-8", "surrogatepass"))
         else:
-            found.update(f"array {part.dtype.str} {part.shape}".encode())
-            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+            hasher.update(f"array {part.dtype.str} {part.shape}".encode())
+            hasher.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return hasher.hexdigest()
 
 
 class KnownDigests:
@@ -38,8 +38,8 @@ class KnownDigests:
 
     def of(self, array: NDArray[Any]) -> str:
         """Return the digest of an array, as `digest_of` does."""
-        found = self._found.get(id(array))
-        return digest_of([array]) if found is None else found[1]
+        digest = self._found.get(id(array))
+        return digest_of([array]) if digest is None else digest[1]
 
 
 def joint_digest(digests: Sequence[str]) -> str | None:

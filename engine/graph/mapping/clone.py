@@ -38,9 +38,9 @@ class CloneLayout:
         """Number of tiles."""
         return int(np.unique(self.tile).size)
 
-    def as_view(self, made: Tensor) -> Tensor:
+    def as_view(self, tensor: Tensor) -> Tensor:
         """Return a variable of that shape under the dimensions of the view."""
-        return made.dim_shuffle(*np.argsort(self.order).tolist())
+        return tensor.dim_shuffle(*np.argsort(self.order).tolist())
 
 
 def clone_layout(view: View) -> CloneLayout:

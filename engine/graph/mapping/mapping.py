@@ -77,10 +77,10 @@ def _leaves(view: View, origin: tuple[int, ...]) -> Iterator[tuple[Tensor, tuple
     if isinstance(view, Tensor):
         yield view, origin
         return
-    at = list(origin)
+    corner = list(origin)
     for part in view.parts:
-        yield from _leaves(part, tuple(at))
-        at[view.dim] += part.shape[view.dim]
+        yield from _leaves(part, tuple(corner))
+        corner[view.dim] += part.shape[view.dim]
 
 
 def _in_whole(
@@ -94,10 +94,12 @@ def _in_whole(
     cuts = np.union1d(start, np.arange(0, leaf.n_elements, row))
     tile = tile[np.searchsorted(start, cuts, side="right") - 1]
     outer = np.unravel_index(cuts // row, leaf.shape[:n_outer]) if n_outer else ()
-    place = np.full_like(cuts, sum(at * prod(shape[d + 1 :]) for d, at in enumerate(origin)))
+    position = np.full_like(
+        cuts, sum(coordinate * prod(shape[d + 1 :]) for d, coordinate in enumerate(origin))
+    )
     for d, index in enumerate(outer):
-        place += index * prod(shape[d + 1 :])
-    return place + cuts % row, tile
+        position += index * prod(shape[d + 1 :])
+    return position + cuts % row, tile
 
 
 def tile_mapping_of(view: View) -> TileMapping:
@@ -111,14 +113,14 @@ def tile_mapping_of(view: View) -> TileMapping:
     if isinstance(view, Tensor):
         start, tile = _in_order(view)
     else:
-        found = [
+        intervals = [
             _in_whole(leaf, origin, view.shape)
             for leaf, origin in _leaves(view, (0,) * len(view.shape))
         ]
-        start = np.concatenate([starts for starts, _ in found])
+        start = np.concatenate([starts for starts, _ in intervals])
         order = np.argsort(start)
         start = start[order]
-        tile = np.concatenate([tiles for _, tiles in found])[order]
+        tile = np.concatenate([tiles for _, tiles in intervals])[order]
     # Adjacent intervals on one tile are merged.
     keep = np.append(True, tile[1:] != tile[:-1])
     start, tile = start[keep], tile[keep]

@@ -46,10 +46,10 @@ def overlaid(base: Intervals, view: Tensor, intervals: Intervals) -> Intervals:
         )
     cuts = np.union1d(base[0], np.append(start, end))
     cuts = cuts[cuts < variable.n_elements]
-    found = base[1][np.searchsorted(base[0], cuts, side="right") - 1]
+    base_tiles = base[1][np.searchsorted(base[0], cuts, side="right") - 1]
     within = np.searchsorted(start, cuts, side="right") - 1
     is_shown = (within >= 0) & (cuts < end[within])
-    return cuts, np.where(is_shown, tile[within], found).astype(np.int32)
+    return cuts, np.where(is_shown, tile[within], base_tiles).astype(np.int32)
 
 
 def _in_memory(

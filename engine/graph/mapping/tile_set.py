@@ -53,14 +53,14 @@ class TileSet:
                 f"A tile set has tiles {ids[0]} to {ids[-1]}, but the machine has tiles 0 to"
                 f" {machine.n_tiles - 1}"
             )
-        made = cls(machine, ids)
-        counts = made._tiles_by_ipu
+        tile_set = cls(machine, ids)
+        counts = tile_set._tiles_by_ipu
         if np.ptp(counts):
             raise BadGraph(
                 f"A tile set has {counts.min()} tiles on one IPU and {counts.max()} on another:"
                 " use the same number on every IPU"
             )
-        return made
+        return tile_set
 
     @cached_property
     def _tiles_by_ipu(self) -> NDArray[np.int64]:

@@ -69,12 +69,12 @@ class Joined:
     @property
     def pieces(self) -> tuple[Tensor, ...]:
         """The single-variable views that it consists of, in no particular order."""
-        return tuple(piece for part in self.parts for piece in part.pieces)
+        return tuple(tensor for part in self.parts for tensor in part.pieces)
 
     @property
     def variables(self) -> tuple[Variable, ...]:
         """The variables it is on, without duplicates."""
-        return tuple({id(piece.variable): piece.variable for piece in self.pieces}.values())
+        return tuple({id(tensor.variable): tensor.variable for tensor in self.pieces}.values())
 
     def slice(self, dim: int, start: int, stop: int) -> View:
         """Return elements `start` to `stop` (half-open) along one dimension.
@@ -87,14 +87,14 @@ class Joined:
         dim, start, stop = slice_range(self.shape, dim, start, stop)
         if dim != self.dim:
             return concat([part.slice(dim, start, stop) for part in self.parts], self.dim)
-        kept: list[View] = []
+        views: list[View] = []
         begin = start
         for i in range(bisect_right(self.ends, start), bisect_left(self.ends, stop) + 1):
             first = self.ends[i - 1] if i else 0
             end = min(stop, self.ends[i])
-            kept.append(self.parts[i].slice(dim, begin - first, end - first))
+            views.append(self.parts[i].slice(dim, begin - first, end - first))
             begin = end
-        return concat(kept, dim)
+        return concat(views, dim)
 
     def dim_shuffle(self, *order: int) -> View:
         """Return the tensor with its dimensions permuted.
@@ -214,11 +214,11 @@ def concat(tensors: Sequence[View], dim: int = 0) -> View:
     for part in parts:
         same_way = isinstance(part, Joined) and part.dim == dim
         for view in part.parts if isinstance(part, Joined) and same_way else (part,):
-            one = _as_one(merged[-1], view, dim) if merged else None
-            if one is None:
+            merged_view = _as_one(merged[-1], view, dim) if merged else None
+            if merged_view is None:
                 merged.append(view)
             else:
-                merged[-1] = one
+                merged[-1] = merged_view
     return merged[0] if len(merged) == 1 else Joined(tuple(merged), dim)
 
 
@@ -228,8 +228,8 @@ def _as_one(left: View, right: View, dim: int) -> Tensor | None:
         return None
     if left.variable is not right.variable or len(left.dims[dim]) > 1 or len(right.dims[dim]) > 1:
         return None
-    others = [d for d in range(len(left.dims)) if d != dim]
-    if any(left.dims[d] != right.dims[d] for d in others):
+    other_dims = [d for d in range(len(left.dims)) if d != dim]
+    if any(left.dims[d] != right.dims[d] for d in other_dims):
         return None
     ((n_left, stride),), ((n_right, right_stride),) = left.dims[dim], right.dims[dim]
     distance = right.offset - left.offset
@@ -254,11 +254,11 @@ def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:
     if len(plain) == len(views):
         return [tuple(plain)]
     joined = next(view for view in views if isinstance(view, Joined))
-    found: list[tuple[Tensor, ...]] = []
+    aligned_parts: list[tuple[Tensor, ...]] = []
     for part, (first, end) in zip(joined.parts, pairwise((0, *joined.ends)), strict=True):
         cut = [view if view is joined else view.slice(joined.dim, first, end) for view in views]
-        found += aligned([part if view is joined else view for view in cut])
-    return found
+        aligned_parts += aligned([part if view is joined else view for view in cut])
+    return aligned_parts
 
 
 def _in_order(view: View) -> Iterator[Tensor]:
@@ -280,32 +280,32 @@ def _in_order(view: View) -> Iterator[Tensor]:
             yield from _in_order(row)
 
 
-def _shaped(pieces: list[Tensor], shape: Sequence[int]) -> View:
+def _shaped(tensors: list[Tensor], shape: Sequence[int]) -> View:
     """Return one-dimensional fragments, in logical order, as one tensor of a shape."""
-    if len(pieces) == 1:
-        return pieces[0].reshape(*shape)
+    if len(tensors) == 1:
+        return tensors[0].reshape(*shape)
     if len(shape) == 1:
-        return concat(pieces)
+        return concat(tensors)
     inner = prod(shape[1:])
     rows: list[View] = []
-    rest = pieces[::-1]
+    rest = tensors[::-1]
     while rest:
-        piece = rest.pop()
-        n_whole = piece.n_elements // inner
+        tensor = rest.pop()
+        n_whole = tensor.n_elements // inner
         if n_whole:
             cut = n_whole * inner
-            rows.append(piece.slice(0, 0, cut).reshape(n_whole, *shape[1:]))
-            if cut < piece.n_elements:
-                rest.append(piece.slice(0, cut, piece.n_elements))
+            rows.append(tensor.slice(0, 0, cut).reshape(n_whole, *shape[1:]))
+            if cut < tensor.n_elements:
+                rest.append(tensor.slice(0, cut, tensor.n_elements))
             continue
-        row, missing = [piece], inner - piece.n_elements
+        row, missing = [tensor], inner - tensor.n_elements
         while missing:
-            piece = rest.pop()
-            if piece.n_elements > missing:
-                rest.append(piece.slice(0, missing, piece.n_elements))
-                piece = piece.slice(0, 0, missing)
-            row.append(piece)
-            missing -= piece.n_elements
+            tensor = rest.pop()
+            if tensor.n_elements > missing:
+                rest.append(tensor.slice(0, missing, tensor.n_elements))
+                tensor = tensor.slice(0, 0, missing)
+            row.append(tensor)
+            missing -= tensor.n_elements
         rows.append(_with_leading_one(_shaped(row, shape[1:])))
     return concat(rows)
 

@@ -37,8 +37,8 @@ def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
     BadGraph
         When it is not a list of integers.
     """
-    what = "The shape to broadcast to"
-    sizes = a_list(what, shape, "a list of dimensions")
+    subject = "The shape to broadcast to"
+    sizes = a_list(subject, shape, "a list of dimensions")
     return tuple(a_count("A dimension to broadcast to", size, 1) for size in sizes)
 
 

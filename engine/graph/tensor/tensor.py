@@ -54,7 +54,7 @@ def _merge(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
 
 def _split_off(atoms: list[Atom], size: int) -> list[Atom] | None:
     """Split `size` elements off the inner end; None when an atom is not divisible."""
-    taken: list[Atom] = []
+    head: list[Atom] = []
     while size > 1:
         if not atoms:
             return None
@@ -62,28 +62,28 @@ def _split_off(atoms: list[Atom], size: int) -> list[Atom] | None:
         if inner_size <= size:
             if size % inner_size:
                 return None
-            taken.append((inner_size, stride))
+            head.append((inner_size, stride))
             size //= inner_size
         else:
             if inner_size % size:
                 return None
-            taken.append((size, stride))
+            head.append((size, stride))
             atoms.append((inner_size // size, stride * size))
             size = 1
-    return taken[::-1]
+    return head[::-1]
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _split_into(dims: tuple[Dim, ...], sizes: tuple[int, ...]) -> tuple[Dim, ...] | None:
     """Return the dimensions of a view of other sizes; None when an atom is not divisible."""
     atoms = list(_merge([atom for dim in dims for atom in dim]))
-    found: list[Dim] = []
+    split_dims: list[Dim] = []
     for size in reversed(sizes):
-        taken = _split_off(atoms, size)
-        if taken is None:
+        head = _split_off(atoms, size)
+        if head is None:
             return None
-        found.append(tuple(taken) if taken else ((1, 0),))
-    return tuple(reversed(found))
+        split_dims.append(tuple(head) if head else ((1, 0),))
+    return tuple(reversed(split_dims))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Tensor:
         if (start, stop) == (0, self.shape[dim]):
             return self
         offset = self.offset
-        kept: list[Atom] = []
+        kept_atoms: list[Atom] = []
         atoms = list(self.dims[dim])
         begin, length = start, stop - start
         while atoms:
@@ -191,8 +191,8 @@ class Tensor:
             inner = prod(s for s, _ in atoms)
             if start % inner == 0 and length % inner == 0:
                 offset += start // inner * stride
-                kept.append((length // inner, stride))
-                kept.extend(atoms)
+                kept_atoms.append((length // inner, stride))
+                kept_atoms.extend(atoms)
                 break
             if start // inner != (start + length - 1) // inner:
                 raise BadGraph(
@@ -201,7 +201,7 @@ class Tensor:
             offset += start // inner * stride
             start %= inner
         dims = list(self.dims)
-        dims[dim] = tuple(kept) or ((1, 0),)
+        dims[dim] = tuple(kept_atoms) or ((1, 0),)
         return replace(self, offset=offset, dims=tuple(dims))
 
     def sub_sample(self, dim: int, step: int) -> Tensor:
@@ -254,8 +254,8 @@ class Tensor:
         if missing < 0:
             raise BadGraph(f"Shape {self.shape} does not broadcast to {shape}")
         dims: list[Dim] = []
-        own = (((1, 0),),) * missing + self.dims
-        for dim, have, want in zip(own, (1,) * missing + self.shape, shape, strict=True):
+        padded_dims = (((1, 0),),) * missing + self.dims
+        for dim, have, want in zip(padded_dims, (1,) * missing + self.shape, shape, strict=True):
             if have == want:
                 dims.append(dim)
             elif have == 1:
@@ -282,8 +282,8 @@ class Tensor:
             atoms = list(dim)
             parts: list[Atom] = []
             for size in reversed(sizes):
-                taken = _split_off(atoms, size)
-                joined = _merge(taken) if taken is not None else None
+                head = _split_off(atoms, size)
+                joined = _merge(head) if head is not None else None
                 if joined is None or len(joined) > 1:
                     return None
                 parts.append(joined[0] if joined else (1, 0))

@@ -63,17 +63,17 @@ def _check_variable(compute_set: ComputeSet, variable: Variable) -> None:
     vertex, start, length = (column[order] for column in writes)
     shared = first_shared_write(start, length)
     if shared is not None:
-        one, other = shared
-        low, high = _overlap(start, length, one, start, length, other)
+        first, second = shared
+        low, high = _overlap(start, length, first, start, length, second)
         raise BadGraph(
-            f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(vertex[one]))} and"
-            f" {_vertex(compute_set, int(vertex[other]))} both write elements {low} to {high} of"
+            f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(vertex[first]))} and"
+            f" {_vertex(compute_set, int(vertex[second]))} both write elements {low} to {high} of"
             f" variable {variable.name!r}: write disjoint elements, or use two compute sets"
         )
     reads = _runs(compute_set, variable, is_write=False)
-    found = first_read_of_write(reads, (vertex, start, length))
-    if found is not None:
-        read, write = found
+    conflict = first_read_of_write(reads, (vertex, start, length))
+    if conflict is not None:
+        read, write = conflict
         low, high = _overlap(reads[1], reads[2], read, start, length, write)
         raise BadGraph(
             f"Compute set {compute_set.name!r}: {_vertex(compute_set, int(reads[0][read]))} reads"
@@ -88,7 +88,7 @@ def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Run
 
     Vertices are numbered over all batches; the runs of one vertex do not overlap.
     """
-    found: list[Runs] = []
+    runs_: list[Runs] = []
     n_before = 0
     for batch in compute_set.batches:
         numbers = np.arange(n_before, n_before + batch.n_vertices, dtype=np.int32)
@@ -99,27 +99,27 @@ def _runs(compute_set: ComputeSet, variable: Variable, *, is_write: bool) -> Run
             if uses and regions.variable is variable:
                 where = f"Vertices of {batch.codelet.name} in {compute_set.name!r}"
                 users = regions.by_region(numbers)
-                found.append(
+                runs_.append(
                     union_runs(regions.start, regions.size, regions.stride, users, 0, where)
                 )
-    if not found:
+    if not runs_:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty
-    vertex, start, length = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    vertex, start, length = (np.concatenate(columns) for columns in zip(*runs_, strict=True))
     return join_runs(vertex, start, length)
 
 
 def _overlap(
     start: NDArray[np.int64],
     length: NDArray[np.int64],
-    one: int,
+    first: int,
     other_start: NDArray[np.int64],
     other_length: NDArray[np.int64],
-    other: int,
+    second: int,
 ) -> tuple[int, int]:
     """Return the first and the last element that two runs share."""
-    low = max(int(start[one]), int(other_start[other]))
-    end = min(int(start[one] + length[one]), int(other_start[other] + other_length[other]))
+    low = max(int(start[first]), int(other_start[second]))
+    end = min(int(start[first] + length[first]), int(other_start[second] + other_length[second]))
     return low, end - 1
 
 

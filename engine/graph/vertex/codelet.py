@@ -176,10 +176,10 @@ class Codelet:
                 f"The code of {self.name} takes {shown(code_bytes)} bytes: expected 0 or more"
             )
         for field in self.fields:
-            for other in {field.dtype_of, field.size_of} - {""}:
-                if other not in names:
+            for related in {field.dtype_of, field.size_of} - {""}:
+                if related not in names:
                     raise BadGraph(
-                        f"Field {field.name!r} of {self.name} refers to {other!r}, which is not a"
+                        f"Field {field.name!r} of {self.name} refers to {related!r}, which is not a"
                         " field"
                     )
             if field.size_of and (field.is_list or self.field(field.size_of).is_list):
@@ -198,14 +198,14 @@ class Codelet:
         BadGraph
             When a number is out of range, or vertices cannot be joined.
         """
-        for places in self.independent:
-            if len(places) != len(self.fields) or any(
-                not -1 <= place < field.n_dims
-                for place, field in zip(places, self.fields, strict=True)
+        for field_dims in self.independent:
+            if len(field_dims) != len(self.fields) or any(
+                not -1 <= dim < field.n_dims
+                for dim, field in zip(field_dims, self.fields, strict=True)
             ):
                 raise BadGraph(
-                    f"{where}: an independent dimension is {shown(places)}: expected its number in"
-                    f" each of {len(self.fields)} fields, -1 where a field lacks it"
+                    f"{where}: an independent dimension is {shown(field_dims)}: expected its"
+                    f" number in each of {len(self.fields)} fields, -1 where a field lacks it"
                 )
         counts = self.is_data_dependent or self.is_multi_vertex or self.reads_clock
         if (self.independent or self.sliding) and (
@@ -252,7 +252,7 @@ class Codelet:
         """Return the field of that name."""
         return next(field for field in self.fields if field.name == name)
 
-    def check_same_type(self, other: Codelet) -> None:
+    def check_same_type(self, second: Codelet) -> None:
         """Check that a codelet with the same name can be the same vertex type.
 
         Code is counted, and vertices are reported, by codelet name.
@@ -263,18 +263,20 @@ class Codelet:
             When they differ in code size, in the kind of vertex, or in data dependence.
         """
         sizes, kinds = (
-            (self.code_bytes, other.code_bytes),
-            (self.vertex_kind, other.vertex_kind),
+            (self.code_bytes, second.code_bytes),
+            (self.vertex_kind, second.vertex_kind),
         )
         if len(set(sizes)) > 1:
-            odd = f", of {min(sizes)} and of {max(sizes)} bytes of code"
+            sizes_text = f", of {min(sizes)} and of {max(sizes)} bytes of code"
         elif len(set(kinds)) > 1:
-            odd = f": {' and '.join(sorted(kinds, reverse=True))}"
-        elif self.is_data_dependent is not other.is_data_dependent:
-            odd = ": only one is data-dependent"
+            sizes_text = f": {' and '.join(sorted(kinds, reverse=True))}"
+        elif self.is_data_dependent is not second.is_data_dependent:
+            sizes_text = ": only one is data-dependent"
         else:
             return
-        raise BadGraph(f"There are two codelets called {self.name}{odd}; give them different names")
+        raise BadGraph(
+            f"There are two codelets called {self.name}{sizes_text}; give them different names"
+        )
 
     def check_fields(self, where: str, fields: Mapping[str, Regions], n_vertices: int) -> None:
         """Raise BadGraph unless `fields` are this codelet's.
@@ -316,23 +318,23 @@ class Codelet:
         """Raise BadGraph unless a field has its required type and sizes."""
         regions = fields[field.name]
         dtype = regions.variable.dtype.name
-        wanted = fields[field.dtype_of].variable.dtype.name if field.dtype_of else field.dtype
-        if wanted and dtype != wanted:
+        dtype_name = fields[field.dtype_of].variable.dtype.name if field.dtype_of else field.dtype
+        if dtype_name and dtype != dtype_name:
             raise BadGraph(
-                f"{where}: field {field.name!r} must be {wanted}, but {regions.variable.name!r} is"
-                f" {dtype}"
+                f"{where}: field {field.name!r} must be {dtype_name}, but"
+                f" {regions.variable.name!r} is {dtype}"
             )
         if field.size_of:
             unlike = (regions.size != fields[field.size_of].size).any(axis=1)
             if unlike.any():
                 vertex = int(unlike.argmax())
-                own, other = (
+                this_size, related_size = (
                     field_regions.size[vertex].tolist()
                     for field_regions in (regions, fields[field.size_of])
                 )
                 raise BadGraph(
-                    f"{where}: vertex {vertex} has {own} elements in field {field.name!r} and"
-                    f" {other} in {field.size_of!r}: the sizes must match"
+                    f"{where}: vertex {vertex} has {this_size} elements in field {field.name!r} and"
+                    f" {related_size} in {field.size_of!r}: the sizes must match"
                 )
 
     def scalar_columns(
@@ -355,13 +357,13 @@ class Codelet:
         columns = {}
         for scalar in self.scalars:
             kind = np.int64 if scalar.kind == "int" else np.float32
-            given = numbers(f"{where}: the values of {scalar.name!r}", scalars[scalar.name])
-            if given.dtype.kind not in "fiub" or (kind is np.int64 and given.dtype.kind == "f"):
+            column = numbers(f"{where}: the values of {scalar.name!r}", scalars[scalar.name])
+            if column.dtype.kind not in "fiub" or (kind is np.int64 and column.dtype.kind == "f"):
                 raise BadGraph(
                     f"{where}: scalar {scalar.name!r} must be of kind {scalar.kind}, got"
                     f" {shown(scalars[scalar.name])}"
                 )
-            values = given.astype(kind)
+            values = column.astype(kind)
             if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):
                 raise BadGraph(
                     f"{where}: scalar {scalar.name!r} takes one number, or one per vertex"

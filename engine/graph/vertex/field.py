@@ -67,8 +67,8 @@ class Field:
                 f" got a {self.kind} of {self.n_dims}"
             )
         if self.kind in ("vector", "list") and self.n_dims != 1:
-            what = "a vector" if self.kind == "vector" else "a list of intervals"
-            raise BadGraph(f"Field {self.name!r} is {what} and must have one dimension")
+            subject = "a vector" if self.kind == "vector" else "a list of intervals"
+            raise BadGraph(f"Field {self.name!r} is {subject} and must have one dimension")
 
     @property
     def is_vector(self) -> bool:
@@ -91,10 +91,10 @@ class Field:
         return self.direction in ("out", "inout")
 
 
-def _check_name(what: str, name: str) -> None:
-    a_text(f"The name of a {what}", name)
+def _check_name(subject: str, name: str) -> None:
+    a_text(f"The name of a {subject}", name)
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise BadGraph(f"Expected a Python identifier as the name of a {what}, got {name!r}")
+        raise BadGraph(f"Expected a Python identifier as the name of a {subject}, got {name!r}")
 
 
 @dataclass(frozen=True)

@@ -157,12 +157,12 @@ def shared_work_cycles(
     n_tiles = machine.n_tiles
     start, before, total, longest = (np.zeros(n_tiles, np.int64) for _ in range(4))
     n_pieces = np.zeros(n_tiles, np.int64)
-    for tile, pieces, batch in parts:
+    for tile, shared_work, batch in parts:
         n_pieces += np.bincount(tile, minlength=n_tiles)
-        total += np.bincount(tile, pieces.total(batch, machine), n_tiles).astype(np.int64)
-        np.maximum.at(longest, tile, pieces.longest(batch, machine))
-        start[tile] = np.maximum(start[tile], pieces.start_cycles)
-        before[tile] = np.maximum(before[tile], pieces.piece_cycles)
+        total += np.bincount(tile, shared_work.total(batch, machine), n_tiles).astype(np.int64)
+        np.maximum.at(longest, tile, shared_work.longest(batch, machine))
+        start[tile] = np.maximum(start[tile], shared_work.start_cycles)
+        before[tile] = np.maximum(before[tile], shared_work.piece_cycles)
     work = before * worker_share(n_pieces, machine)
     work += np.maximum(longest, worker_share(total, machine))
     return np.asarray(start + machine.n_worker_contexts * work)

@@ -121,10 +121,10 @@ def blocks(
     n_vertices = a_count(f"{where}: the number of vertices", n_vertices, 0)
 
     def checked(values: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        given: NDArray[np.int64] = whole_numbers(f"{where}: starts, sizes and strides", values)
-        if given.shape not in ((), (n_vertices,)):
-            raise BadGraph(f"{where}: expected {n_vertices} values, got shape {given.shape}")
-        return given
+        numbers: NDArray[np.int64] = whole_numbers(f"{where}: starts, sizes and strides", values)
+        if numbers.shape not in ((), (n_vertices,)):
+            raise BadGraph(f"{where}: expected {n_vertices} values, got shape {numbers.shape}")
+        return numbers
 
     # Copies: the caller may modify its arrays later.
     first = np.empty(n_vertices, np.int64)
@@ -158,14 +158,14 @@ def check_variable(variable: object) -> None:
         raise BadGraph(f"Expected a variable for the regions, got {shown(variable)}")
 
 
-def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regions:
+def regions_of(where: str, connected: object, n_vertices: int, n_dims: int) -> Regions:
     """Return the regions of a field, given as regions, one tensor for all vertices, or one each.
 
     Parameters
     ----------
     where
         The field, for messages.
-    given
+    connected
         Regions; a tensor, which may be a slice or a concatenation of adjacent slices; or a list
         with one tensor per vertex, all on one variable.
     n_vertices
@@ -180,9 +180,9 @@ def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regio
         When a tensor is on another variable than the first one, joins several, or has other
         dimensions than the field.
     """
-    if hasattr(given, "stride"):
-        return given  # type: ignore[return-value] # regions, or an object that looks like them
-    one_each = given if isinstance(given, list | tuple) else [given] * n_vertices
+    if hasattr(connected, "stride"):
+        return connected  # type: ignore[return-value] # regions, or an object that looks like them
+    one_each = connected if isinstance(connected, list | tuple) else [connected] * n_vertices
     if len(one_each) != n_vertices or not one_each:
         raise BadGraph(
             f"{where} has {len(one_each)} tensors for {n_vertices} vertices: give one for all, or"
@@ -192,9 +192,9 @@ def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regio
     start, size, stride = [], [], []
     for view in one_each:
         if not isinstance(view, Tensor):
-            what = "joins several variables" if isinstance(view, Joined) else "is not a tensor"
+            problem = "joins several variables" if isinstance(view, Joined) else "is not a tensor"
             raise BadGraph(
-                f"{where}: {shown(view) if variable is None else 'one of its tensors'} {what}:"
+                f"{where}: {shown(view) if variable is None else 'one of its tensors'} {problem}:"
                 " expected regions of engine.graph.blocks, a tensor on one variable, or a list of"
                 " them"
             )
@@ -204,8 +204,8 @@ def regions_of(where: str, given: object, n_vertices: int, n_dims: int) -> Regio
                 " share one; add them in several calls"
             )
         dims = view.flatten().dims if n_dims == 1 else view.dims
-        atoms = [own[0] if own else (1, 0) for own in dims]
-        if len(atoms) != n_dims or any(len(own) > 1 for own in dims):
+        atoms = [atom_list[0] if atom_list else (1, 0) for atom_list in dims]
+        if len(atoms) != n_dims or any(len(atom_list) > 1 for atom_list in dims):
             raise BadGraph(
                 f"{where}: a tensor of shape {tuple(view.shape)} on {view.name!r} is not a block of"
                 f" {n_dims} dimensions with one stride each: copy it first"

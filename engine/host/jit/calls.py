@@ -31,8 +31,8 @@ def _load_number(typing_context, address):  # type: ignore[no-untyped-def]
     from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        place = builder.inttoptr(arguments[0], _I64.as_pointer())
-        return builder.load_atomic(place, "seq_cst", 8)
+        pointer_ = builder.inttoptr(arguments[0], _I64.as_pointer())
+        return builder.load_atomic(pointer_, "seq_cst", 8)
 
     return types.int64(types.int64), generate
 
@@ -42,8 +42,8 @@ def _add_number(typing_context, address, value):  # type: ignore[no-untyped-def]
     from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        place = builder.inttoptr(arguments[0], _I64.as_pointer())
-        return builder.atomic_rmw("add", place, arguments[1], "seq_cst")
+        pointer_ = builder.inttoptr(arguments[0], _I64.as_pointer())
+        return builder.atomic_rmw("add", pointer_, arguments[1], "seq_cst")
 
     return types.int64(types.int64, types.int64), generate
 
@@ -53,8 +53,8 @@ def _swap_numbers(typing_context, address, expected, value):  # type: ignore[no-
     from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        place = builder.inttoptr(arguments[0], _I64.as_pointer())
-        pair = builder.cmpxchg(place, *arguments[1:], "seq_cst", "seq_cst")
+        pointer_ = builder.inttoptr(arguments[0], _I64.as_pointer())
+        pair = builder.cmpxchg(pointer_, *arguments[1:], "seq_cst", "seq_cst")
         return builder.extract_value(pair, 1)
 
     return types.boolean(types.int64, types.int64, types.int64), generate
@@ -140,8 +140,8 @@ def _run_tasks(thread, state, table):  # type: ignore[no-untyped-def]
     tasks = array_in(table, 0, 2, _int64)
     bounds, is_chain = array_in(table, 3, 2, _int64), array_in(table, 6, 1, _bool)
     n_stages, n_shares = bounds.shape[0] - 1, bounds.shape[1]
-    failed, own = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
-    _add(own + 8 * _RUNS, 1)
+    failed, own_state = state + 8 * _OF_THREAD * n_shares, state + 8 * _OF_THREAD * thread
+    _add(own_state + 8 * _RUNS, 1)
     n_before = _sum(bounds, 0)
     for stage in range(n_stages):
         n_until = _sum(bounds, stage + 1) - n_before
@@ -149,10 +149,10 @@ def _run_tasks(thread, state, table):  # type: ignore[no-untyped-def]
         while True:
             for turn in range(n_shares):
                 share = (thread + turn) % n_shares
-                other = state + 8 * _OF_THREAD * share
-                if turn > 0 and waited < _RESPECT and _load(other + 8 * _RUNS) > 0:
+                other_state = state + 8 * _OF_THREAD * share
+                if turn > 0 and waited < _RESPECT and _load(other_state + 8 * _RUNS) > 0:
                     continue
-                following, end = other + 8 * _NEXT, bounds[stage + 1, share]
+                following, end = other_state + 8 * _NEXT, bounds[stage + 1, share]
                 k = _load(following)
                 while k < end and _load(failed) < 0:
                     stop = end if is_chain[stage] else k + 1
@@ -163,7 +163,7 @@ def _run_tasks(thread, state, table):  # type: ignore[no-untyped-def]
                             ):
                                 _swap(failed, -1, task)
                                 break
-                        _add(own + 8 * _DONE, stop - k)
+                        _add(own_state + 8 * _DONE, stop - k)
                         waited = 0
                     k = _load(following)
             n_done = _total(state, _DONE, n_shares)

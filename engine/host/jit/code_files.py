@@ -103,8 +103,8 @@ def folder_problem() -> str:
 def _folder(_root: Path, _user: int) -> PrivateFolder:
     """Return the folder of the code for this processor, which is checked once."""
     description = processor().description.encode()
-    own = hashlib.blake2b(description, digest_size=8).hexdigest()
-    return PrivateFolder(_root / own)
+    digest = hashlib.blake2b(description, digest_size=8).hexdigest()
+    return PrivateFolder(_root / digest)
 
 
 def _own_folder() -> PrivateFolder:

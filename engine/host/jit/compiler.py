@@ -72,9 +72,11 @@ class Compiled:
         library = self._overload.library
         if library.codegen.magic_tuple()[1:] != processor():
             return None  # numba was used before, with other features
-        if any(found.consts for found in self._overload._find_referenced_environments()):
+        if any(
+            environment.consts for environment in self._overload._find_referenced_environments()
+        ):
             return None
-        variables = [found.name for found in library._final_module.global_variables]
+        variables = [environment.name for environment in library._final_module.global_variables]
         if any(name.startswith(_OF_PROCESS) for name in variables):
             return None
         return Code(self._symbol, library._get_compiled_object())
@@ -82,9 +84,9 @@ class Compiled:
 
 def compiled(function: Callable[..., Any], *, counts_references: bool) -> Compiled:
     """Compile a function for `SIGNATURE`, with everything that it calls as part of it."""
-    made = _njit(function, LinkingCompiler, no_cpython_wrapper=True, _nrt=counts_references)
-    made.compile(SIGNATURE)
-    return Compiled(made)
+    dispatcher = _njit(function, LinkingCompiler, no_cpython_wrapper=True, _nrt=counts_references)
+    dispatcher.compile(SIGNATURE)
+    return Compiled(dispatcher)
 
 
 def for_python(function: Callable[..., Any]) -> Any:
@@ -95,9 +97,9 @@ def for_python(function: Callable[..., Any]) -> Any:
 def linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
     """Compile a function that compiled code calls: it has no wrapper for Python."""
     pipeline = Compiler if counts_references else KernelCompiler
-    made = _njit(function, pipeline, no_cpython_wrapper=True, _nrt=counts_references)
-    made.__class__ = _Linked
-    return made
+    dispatcher = _njit(function, pipeline, no_cpython_wrapper=True, _nrt=counts_references)
+    dispatcher.__class__ = _Linked
+    return dispatcher
 
 
 def type_of(known: Any) -> Any:

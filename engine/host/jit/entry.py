@@ -67,11 +67,11 @@ class Entry:
             return False
         from tilescope.engine.host.jit.compiler import compiled
 
-        made = compiled(self.function, counts_references=self._counts_references)
-        self._owned += (made,)
-        self._address = made.address
-        if self._is_kept and made.code is not None:
-            code_files.write(self.name, made.code)
+        dispatcher = compiled(self.function, counts_references=self._counts_references)
+        self._owned += (dispatcher,)
+        self._address = dispatcher.address
+        if self._is_kept and dispatcher.code is not None:
+            code_files.write(self.name, dispatcher.code)
         return True
 
     def _kept(self) -> code_files.Code | None:
@@ -93,9 +93,9 @@ class Entry:
     @cached_property
     def _call(self) -> Callable[[int, int, int], int]:
         results = (_PLACE * 2)()  # numba's functions return results by address; none here
-        place = ctypes.addressof(results)
+        address = ctypes.addressof(results)
         self._owned += (results,)
-        return partial(_FUNCTION(self.address), place, place + 8)
+        return partial(_FUNCTION(self.address), address, address + 8)
 
     def run(self, first: int, last: int, table: int) -> None:
         """Call it by address: without the interpreter's lock, on the calling thread.
@@ -130,12 +130,12 @@ class Pass:
 
     @cached_property
     def _entry(self) -> Entry:
-        lines, at = [], 0
+        lines, offset = [], 0
         arguments = [*self._taken, *self._written]
-        for place, (dtype, n_dims) in enumerate(arguments):
-            lines.append(f"    a{place} = array_in(table, {at}, {n_dims}, {dtype.name})\n")
-            at += 1 + n_dims
-        names = ", ".join(f"a{place}" for place in range(len(arguments)))
+        for index, (dtype, n_dims) in enumerate(arguments):
+            lines.append(f"    a{index} = array_in(table, {offset}, {n_dims}, {dtype.name})\n")
+            offset += 1 + n_dims
+        names = ", ".join(f"a{index}" for index in range(len(arguments)))
         source = f"def enter(first, last, table):\n{''.join(lines)}    function({names})\n"
         namespace: dict[str, Any] = {dtype.name: dtype.type for dtype, _ in arguments}
         namespace |= {"function": jit(self.py_func), "array_in": array_in}

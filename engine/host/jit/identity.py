@@ -32,11 +32,11 @@ def kernel_digest(kernel: Any) -> str | None:
     return digest.hexdigest()
 
 
-def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
+def _of_value(value: Any, visited: set[int]) -> Iterator[bytes]:
     """Describe a constant, a function, or an object identified by its name."""
     functions = _declared(value)
     if functions:
-        yield from _of_functions(functions, seen)
+        yield from _of_functions(functions, visited)
         return
     value = getattr(value, "py_func", value)
     match value:
@@ -55,17 +55,17 @@ def _of_value(value: Any, seen: set[int]) -> Iterator[bytes]:
             items = value if isinstance(value, tuple) else sorted(value, key=repr)
             yield f"{type(value).__name__} {len(items)}".encode()
             for item in items:
-                yield from _of_value(item, seen)
+                yield from _of_value(item, visited)
         case CodeType():
-            yield from _of_code(value, seen)
+            yield from _of_code(value, visited)
         case FunctionType():
-            yield from _of_function(value, seen)
+            yield from _of_function(value, visited)
         case ModuleType():
             yield f"module {value.__name__}".encode()
         case _ if is_dataclass(value) and not isinstance(value, type):
             yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
             for field in fields(value):
-                yield from _of_value(getattr(value, field.name), seen)
+                yield from _of_value(getattr(value, field.name), visited)
         case type() | BuiltinFunctionType() | np.ufunc():
             yield f"name {getattr(value, '__module__', '')}.{value.__name__}".encode()
         case _:
@@ -82,37 +82,37 @@ def _declared(value: Any) -> list[Any]:
     return [definition] if isinstance(definition, FunctionType) else []
 
 
-def _of_functions(functions: list[Any], seen: set[int]) -> Iterator[bytes]:
+def _of_functions(functions: list[Any], visited: set[int]) -> Iterator[bytes]:
     for function in functions:
         yield f"declared {function.__module__}.{function.__qualname__}".encode()
-        yield from _of_function(function, seen)
+        yield from _of_function(function, visited)
 
 
-def _of_code(code: CodeType, seen: set[int]) -> Iterator[bytes]:
+def _of_code(code: CodeType, visited: set[int]) -> Iterator[bytes]:
     yield code.co_code
     yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_argcount)).encode()
-    yield from _of_value(code.co_consts, seen)
+    yield from _of_value(code.co_consts, visited)
 
 
-def _of_function(function: FunctionType, seen: set[int]) -> Iterator[bytes]:
+def _of_function(function: FunctionType, visited: set[int]) -> Iterator[bytes]:
     """Describe a function's code, defaults, closure and referenced globals."""
-    if id(function) in seen:
+    if id(function) in visited:
         yield b"again"
         return
-    seen.add(id(function))
-    yield from _of_code(function.__code__, seen)
-    yield from _of_value(function.__defaults__, seen)
+    visited.add(id(function))
+    yield from _of_code(function.__code__, visited)
+    yield from _of_value(function.__defaults__, visited)
     for cell in function.__closure__ or ():
-        yield from _of_value(cell.cell_contents, seen)
+        yield from _of_value(cell.cell_contents, visited)
     for name in sorted(_names(function.__code__)):
         if name in function.__globals__:
             yield name.encode()
-            yield from _of_value(function.__globals__[name], seen)
+            yield from _of_value(function.__globals__[name], visited)
 
 
 def _names(code: CodeType) -> set[str]:
-    found = set(code.co_names)
+    names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            found |= _names(constant)
-    return found
+            names |= _names(constant)
+    return names

@@ -144,10 +144,14 @@ class KernelCompiler(Compiler):
 
     def define_pipelines(self) -> list[Any]:
         """Return the passes."""
-        found: list[Any] = super().define_pipelines()
-        for manager in found:
-            manager.passes = [one for one in manager.passes if one[0] not in _NOT_FOR_KERNELS]
-        return found
+        pipelines: list[Any] = super().define_pipelines()
+        for manager in pipelines:
+            manager.passes = [
+                compiler_pass
+                for compiler_pass in manager.passes
+                if compiler_pass[0] not in _NOT_FOR_KERNELS
+            ]
+        return pipelines
 
 
 class LinkingCompiler(Compiler):

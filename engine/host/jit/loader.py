@@ -38,18 +38,18 @@ def _undefined(machine_code: bytes) -> Iterator[str]:
 
     Source: System V ABI, edition 4.1, chapter 4, sections "Section Header" and "Symbol Table".
     """
-    (at,) = struct.unpack_from("<Q", machine_code, 0x28)
+    (offset,) = struct.unpack_from("<Q", machine_code, 0x28)
     entry_bytes, n_sections = struct.unpack_from("<HH", machine_code, 0x3A)
     sections = [
-        struct.unpack_from("<IIQQQQIIQQ", machine_code, at + k * entry_bytes)
+        struct.unpack_from("<IIQQQQIIQQ", machine_code, offset + k * entry_bytes)
         for k in range(n_sections)
     ]
     for section in sections:
         if section[1] != _SYMTAB:
             continue
         begin, n_bytes, names = section[4], section[5], sections[section[6]][4]
-        for place in range(begin, begin + n_bytes, _SYMBOL_BYTES):
-            name, _, _, defined_in = struct.unpack_from("<IBBH", machine_code, place)
+        for symbol_offset in range(begin, begin + n_bytes, _SYMBOL_BYTES):
+            name, _, _, defined_in = struct.unpack_from("<IBBH", machine_code, symbol_offset)
             if name and not defined_in:
                 end = machine_code.index(b"\0", names + name)
                 yield machine_code[names + name : end].decode()

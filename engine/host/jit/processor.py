@@ -25,9 +25,11 @@ def note_processor() -> str:
     NotPrivate
         When another user may write to the folder of the kernels.
     """
-    own = processor()
-    PrivateFolder(cache_folder()).write(_FILE, f"{own.name}\n{own.description}".encode("ascii"))
-    return own.name
+    this_processor = processor()
+    PrivateFolder(cache_folder()).write(
+        _FILE, f"{this_processor.name}\n{this_processor.description}".encode("ascii")
+    )
+    return this_processor.name
 
 
 @functools.cache
@@ -38,12 +40,12 @@ def report_new_code() -> None:
         noted, described = folder.read(_FILE, _LARGEST_BYTES).decode("ascii").split("\n", 1)
     except (NotPrivate, OSError, ValueError):
         return
-    own = processor()
-    if own.description != described:
+    this_processor = processor()
+    if this_processor.description != described:
         _log.warning(
             "warning: kernels in %s are compiled for the processor %s, and are compiled anew for"
             " %s; NUMBA_CPU_NAME names another one",
             folder.path,
             noted,
-            own.name,
+            this_processor.name,
         )

@@ -31,8 +31,8 @@ _FILE = Path(".numba_config.yaml")
 def _setting(name: str, kind: Callable[[str], Any], default: Any) -> Any:
     """Return a setting; the default if it is not set, or not of that kind, as numba does."""
     if _FILE.is_file():
-        found = vars(import_module("numba").config)
-        value = found[name] if name in found else found[name.removeprefix("NUMBA_")]
+        settings = vars(import_module("numba").config)
+        value = settings[name] if name in settings else settings[name.removeprefix("NUMBA_")]
         return default if value is None else value
     try:
         return kind(os.environ[name])
@@ -88,17 +88,17 @@ def processor() -> Processor:
     name = _setting("NUMBA_CPU_NAME", str, None)
     features = _setting("NUMBA_CPU_FEATURES", str, "" if name else None)
     if features is None:
-        found = binding.get_host_cpu_features()
+        result = binding.get_host_cpu_features()
         if not _setting("NUMBA_ENABLE_AVX", int, 1):
-            found.update((feature, False) for feature in found if feature.startswith("avx"))
-        features = found.flatten()
+            result.update((feature, False) for feature in result if feature.startswith("avx"))
+        features = result.flatten()
     return Processor(name or binding.get_host_cpu_name(), features)
 
 
 @functools.cache
 def compiler_version() -> bytes:
     """Return the file in which numba states its version."""
-    found = find_spec("numba")
-    if found is None or found.origin is None:
+    spec = find_spec("numba")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'numba'", name="numba")
-    return Path(found.origin).with_name("_version.py").read_bytes()
+    return Path(spec.origin).with_name("_version.py").read_bytes()

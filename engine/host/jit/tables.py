@@ -40,12 +40,12 @@ def plain_array(address: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return support.carray(ctypes.c_void_p(int(address)), shape, dtype)
 
 
-def _plain(table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+def _plain(table, position, n_dims, dtype):  # type: ignore[no-untyped-def]
     """Return an array, or a number, in runs without compilation."""
-    numbers = plain_array(table, (place + 1 + n_dims,), np.int64)
+    numbers = plain_array(table, (position + 1 + n_dims,), np.int64)
     if n_dims == 0:
-        return int(numbers[place])
-    return plain_array(numbers[place], tuple(numbers[place + 1 :]), dtype)
+        return int(numbers[position])
+    return plain_array(numbers[position], tuple(numbers[position + 1 :]), dtype)
 
 
 def emit_array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
@@ -57,28 +57,29 @@ def emit_array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any
     strides = [size]
     for length in shape[:0:-1]:
         strides.insert(0, builder.mul(strides[0], length))
-    made = arrays.make_array(kind)(context, builder)
-    arrays.populate_array(made, data, shape, strides, size, meminfo=None)
-    return made._getvalue()
+    array = arrays.make_array(kind)(context, builder)
+    arrays.populate_array(array, data, shape, strides, size, meminfo=None)
+    return array._getvalue()
 
 
-def _array(typing_context, table, place, n_dims, dtype):  # type: ignore[no-untyped-def]
+def _array(typing_context, table, position, n_dims, dtype):  # type: ignore[no-untyped-def]
     from numba.core import types
 
-    at, n = place.literal_value, n_dims.literal_value
+    index, n = position.literal_value, n_dims.literal_value
     kind: Any = types.Array(dtype.dtype, n, "C", aligned=True) if n else types.int64
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         numbers = builder.inttoptr(arguments[0], _I64.as_pointer())
         words = [
-            builder.load(builder.gep(numbers, [_I64(at + k)], inbounds=True)) for k in range(1 + n)
+            builder.load(builder.gep(numbers, [_I64(index + k)], inbounds=True))
+            for k in range(1 + n)
         ]
         if n == 0:
             return words[0]
         data = builder.inttoptr(words[0], context.get_data_type(kind.dtype).as_pointer())
         return emit_array(context, builder, kind, data, words[1:])
 
-    return kind(table, place, n_dims, dtype), generate
+    return kind(table, position, n_dims, dtype), generate
 
 
 #: Array in a table: takes the table's address, and as constants the place of the array's address
@@ -94,8 +95,8 @@ def _call_function(typing_context, function, first, last, table):  # type: ignor
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         address, *numbers = arguments
         pointer = ir.IntType(8).as_pointer()
-        place = pointer.as_pointer()
-        kind = ir.FunctionType(ir.IntType(32), [place, place, _I64, _I64, _I64])
+        typed_pointer = pointer.as_pointer()
+        kind = ir.FunctionType(ir.IntType(32), [typed_pointer, typed_pointer, _I64, _I64, _I64])
         called = builder.inttoptr(address, kind.as_pointer())
         with builder.goto_entry_block():  # a loop would take more of the stack in every round
             results = [builder.alloca(pointer) for _ in range(2)]

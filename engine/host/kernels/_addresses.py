@@ -35,14 +35,14 @@ _WORD = ir.IntType(64)
 _ALL = 1 << 48
 
 
-def floats_at(place: int, index: int, n: int) -> NDArray[np.float32]:
+def floats_at(address: int, index: int, n: int) -> NDArray[np.float32]:
     """Return some floats from the one with an index on, in plain Python."""
-    return np.asarray(plain_array(place + 4 * index, (n,), np.float32))
+    return np.asarray(plain_array(address + 4 * index, (n,), np.float32))
 
 
-def numbers_at(place: int, n: int) -> NDArray[np.int64]:
+def numbers_at(address: int, n: int) -> NDArray[np.int64]:
     """Return a list of integers, in plain Python."""
-    return np.asarray(plain_array(place, (n,), np.int64))
+    return np.asarray(plain_array(address, (n,), np.int64))
 
 
 def _plain_address(array: Any, index: int) -> int:
@@ -68,18 +68,18 @@ def _compiled_address() -> Any:
     return address_of
 
 
-def _plain_list_places(places: int, first: int, step: int, n: int) -> None:
+def _plain_list_places(addresses: int, first: int, step: int, n: int) -> None:
     """Write what the compiled version does, but nothing after the last entry."""
-    numbers_at(places, n)[:] = first + step * np.arange(n)
+    numbers_at(addresses, n)[:] = first + step * np.arange(n)
 
 
 def _compiled_list_places() -> Any:
     @intrinsic
-    def list_places(typing_context, places, first, step, n):  # type: ignore[no-untyped-def]
+    def list_places(typing_context, addresses, first, step, n):  # type: ignore[no-untyped-def]
         from numba.core import types
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            places, first, step, n = arguments
+            addresses, first, step, n = arguments
             lanes = ir.VectorType(_WORD, AT_ONCE)
             numbers = ir.Constant(lanes, list(range(AT_ONCE)))
             # Not computed ahead: of a vector kept on the stack, the load may wait for the store.
@@ -90,8 +90,8 @@ def _compiled_list_places() -> Any:
             further = emit_splat(builder, builder.mul(step, _WORD(AT_ONCE)), AT_ONCE)
 
             def store(counters: list[Any], values: list[Any]) -> list[Any]:
-                at = builder.add(places, builder.mul(counters[0], _WORD(8)))
-                builder.store(values[0], builder.inttoptr(at, lanes.as_pointer()), align=8)
+                offset = builder.add(addresses, builder.mul(counters[0], _WORD(8)))
+                builder.store(values[0], builder.inttoptr(offset, lanes.as_pointer()), align=8)
                 return [builder.add(values[0], further)]
 
             emit_loop(builder, n, [(_WORD(0), _WORD(AT_ONCE))], [begin], store)
@@ -105,7 +105,7 @@ def _compiled_list_places() -> Any:
 
 def _compiled_all(name: str) -> Any:
     @intrinsic
-    def all_from(typing_context, place):  # type: ignore[no-untyped-def]
+    def all_from(typing_context, address):  # type: ignore[no-untyped-def]
         from numba.core import types
 
         kind: Any = types.Array(getattr(types, name), 1, "C")
@@ -121,7 +121,7 @@ def _compiled_all(name: str) -> Any:
 
 
 def _plain_all(dtype: type) -> Any:
-    return lambda place: plain_array(place, (_ALL,), dtype)
+    return lambda address: plain_array(address, (_ALL,), dtype)
 
 
 #: Array of everything from an address on: its end is not known.

@@ -57,9 +57,9 @@ class BlockEmitter:
             pointer = self.builder.gep(pointer, [self.values["w_half"]])
         return self.lanes(halves[0], halves[1], range(self.n_lanes))
 
-    def lanes(self, a: Any, b: Any, places: Sequence[int]) -> Any:
+    def lanes(self, a: Any, b: Any, positions: Sequence[int]) -> Any:
         """Return lanes of two vectors, counted through both."""
-        mask = ir.Constant(ir.VectorType(_I32, len(places)), list(places))
+        mask = ir.Constant(ir.VectorType(_I32, len(positions)), list(positions))
         return self.builder.shuffle_vector(a, b, mask)
 
     def zeros(self) -> list[Any]:
@@ -93,7 +93,7 @@ class BlockEmitter:
 
         The last one may compute pixels again that the list repeats.
         """
-        done: Any = _I64(0)
+        n_done: Any = _I64(0)
         for size, smaller in zip(sizes, (*sizes[1:], 0), strict=True):
             self.n_pixels = size
 
@@ -103,7 +103,7 @@ class BlockEmitter:
                 return []
 
             end = self.builder.sub(self.values["n_pixels"], _I64(smaller))
-            (done,), _ = self.loop(end, [(done, _I64(size))], [], one)
+            (n_done,), _ = self.loop(end, [(n_done, _I64(size))], [], one)
 
     def over_taps(self, carried: list[Any], body: Callable[..., Any]) -> list[Any]:
         """Emit the loop over taps.
@@ -112,7 +112,7 @@ class BlockEmitter:
         sums. All taps share the pointers: a pointer per pixel and tap would not fit the registers.
         """
         builder, values = self.builder, self.values
-        pixels = [builder.gep(values["x"], [at]) for at in self.places("x")]
+        pixels = [builder.gep(values["x"], [place]) for place in self.places("x")]
 
         def tap(counters: list[Any], sums: list[Any]) -> Any:
             offset = self.number("tap_x", counters[0])
@@ -130,11 +130,11 @@ class BlockEmitter:
                 _, column, row = counters
                 self.keep()
                 weights = self.weights(builder.gep(weight, [row]))
-                found = []
+                products = []
                 for pixel, total in zip(pixels, sums, strict=True):
                     value = self.load(builder.gep(pixel, [column]), is_wide=False)
-                    found.append(self.fused(value, weights, total))
-                return found
+                    products.append(self.fused(value, weights, total))
+                return products
 
             zero = _I64(0)
             steps = [(zero, _I64(1)), (offset, values["x_step"]), (zero, values["w_pitch"])]
@@ -174,41 +174,41 @@ class BlockEmitter:
         def tap(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             self.keep()
             rows = [
-                self.load(builder.gep(weight, [_I64(own * self.n_lanes)]), is_wide=True)
-                for own in range(n_own)
+                self.load(builder.gep(weight, [_I64(output * self.n_lanes)]), is_wide=True)
+                for output in range(n_own)
             ]
-            found = []
-            for pixel, at in enumerate(pixels):
-                values = self.load(builder.gep(at, [offset]), is_wide=True)
-                for own, weights in enumerate(rows):
-                    found.append(self.fused(values, weights, sums[pixel * n_own + own]))
-            return found
+            tap_sums = []
+            for pixel, pixel_pointer in enumerate(pixels):
+                values = self.load(builder.gep(pixel_pointer, [offset]), is_wide=True)
+                for output, weights in enumerate(rows):
+                    tap_sums.append(self.fused(values, weights, sums[pixel * n_own + output]))
+            return tap_sums
 
         sums = self.over_taps(self.zeros() * n_own, tap)
-        for pixel, place in enumerate(self.places("out")):
-            own = self.interleaved(sums[pixel * n_own : (pixel + 1) * n_own])
-            for number, vector in enumerate(own):
-                at = builder.add(place, _I64(number * self.n_lanes))
-                self.store_vector(vector, builder.gep(self.values["out"], [at]))
+        for pixel, position in enumerate(self.places("out")):
+            own_sums = self.interleaved(sums[pixel * n_own : (pixel + 1) * n_own])
+            for number, vector in enumerate(own_sums):
+                vector_offset = builder.add(position, _I64(number * self.n_lanes))
+                self.store_vector(vector, builder.gep(self.values["out"], [vector_offset]))
 
     def interleaved(self, vectors: list[Any]) -> list[Any]:
         """Return the first lanes of all vectors, then the second ones, and so on."""
         if len(vectors) == 1:
             return vectors
-        even, odd = self.interleaved(vectors[::2]), self.interleaved(vectors[1::2])
+        even, odd_lanes = self.interleaved(vectors[::2]), self.interleaved(vectors[1::2])
         n = self.n_lanes
-        found = []
-        for a, b in zip(even, odd, strict=True):
+        results = []
+        for a, b in zip(even, odd_lanes, strict=True):
             for half in (0, n // 2):
                 pairs = [(half + lane, n + half + lane) for lane in range(n // 2)]
-                found.append(self.lanes(a, b, [lane for pair in pairs for lane in pair]))
-        return found
+                results.append(self.lanes(a, b, [lane for pair in pairs for lane in pair]))
+        return results
 
     def dot(self) -> None:
         """Emit dot products; the inputs of pixels and weights are contiguous."""
         builder, n = self.builder, self.n_pixels
         count = self.values["count"]
-        whole = builder.and_(count, _I64(-self.n_lanes))
+        n_whole = builder.and_(count, _I64(-self.n_lanes))
 
         def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             taps = [builder.gep(pixel, [offset]) for pixel in pixels]
@@ -224,16 +224,16 @@ class BlockEmitter:
                 ]
 
             begin, wide = self.loop(
-                whole,
+                n_whole,
                 [(_I64(0), _I64(self.n_lanes))],
                 sums[:n],
-                lambda counters, own: step(counters, own, is_wide=True),
+                lambda counters, values: step(counters, values, is_wide=True),
             )
             _, rest = self.loop(
                 count,
                 [(begin[0], _I64(1))],
                 sums[n:],
-                lambda counters, own: step(counters, own, is_wide=False),
+                lambda counters, values: step(counters, values, is_wide=False),
             )
             return wide + rest
 
@@ -255,8 +255,8 @@ class BlockEmitter:
 
     def store(self, sums: list[Any]) -> None:
         """Store the sums of the pixels, the second half of the lanes apart from the first."""
-        for place, total in zip(self.places("out"), sums, strict=True):
-            pointer = self.builder.gep(self.values["out"], [place])
+        for offset, total in zip(self.places("out"), sums, strict=True):
+            pointer = self.builder.gep(self.values["out"], [offset])
             if not self.has_halves:
                 self.store_vector(total, pointer)
                 continue

@@ -69,33 +69,33 @@ def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _own_weights(w, w_start, w_size, w_stride, n_combined, own, stride):  # type: ignore[no-untyped-def]
+def _own_weights(w, w_start, w_size, w_stride, n_combined, local, stride):  # type: ignore[no-untyped-def]
     """Write the weights within combined groups, as of groups inside."""
     count, n_own, pitch = w_size[5] // n_combined, w_size[6] // n_combined, w_stride[5]
     target, n_columns, apart = 0, w_size[4], count * pitch + n_own
-    for row in range(own.size // stride[3]):
-        at = _place(row, w_start, w_size, w_stride, 4)
+    for row in range(local.size // stride[3]):
+        offset = _place(row, w_start, w_size, w_stride, 4)
         for _ in range(n_columns):
             for i in range(count):
                 for o in range(n_own):
-                    source = at + i * pitch + o
+                    source = offset + i * pitch + o
                     for g in range(n_combined):
-                        own[target + o + g * n_own] = w[source + g * apart]
+                        local[target + o + g * n_own] = w[source + g * apart]
                 target += n_combined * n_own
-            at += w_stride[4]
+            offset += w_stride[4]
 
 
 @jit
-def _contiguous_inputs(x, x_start, x_size, x_stride, found):  # type: ignore[no-untyped-def]
+def _contiguous_inputs(x, x_start, x_size, x_stride, target_):  # type: ignore[no-untyped-def]
     """Write the inputs with those of neighbouring pixels contiguous."""
     n, width, step = x_size[5], x_size[4], x_stride[4]
     apart, together = unsigned(step), unsigned(n)
-    for row in range(found.size // (n * width)):
-        at, target = _place(row, x_start, x_size, x_stride, 4), row * n * width
+    for row in range(target_.size // (n * width)):
+        offset, target = _place(row, x_start, x_size, x_stride, 4), row * n * width
         for i in range(n):
-            source, to = unsigned(at + i), unsigned(target + i)
+            source, to = unsigned(offset + i), unsigned(target + i)
             for column in range(unsigned(width)):
-                found[to + column * together] = x[source + column * apart]
+                target_[to + column * together] = x[source + column * apart]
 
 
 @jit
@@ -103,9 +103,9 @@ def _spread_weights(w, n_inside, rows):  # type: ignore[no-untyped-def]
     """Write the weights of groups inside as the lanes of several pixels take them."""
     target, first = 0, 0
     while first < w.size:
-        for own in range(_SPREAD_OUTPUTS):
+        for output in range(_SPREAD_OUTPUTS):
             for i in range(n_inside):
-                value = w[first + i * _SPREAD_OUTPUTS + own]
+                value = w[first + i * _SPREAD_OUTPUTS + output]
                 for lane in range(i, _SPREAD_LANES, n_inside):
                     rows[target + lane] = value
             target += _SPREAD_LANES
@@ -263,8 +263,8 @@ def _list_taps(  # type: ignore[no-untyped-def]
 
 @jit
 def _over_field(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, taps, places, out, out_start,
-    out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, taps, addresses, out,
+    out_start, out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
 ):  # fmt: skip
     """Convolve a tile's data whose groups are interleaved.
 
@@ -273,7 +273,7 @@ def _over_field(  # type: ignore[no-untyped-def]
     """
     x_at, w_at, out_at = address(x, x_start), address(w, w_start), address(out, out_start)
     tap_x, tap_w = address(taps, 0), address(taps, taps.size // 2)
-    x_places, out_places = address(places, 0), address(places, places.size // 2)
+    x_places, out_places = address(addresses, 0), address(addresses, addresses.size // 2)
     n_inside = x_size[5] // w_size[5]
     n_spread = _SPREAD_LANES // n_inside
     n_rows, n_columns = out_size[3], out_size[4]
@@ -306,22 +306,22 @@ def _over_field(  # type: ignore[no-untyped-def]
             for y in range(first_y, end_y):
                 x_row = (y * stride_y + shift_y) * x_pitch + shift_x * x_step
                 out_row = y * out_pitch
-                done = 0
-                while done < n_places:
-                    n_more = min(_PIXELS - n, n_places - done)
-                    column = first_x + done * n_together
+                n_done = 0
+                while n_done < n_places:
+                    n_more = min(_PIXELS - n, n_places - n_done)
+                    column = first_x + n_done * n_together
                     list_places(
                         x_places + 8 * n, x_row + column * stride_x * x_step, x_next, n_more
                     )
                     list_places(out_places + 8 * n, out_row + column * out_step, out_next, n_more)
-                    n, done = n + n_more, done + n_more
-                    if done == n_places:
+                    n, n_done = n + n_more, n_done + n_more
+                    if n_done == n_places:
                         # The last one, which may compute some pixels again, and after it as padding
                         column = end_x - n_together
                         last = 8 * (n - 1)
                         list_places(x_places + last, x_row + column * stride_x * x_step, 0, 1)
                         list_places(out_places + last, out_row + column * out_step, 0, 1)
-                    if n < _PIXELS and (y < end_y - 1 or done < n_places):
+                    if n < _PIXELS and (y < end_y - 1 or n_done < n_places):
                         continue
                     _products(
                         out_at, out_size, out_stride, out_places, x_at, x_stride, x_places, own_at,
@@ -345,15 +345,15 @@ def convolve(  # type: ignore[no-untyped-def]
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
     block, with zeros between different groups, which are not read.
     """
-    own, inputs, rows = w[:0], x[:0], w[:0]
+    own_weights, inputs, rows = w[:0], x[:0], w[:0]
     if n_combined > 1:
         size, stride = _seven(x_size), _seven(x_size)
         for d in range(7):
             size[d] = w_size[d]
         size[5] //= n_combined
-        own = malloc(_pack(size, stride), w)
-        _own_weights(w, w_start, w_size, w_stride, n_combined, own, stride)
-        w, w_start, w_size, w_stride = own, 0, size, stride
+        own_weights = malloc(_pack(size, stride), w)
+        _own_weights(w, w_start, w_size, w_stride, n_combined, own_weights, stride)
+        w, w_start, w_size, w_stride = own_weights, 0, size, stride
         if (
             w_size[5] == 1
             and w_size[6] == n_combined * _SPREAD_OUTPUTS
@@ -380,7 +380,7 @@ def convolve(  # type: ignore[no-untyped-def]
         _six(w_stride), rows, taps, _places(x_size), out, out_start, _six(out_size),
         _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
     )  # fmt: skip
-    free(own)
+    free(own_weights)
     free(inputs)
     free(rows)
     free(many)

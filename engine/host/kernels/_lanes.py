@@ -74,11 +74,13 @@ def _plain(n_lanes: int, *, n_own: int = 0, has_halves: bool = False) -> Callabl
     ):  # fmt: skip
         first, last = slice(None, n_first), slice(n_first, None)
         taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
-        places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
-        for source, target in places:
+        addresses = zip(
+            numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True
+        )
+        for source, target in addresses:
             total = np.zeros(n_lanes, np.float32)
-            for (own, row), i in product(taps, range(count)):
-                values = floats_at(x, source + own + i * x_step, n_inputs).repeat(n_own)
+            for (output, row), i in product(taps, range(count)):
+                values = floats_at(x, source + output + i * x_step, n_inputs).repeat(n_own)
                 weight = row + i * w_pitch
                 total[first] += values[first] * floats_at(w, weight, n_first)
                 total[last] += values[last] * floats_at(w, weight + w_half, n_lanes - n_first)
@@ -94,12 +96,12 @@ def _plain_spread(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Compute what `spread_kernel` returns, in plain Python."""
     taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
-    places = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
-    for source, target in places:
+    addresses = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
+    for source, target in addresses:
         total = np.zeros((SPREAD_LANES, SPREAD_OUTPUTS), np.float32)
-        for own, row in taps:
+        for output, row in taps:
             rows = floats_at(w, row, total.size).reshape(SPREAD_OUTPUTS, SPREAD_LANES)
-            total += floats_at(x, source + own, SPREAD_LANES)[:, None] * rows.T
+            total += floats_at(x, source + output, SPREAD_LANES)[:, None] * rows.T
         floats_at(out, target, total.size)[:] = total.reshape(-1)
 
 

@@ -42,19 +42,19 @@ class MoveEmitter:
     def __init__(self, builder: Any, out: Any, x: Any, item_bytes: int) -> None:
         self.builder, self.out, self.x, self.item_bytes = builder, out, x, item_bytes
 
-    def place(self, pointer: Any, at: Any, n_lanes: int) -> Any:
+    def place(self, pointer: Any, offset: Any, n_lanes: int) -> Any:
         """Return a pointer to a vector."""
         kind = ir.VectorType(pointer.type.pointee, n_lanes).as_pointer()
-        return self.builder.bitcast(self.builder.gep(pointer, [at]), kind)
+        return self.builder.bitcast(self.builder.gep(pointer, [offset]), kind)
 
-    def load(self, at: Any, n_lanes: int) -> Any:
+    def load(self, offset: Any, n_lanes: int) -> Any:
         """Load contiguous elements."""
-        return self.builder.load(self.place(self.x, at, n_lanes), align=self.item_bytes)
+        return self.builder.load(self.place(self.x, offset, n_lanes), align=self.item_bytes)
 
-    def store(self, vector: Any, at: Any) -> None:
+    def store(self, vector: Any, offset: Any) -> None:
         """Store contiguous elements."""
-        place = self.place(self.out, at, vector.type.count)
-        self.builder.store(vector, place, align=self.item_bytes)
+        pointer = self.place(self.out, offset, vector.type.count)
+        self.builder.store(vector, pointer, align=self.item_bytes)
 
     def least(self, a: Any, b: Any) -> Any:
         """Return the smaller number."""
@@ -74,7 +74,7 @@ class MoveEmitter:
         dim: Dim,
         count: Any,
         to: Any,
-        at: Any,
+        offset: Any,
         body: Callable[[Any, Any], None],
         *,
         is_unrolled: bool = False,
@@ -91,10 +91,10 @@ class MoveEmitter:
             body(*counters[1:])
             return []
 
-        steps = [(_ZERO, _ONE), (to, dim.out), (at, dim.x)]
+        steps = [(_ZERO, _ONE), (to, dim.out), (offset, dim.x)]
         emit_loop(builder, count, steps, [], one)
 
-    def rows(self, planes: Dim, rows: Dim, n: Any, to: Any, at: Any) -> None:
+    def rows(self, planes: Dim, rows: Dim, n: Any, to: Any, offset: Any) -> None:
         """Copy rows of two or more contiguous elements, a block of rows of all planes at a time."""
         builder = self.builder
         forms = [form for width in _WIDTHS for form in ((width, False), (width, True))]
@@ -102,21 +102,24 @@ class MoveEmitter:
         def block(first: Any) -> None:
             count = self.least(builder.sub(rows.size, first), _I64(_BLOCK))
             target = builder.add(to, builder.mul(first, rows.out))
-            source = builder.add(at, builder.mul(first, rows.x))
+            source = builder.add(offset, builder.mul(first, rows.x))
 
-            def plane(to: Any, at: Any) -> None:
+            def plane(to: Any, offset: Any) -> None:
                 def chosen(forms: Sequence[tuple[int, bool]]) -> None:
-                    (width, is_whole), *other = forms
+                    (width, is_whole), *narrower = forms
                     copy = self.vectors(n, width, is_whole=is_whole)
-                    if not other:
-                        self.along(rows, count, to, at, copy)
+                    if not narrower:
+                        self.along(rows, count, to, offset, copy)
                         return
-                    least = _I64(width + (not is_whole))
-                    with builder.if_else(builder.icmp_signed(">=", n, least)) as (own, rest):
-                        with own:
-                            self.along(rows, count, to, at, copy)
+                    minimum = _I64(width + (not is_whole))
+                    with builder.if_else(builder.icmp_signed(">=", n, minimum)) as (
+                        this_form,
+                        rest,
+                    ):
+                        with this_form:
+                            self.along(rows, count, to, offset, copy)
                         with rest:
-                            chosen(other)
+                            chosen(narrower)
 
                 chosen(forms)
 
@@ -132,10 +135,10 @@ class MoveEmitter:
         """
         last = self.builder.sub(n, _I64(width))
 
-        def copy(to: Any, at: Any) -> None:
+        def copy(to: Any, offset: Any) -> None:
             def vector(first: Any) -> None:
-                place = self.builder.add(to, first)
-                self.store(self.load(self.builder.add(at, first), width), place)
+                vector_offset = self.builder.add(to, first)
+                self.store(self.load(self.builder.add(offset, first), width), vector_offset)
 
             if is_whole or width < _WIDTHS[0]:
                 vector(_ZERO)
@@ -146,7 +149,7 @@ class MoveEmitter:
 
         return copy
 
-    def transposed(self, plane: Dim, columns: Dim, rows: Dim, to: Any, at: Any) -> None:
+    def transposed(self, plane: Dim, columns: Dim, rows: Dim, to: Any, offset: Any) -> None:
         """Copy planes of x[row, column] with contiguous columns to out with contiguous rows.
 
         The last tiles of rows and columns may copy elements again.
@@ -155,10 +158,10 @@ class MoveEmitter:
         last_column = builder.sub(columns.size, _I64(_COLUMNS))
         last_row = builder.sub(rows.size, _I64(_ROWS[-1]))
 
-        def of_plane(to: Any, at: Any) -> None:
+        def of_plane(to: Any, offset: Any) -> None:
             def block(first: Any) -> None:
                 end = self.least(builder.add(first, _I64(_BLOCK)), columns.size)
-                done: Any = _ZERO
+                n_done: Any = _ZERO
                 for n in _ROWS:
 
                     def of_rows(row: Any, n: int = n) -> None:
@@ -169,27 +172,27 @@ class MoveEmitter:
                             target = builder.add(row, builder.mul(column, columns.out))
                             source = builder.add(column, builder.mul(row, rows.x))
                             self.tile(
-                                builder.add(to, target), columns.out, builder.add(at, source),
+                                builder.add(to, target), columns.out, builder.add(offset, source),
                                 rows.x, n,
                             )  # fmt: skip
 
                         self.loop(first, end, _COLUMNS, tile)
 
                     spare = 0 if n == _ROWS[-1] else n - 1
-                    done = self.loop(done, builder.sub(rows.size, _I64(spare)), n, of_rows)
+                    n_done = self.loop(n_done, builder.sub(rows.size, _I64(spare)), n, of_rows)
 
             self.loop(_ZERO, columns.size, _BLOCK, block)
 
-        self.along(plane, plane.size, to, at, of_plane)
+        self.along(plane, plane.size, to, offset, of_plane)
 
-    def tile(self, to: Any, out_pitch: Any, at: Any, x_pitch: Any, n_rows: int) -> None:
+    def tile(self, to: Any, out_pitch: Any, offset: Any, x_pitch: Any, n_rows: int) -> None:
         """Transpose `n_rows` rows of `_COLUMNS` elements.
 
         Vectors hold every fourth row, so that no element leaves its quarter of one.
         """
         builder = self.builder
         rows = [
-            self.load(builder.add(at, builder.mul(x_pitch, _I64(row))), _COLUMNS)
+            self.load(builder.add(offset, builder.mul(x_pitch, _I64(row))), _COLUMNS)
             for row in range(n_rows)
         ]
         a, b, c, d = (self.joined(rows[first::4]) for first in range(4))
@@ -208,31 +211,31 @@ class MoveEmitter:
             vectors = [self.builder.shuffle_vector(a, b, mask) for a, b in pairs]
         return vectors[0]
 
-    def mixed(self, a: Any, b: Any, places: tuple[int, ...]) -> Any:
+    def mixed(self, a: Any, b: Any, positions: tuple[int, ...]) -> Any:
         """Return lanes of two vectors, quarter by quarter: 0 to 3 of the one, 4 to 7 the other."""
         n = a.type.count
-        lanes = [at + p % 4 + n * (p // 4) for at in range(0, n, 4) for p in places]
+        lanes = [start + p % 4 + n * (p // 4) for start in range(0, n, 4) for p in positions]
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, n), lanes))
 
-    def singly(self, dims: Sequence[Dim], to: Any, at: Any, copy: Callable[..., None]) -> None:
+    def singly(self, dims: Sequence[Dim], to: Any, offset: Any, copy: Callable[..., None]) -> None:
         """Emit loops over elements with any strides, the last dimension innermost."""
         if not dims:
-            copy(to, at)
+            copy(to, offset)
             return
-        dim, *other = dims
+        dim, *inner_dims = dims
 
-        def inside(to: Any, at: Any) -> None:
-            self.singly(other, to, at, copy)
+        def inside(to: Any, offset: Any) -> None:
+            self.singly(inner_dims, to, offset, copy)
 
-        self.along(dim, dim.size, to, at, inside, is_unrolled=not other)
+        self.along(dim, dim.size, to, offset, inside, is_unrolled=not inner_dims)
 
     def swapped(self, is_wanted: Any, dims: list[Dim], i: int, j: int) -> list[Dim]:
         """Return the dimensions, two of them swapped if that is wanted."""
-        found = list(dims)
-        for own, other in ((i, j), (j, i)):
-            pairs = zip(dims[other].numbers(), dims[own].numbers(), strict=True)
-            found[own] = Dim(*(self.builder.select(is_wanted, a, b) for a, b in pairs))
-        return found
+        swapped_dims = list(dims)
+        for first, second in ((i, j), (j, i)):
+            pairs = zip(dims[second].numbers(), dims[first].numbers(), strict=True)
+            swapped_dims[first] = Dim(*(self.builder.select(is_wanted, a, b) for a, b in pairs))
+        return swapped_dims
 
     def merged(self, outer: Dim, inner: Dim) -> tuple[Dim, Dim]:
         """Return both with all elements in the inner one, if its steps go on in the outer one."""
@@ -249,42 +252,42 @@ class MoveEmitter:
         )
 
     def block(
-        self, dims: list[Dim], to: Any, at: Any, copy_one: Callable[[Any, Any], None]
+        self, dims: list[Dim], to: Any, offset: Any, copy_one: Callable[[Any, Any], None]
     ) -> None:
         """Emit the copy of a block, by where its contiguous elements are."""
         builder = self.builder
 
-        def is_contiguous(dim: Dim, step: Any, least: int = 2) -> Any:
-            is_long = builder.icmp_signed(">=", dim.size, _I64(least))
+        def is_contiguous(dim: Dim, step: Any, minimum: int = 2) -> Any:
+            is_long = builder.icmp_signed(">=", dim.size, _I64(minimum))
             return builder.and_(builder.icmp_signed("==", step, _ONE), is_long)
 
         for d in (0, 1):
-            own = is_contiguous(dims[d], dims[d].out)
-            dims = self.swapped(own, dims, d, 2)
+            is_plain_out = is_contiguous(dims[d], dims[d].out)
+            dims = self.swapped(is_plain_out, dims, d, 2)
         rows = dims[2]
         has_row = is_contiguous(rows, rows.out)
         is_plain = builder.and_(has_row, builder.icmp_signed("==", rows.x, _ONE))
-        with builder.if_else(is_plain) as (plain, other):
+        with builder.if_else(is_plain) as (plain, general):
             with plain:
                 is_longer = builder.icmp_signed(">", dims[0].size, dims[1].size)
                 outer, inner, _ = self.swapped(is_longer, dims, 0, 1)
-                self.rows(outer, inner, rows.size, to, at)
-            with other:
+                self.rows(outer, inner, rows.size, to, offset)
+            with general:
                 plane, columns, _ = self.swapped(is_contiguous(dims[0], dims[0].x), dims, 0, 1)
                 is_wide = builder.icmp_signed(">=", rows.size, _I64(_ROWS[-1]))
                 is_tiled = builder.and_(is_contiguous(columns, columns.x, _COLUMNS), is_wide)
                 with builder.if_else(builder.and_(has_row, is_tiled)) as (tiled, single):
                     with tiled:
                         plane, rows = self.merged(plane, rows)
-                        self.transposed(plane, columns, rows, to, at)
+                        self.transposed(plane, columns, rows, to, offset)
                     with single:
-                        self.one_by_one(dims, to, at, copy_one)
+                        self.one_by_one(dims, to, offset, copy_one)
 
     def one_by_one(
-        self, dims: list[Dim], to: Any, at: Any, copy_one: Callable[[Any, Any], None]
+        self, dims: list[Dim], to: Any, offset: Any, copy_one: Callable[[Any, Any], None]
     ) -> None:
         """Emit a copy element by element, the longest dimension innermost."""
         for d in (0, 1):
             is_longer = self.builder.icmp_signed(">", dims[d].size, dims[2].size)
             dims = self.swapped(is_longer, dims, d, 2)
-        self.singly(dims, to, at, copy_one)
+        self.singly(dims, to, offset, copy_one)

@@ -20,7 +20,7 @@ __all__ = ["move_block"]
 
 def _compiled() -> Any:
     @intrinsic
-    def move(typing_context, x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
+    def move(typing_context, x, offset, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
         from numba.core import types
         from numba.np import arrayobj
 
@@ -39,20 +39,20 @@ def _compiled() -> Any:
                 ]
 
             source, target = pointer(0), pointer(3)
-            at, to = arguments[1], arguments[4]
+            offset, to = arguments[1], arguments[4]
             dims = [Dim(*steps) for steps in zip(numbers(5), numbers(2), numbers(6), strict=True)]
 
-            def copy_one(to: Any, at: Any) -> None:
-                value = items.load_item(context, builder, x, builder.gep(source, [at]))
+            def copy_one(to: Any, offset: Any) -> None:
+                value = items.load_item(context, builder, x, builder.gep(source, [offset]))
                 value = context.cast(builder, value, x.dtype, out.dtype)
                 items.store_item(context, builder, out, value, builder.gep(target, [to]))
 
             item_bytes = context.get_abi_sizeof(target.type.pointee)
             emitter = MoveEmitter(builder, target, source, item_bytes)
             if x.dtype == out.dtype:
-                emitter.block(dims, to, at, copy_one)
+                emitter.block(dims, to, offset, copy_one)
             else:
-                emitter.one_by_one(dims, to, at, copy_one)
+                emitter.one_by_one(dims, to, offset, copy_one)
             return context.get_dummy_value()
 
         return types.void(x, number, x_stride, out, number, size, stride), generate
@@ -60,14 +60,14 @@ def _compiled() -> Any:
     return move
 
 
-def _plain(x, at, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
+def _plain(x, offset, x_stride, out, to, size, stride):  # type: ignore[no-untyped-def]
     """Copy a block in plain Python."""
 
     def view(memory: Any, start: int, steps: Any) -> Any:
-        own = [int(step) * memory.itemsize for step in steps]
-        return np.lib.stride_tricks.as_strided(memory[start:], size, own)
+        byte_steps = [int(step) * memory.itemsize for step in steps]
+        return np.lib.stride_tricks.as_strided(memory[start:], size, byte_steps)
 
-    view(out, to, stride)[...] = view(x, at, x_stride)
+    view(out, to, stride)[...] = view(x, offset, x_stride)
 
 
 #: Copies a block, converted to the type of `out`: ``x, at, x_stride, out, to, size, stride``. Sizes

@@ -49,10 +49,10 @@ class PairEmitter:
 
     def all_true(self, *conditions: Any) -> Any:
         """Return whether all conditions hold."""
-        found = conditions[0]
+        conjunction = conditions[0]
         for condition in conditions[1:]:
-            found = self.builder.and_(found, condition)
-        return found
+            conjunction = self.builder.and_(conjunction, condition)
+        return conjunction
 
     def equal(self, a: Any, b: Any) -> Any:
         """Return whether two numbers are equal."""
@@ -74,8 +74,8 @@ class PairEmitter:
             builder.icmp_signed(">=", n_rows, _I64(_LEAST_ROWS)),
             builder.icmp_signed(">", n, _ZERO),
         )
-        whole = builder.sub(_I64(_ROOM), builder.srem(_I64(_ROOM), choose(is_one_row, n, _ONE)))
-        length = choose(is_one_row, whole, n)
+        n_whole = builder.sub(_I64(_ROOM), builder.srem(_I64(_ROOM), choose(is_one_row, n, _ONE)))
+        length = choose(is_one_row, n_whole, n)
         steps = [
             choose(is_one_row, step, operand.strides[1])
             for operand, step in ((a, length), (b, _ZERO), (out, length))
@@ -90,13 +90,13 @@ class PairEmitter:
                 self.repeat(row, room, n, length)
             row = choose(is_one_row, room, row)
 
-            def one(places: list[Any], _: list[Any]) -> list[Any]:
-                left = builder.sub(total, places[0])
+            def one(counters: list[Any], _: list[Any]) -> list[Any]:
+                left = builder.sub(total, counters[0])
                 count = choose(builder.icmp_signed("<", left, length), left, length)
                 self.row(
-                    (builder.gep(a.memory, [places[1]]), a.strides[2]),
-                    (builder.gep(row, [places[2]]), b.strides[2]),
-                    (builder.gep(out.memory, [places[3]]), out.strides[2]),
+                    (builder.gep(a.memory, [counters[1]]), a.strides[2]),
+                    (builder.gep(row, [counters[2]]), b.strides[2]),
+                    (builder.gep(out.memory, [counters[3]]), out.strides[2]),
                     count,
                 )
                 return []
@@ -113,14 +113,18 @@ class PairEmitter:
         """Store copies of a row one after the other."""
         builder = self.builder
 
-        def copied(source: Any, places: list[Any]) -> list[Any]:
-            value = builder.load(builder.gep(source, [places[1]]))
-            builder.store(value, builder.gep(room, [places[0]]))
+        def copied(source: Any, counters: list[Any]) -> list[Any]:
+            value = builder.load(builder.gep(source, [counters[1]]))
+            builder.store(value, builder.gep(room, [counters[0]]))
             return []
 
-        emit_loop(builder, n, [(_ZERO, _ONE)] * 2, [], lambda places, _: copied(row, places))
+        emit_loop(builder, n, [(_ZERO, _ONE)] * 2, [], lambda counters, _: copied(row, counters))
         emit_loop(
-            builder, length, [(n, _ONE), (_ZERO, _ONE)], [], lambda places, _: copied(room, places)
+            builder,
+            length,
+            [(n, _ONE), (_ZERO, _ONE)],
+            [],
+            lambda counters, _: copied(room, counters),
         )
 
     def row(self, a: Any, b: Any, out: Any, n: Any) -> None:
@@ -134,10 +138,12 @@ class PairEmitter:
             held = self.load(b[0]) if step_b is None else None
 
             def one(counters: list[Any], _: list[Any]) -> list[Any]:
-                at = counters[0]
+                offset = counters[0]
 
                 def place(pointer: Any, step: Any) -> Any:
-                    return builder.gep(pointer, [at if step is _ONE else builder.mul(at, step)])
+                    return builder.gep(
+                        pointer, [offset if step is _ONE else builder.mul(offset, step)]
+                    )
 
                 second = self.load(place(b[0], step_b)) if held is None else held
                 self.combine(place(a[0], step_a), second, place(out[0], step_out))
@@ -145,10 +151,10 @@ class PairEmitter:
 
             emit_loop(builder, n, [(_ZERO, _ONE)], [], one)
 
-        with builder.if_else(is_wide) as (wide, other):
+        with builder.if_else(is_wide) as (wide, narrow):
             with wide:
                 run(_ONE, _ONE, _ONE)
-            with other, builder.if_else(is_single) as (single, rest):
+            with narrow, builder.if_else(is_single) as (single, rest):
                 with single, builder.if_else(is_dense) as (dense, strided):
                     with dense:
                         run(_ONE, None, _ONE)

@@ -36,19 +36,19 @@ def _compiled() -> Any:
                 return context.make_array(signature.args[k])(context, builder, arguments[k]).data
 
             def numbers(k: int) -> list[Any]:
-                own = pointer(k)
-                return [builder.load(builder.gep(own, [ir.IntType(64)(d)])) for d in range(3)]
+                elements = pointer(k)
+                return [builder.load(builder.gep(elements, [ir.IntType(64)(d)])) for d in range(3)]
 
             call = context.get_function(function, called)
 
-            def load(place: Any) -> Any:
-                return items.load_item(context, builder, b, place)
+            def load(pointer: Any) -> Any:
+                return items.load_item(context, builder, b, pointer)
 
-            def one(left: Any, second: Any, place: Any) -> None:
+            def one(left: Any, second: Any, pointer: Any) -> None:
                 values = [items.load_item(context, builder, a, left), second]
-                found = call(builder, values)
-                found = context.cast(builder, found, called.return_type, out.dtype)
-                items.store_item(context, builder, out, found, place)
+                result = call(builder, values)
+                result = context.cast(builder, result, called.return_type, out.dtype)
+                items.store_item(context, builder, out, result, pointer)
 
             left, right, result = (
                 Operand(pointer(k), arguments[k + 1], numbers(stride))
@@ -57,10 +57,10 @@ def _compiled() -> Any:
             PairEmitter(builder, numbers(9), load, one).block(left, right, result)
             return context.get_dummy_value()
 
-        taken = (
+        used = (
             function, a, number, a_stride, b, number, b_stride, out, number, size, stride
         )  # fmt: skip
-        return types.void(*taken), generate
+        return types.void(*used), generate
 
     return combine
 
@@ -70,11 +70,11 @@ def _plain(  # type: ignore[no-untyped-def]
 ):
     """Combine two blocks in plain Python."""
     for index in np.ndindex(*size):
-        left, right, place = (
+        left, right, offsets = (
             start + sum(k * step for k, step in zip(index, steps, strict=True))
             for start, steps in ((a_start, a_stride), (b_start, b_stride), (out_start, stride))
         )
-        out[place] = function(a[left], b[right])
+        out[offsets] = function(a[left], b[right])
 
 
 #: Stores the results of a function of pairs: the function; array, start and strides of the first

@@ -98,8 +98,8 @@ class _Extreme:
     def step(self, builder: Any, held: list[Any], value: Any) -> list[Any]:
         """Combine lanes with the elements of a vector."""
         best, is_nan = held
-        found = builder.fcmp_unordered("uno", value, value)
-        return [self._better(builder, best, value), builder.or_(is_nan, found)]
+        result = builder.fcmp_unordered("uno", value, value)
+        return [self._better(builder, best, value), builder.or_(is_nan, result)]
 
     def lanes(self, builder: Any, held: list[Any]) -> Any:
         """Return the results of lanes."""
@@ -111,8 +111,8 @@ class _Extreme:
         best, is_nan = held
         bits = builder.bitcast(is_nan, ir.IntType(LANES))
         is_any = builder.icmp_unsigned("!=", bits, bits.type(0))
-        found = emit_fold(builder, best, lambda a, b: self._better(builder, a, b))
-        return builder.select(is_any, ir.Constant(_F32, np.nan), found)
+        result = emit_fold(builder, best, lambda a, b: self._better(builder, a, b))
+        return builder.select(is_any, ir.Constant(_F32, np.nan), result)
 
 
 #: Reductions with loops of their own.
@@ -133,13 +133,13 @@ def _array(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return context.make_array(kind)(context, builder, value).data
 
 
-def _load(builder: Any, x: Any, at: Any) -> Any:
-    pointer = builder.bitcast(builder.gep(x, [at]), _WIDE.as_pointer())
+def _load(builder: Any, x: Any, offset: Any) -> Any:
+    pointer = builder.bitcast(builder.gep(x, [offset]), _WIDE.as_pointer())
     return builder.load(pointer, align=4)
 
 
-def _load_some(builder: Any, x: Any, at: Any, count: Any, otherwise: float) -> Any:
-    return emit_masked_load(builder, builder.gep(x, [at]), count, _all_lanes(otherwise))
+def _load_some(builder: Any, x: Any, offset: Any, count: Any, otherwise: float) -> Any:
+    return emit_masked_load(builder, builder.gep(x, [offset]), count, _all_lanes(otherwise))
 
 
 def _row_intrinsic(operation: _Fold | _Extreme) -> Any:
@@ -152,15 +152,15 @@ def _row_intrinsic(operation: _Fold | _Extreme) -> Any:
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             x = _array(context, builder, signature.args[0], arguments[0])
             start, outer, outer_step, inner = arguments[1:]
-            whole = builder.and_(inner, _I64(-LANES))
-            rest = builder.sub(inner, whole)
+            n_whole = builder.and_(inner, _I64(-LANES))
+            rest = builder.sub(inner, n_whole)
 
             def part(counters: list[Any], totals: list[Any]) -> list[Any]:
                 def vector(inside: list[Any], held: list[Any]) -> list[Any]:
                     return operation.step(builder, held, _load(builder, x, inside[1]))
 
                 steps = [(_I64(0), _I64(LANES)), (counters[1], _I64(LANES))]
-                ends, totals = emit_loop(builder, whole, steps, totals, vector)
+                ends, totals = emit_loop(builder, n_whole, steps, totals, vector)
                 last = _load_some(builder, x, ends[1], rest, operation.identity)
                 return operation.step(builder, totals, last)
 
@@ -175,7 +175,7 @@ def _row_intrinsic(operation: _Fold | _Extreme) -> Any:
 
 def _column_intrinsic(operation: _Fold | _Extreme) -> Any:
     @intrinsic
-    def of_block(typing_context, x, at, steps, totals, first, n):  # type: ignore[no-untyped-def]
+    def of_block(typing_context, x, offset, steps, totals, first, n):  # type: ignore[no-untyped-def]
         from numba.core import types
 
         number = types.int64
@@ -183,37 +183,37 @@ def _column_intrinsic(operation: _Fold | _Extreme) -> Any:
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             x = _array(context, builder, signature.args[0], arguments[0])
             totals = _array(context, builder, signature.args[3], arguments[3])
-            _, at, steps, _, first, n = arguments
+            _, offset, steps, _, first, n = arguments
             outer, outer_step, inner, inner_step = (
-                builder.extract_value(steps, place) for place in range(4)
+                builder.extract_value(steps, index) for index in range(4)
             )
 
             def block(n_vectors: int, load: Callable[[Any, int], Any]) -> None:
                 def parts(counters: list[Any], held: list[Any]) -> list[Any]:
                     def row(inside: list[Any], held: list[Any]) -> list[Any]:
-                        found = []
+                        row_values = []
                         for k in range(n_vectors):
-                            own = held[k * n_held : (k + 1) * n_held]
-                            found += operation.step(builder, own, load(inside[1], k))
-                        return found
+                            lane_values = held[k * n_held : (k + 1) * n_held]
+                            row_values += operation.step(builder, lane_values, load(inside[1], k))
+                        return row_values
 
                     rows = [(_I64(0), _I64(1)), (counters[1], inner_step)]
                     return emit_loop(builder, inner, rows, held, row)[1]
 
-                runs = [(_I64(0), _I64(1)), (at, outer_step)]
+                runs = [(_I64(0), _I64(1)), (offset, outer_step)]
                 begin = operation.begin()
                 n_held = len(begin)
-                _, found = emit_loop(builder, outer, runs, begin * n_vectors, parts)
+                _, totals_ = emit_loop(builder, outer, runs, begin * n_vectors, parts)
                 for k in range(n_vectors):
-                    value = operation.lanes(builder, found[k * n_held : (k + 1) * n_held])
-                    place = builder.gep(totals, [builder.add(first, _I64(k * LANES))])
-                    builder.store(value, builder.bitcast(place, _WIDE.as_pointer()), align=4)
+                    value = operation.lanes(builder, totals_[k * n_held : (k + 1) * n_held])
+                    pointer = builder.gep(totals, [builder.add(first, _I64(k * LANES))])
+                    builder.store(value, builder.bitcast(pointer, _WIDE.as_pointer()), align=4)
 
-            def whole(place: Any, k: int) -> Any:
-                return _load(builder, x, builder.add(place, _I64(k * LANES)))
+            def whole(pointer: Any, k: int) -> Any:
+                return _load(builder, x, builder.add(pointer, _I64(k * LANES)))
 
-            def some(place: Any, _: int) -> Any:
-                return _load_some(builder, x, place, n, operation.identity)
+            def some(pointer: Any, _: int) -> Any:
+                return _load_some(builder, x, pointer, n, operation.identity)
 
             is_whole = builder.icmp_signed(">=", n, _I64(COLUMNS))
             with builder.if_else(is_whole) as (then, otherwise):
@@ -290,19 +290,19 @@ def column_reduction(name: str, otherwise: Any) -> Any:
         return otherwise
     of_block = _column_intrinsic(FLOAT_OPERATIONS[name])
 
-    def chosen(x: Any, at: int, steps: Any, totals: Any, n: int) -> None:
-        otherwise(x, at, steps, totals, n)
+    def chosen(x: Any, offset: int, steps: Any, totals: Any, n: int) -> None:
+        otherwise(x, offset, steps, totals, n)
 
-    def in_blocks(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
+    def in_blocks(x, offset, steps, totals, n):  # type: ignore[no-untyped-def]
         first = 0
         while first < n:
-            of_block(x, at + first, steps, totals, first, n - first)
+            of_block(x, offset + first, steps, totals, first, n - first)
             first += COLUMNS if n - first >= COLUMNS else LANES
 
-    def of_others(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
-        otherwise(x, at, steps, totals, n)
+    def of_others(x, offset, steps, totals, n):  # type: ignore[no-untyped-def]
+        otherwise(x, offset, steps, totals, n)
 
-    def choose(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
+    def choose(x, offset, steps, totals, n):  # type: ignore[no-untyped-def]
         return in_blocks if str(x.dtype) == "float32" else of_others
 
     return Overloaded(chosen, choose)

@@ -77,11 +77,11 @@ def _round_region(round_one: Any) -> Any:
         for d in range(last):
             n_rows *= numbers[1 + d]
         for row in range(n_rows):
-            at, rest = numbers[0], row
+            offset, rest = numbers[0], row
             for d in range(last - 1, -1, -1):
-                at += rest % numbers[1 + d] * numbers[1 + n_dims + d]
+                offset += rest % numbers[1 + d] * numbers[1 + n_dims + d]
                 rest //= numbers[1 + d]
-            first = unsigned(at)
+            first = unsigned(offset)
             if step == 1:
                 for i in range(n):
                     values[first + i] = round_one(values[first + i])

@@ -46,10 +46,10 @@ def emit_loop(
         value.add_incoming(first, before)
     builder.cbranch(builder.icmp_signed("<", counters[0], end), inside, after)
     builder.position_at_end(inside)
-    found = body(counters, values)
+    next_values = body(counters, values)
     for counter, (_, step) in zip(counters, steps, strict=True):
         counter.add_incoming(builder.add(counter, step), builder.block)
-    for value, new in zip(values, found, strict=True):
+    for value, new in zip(values, next_values, strict=True):
         value.add_incoming(new, builder.block)
     builder.branch(head)
     builder.position_at_end(after)
@@ -73,9 +73,9 @@ def emit_fold(builder: Any, vector: Any, combine: Callable[[Any, Any], Any]) -> 
             builder.shuffle_vector(
                 vector,
                 vector,
-                ir.Constant(ir.VectorType(_I32, width), list(range(at, at + width))),
+                ir.Constant(ir.VectorType(_I32, width), list(range(half, half + width))),
             )
-            for at in (0, width)
+            for half in (0, width)
         ]
         vector = combine(*halves)
     return builder.extract_element(vector, _I32(0))
@@ -90,12 +90,14 @@ def _mask(builder: Any, count: Any, n_lanes: int) -> Any:
 def emit_masked_load(builder: Any, pointer: Any, count: Any, otherwise: Any) -> Any:
     """Load the first `count` lanes of 4 bytes; the others are those of `otherwise`."""
     kind = otherwise.type
-    place = kind.as_pointer()
+    pointer_type = kind.as_pointer()
     name = f"llvm.masked.load.v{kind.count}f32.p0"
     function = builder.module.globals.get(name)
     if function is None:
         mask = ir.VectorType(_I1, kind.count)
-        function_type = ir.FunctionType(kind, [place, _I32, mask, kind])
+        function_type = ir.FunctionType(kind, [pointer_type, _I32, mask, kind])
         function = ir.Function(builder.module, function_type, name)
     lanes = _mask(builder, count, kind.count)
-    return builder.call(function, [builder.bitcast(pointer, place), _I32(4), lanes, otherwise])
+    return builder.call(
+        function, [builder.bitcast(pointer, pointer_type), _I32(4), lanes, otherwise]
+    )

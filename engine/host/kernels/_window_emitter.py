@@ -67,33 +67,33 @@ class WindowEmitter:
         n_wide = builder.select(is_dense, n, _ZERO)
         tap_step = builder.mul(dilation, x.column)
 
-        done: Any = _ZERO
+        n_done: Any = _ZERO
         for lanes in (*_LANES, 1):
 
-            def channels(places: list[Any], _: list[Any], lanes: int = lanes) -> list[Any]:
-                from_x = self.moved(x, places[0])
-                into = self.moved(out, places[0])
+            def channels(positions: list[Any], _: list[Any], lanes: int = lanes) -> list[Any]:
+                from_x = self.moved(x, positions[0])
+                out_pointer = self.moved(out, positions[0])
 
                 def result(counters: list[Any], _: list[Any]) -> list[Any]:
                     _, column, to = counters
                     self.keep()
                     first, end = self.taps(column, dilation, n_columns, n_taps)
                     begin = builder.add(column, builder.mul(first, dilation))
-                    at, count = builder.mul(begin, x.column), builder.sub(end, first)
+                    column_offset, count = builder.mul(begin, x.column), builder.sub(end, first)
                     with builder.if_then(builder.icmp_signed(">", count, _ZERO)):
-                        place = self.place(into, to, lanes)
-                        value = self.load(self.place(from_x, at, lanes))
-                        total = self.combined(self.load(place), value)
+                        pointer = self.place(out_pointer, to, lanes)
+                        value = self.load(self.place(from_x, column_offset, lanes))
+                        total = self.combined(self.load(pointer), value)
                         total = builder.select(is_first, value, total)
 
                         def tap(taps: list[Any], totals: list[Any]) -> list[Any]:
                             self.keep()
-                            other = self.load(self.place(from_x, taps[1], lanes))
-                            return [self.combined(totals[0], other)]
+                            peer = self.load(self.place(from_x, taps[1], lanes))
+                            return [self.combined(totals[0], peer)]
 
-                        steps = [(_ONE, _ONE), (builder.add(at, tap_step), tap_step)]
+                        steps = [(_ONE, _ONE), (builder.add(column_offset, tap_step), tap_step)]
                         _, totals = emit_loop(builder, count, steps, [total], tap)
-                        builder.store(totals[0], place, align=self.item_bytes)
+                        builder.store(totals[0], pointer, align=self.item_bytes)
                     return []
 
                 steps = [(_ZERO, _ONE), (shift, stride), (_ZERO, out.column)]
@@ -101,7 +101,7 @@ class WindowEmitter:
                 return []
 
             last = n if lanes == 1 else builder.sub(n_wide, _I64(lanes - 1))
-            (done,), _ = emit_loop(builder, last, [(done, _I64(lanes))], [], channels)
+            (n_done,), _ = emit_loop(builder, last, [(n_done, _I64(lanes))], [], channels)
 
     def keep(self) -> None:
         """Keep the compiler from unrolling the loop, which takes longer than it gains."""
@@ -126,8 +126,8 @@ class WindowEmitter:
             stop = builder.select(is_less, stop, n_taps)
             inside = builder.block
         first, end = builder.phi(_I64), builder.phi(_I64)
-        for phi, whole, part in ((first, _ZERO, begin), (end, n_taps, stop)):
-            phi.add_incoming(whole, before)
+        for phi, full, part in ((first, _ZERO, begin), (end, n_taps, stop)):
+            phi.add_incoming(full, before)
             phi.add_incoming(part, inside)
         return first, end
 
@@ -137,14 +137,14 @@ class WindowEmitter:
         steps = builder.sdiv(builder.sub(builder.add(distance, step), _ONE), step)
         return builder.select(builder.icmp_signed(">", distance, _ZERO), steps, _ZERO)
 
-    def place(self, first: Any, at: Any, lanes: int) -> Any:
+    def place(self, first: Any, offset: Any, lanes: int) -> Any:
         """Return a pointer to lanes of channels."""
-        pointer = self.builder.gep(first, [at])
+        pointer = self.builder.gep(first, [offset])
         if lanes == 1:
             return pointer
         kind = ir.VectorType(pointer.type.pointee, lanes)
         return self.builder.bitcast(pointer, kind.as_pointer())
 
-    def load(self, place: Any) -> Any:
+    def load(self, pointer: Any) -> Any:
         """Load lanes of channels."""
-        return self.builder.load(place, align=self.item_bytes)
+        return self.builder.load(pointer, align=self.item_bytes)

@@ -30,8 +30,8 @@ def _compiled(is_max: bool) -> Any:
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
             def row(k: int) -> Row:
                 memory = context.make_array(signature.args[k])(context, builder, arguments[k]).data
-                own = [builder.extract_value(arguments[k + 2], d) for d in range(2)]
-                return Row(builder.gep(memory, [arguments[k + 1]]), *own)
+                fields = [builder.extract_value(arguments[k + 2], d) for d in range(2)]
+                return Row(builder.gep(memory, [arguments[k + 1]]), *fields)
 
             numbers = [builder.extract_value(arguments[6], d) for d in range(7)]
             kind: Any = x.dtype
@@ -45,8 +45,8 @@ def _compiled(is_max: bool) -> Any:
             emitter.row(row(0), row(3), numbers, is_true)
             return context.get_dummy_value()
 
-        taken = (x, number, pair, out, number, pair, types.UniTuple(number, 7), number)
-        return types.void(*taken), generate
+        used = (x, number, pair, out, number, pair, types.UniTuple(number, 7), number)
+        return types.void(*used), generate
 
     return combine_row
 
@@ -58,11 +58,11 @@ def _plain(is_max: bool) -> Any:
         n_results, n, stride, dilation, shift, n_columns, n_taps = window
         for result in range(n_results):
             columns = (result * stride + shift + tap * dilation for tap in range(n_taps))
-            for place, column in enumerate(c for c in columns if 0 <= c < n_columns):
+            for index, column in enumerate(c for c in columns if 0 <= c < n_columns):
                 for channel in range(n):
                     to = target + result * steps[0] + channel * steps[1]
                     value = x[source + column * x_steps[0] + channel * x_steps[1]]
-                    if is_first and place == 0:
+                    if is_first and index == 0:
                         out[to] = value
                     else:
                         out[to] = larger(out[to], value) if is_max else out[to] + value

@@ -52,11 +52,11 @@ def _malloc(typing_context, n, like):  # type: ignore[no-untyped-def]
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         item = context.get_data_type(kind.dtype)
-        word, place = ir.IntType(64), ir.IntType(8).as_pointer()
+        word, pointer_type = ir.IntType(64), ir.IntType(8).as_pointer()
         item_bytes = word(context.get_abi_sizeof(item))
-        function = emit_declaration(builder, ir.FunctionType(place, [word]), "malloc")
+        function = emit_declaration(builder, ir.FunctionType(pointer_type, [word]), "malloc")
         data = builder.call(function, [builder.mul(arguments[0], item_bytes)])
-        with builder.if_then(builder.icmp_unsigned("==", data, ir.Constant(place, None))):
+        with builder.if_then(builder.icmp_unsigned("==", data, ir.Constant(pointer_type, None))):
             context.call_conv.return_user_exc(builder, MemoryError, ("for the work of a kernel",))
         data = builder.bitcast(data, item.as_pointer())
         return emit_array(context, builder, kind, data, arguments[:1])
@@ -69,10 +69,10 @@ def _free(typing_context, array):  # type: ignore[no-untyped-def]
     from numba.core import types
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        place = ir.IntType(8).as_pointer()
+        pointer_type = ir.IntType(8).as_pointer()
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        function = emit_declaration(builder, ir.FunctionType(ir.VoidType(), [place]), "free")
-        builder.call(function, [builder.bitcast(data, place)])
+        function = emit_declaration(builder, ir.FunctionType(ir.VoidType(), [pointer_type]), "free")
+        builder.call(function, [builder.bitcast(data, pointer_type)])
         return context.get_dummy_value()
 
     return types.void(array), generate

@@ -87,10 +87,14 @@ def create_convolution_input(  # noqa: PLR0913 - those of the convolution
     kind = dtype_of(dtype)
     request = Request(builder, name, available_memory_proportion, partials_type, split, family)
     x = Operand.of(shape, kind, name)
-    other = Operand.of(weights, kind, "the weights")
-    planned = planned_convolution(request, x, other, window, groups)
-    made = allocated_images(request, kind, *planned)
-    return row_major_variable(builder, x, name) if made is None else made.reshape(*shape)
+    weights_operand = Operand.of(weights, kind, "the weights")
+    planned = planned_convolution(request, x, weights_operand, window, groups)
+    input_tensor = allocated_images(request, kind, *planned)
+    return (
+        row_major_variable(builder, x, name)
+        if input_tensor is None
+        else input_tensor.reshape(*shape)
+    )
 
 
 @checked
@@ -143,10 +147,14 @@ def create_convolution_weights(  # noqa: PLR0913 - those of the convolution
     kind = dtype_of(dtype)
     request = Request(builder, name, available_memory_proportion, partials_type, split, family)
     weights = Operand.of(shape, kind, name)
-    other = Operand.of(x, kind, "the input")
-    planned = planned_convolution(request, other, weights, window, groups)
-    made = allocated_weights(request, kind, *planned)
-    return row_major_variable(builder, weights, name) if made is None else made.reshape(*shape)
+    input_operand = Operand.of(x, kind, "the input")
+    planned = planned_convolution(request, input_operand, weights, window, groups)
+    weights_tensor = allocated_weights(request, kind, *planned)
+    return (
+        row_major_variable(builder, weights, name)
+        if weights_tensor is None
+        else weights_tensor.reshape(*shape)
+    )
 
 
 @checked
@@ -176,7 +184,7 @@ def create_convolution_biases(builder: Builder, out: View, name: str = "biases")
     """
     check_rank(f"{name}: its outputs", out, "images, channels, rows, columns")
     n_channels = out.shape[1]
-    made = builder.graph.add_variable(out.dtype, (n_channels,), name, builder.debug)
+    tensor = builder.graph.add_variable(out.dtype, (n_channels,), name, builder.debug)
     mapping = builder.graph.tile_mapping(out.dim_shuffle(1, 0, 2, 3))
     size = (out.n_elements // n_channels) * vector_elements(builder.tiles.machine, out.dtype)
     first, last = mapping.start // size, (mapping.end - 1) // size
@@ -185,8 +193,8 @@ def create_convolution_biases(builder: Builder, out: View, name: str = "biases")
         holders = np.unique(mapping.tile[(first <= vector) & (vector <= last)])
         tiles.append(int(holders[vector % holders.size]))
     starts = np.arange(len(tiles)) * vector_elements(builder.tiles.machine, out.dtype)
-    builder.graph.set_tile_mapping(made, starts, tiles)
-    return made
+    builder.graph.set_tile_mapping(tensor, starts, tiles)
+    return tensor
 
 
 @checked

@@ -129,8 +129,8 @@ def arranged_images(
         if view is not None:
             return view
     sizes = (blocks, images, channels, rows, columns, inside * size)
-    made = builder.graph.add_variable(x.dtype, sizes, "preArranged", builder.debug)
-    map_images(builder, made, tiles)
+    tensor = builder.graph.add_variable(x.dtype, sizes, "preArranged", builder.debug)
+    map_images(builder, tensor, tiles)
     axes = [
         _Axis(1, block=0, unit=5, have=layout.n_groups, size=inside),
         _Axis(2, block=2, unit=6, have=layout.n_channels, size=size),
@@ -138,12 +138,12 @@ def arranged_images(
     pairs = _pairs(
         builder,
         x.reshape(images, layout.n_groups, layout.n_channels, rows, columns),
-        made.reshape(blocks, images, channels, rows, columns, inside, size),
+        tensor.reshape(blocks, images, channels, rows, columns, inside, size),
         axes,
         (1, 0, 5, 2, 6, 3, 4),
     )
     copy_together(builder, pairs, "preArrange", Stage.PRE_ARRANGE)
-    return made
+    return tensor
 
 
 def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
@@ -159,11 +159,11 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     n, _, rows, columns = images.shape
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
-    whole = np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype)
-    whole[:, : layout.n_groups, : layout.n_channels] = images.reshape(
+    padded = np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype)
+    padded[:, : layout.n_groups, : layout.n_channels] = images.reshape(
         n, layout.n_groups, layout.n_channels, rows, columns
     )
-    split = whole.reshape(n, blocks, inside, channels, size, rows, columns)
+    split = padded.reshape(n, blocks, inside, channels, size, rows, columns)
     laid = np.ascontiguousarray(split.transpose(1, 0, 3, 5, 6, 2, 4))
     return laid.reshape(blocks, n, channels, rows, columns, inside * size)
 
@@ -186,8 +186,8 @@ def weight_values(
     inside, n_in, n_out = grouping.inside, grouping.own_inputs, grouping.own_outputs
     sizes = (blocks * inside, out_groups * n_out, in_groups * n_in)
     missing = [(0, size - have) for size, have in zip(sizes, weights.shape[:3], strict=True)]
-    whole = np.pad(weights, [*missing, (0, 0), (0, 0)]) if np.any(missing) else weights
-    split = whole.reshape(
+    padded = np.pad(weights, [*missing, (0, 0), (0, 0)]) if np.any(missing) else weights
+    split = padded.reshape(
         blocks, inside, out_groups, n_out, in_groups, n_in, *weights.shape[3:]
     ).transpose(0, 2, 4, 6, 7, 5, 1, 3)
     if grouping.combined > 1:
@@ -224,51 +224,58 @@ def arranged_weights(
     blocks, in_groups, out_groups = grouping.count(shape)
     inside, n_in, n_out = grouping.groups, grouping.inputs, grouping.outputs
     sizes = (blocks, out_groups, in_groups, *shape.kernel, n_in)
-    made = builder.graph.add_variable(
+    tensor = builder.graph.add_variable(
         weights.dtype, (*sizes, inside * n_out), "preArrangedWeights", builder.debug
     )
     if grouping.combined > 1:
-        return made, _combined_weights(builder, weights, made, grouping)
+        return tensor, _combined_weights(builder, weights, tensor, grouping)
     groups, outputs, inputs = weights.shape[:3]
     axes = [
         _Axis(0, block=0, unit=6, have=groups, size=inside),
         _Axis(1, block=1, unit=7, have=outputs, size=n_out),
         _Axis(2, block=2, unit=5, have=inputs, size=n_in),
     ]
-    target = made.reshape(*sizes, inside, n_out)
-    return made, _pairs(builder, weights, target, axes, (0, 6, 1, 7, 2, 5, 3, 4))
+    target = tensor.reshape(*sizes, inside, n_out)
+    return tensor, _pairs(builder, weights, target, axes, (0, 6, 1, 7, 2, 5, 3, 4))
 
 
 def _combined_weights(
-    builder: Builder, weights: Tensor, made: Tensor, grouping: Grouping
+    builder: Builder, weights: Tensor, target: Tensor, grouping: Grouping
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the copies that combine groups into one, with zeros between different groups."""
     n, n_in, n_out = grouping.combined, grouping.own_inputs, grouping.own_outputs
     full, rest = divmod(weights.shape[0], n)
-    sizes = made.shape[:5]
-    dense = made.reshape(*sizes, n, n_in, n, n_out)
+    sizes = target.shape[:5]
+    dense = target.reshape(*sizes, n, n_in, n, n_out)
     try:
-        whole = weights.slice(0, 0, full * n).reshape(full, n, *weights.shape[1:]) if full else None
+        combined = (
+            weights.slice(0, 0, full * n).reshape(full, n, *weights.shape[1:]) if full else None
+        )
     except BadGraph:  # The strides of a dimension are incompatible with the cut.
         weights = row_major_copy(builder, weights, "rowMajor")
-        return _combined_weights(builder, weights, made, grouping)
+        return _combined_weights(builder, weights, target, grouping)
     pairs, zeros = [], []
     for i in range(n):
         inputs = dense.slice(5, i, i + 1)
-        own = inputs.slice(7, i, i + 1).reshape(*sizes, n_in, n_out)
-        own = own.dim_shuffle(0, 1, 2, 6, 5, 3, 4).reshape(sizes[0], n_out, n_in, *sizes[3:])
+        group_weights = inputs.slice(7, i, i + 1).reshape(*sizes, n_in, n_out)
+        group_weights = group_weights.dim_shuffle(0, 1, 2, 6, 5, 3, 4).reshape(
+            sizes[0], n_out, n_in, *sizes[3:]
+        )
         n_real = weights.shape[1]
         if n_real < n_out:
-            zeros.append(own.slice(1, n_real, n_out))
-            own = own.slice(1, 0, n_real)
-        zeros += [inputs.slice(7, *others) for others in ((0, i), (i + 1, n)) if np.ptp(others)]
-        if whole is not None:
+            zeros.append(group_weights.slice(1, n_real, n_out))
+            group_weights = group_weights.slice(1, 0, n_real)
+        zeros += [inputs.slice(7, *bounds) for bounds in ((0, i), (i + 1, n)) if np.ptp(bounds)]
+        if combined is not None:
             pairs.append(
-                (whole.slice(1, i, i + 1).reshape(full, *weights.shape[1:]), own.slice(0, 0, full))
+                (
+                    combined.slice(1, i, i + 1).reshape(full, *weights.shape[1:]),
+                    group_weights.slice(0, 0, full),
+                )
             )
         if i < rest:
             last = full * n + i
-            pairs.append((weights.slice(0, last, last + 1), own.slice(0, full, full + 1)))
+            pairs.append((weights.slice(0, last, last + 1), group_weights.slice(0, full, full + 1)))
         elif rest:
-            zeros.append(own.slice(0, full, full + 1))
+            zeros.append(group_weights.slice(0, full, full + 1))
     return pairs + zeros_into(builder, weights, zeros)

@@ -106,11 +106,11 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         weights=weights,
         flops=2 * n_images * rows * columns * prod(int(size) for size in weights.shape),
     ).planned()
-    whole = in_one(build, x)
-    if not whole.can_reshape(n_images, groups, whole.shape[1] // groups, height, width):
+    contiguous = in_one(build, x)
+    if not contiguous.can_reshape(n_images, groups, contiguous.shape[1] // groups, height, width):
         # What made it grouped its channels otherwise.
-        whole = row_major_copy(build, whole, "groupChannels")
-    product = as_product(whole, _in_one(build, weights), window, groups, types)
+        contiguous = row_major_copy(build, contiguous, "groupChannels")
+    product = as_product(contiguous, _in_one(build, weights), window, groups, types)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     plan = _plan(build, product.shape, share, family, split)
     out = build_convolution(build, product.x, product.weights, types.weights, product.shape, plan)
@@ -170,9 +170,11 @@ def matmul(
     straight, swapped = both_ways(in_one(build, a), _in_one(build, b), types)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
     plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, split=split)
-    way = swapped if plan.swaps_operands else straight
-    out = build_convolution(build, way.x, way.weights, types.weights, way.shape, plan)
-    out = out.reshape(batch, way.shape.out_channels, way.shape.width)
+    orientation = swapped if plan.swaps_operands else straight
+    out = build_convolution(
+        build, orientation.x, orientation.weights, types.weights, orientation.shape, plan
+    )
+    out = out.reshape(batch, orientation.shape.out_channels, orientation.shape.width)
     return out if plan.swaps_operands else out.dim_shuffle(0, 2, 1)
 
 

@@ -99,8 +99,8 @@ def _cut(build: Builder, operand: Operand, d: int, n_parts: int) -> list[Operand
     try:
         return [operand.slice(d, *extent) for extent in ranges]
     except BadGraph:  # The strides of the dimension are incompatible with the slice.
-        whole = row_major_copy(build, operand, "rowMajor")
-        return [whole.slice(d, *extent) for extent in ranges]
+        row_major = row_major_copy(build, operand, "rowMajor")
+        return [row_major.slice(d, *extent) for extent in ranges]
 
 
 @dataclass(frozen=True)

@@ -155,9 +155,9 @@ def _of_matrices(left: Operand, right: Operand, shape: ConvolutionShape) -> Prod
     columns = int(right.shape[2])
     x = _transposed(left).reshape(1, batch * inner, 1, rows)
     lie = _lie_of(right, 2)
-    seen = replace(shape, width=rows, in_width=rows, out_channels=columns, weights=lie)
+    as_convolution = replace(shape, width=rows, in_width=rows, out_channels=columns, weights=lie)
     weights = _transposed(right).reshape(batch, columns, inner, 1, 1)
-    return _in_layout(seen, x, weights, batch)
+    return _in_layout(as_convolution, x, weights, batch)
 
 
 def _lie_of(weights: Operand, d: int) -> str:
@@ -191,8 +191,8 @@ def plan_of(
     split: Mapping[str, int] | None = None,
 ) -> Plan:
     """Return the plan of an operation under a name; equal operations are planned once."""
-    asked = family, tuple(sorted((split or {}).items()))
+    key = family, tuple(sorted((split or {}).items()))
     machine = builder.tiles.machine
     return builder.plan_memo.plan(
-        plan_convolution, name, shape, machine, available_memory_proportion, *asked
+        plan_convolution, name, shape, machine, available_memory_proportion, *key
     )

@@ -47,7 +47,9 @@ def _regions(
     The blocks are offset by `further` elements.
     """
     strides = _strides(tensor)
-    start = tensor.offset + sum(at * stride for at, stride in zip(first, strides, strict=True))
+    start = tensor.offset + sum(
+        coordinate * stride for coordinate, stride in zip(first, strides, strict=True)
+    )
     start = np.asarray(start + further, dtype=np.int64)
     return blocks(tensor.variable, start, [*sizes], strides, start.size)
 
@@ -106,11 +108,11 @@ def _convolve(
     if n_partials == 1:
         name = "out" if dtype == result else "partials"
         partials = graph.add_variable(dtype, out_shape, name, builder.debug)
-        seen = layout.as_read(partials)
+        read_layout = layout.as_read(partials)
     else:
         partials = graph.add_variable(dtype, (n_partials, *out_shape), "partials", builder.debug)
-        one = partials.slice(0, 0, 1).reshape(*out_shape)
-        seen = layout.as_read(one)
+        single = partials.slice(0, 0, 1).reshape(*out_shape)
+        read_layout = layout.as_read(single)
     window_y = kernel_window(shape.window(0), first.kernel_rows, count.kernel_rows)
     window_x = kernel_window(shape.window(1), first.kernel_columns, count.kernel_columns)
     y0, n_y, shift_y = clipped_range(first.rows, count.rows, shape.in_height, window_y)
@@ -132,7 +134,7 @@ def _convolve(
     fields = {
         "x": _regions(x, at_input, sizes["x"]),
         "w": _regions(weights, at_weights, sizes["w"]),
-        "out": _regions(seen, at_output, sizes["out"], further),
+        "out": _regions(read_layout, at_output, sizes["out"], further),
     }
     _map_output(builder, partials, tile, fields["out"])
     if not x.variable.is_mapped:
@@ -203,8 +205,8 @@ def _map_input(
         size=regions.size[vertex[:, 0]],
         stride=regions.stride[vertex[:, 0]],
     )
-    pieces = share_out(first, tile[vertex], whole_runs=False)
-    builder.graph.set_tile_mapping(x, pieces.map_start, pieces.map_tile)
+    shares = share_out(first, tile[vertex], whole_runs=False)
+    builder.graph.set_tile_mapping(x, shares.map_start, shares.map_tile)
 
 
 def _cast_partials(
@@ -308,14 +310,14 @@ def _shared(
 ) -> TileShares:
     """Divide the outputs among tiles in the way that is faster on the slowest tile."""
 
-    def cycles(pieces: TileShares) -> int:
+    def cycles(shares: TileShares) -> int:
         of_vertices = reduce_partials_cycles(
-            np.full(pieces.tile.size, n_partials),
-            np.prod(pieces.size, axis=1),
+            np.full(shares.tile.size, n_partials),
+            np.prod(shares.size, axis=1),
             dtype.n_bytes,
             result.n_bytes,
             builder.tiles.machine,
         )
-        return int(np.bincount(pieces.tile, of_vertices).max())
+        return int(np.bincount(shares.tile, of_vertices).max())
 
-    return min((share_out(first, sharers, whole) for whole in (True, False)), key=cycles)
+    return min((share_out(first, sharers, whole_runs) for whole_runs in (True, False)), key=cycles)

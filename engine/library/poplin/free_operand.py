@@ -65,13 +65,13 @@ class Operand:
     is_free: bool
 
     @classmethod
-    def of(cls, given: Sequence[int] | View | NDArray[Any], dtype: DType, name: str) -> Operand:
+    def of(cls, operand: Sequence[int] | View | NDArray[Any], dtype: DType, name: str) -> Operand:
         """Return an operand, given as such or by its shape."""
-        if isinstance(given, Tensor | np.ndarray):
-            return cls(given, is_free=False)
-        if isinstance(given, Joined):  # it will be copied to one variable
-            return cls(unallocated(given.dtype, given.shape, given.name), is_free=False)
-        sizes = [a_count(f"A size of {name}", size, 1) for size in given]
+        if isinstance(operand, Tensor | np.ndarray):
+            return cls(operand, is_free=False)
+        if isinstance(operand, Joined):  # it will be copied to one variable
+            return cls(unallocated(operand.dtype, operand.shape, operand.name), is_free=False)
+        sizes = [a_count(f"A size of {name}", size, 1) for size in operand]
         return cls(unallocated(dtype, sizes, name), is_free=True)
 
 
@@ -84,9 +84,9 @@ def row_major_variable(builder: Builder, operand: Operand, name: str) -> Tensor:
     """Add a row-major variable of an operand's shape, spread evenly in whole vectors."""
     assert isinstance(operand.value, Tensor)
     dtype = operand.value.dtype
-    made = builder.graph.add_variable(dtype, operand.value.shape, name, builder.debug)
-    builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
-    return made
+    tensor = builder.graph.add_variable(dtype, operand.value.shape, name, builder.debug)
+    builder.spread(tensor, grain=vector_elements(builder.tiles.machine, dtype))
+    return tensor
 
 
 def _freed(shape: ConvolutionShape, x: Operand, weights: Operand) -> ConvolutionShape:
@@ -102,9 +102,9 @@ def planned_convolution(
     """Plan a convolution with operands to allocate."""
     check_convolution(request.name, x.value, weights.value, window, groups)
     assert isinstance(x.value, Tensor)
-    builder, own = request.builder, request.partials_type
-    usual = builder.partials.with_own(own).convolution
-    types = product_types(request.name, x.value, weights.value, None, usual, own)
+    builder, partials_type = request.builder, request.partials_type
+    usual = builder.partials.with_own(partials_type).convolution
+    types = product_types(request.name, x.value, weights.value, None, usual, partials_type)
     product = as_product(x.value, weights.value, window, groups, types)
     share = builder.available_memory.with_own(request.available_memory_proportion).convolution
     shape = _freed(product.shape, x, weights)
@@ -116,15 +116,15 @@ def planned_matmul(request: Request, a: Operand, b: Operand) -> tuple[Convolutio
     """Plan a product with operands to allocate; return the operation in the plan's order."""
     check_matmul(request.name, a.value, b.value)
     assert isinstance(a.value, Tensor)
-    builder, own = request.builder, request.partials_type
-    usual = builder.partials.with_own(own).matmul
-    types = product_types(request.name, a.value, b.value, None, usual, own)
+    builder, partials_type = request.builder, request.partials_type
+    usual = builder.partials.with_own(partials_type).matmul
+    types = product_types(request.name, a.value, b.value, None, usual, partials_type)
     straight, swapped = both_ways(a.value, b.value, types)
-    ways = _freed(straight.shape, a, b), _freed(swapped.shape, b, a)
+    orientations = _freed(straight.shape, a, b), _freed(swapped.shape, b, a)
     share = builder.available_memory.with_own(request.available_memory_proportion).matmul
-    shape = replace(ways[0], swapped=ways[1])
+    shape = replace(orientations[0], swapped=orientations[1])
     plan = plan_of(builder, request.name, shape, share, split=request.split)
-    return ways[plan.swaps_operands], plan
+    return orientations[plan.swaps_operands], plan
 
 
 def allocated_matrices(
@@ -145,13 +145,13 @@ def allocated_matrices(
     dtype = operand.value.dtype
     swaps = planned[1].swaps_operands
     allocate = allocated_weights if is_left == swaps else allocated_images
-    made = allocate(request, dtype, *planned)
-    if made is None:
+    matrices = allocate(request, dtype, *planned)
+    if matrices is None:
         return row_major_variable(request.builder, operand, request.name)
     batch, rows, columns = operand.value.shape
     if swaps:
-        return made.reshape(batch, rows, columns)
-    return made.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
+        return matrices.reshape(batch, rows, columns)
+    return matrices.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
 
 
 def allocated_images(
@@ -175,11 +175,11 @@ def allocated_images(
     blocks, channels = layout.blocks
     inner = layout.inside * layout.size
     sizes = (blocks, shape.images, channels, shape.in_height, shape.in_width, inner)
-    made = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
+    tensor = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
     tiles = Placement(plan, part, grouping, builder).all_tiles().tolist()
-    for own in _parts(made, 2, plan.serial.inputs):
-        map_images(builder, own, tiles)
-    return as_images(made, layout)
+    for local in _parts(tensor, 2, plan.serial.inputs):
+        map_images(builder, local, tiles)
+    return as_images(tensor, layout)
 
 
 def allocated_weights(
@@ -200,15 +200,15 @@ def allocated_weights(
     blocks, in_groups, out_groups = grouping.count(shape)
     inner = grouping.groups * grouping.outputs
     sizes = (blocks, out_groups, in_groups, *shape.kernel, grouping.inputs, inner)
-    made = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
+    tensor = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
     placement = Placement(plan, part, grouping, builder)
-    for of_outputs in _parts(made, 1, plan.serial.outputs):
-        for own in _parts(of_outputs, 2, plan.serial.inputs):
-            map_weights(builder, own, placement, grouping)
-    return as_weights(made, grouping)
+    for of_outputs in _parts(tensor, 1, plan.serial.outputs):
+        for local in _parts(of_outputs, 2, plan.serial.inputs):
+            map_weights(builder, local, placement, grouping)
+    return as_weights(tensor, grouping)
 
 
-def _parts(made: Tensor, d: int, n_parts: int) -> list[Tensor]:
+def _parts(tensor: Tensor, d: int, n_parts: int) -> list[Tensor]:
     """Return equal parts along a dimension."""
-    size = made.shape[d] // n_parts
-    return [made.slice(d, i * size, (i + 1) * size) for i in range(n_parts)]
+    size = tensor.shape[d] // n_parts
+    return [tensor.slice(d, i * size, (i + 1) * size) for i in range(n_parts)]

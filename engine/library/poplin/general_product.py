@@ -74,12 +74,17 @@ def general_product(
         out = matmul(builder, flat, matrix, name, **options)
     else:
         every = [
-            rearranged(builder, x.broadcast_to((*batch, *own)), (prod(batch), *own), side)
-            for x, own, side in (
+            rearranged(
+                builder,
+                x.broadcast_to((*batch, *operand_shape)),
+                (prod(batch), *operand_shape),
+                side,
+            )
+            for x, operand_shape, side in (
                 (left, left.shape[-2:], "rows"),
                 (right, right.shape[-2:], "columns"),
             )
         ]
         out = matmul(builder, every[0], every[1], name, **options)
-    kept = [rows] * (len(a.shape) > 1) + [columns] * (len(b.shape) > 1)
-    return rearranged(builder, out, (*batch, *kept), "result")
+    kept_sizes = [rows] * (len(a.shape) > 1) + [columns] * (len(b.shape) > 1)
+    return rearranged(builder, out, (*batch, *kept_sizes), "result")

@@ -41,12 +41,12 @@ def images_in_place(x: Tensor, blocks: int, channels: int, inner: int) -> Tensor
     return None
 
 
-def as_images(made: Tensor, layout: ChannelLayout) -> Tensor:
+def as_images(tensor: Tensor, layout: ChannelLayout) -> Tensor:
     """Return [block, image, channel block, row, column, channel] as images without padding."""
-    blocks, images, channels, rows, columns, _ = made.shape
-    whole = made.reshape(blocks, images, channels, rows, columns, layout.inside, layout.size)
+    blocks, images, channels, rows, columns, _ = tensor.shape
+    blocked = tensor.reshape(blocks, images, channels, rows, columns, layout.inside, layout.size)
     n_channels = layout.n_groups * layout.n_channels
-    return whole.dim_shuffle(1, 0, 5, 2, 6, 3, 4).reshape(images, n_channels, rows, columns)
+    return blocked.dim_shuffle(1, 0, 5, 2, 6, 3, 4).reshape(images, n_channels, rows, columns)
 
 
 def _possible_runs(n_channels: int, n_groups: int) -> list[tuple[int, int]]:
@@ -55,12 +55,12 @@ def _possible_runs(n_channels: int, n_groups: int) -> list[tuple[int, int]]:
     A channel group is part of one convolution group, or spans several whole ones.
     """
     per_group = n_channels // n_groups
-    found = []
+    layouts = []
     for inner in range(1, n_channels + 1):
         within, over = per_group % inner == 0, inner % per_group == 0 and n_channels % inner == 0
         if within or over:
-            found.append((inner, n_groups if within else n_channels // inner))
-    return found
+            layouts.append((inner, n_groups if within else n_channels // inner))
+    return layouts
 
 
 def free_runs(n_channels: int, n_groups: int) -> tuple[int, ...]:
@@ -110,10 +110,18 @@ def weights_in_place(weights: Tensor, sizes: tuple[int, int, int]) -> Tensor | N
     n_groups, n_out, n_in = weights.shape[:3]
     kernel = weights.shape[3:]
     inside, inputs, outputs = sizes
-    whole = (n_groups // inside, inside, n_out // outputs, outputs, n_in // inputs, inputs, *kernel)
-    if prod(whole) != weights.n_elements or not weights.can_reshape(*whole):
+    blocked_sizes = (
+        n_groups // inside,
+        inside,
+        n_out // outputs,
+        outputs,
+        n_in // inputs,
+        inputs,
+        *kernel,
+    )
+    if prod(blocked_sizes) != weights.n_elements or not weights.can_reshape(*blocked_sizes):
         return None
-    turned = weights.reshape(*whole).dim_shuffle(0, 2, 4, 6, 7, 5, 1, 3)
+    turned = weights.reshape(*blocked_sizes).dim_shuffle(0, 2, 4, 6, 7, 5, 1, 3)
     merged = (*turned.shape[:6], inside * outputs)
     if not turned.can_reshape(*merged):
         return None
@@ -129,7 +137,7 @@ def weights_in_place(weights: Tensor, sizes: tuple[int, int, int]) -> Tensor | N
     return view
 
 
-def as_weights(made: Tensor, grouping: Grouping) -> Tensor:
+def as_weights(tensor: Tensor, grouping: Grouping) -> Tensor:
     """Return weights [block, out group, in group, ky, kx, in, out] as the operation has them.
 
     Returns
@@ -137,10 +145,10 @@ def as_weights(made: Tensor, grouping: Grouping) -> Tensor:
     Tensor
         Shape (groups, out channels, in channels, kernel rows, kernel columns).
     """
-    blocks, out_groups, in_groups, *kernel, n_in, _ = made.shape
+    blocks, out_groups, in_groups, *kernel, n_in, _ = tensor.shape
     inside, n_out = grouping.groups, grouping.outputs
-    whole = made.reshape(blocks, out_groups, in_groups, *kernel, n_in, inside, n_out)
-    turned = whole.dim_shuffle(0, 6, 1, 7, 2, 5, 3, 4)
+    blocked = tensor.reshape(blocks, out_groups, in_groups, *kernel, n_in, inside, n_out)
+    turned = blocked.dim_shuffle(0, 6, 1, 7, 2, 5, 3, 4)
     return turned.reshape(blocks * inside, out_groups * n_out, in_groups * n_in, *kernel)
 
 
@@ -160,18 +168,18 @@ def _weight_groupings(dims: tuple[Dim, ...]) -> tuple[tuple[int, int, int], ...]
     weights = _with_layout(dims)
     n_groups, n_out, n_in = weights.shape[:3]
     by_group, by_out, by_in = (weights.dims[d][-1][1] for d in range(3))
-    found = []
+    groupings = []
     for inside in _divisors(n_groups):
         for outputs in _divisors(n_out):
             if (outputs > 1 and by_out != 1) or (inside > 1 and by_group != outputs):
                 continue
-            found += [
+            groupings += [
                 (inside, inputs, outputs)
                 for inputs in _divisors(n_in)
                 if (inputs == 1 or by_in == inside * outputs)
                 and weights_in_place(weights, (inside, inputs, outputs)) is not None
             ]
-    return tuple(found)
+    return tuple(groupings)
 
 
 def _with_layout(dims: tuple[Dim, ...]) -> Tensor:

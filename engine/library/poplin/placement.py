@@ -148,29 +148,33 @@ def map_weights(
         _Along.of(edges.kernel_columns, by_unit=False),
     ]
     grids = np.meshgrid(*(np.arange(step.first.size) for step in steps), indexing="ij")
-    at = [(step, grid.reshape(-1, 1)) for step, grid in zip(steps, grids, strict=True)]
+    coordinates = [(step, grid.reshape(-1, 1)) for step, grid in zip(steps, grids, strict=True)]
     pitch = [prod(sizes[d + 1 :]) * n_in * row for d in range(len(sizes))]
-    base = sum(step.first[i] * stride for (step, i), stride in zip(at, pitch, strict=True))
-    n_elements = n_in * row * prod(step.size[i] for step, i in at)
+    base = sum(step.first[i] * stride for (step, i), stride in zip(coordinates, pitch, strict=True))
+    n_elements = n_in * row * prod(step.size[i] for step, i in coordinates)
 
     grain = vector_elements(builder.tiles.machine, weights.dtype)
     sharers = int(n_sharers(counts))
-    most = PerDimension(*(int(np.diff(own).max()) for own in edges))
-    if shares_whole_rows(counts, most, grouping):
+    largest_parts = PerDimension(*(int(np.diff(edge).max()) for edge in edges))
+    if shares_whole_rows(counts, largest_parts, grouping):
         grain = max(grain, row)
     n_grains = -(-n_elements // grain)
     item_bytes, is_constant = weights.dtype.n_bytes, weights.variable.category == "constant"
     n_pieces = n_shares(
         n_elements * item_bytes, grain * item_bytes, sharers, is_constant=is_constant
     )
-    piece = np.arange(int(n_pieces.max()))[None]
-    start = base + piece * n_grains // n_pieces * grain
+    piece_index = np.arange(int(n_pieces.max()))[None]
+    start = base + piece_index * n_grains // n_pieces * grain
     # Few shares are spread over all sharers, as other weights are beside them.
-    spread = piece * sharers // n_pieces if is_constant else piece
+    spread = piece_index * sharers // n_pieces if is_constant else piece_index
     # A block starts at the tile after the previous block's end, which spreads short blocks.
-    out, before = at[1][1], at[2][0].within[at[2][1]] * sizes[3] + at[3][0].within[at[3][1]]
+    out, before = (
+        coordinates[1][1],
+        coordinates[2][0].within[coordinates[2][1]] * sizes[3]
+        + coordinates[3][0].within[coordinates[3][1]],
+    )
     sharer = (spread + out + before * n_pieces * has_parts) % sharers
-    group, out_part, *summed = (step.part[i] for step, i in at)
+    group, out_part, *summed = (step.part[i] for step, i in coordinates)
     field = counts.rows * counts.columns
     owner = placement.tile(
         PerDimension(
@@ -182,5 +186,5 @@ def map_weights(
             *summed,
         )
     )
-    is_there = np.broadcast_to(piece < n_pieces, start.shape)
+    is_there = np.broadcast_to(piece_index < n_pieces, start.shape)
     builder.graph.set_tile_mapping(weights, start[is_there], owner[is_there])

@@ -67,35 +67,35 @@ def outputs_in_series(
     layout = output_layout(shape, grouping)
     size = layout.variable_shape(shape.images, shape.height, shape.width)
     n_channels = shape.out_channels // n_parts
-    whole: Tensor | None = None
+    output: Tensor | None = None
     for i in range(n_parts):
         build = _called(builder, i, n_parts)
         part = convolve_part(build, i)
-        if whole is None:
-            made = graph.add_variable(part.dtype, size, "out", builder.debug)
-            _map_as_parts(builder, made, part, shape.images, n_parts)
+        if output is None:
+            tensor = graph.add_variable(part.dtype, size, "out", builder.debug)
+            _map_as_parts(builder, tensor, part, shape.images, n_parts)
             # No part writes all of it: without this, its last contents would stay live.
-            build.sequence.add(WriteUndef(made, debug=build.debug))
-            whole = layout.as_images(made)
-        target = whole.slice(1, i * n_channels, (i + 1) * n_channels)
+            build.sequence.add(WriteUndef(tensor, debug=build.debug))
+            output = layout.as_images(tensor)
+        target = output.slice(1, i * n_channels, (i + 1) * n_channels)
         copy_together(build, [(part, target)], "update", Stage.UPDATE)
-    assert whole is not None
-    return whole
+    assert output is not None
+    return output
 
 
 def _map_as_parts(
-    builder: Builder, whole: Tensor, part: Tensor, n_images: int, n_parts: int
+    builder: Builder, output: Tensor, part: Tensor, n_images: int, n_parts: int
 ) -> None:
     """Map every element to its tile in its part; all parts have the same mapping."""
     held = part.variable
     image = held.n_elements // n_images  # contiguous in both
     edges = np.union1d(held.map_start, np.arange(n_images) * image)
-    places = (
+    part_slices = (
         np.arange(n_parts)[:, None] * image + edges // image * (image * n_parts) + edges % image
     )
-    tiles = np.broadcast_to(held.tile_of(edges), places.shape)
-    order = np.argsort(places, axis=None)
-    builder.graph.set_tile_mapping(whole, places.reshape(-1)[order], tiles.reshape(-1)[order])
+    tiles = np.broadcast_to(held.tile_of(edges), part_slices.shape)
+    order = np.argsort(part_slices, axis=None)
+    builder.graph.set_tile_mapping(output, part_slices.reshape(-1)[order], tiles.reshape(-1)[order])
 
 
 def inputs_in_series(
@@ -127,10 +127,10 @@ def inputs_in_series(
     if total.dtype == result:
         return total
     held = total.variable
-    made = builder.graph.add_variable(result, held.shape, "out", builder.debug)
-    builder.graph.set_tile_mapping(made, held.map_start, held.map_tile)
-    _over_all(builder, Stage.CAST, (CAST, CAST_BLOCK), {"x": total, "out": made})
-    return replace(total, variable=made.variable)
+    tensor = builder.graph.add_variable(result, held.shape, "out", builder.debug)
+    builder.graph.set_tile_mapping(tensor, held.map_start, held.map_tile)
+    _over_all(builder, Stage.CAST, (CAST, CAST_BLOCK), {"x": total, "out": tensor})
+    return replace(total, variable=tensor.variable)
 
 
 def _over_all(

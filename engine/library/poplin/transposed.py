@@ -113,8 +113,8 @@ def _turned(
         return chosen.reshape(*sizes, rows.taps, columns.taps)
     chosen_values = weights.reshape(groups, n_in // groups, n_out, *kernel).swapaxes(1, 2)
     for axis, phase in ((3, rows), (4, columns)):
-        taken = phase.first + phase.step * np.arange(phase.taps)[::-1]
-        chosen_values = np.take(chosen_values, taken, axis=axis)
+        taps = phase.first + phase.step * np.arange(phase.taps)[::-1]
+        chosen_values = np.take(chosen_values, taps, axis=axis)
     return chosen_values.reshape(*sizes, rows.taps, columns.taps)
 
 
@@ -204,10 +204,10 @@ def _interleaved(
     strides = parts[-1].rows.remainder + 1, parts[-1].columns.remainder + 1
     counts = [-(-size[d] // strides[d]) for d in (0, 1)]
     dtype = next((part.out.dtype for part in parts if part.out is not None), x.dtype)
-    whole = (n_images, counts[0] * strides[0], counts[1] * strides[1], n_out)
-    made = build.graph.add_variable(dtype, whole, "out", build.debug)
-    build.spread(made, grain=n_out)
-    split = made.reshape(n_images, counts[0], strides[0], counts[1], strides[1], n_out)
+    interleaved_shape = (n_images, counts[0] * strides[0], counts[1] * strides[1], n_out)
+    out = build.graph.add_variable(dtype, interleaved_shape, "out", build.debug)
+    build.spread(out, grain=n_out)
+    split = out.reshape(n_images, counts[0], strides[0], counts[1], strides[1], n_out)
     pairs, empty = [], []
     for part in parts:
         rows, columns = part.rows, part.columns
@@ -219,8 +219,8 @@ def _interleaved(
             empty.append(view)
         else:
             pairs.append((part.out, view))
-    copy_together(build, [*pairs, *zeros_into(build, made, empty)], "interleave")
-    result = made.dim_shuffle(0, 3, 1, 2)
+    copy_together(build, [*pairs, *zeros_into(build, out, empty)], "interleave")
+    result = out.dim_shuffle(0, 3, 1, 2)
     return result.slice(2, 0, size[0]).slice(3, 0, size[1])
 
 
@@ -266,8 +266,8 @@ def weight_gradient(
     BadGraph
         If a convolution of `x` does not have the shape of `gradient`.
     """
-    for what, operand in (("input", x), ("gradient", gradient)):
-        check_rank(f"{name}: its {what}", operand, "images, channels, rows, columns")
+    for operand_name, operand in (("input", x), ("gradient", gradient)):
+        check_rank(f"{name}: its {operand_name}", operand, "images, channels, rows, columns")
     n_images, n_in, *size = x.shape
     n_out, *field = gradient.shape[1:]
     expected = [output_size(size[d], d, window) for d in (0, 1)]

@@ -101,16 +101,18 @@ def non_maximum_suppression(
     left = row_major_copy(build, scores, "scores")
     counter = _constant(build, np.zeros(1, np.int32), "counter", is_variable=True)
     fill(build, counter, 0)
-    found = build.graph.add_variable("int32", (n_best, n_batches * n_classes), "found", build.debug)
-    build.spread(found, grain=n_batches * n_classes)
+    selected = build.graph.add_variable(
+        "int32", (n_best, n_batches * n_classes), "found", build.debug
+    )
+    build.spread(selected, grain=n_batches * n_classes)
     body = Sequence("body", debug=build.debug)
     inside = replace(build, sequence=body)
     chosen = _round(inside, boxes, left, most_overlap, least_score)
     row = chosen.reshape(1, n_batches * n_classes)
-    dynamic_update(inside, found, row, counter, [0])
+    dynamic_update(inside, selected, row, counter, [0])
     binary_in_place(inside, "add", counter, _constant(build, np.ones(1, np.int32), "one"))
     build.sequence.add(Repeat(n_best, body, "boxes", debug=build.debug))
-    return found.reshape(n_best, n_batches, n_classes).dim_shuffle(1, 2, 0)
+    return selected.reshape(n_best, n_batches, n_classes).dim_shuffle(1, 2, 0)
 
 
 def _check(corners: View, scores: View, n_best: int) -> None:
@@ -136,25 +138,25 @@ def _constant(
     """Return a small constant, or a variable of its shape, on one tile."""
     graph = builder.graph
     if is_variable:
-        made = graph.add_variable(values.dtype.name, values.shape, name, builder.debug)
+        tensor = graph.add_variable(values.dtype.name, values.shape, name, builder.debug)
     else:
-        made = graph.add_constant(values, name, debug=builder.debug)
-    graph.set_tile_mapping(made, [0], builder.tiles.ids[:1])
-    return made
+        tensor = graph.add_constant(values, name, debug=builder.debug)
+    graph.set_tile_mapping(tensor, [0], builder.tiles.ids[:1])
+    return tensor
 
 
 def _prepared(builder: Builder, corners: View) -> _Boxes:
     """Add the areas of the boxes, and their numbers."""
-    own = row_major_copy(builder, corners, "corners")
-    n_batches, n, _ = own.shape
-    sides = binary(builder, "subtract", own.slice(2, 2, 4), own.slice(2, 0, 2))
+    row_major = row_major_copy(builder, corners, "corners")
+    n_batches, n, _ = row_major.shape
+    sides = binary(builder, "subtract", row_major.slice(2, 2, 4), row_major.slice(2, 0, 2))
     area = binary(builder, "multiply", sides.slice(2, 0, 1), sides.slice(2, 1, 2))
-    places = builder.graph.add_constant(
+    numbers = builder.graph.add_constant(
         np.arange(n, dtype=np.int32).reshape(1, 1, n), "places", debug=builder.debug
     )
-    builder.spread(places, grain=2)
+    builder.spread(numbers, grain=2)
     flat = row_major_copy(builder, area, "areas").reshape(n_batches, 1, n)
-    return _Boxes(own, flat, places)
+    return _Boxes(row_major, flat, numbers)
 
 
 def _round(
@@ -163,15 +165,15 @@ def _round(
     """Add the choice of a box of every class, which lowers the scores of those that overlap it."""
     n_batches, n_classes, _ = left.shape
     best, index = max_and_arg_max(builder, left, 2)
-    least = _constant(builder, np.full(1, least_score, np.float32), "leastScore")
-    is_box = binary(builder, "greater", best, least, best.shape)
+    least_score_tensor = _constant(builder, np.full(1, least_score, np.float32), "leastScore")
+    is_box = binary(builder, "greater", best, least_score_tensor, best.shape)
     none = _constant(builder, np.full(1, -1, np.int32), "none")
     chosen = select(builder, index, none.broadcast_to(index.shape), is_box)
-    own = gather_nd(builder, boxes.corners, index.reshape(n_batches, n_classes, 1), 1)
-    shared, area = _overlap(builder, boxes, own)
-    whole = binary(builder, "subtract", binary(builder, "add", boxes.area, area), shared)
+    best_corners = gather_nd(builder, boxes.corners, index.reshape(n_batches, n_classes, 1), 1)
+    shared, area = _overlap(builder, boxes, best_corners)
+    union = binary(builder, "subtract", binary(builder, "add", boxes.area, area), shared)
     share = _constant(builder, np.full((1, 1, 1), most_overlap, np.float32), "mostOverlap")
-    is_over = binary(builder, "greater", shared, binary(builder, "multiply", whole, share))
+    is_over = binary(builder, "greater", shared, binary(builder, "multiply", union, share))
     is_self = binary(builder, "equal", boxes.places, index.reshape(n_batches, n_classes, 1))
     is_done = binary(builder, "logical_or", is_over, is_self)
     lowest = _constant(builder, np.full((1, 1, 1), -np.inf, np.float32), "lowest")
@@ -179,11 +181,11 @@ def _round(
     return chosen
 
 
-def _overlap(builder: Builder, boxes: _Boxes, own: Tensor) -> tuple[Tensor, Tensor]:
+def _overlap(builder: Builder, boxes: _Boxes, corners: Tensor) -> tuple[Tensor, Tensor]:
     """Return what all boxes share with one of every class, and the area of that one."""
     lengths, sides = [], []
     for d in range(2):
-        low, high = own.slice(2, d, d + 1), own.slice(2, d + 2, d + 3)
+        low, high = corners.slice(2, d, d + 1), corners.slice(2, d + 2, d + 3)
         begin = binary(builder, "maximum", boxes.side(d), low)
         end = binary(builder, "minimum", boxes.side(d + 2), high)
         lengths.append(unary(builder, "relu", binary(builder, "subtract", end, begin)))

@@ -73,23 +73,23 @@ def pool(
     out = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
     codelet = MAX_POOL if kind == "max" else AVERAGE_POOL
     passes = choose_passes(build.tiles, out.shape, x.dtype, window, codelet)
-    for one in passes:
-        out = _add_pass(build, out, one, _KINDS[kind] + counts_padding)
+    for pool_pass in passes:
+        out = _add_pass(build, out, pool_pass, _KINDS[kind] + counts_padding)
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(n_images, n_channels, rows, columns)
 
 
-def _add_pass(build: Builder, x: Tensor, one: PoolPass, divisor: int) -> Tensor:
+def _add_pass(build: Builder, x: Tensor, pool_pass: PoolPass, divisor: int) -> Tensor:
     """Add a pass over images in groups of channels; return its result, in the same order."""
-    out = build.graph.add_variable(x.dtype, one.out_shape, one.name, build.debug)
+    out = build.graph.add_variable(x.dtype, pool_pass.out_shape, pool_pass.name, build.debug)
     build.spread(out, grain=x.shape[-1])
-    parts = one.parts(out.variable)
+    parts = pool_pass.parts(out.variable)
     strides = [dim[0][1] for dim in x.dims]
     n = parts.pieces.n_pieces
     fields = {
         "x": blocks(x.variable, x.offset + parts.first_of(strides), parts.x_size, strides[2:], n),
-        "out": blocks(out.variable, parts.pieces.start, parts.out_size, one.out_strides, n),
+        "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
     }
-    scalars = {**one.scalars, **parts.shifts, "divisor": divisor}
-    compute_set = build.compute_set(one.compute_set)
-    build.vertices(compute_set, one.codelet, parts.pieces.tile, fields, scalars)
+    scalars = {**pool_pass.scalars, **parts.shifts, "divisor": divisor}
+    compute_set = build.compute_set(pool_pass.compute_set)
+    build.vertices(compute_set, pool_pass.codelet, parts.pieces.tile, fields, scalars)
     return out

@@ -46,7 +46,10 @@ class PoolParts:
     def first_of(self, strides: Sequence[int]) -> Counts:
         """Return the first element of the input of every piece: ndarray of int64."""
         return np.asarray(
-            sum(at * stride for at, stride in zip(self.corner, strides, strict=False))
+            sum(
+                coordinate * stride
+                for coordinate, stride in zip(self.corner, strides, strict=False)
+            )
         )
 
 
@@ -103,17 +106,17 @@ class PoolPass:
         _, n_groups, height, width, size = self.shape
         _, _, rows, columns, _ = self.out_shape
         row = columns * size
-        pieces = cut_rows(out, row, rows)
-        n_columns = pieces.n_columns // size
-        first_column, place = pieces.start % row // size, pieces.start // row
-        first_row, place = place % rows, place // rows
-        y, n_y, shift_y = clipped(first_row, pieces.n_rows, 0, height, self.window)
+        rectangles = cut_rows(out, row, rows)
+        n_columns = rectangles.n_columns // size
+        first_column, position = rectangles.start % row // size, rectangles.start // row
+        first_row, position = position % rows, position // rows
+        y, n_y, shift_y = clipped(first_row, rectangles.n_rows, 0, height, self.window)
         x, n_x, shift_x = clipped(first_column, n_columns, 1, width, self.window)
         return PoolParts(
-            pieces,
-            (place // n_groups, place % n_groups, y, x),
+            rectangles,
+            (position // n_groups, position % n_groups, y, x),
             [n_y, n_x, size],
-            [pieces.n_rows, n_columns, size],
+            [rectangles.n_rows, n_columns, size],
             {"shift_y": shift_y, "shift_x": shift_x},
         )
 
@@ -163,19 +166,19 @@ def choose_passes(
 
 def forms(shape: tuple[int, ...], window: Window, codelet: Codelet) -> list[tuple[PoolPass, ...]]:
     """Return the passes in which a pool may run: one, and two where both kernel sizes exceed 1."""
-    whole = PoolPass(shape, window, codelet)
+    single_pass = PoolPass(shape, window, codelet)
     if min(window.kernel) == 1:
-        return [(whole,)]
+        return [(single_pass,)]
     by_columns = PoolPass(shape, _along(window, 1), codelet, "columns", "poolColumns")
     by_rows = PoolPass(by_columns.out_shape, _along(window, 0), codelet, "out", "poolRows")
-    return [(whole,), (by_columns, by_rows)]
+    return [(single_pass,), (by_columns, by_rows)]
 
 
 def _along(window: Window, d: int) -> Window:
     """Return a window of one row (d = 1) or one column (d = 0)."""
 
-    def only(pair: tuple[int, int], other: int) -> tuple[int, int]:
-        return (pair[0], other) if d == 0 else (other, pair[1])
+    def only(pair: tuple[int, int], usual: int) -> tuple[int, int]:
+        return (pair[0], usual) if d == 0 else (usual, pair[1])
 
     return replace(
         window,
@@ -189,20 +192,22 @@ def _along(window: Window, d: int) -> Window:
 
 def predicted(tiles: TileSet, form: Sequence[PoolPass], dtype: DType) -> PassCost:
     """Return the predicted cost of passes one after the other on a set of tiles."""
-    costs = [_cost_of_pass(tiles, one, dtype) for one in form]
+    costs = [_cost_of_pass(tiles, pool_pass, dtype) for pool_pass in form]
     return PassCost(sum(cost.cycles for cost in costs), max(cost.n_bytes for cost in costs))
 
 
-def _cost_of_pass(tiles: TileSet, one: PoolPass, dtype: DType) -> PassCost:
+def _cost_of_pass(tiles: TileSet, pool_pass: PoolPass, dtype: DType) -> PassCost:
     machine = tiles.machine
     graph = Graph(tiles.whole)
-    out = graph.add_variable(dtype, one.out_shape, "out")
-    graph.map_linearly(out, grain=one.shape[-1], tiles=tiles.ids)
-    parts = one.parts(out.variable)
+    out = graph.add_variable(dtype, pool_pass.out_shape, "out")
+    graph.map_linearly(out, grain=pool_pass.shape[-1], tiles=tiles.ids)
+    parts = pool_pass.parts(out.variable)
     n, tile = parts.pieces.n_pieces, parts.pieces.tile
     sizes = {"x": _table(parts.x_size, n), "out": _table(parts.out_size, n)}
-    strides = np.broadcast_to(np.array(one.out_strides, np.int64), (n, 3))
-    scalars = {name: np.full(n, value) for name, value in (one.scalars | {"divisor": 0}).items()}
+    strides = np.broadcast_to(np.array(pool_pass.out_strides, np.int64), (n, 3))
+    scalars = {
+        name: np.full(n, value) for name, value in (pool_pass.scalars | {"divisor": 0}).items()
+    }
     batch = Batch(
         n,
         sizes,
@@ -212,7 +217,7 @@ def _cost_of_pass(tiles: TileSet, one: PoolPass, dtype: DType) -> PassCost:
         scalars | dict(parts.shifts),
         np.zeros(n, np.int64),
     )
-    cycles = np.bincount(tile, one.codelet.law(batch, machine)).max()
+    cycles = np.bincount(tile, pool_pass.codelet.law(batch, machine)).max()
     received = np.bincount(tile, sizes["x"].prod(axis=1) * dtype.n_bytes)
     results = np.bincount(tile, sizes["out"].prod(axis=1) * dtype.n_bytes)
     rows = np.bincount(tile, sizes["x"][:, 0])

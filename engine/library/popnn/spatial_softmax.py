@@ -69,7 +69,7 @@ def spatial_softmax_2d(
     if not disable_softmax:
         softmax_in_place(build, weights)
     rows, columns = np.meshgrid(*(np.linspace(-1, 1, n) for n in (height, width)), indexing="ij")
-    at = np.stack([rows.reshape(-1), columns.reshape(-1)], axis=1)
-    given = weights.reshape(1, n_fields, height * width)
+    coordinates = np.stack([rows.reshape(-1), columns.reshape(-1)], axis=1)
+    value = weights.reshape(1, n_fields, height * width)
     dtype = np.float16 if fields.dtype == FLOAT16 else np.float32
-    return matmul(build, given, at[None].astype(dtype), "positions").reshape(n_fields, 2)
+    return matmul(build, value, coordinates[None].astype(dtype), "positions").reshape(n_fields, 2)

@@ -357,7 +357,7 @@ def _checked(name: str, seed: View, modifier: int, dtype: Any, allowed: tuple[DT
     check_seed(name, seed, modifier)
     kind = dtype_of(dtype)
     if kind not in allowed:
-        names = ", ".join(each.name for each in allowed)
+        names = ", ".join(dtype_.name for dtype_ in allowed)
         raise BadGraph(f"{name}: the type is {kind}: expected one of {names}")
     return kind
 

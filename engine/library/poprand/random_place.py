@@ -76,13 +76,15 @@ def add_random_vertices(
     compute_set = builder.compute_set(codelet.name.partition("::")[2])
     for walk in walks:
         for is_block, tiles, regions in walk.batches():
-            place, *others = [
+            first_field, *other_fields = [
                 region if is_block else _as_block(region, tiles.size) for region in regions
             ]
             n = tiles.size
             fields = {"seed": blocks(whole_seed.variable, whole_seed.offset, [2], [1], n)}
-            fields |= dict(zip(("x", "out") if x is not None else ("out",), others, strict=True))
-            columns = (place.start, *place.stride.T)
+            fields |= dict(
+                zip(("x", "out") if x is not None else ("out",), other_fields, strict=True)
+            )
+            columns = (first_field.start, *first_field.stride.T)
             where = dict(zip(PLACE_SCALARS, columns, strict=True))
             builder.vertices(compute_set, codelet, tiles, fields, {**where, **scalars})
 

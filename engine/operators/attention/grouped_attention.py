@@ -37,7 +37,7 @@ class _Turn(NamedTuple):
     is_interleaved: bool
 
 
-def _in_heads(node: Node, into: Expansion, x: Value, n: int) -> Value:
+def _in_heads(node: Node, expansion: Expansion, x: Value, n: int) -> Value:
     """Emit (batch, sequence, heads · size) as (batch, heads, sequence, size).
 
     Raises
@@ -47,58 +47,65 @@ def _in_heads(node: Node, into: Expansion, x: Value, n: int) -> Value:
     """
     if len(x.shape) != 3 or n < 1 or x.shape[2] % n:
         raise BadModel(f"{node}: {x.name!r} of shape {x.shape} does not divide into {n} heads")
-    apart = reshape(into, x, (*x.shape[:2], n, x.shape[2] // n))
-    return into.emit(TRANSPOSE, apart, order=(0, 2, 1, 3))
+    apart = reshape(expansion, x, (*x.shape[:2], n, x.shape[2] // n))
+    return expansion.emit(TRANSPOSE, apart, order=(0, 2, 1, 3))
 
 
-def _in_columns(into: Expansion, x: Value) -> Value:
+def _in_columns(expansion: Expansion, x: Value) -> Value:
     """Emit (batch, heads, sequence, size) as (batch, sequence, heads · size)."""
     batch, heads, n, size = x.shape
-    return reshape(into, into.emit(TRANSPOSE, x, order=(0, 2, 1, 3)), (batch, n, heads * size))
+    return reshape(
+        expansion, expansion.emit(TRANSPOSE, x, order=(0, 2, 1, 3)), (batch, n, heads * size)
+    )
 
 
-def _rows(into: Expansion, table: Value, places: Value | None, first: int, n: int) -> Value:
+def _rows(expansion: Expansion, table: Value, positions: Value | None, first: int, n: int) -> Value:
     """Emit the rows of a table at positions: (1 or batch, 1, sequence, columns)."""
-    if places is None:
-        taken = along(into, table, 0, first, first + n)
-        return reshape(into, taken, (1, 1, n, table.shape[1]))
-    taken = into.emit(GATHER, table, places, axis=0)
-    return reshape(into, taken, (places.shape[0], 1, n, table.shape[1]))
+    if positions is None:
+        rows = along(expansion, table, 0, first, first + n)
+        return reshape(expansion, rows, (1, 1, n, table.shape[1]))
+    rows = expansion.emit(GATHER, table, positions, axis=0)
+    return reshape(expansion, rows, (positions.shape[0], 1, n, table.shape[1]))
 
 
-def _turned(into: Expansion, x: Value, turn: _Turn) -> Value:
+def _turned(expansion: Expansion, x: Value, turn: _Turn) -> Value:
     """Emit (batch, heads, sequence, size) with pairs of columns rotated; others stay."""
     half, size = turn.cosines.shape[3], x.shape[3]
-    first = x if 2 * half == size else along(into, x, 3, 0, 2 * half)
+    first = x if 2 * half == size else along(expansion, x, 3, 0, 2 * half)
     if turn.is_interleaved:
-        pairs = reshape(into, first, (*x.shape[:3], half, 2))
+        pairs = reshape(expansion, first, (*x.shape[:3], half, 2))
         parts = [
-            reshape(into, along(into, pairs, 4, i, i + 1), (*x.shape[:3], half)) for i in range(2)
+            reshape(expansion, along(expansion, pairs, 4, i, i + 1), (*x.shape[:3], half))
+            for i in range(2)
         ]
     else:
-        parts = [along(into, first, 3, i * half, (i + 1) * half) for i in range(2)]
-    one, other = parts
+        parts = [along(expansion, first, 3, i * half, (i + 1) * half) for i in range(2)]
+    item, second = parts
     real = binary(
-        into,
+        expansion,
         "subtract",
-        binary(into, "multiply", one, turn.cosines),
-        binary(into, "multiply", other, turn.sines),
+        binary(expansion, "multiply", item, turn.cosines),
+        binary(expansion, "multiply", second, turn.sines),
     )
     imaginary = binary(
-        into,
+        expansion,
         "add",
-        binary(into, "multiply", one, turn.sines),
-        binary(into, "multiply", other, turn.cosines),
+        binary(expansion, "multiply", item, turn.sines),
+        binary(expansion, "multiply", second, turn.cosines),
     )
     if turn.is_interleaved:
-        wide = [reshape(into, part, (*x.shape[:3], half, 1)) for part in (real, imaginary)]
-        out = reshape(into, joined(into, wide, 4), (*x.shape[:3], 2 * half))
+        wide = [reshape(expansion, part, (*x.shape[:3], half, 1)) for part in (real, imaginary)]
+        out = reshape(expansion, joined(expansion, wide, 4), (*x.shape[:3], 2 * half))
     else:
-        out = joined(into, [real, imaginary], 3)
-    return out if 2 * half == size else joined(into, [out, along(into, x, 3, 2 * half, size)], 3)
+        out = joined(expansion, [real, imaginary], 3)
+    return (
+        out
+        if 2 * half == size
+        else joined(expansion, [out, along(expansion, x, 3, 2 * half, size)], 3)
+    )
 
 
-def _rotary(node: Node, into: Expansion) -> Value:
+def _rotary(node: Node, expansion: Expansion) -> Value:
     """Emit the rotation of queries or keys.
 
     Raises
@@ -106,7 +113,7 @@ def _rotary(node: Node, into: Expansion) -> Value:
     BadModel
         When sequences are packed, or the operands do not fit.
     """
-    x, places, cosines, sines = (node.operand(i) for i in range(4))
+    x, positions, cosines, sines = (node.operand(i) for i in range(4))
     if node.attributes.get("is_packed_batching", 0):
         raise BadModel(f"{node}: is_packed_batching is not supported yet; export without it")
     is_flat = len(x.shape) == 3
@@ -114,23 +121,23 @@ def _rotary(node: Node, into: Expansion) -> Value:
         width = 2 * cosines.shape[1]
         is_partial = node.attributes.get("rotary_embedding_dim", 0)
         n = node.attributes.get("num_heads", 0) if is_partial else x.shape[2] // width
-        x = _in_heads(node, into, x, n)
+        x = _in_heads(node, expansion, x, n)
     length = x.shape[2]
-    if places.shape == (1,):
-        steps = into.constant(np.arange(length, dtype=places.dtype), "steps")
-        places = reshape(into, binary(into, "add", places, steps), (1, length))
-    if len(x.shape) != 4 or places.shape not in ((1, length), (x.shape[0], length)):
+    if positions.shape == (1,):
+        steps = expansion.constant(np.arange(length, dtype=positions.dtype), "steps")
+        positions = reshape(expansion, binary(expansion, "add", positions, steps), (1, length))
+    if len(x.shape) != 4 or positions.shape not in ((1, length), (x.shape[0], length)):
         raise BadModel(
-            f"{node}: positions of shape {places.shape} do not fit {node.operand(0).name!r} of"
+            f"{node}: positions of shape {positions.shape} do not fit {node.operand(0).name!r} of"
             f" shape {node.operand(0).shape}: expected (1,) or a position per batch and step"
         )
     turn = _Turn(
-        _rows(into, cosines, places, 0, length),
-        _rows(into, sines, places, 0, length),
+        _rows(expansion, cosines, positions, 0, length),
+        _rows(expansion, sines, positions, 0, length),
         bool(node.attributes.get("interleaved", 0)),
     )
-    out = _turned(into, x, turn)
-    return _in_columns(into, out) if is_flat else out
+    out = _turned(expansion, x, turn)
+    return _in_columns(expansion, out) if is_flat else out
 
 
 def _n_past(node: Node, length: int) -> int:
@@ -155,7 +162,7 @@ def _n_past(node: Node, length: int) -> int:
     return n
 
 
-def _seen(node: Node, into: Expansion, n_past: int, n_queries: int, like: Value) -> Value:
+def _seen(node: Node, expansion: Expansion, n_past: int, n_queries: int, like: Value) -> Value:
     """Emit what is added to scores: −∞ for later keys, for padding and outside of the window."""
     n_keys = n_past + n_queries
     ahead = np.arange(n_keys)[None, :] - np.arange(n_queries)[:, None] - n_past
@@ -164,15 +171,17 @@ def _seen(node: Node, into: Expansion, n_past: int, n_queries: int, like: Value)
     if window > 0:
         is_seen &= ahead > -window
     lowest = np.where(is_seen, 0, np.finfo(like.dtype).min).astype(like.dtype)
-    bias: Value = into.constant(lowest, "seen")
+    bias: Value = expansion.constant(lowest, "seen")
     last = node.optional(_LAST_KEY)
     if n_past or last is None:
         return bias
-    per_batch = reshape(into, last, (last.shape[0] if last.shape else 1, 1, 1, 1))
-    places = into.constant(np.arange(n_keys, dtype=last.dtype), "places")
-    is_padding = binary(into, "greater", places, per_batch)
+    per_batch = reshape(expansion, last, (last.shape[0] if last.shape else 1, 1, 1, 1))
+    positions = expansion.constant(np.arange(n_keys, dtype=last.dtype), "places")
+    is_padding = binary(expansion, "greater", positions, per_batch)
     # The first key stays visible to padded queries, so that no row is empty.
-    return chosen(into, is_padding, scalar(into, float(np.finfo(like.dtype).min), like), bias)
+    return chosen(
+        expansion, is_padding, scalar(expansion, float(np.finfo(like.dtype).min), like), bias
+    )
 
 
 def _check(node: Node) -> None:
@@ -191,7 +200,7 @@ def _check(node: Node) -> None:
         raise BadModel(f"{node}: {options[0]} is not supported yet; export the model without it")
 
 
-def _grouped_query_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
+def _grouped_query_attention(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     _check(node)
     n, n_shared = node.attributes["num_heads"], node.attributes["kv_num_heads"]
     if n_shared < 1 or n % n_shared:
@@ -200,44 +209,46 @@ def _grouped_query_attention(node: Node, into: Expansion) -> tuple[Value, ...]:
     if key is None or value is None:
         size = x.shape[-1] // (n + 2 * n_shared)
         edges = [0, n * size, (n + n_shared) * size, (n + 2 * n_shared) * size]
-        x, key, value = (along(into, x, 2, edges[i], edges[i + 1]) for i in range(3))
+        x, key, value = (along(expansion, x, 2, edges[i], edges[i + 1]) for i in range(3))
     q, k, v = (
-        _in_heads(node, into, part, heads)
+        _in_heads(node, expansion, part, heads)
         for part, heads in ((x, n), (key, n_shared), (value, n_shared))
     )
     batch, _, length, size = q.shape
     n_past = _n_past(node, length)
     if node.attributes.get("do_rotary", 0):
-        places = node.optional(_PLACES)
+        positions = node.optional(_PLACES)
         turn = _Turn(
-            _rows(into, node.operand(_COSINES), places, n_past, length),
-            _rows(into, node.operand(_SINES), places, n_past, length),
+            _rows(expansion, node.operand(_COSINES), positions, n_past, length),
+            _rows(expansion, node.operand(_SINES), positions, n_past, length),
             bool(node.attributes.get("rotary_interleaved", 0)),
         )
-        q, k = _turned(into, q, turn), _turned(into, k, turn)
+        q, k = _turned(expansion, q, turn), _turned(expansion, k, turn)
     if n_past:
-        k = joined(into, [node.operand(_PAST_KEY), k], 2)
-        v = joined(into, [node.operand(_PAST_VALUE), v], 2)
+        k = joined(expansion, [node.operand(_PAST_KEY), k], 2)
+        v = joined(expansion, [node.operand(_PAST_VALUE), v], 2)
     # Heads that share keys are more rows of one head.
     n_keys, rows = k.shape[2], n // n_shared * length
     scale = node.attributes.get("scale") or 1 / sqrt(size)
-    left = reshape(into, q, (batch, n_shared, rows, size))
-    left = binary(into, "multiply", left, scalar(into, scale, left))
-    right = into.emit(TRANSPOSE, k, order=(0, 1, 3, 2))
-    scores = into.emit(MATMUL, left, right, **node.hints.stated())
-    scores = reshape(into, scores, (batch, n, length, n_keys))
+    left = reshape(expansion, q, (batch, n_shared, rows, size))
+    left = binary(expansion, "multiply", left, scalar(expansion, scale, left))
+    right = expansion.emit(TRANSPOSE, k, order=(0, 1, 3, 2))
+    scores = expansion.emit(MATMUL, left, right, **node.hints.stated())
+    scores = reshape(expansion, scores, (batch, n, length, n_keys))
     cap = node.attributes.get("softcap", 0)
     if cap:
-        bound = scalar(into, cap, scores)
-        scores = unary(into, "tanh", binary(into, "divide", scores, bound))
-        scores = binary(into, "multiply", scores, bound)
+        bound = scalar(expansion, cap, scores)
+        scores = unary(expansion, "tanh", binary(expansion, "divide", scores, bound))
+        scores = binary(expansion, "multiply", scores, bound)
     bias = node.optional(_BIAS)
     if bias is not None:
-        scores = binary(into, "add", scores, bias)
-    scores = binary(into, "add", scores, _seen(node, into, n_past, length, scores))
-    share = reshape(into, into.emit(SOFTMAX, scores, axis=3), (batch, n_shared, rows, n_keys))
-    out = into.emit(MATMUL, share, v, **node.hints.stated())
-    out = _in_columns(into, reshape(into, out, (batch, n, length, v.shape[3])))
+        scores = binary(expansion, "add", scores, bias)
+    scores = binary(expansion, "add", scores, _seen(node, expansion, n_past, length, scores))
+    share = reshape(
+        expansion, expansion.emit(SOFTMAX, scores, axis=3), (batch, n_shared, rows, n_keys)
+    )
+    out = expansion.emit(MATMUL, share, v, **node.hints.stated())
+    out = _in_columns(expansion, reshape(expansion, out, (batch, n, length, v.shape[3])))
     return out, k, v
 
 

@@ -82,7 +82,7 @@ class Forest:
     weighed: Sequence[int] = ()
 
 
-def scores(node: Node, into: Expansion, x: Value, forest: Forest) -> Value:
+def scores(node: Node, expansion: Expansion, x: Value, forest: Forest) -> Value:
     """Emit the scores of rows: shape (rows, targets).
 
     Raises
@@ -101,34 +101,34 @@ def scores(node: Node, into: Expansion, x: Value, forest: Forest) -> Value:
         )
     _check_weighed(node, forest)
     paths = np.zeros((n_trees, width, n_leaves), np.float32)
-    wanted = np.full((n_trees, 1, n_leaves), width + 1, np.float32)  # no sum is as large
+    expected = np.full((n_trees, 1, n_leaves), width + 1, np.float32)  # no sum is as large
     weights = np.zeros((n_trees, n_leaves, forest.n_targets), np.float32)
     for t, tree in enumerate(trees):
-        for leaf, (path, own) in enumerate(zip(tree.paths, tree.leaves, strict=True)):
+        for leaf, (path, leaf_values) in enumerate(zip(tree.paths, tree.leaves, strict=True)):
             for decision, is_true in path:
                 paths[t, decision, leaf] = 1 if is_true else -1
-            wanted[t, 0, leaf] = sum(is_true for _, is_true in path)
-            for target, weight in own:
+            expected[t, 0, leaf] = sum(is_true for _, is_true in path)
+            for target, weight in leaf_values:
                 if not 0 <= target < forest.n_targets:
                     raise BadModel(f"{node}: a leaf weighs target {target} of {forest.n_targets}")
                 weights[t, leaf, target] += weight
-    made = _decisions(node, into, x, trees, width, n_features)
-    turned = into.emit(TRANSPOSE, made, order=(1, 0, 2))
-    agreed = into.emit(MATMUL, turned, into.constant(paths, "paths"))
-    reached = binary(into, "equal", agreed, into.constant(wanted, "wanted"))
-    shares = as_type(into, reached, "float32")
+    decisions = _decisions(node, expansion, x, trees, width, n_features)
+    turned = expansion.emit(TRANSPOSE, decisions, order=(1, 0, 2))
+    agreed = expansion.emit(MATMUL, turned, expansion.constant(paths, "paths"))
+    reached = binary(expansion, "equal", agreed, expansion.constant(expected, "wanted"))
+    shares = as_type(expansion, reached, "float32")
     if forest.aggregate in ("MIN", "MAX"):
-        by_tree = into.emit(MATMUL, shares, into.constant(weights, "weights"))
+        by_tree = expansion.emit(MATMUL, shares, expansion.constant(weights, "weights"))
         function = "minimum" if forest.aggregate == "MIN" else "maximum"
-        out = reduced(into, function, by_tree, [0])
-        return reshape(into, out, (n_rows, forest.n_targets))
+        out = reduced(expansion, function, by_tree, [0])
+        return reshape(expansion, out, (n_rows, forest.n_targets))
     if forest.aggregate == "AVERAGE":
         weights = weights / np.float32(n_trees)
     flat = reshape(
-        into, into.emit(TRANSPOSE, shares, order=(1, 0, 2)), (n_rows, n_trees * n_leaves)
+        expansion, expansion.emit(TRANSPOSE, shares, order=(1, 0, 2)), (n_rows, n_trees * n_leaves)
     )
     table = weights.reshape(n_trees * n_leaves, forest.n_targets)
-    return into.emit(MATMUL, flat, into.constant(table, "weights"))
+    return expansion.emit(MATMUL, flat, expansion.constant(table, "weights"))
 
 
 def _check_weighed(node: Node, forest: Forest) -> None:
@@ -141,11 +141,11 @@ def _check_weighed(node: Node, forest: Forest) -> None:
     """
     is_sum = forest.aggregate in ("SUM", "AVERAGE")
     for target in forest.weighed if is_sum else range(forest.n_targets):
-        sure = (
-            all(any(target == own for own, _ in leaf) for leaf in tree.leaves)
+        is_weighed = (
+            all(any(target == target_ for target_, _ in leaf) for leaf in tree.leaves)
             for tree in forest.trees
         )
-        if not (any(sure) if is_sum else all(sure)):
+        if not (any(is_weighed) if is_sum else all(is_weighed)):
             raise BadModel(
                 f"{node}: rows may reach no leaf that weighs target {target}, which is not"
                 " supported; give leaves without it a weight of 0"
@@ -153,7 +153,7 @@ def _check_weighed(node: Node, forest: Forest) -> None:
 
 
 def _decisions(
-    node: Node, into: Expansion, x: Value, trees: Sequence[Tree], width: int, n_features: int
+    node: Node, expansion: Expansion, x: Value, trees: Sequence[Tree], width: int, n_features: int
 ) -> Value:
     """Emit which decisions are true, as floats: shape (rows, trees, decisions)."""
     shape = (len(trees), width)
@@ -169,22 +169,26 @@ def _decisions(
                 )
             features[t, d], values[t, d], modes[t, d] = feature, value, mode
             takes_missing[t, d] = is_missing_true
-    found = into.emit(GATHER, x, into.constant(features, "features"), axis=1)
-    limits = into.constant(values, "values")
+    features_ = expansion.emit(GATHER, x, expansion.constant(features, "features"), axis=1)
+    limits = expansion.constant(values, "values")
     total: Value | None = None
     used = sorted(set(modes.reshape(-1)))
     for mode in used:
-        true = as_type(into, binary(into, _COMPARISONS[mode], found, limits), "float32")
+        true = as_type(
+            expansion, binary(expansion, _COMPARISONS[mode], features_, limits), "float32"
+        )
         if len(used) > 1:
-            true = binary(into, "multiply", true, _mask(into, modes == mode))
-        total = true if total is None else binary(into, "add", total, true)
+            true = binary(expansion, "multiply", true, _mask(expansion, modes == mode))
+        total = true if total is None else binary(expansion, "add", total, true)
     assert total is not None
     if takes_missing.any():
-        missing = as_type(into, binary(into, "not_equal", found, found), "float32")
-        counted = binary(into, "multiply", missing, _mask(into, takes_missing))
-        total = binary(into, "maximum", total, counted)
+        missing = as_type(
+            expansion, binary(expansion, "not_equal", features_, features_), "float32"
+        )
+        counted = binary(expansion, "multiply", missing, _mask(expansion, takes_missing))
+        total = binary(expansion, "maximum", total, counted)
     return total
 
 
-def _mask(into: Expansion, bools: NDArray[Any]) -> Value:
-    return into.constant(bools.astype(np.float32), "mask")
+def _mask(expansion: Expansion, bools: NDArray[Any]) -> Value:
+    return expansion.constant(bools.astype(np.float32), "mask")

@@ -84,26 +84,31 @@ def _results(node: Node) -> _Results:
     """
     regions = [node.regions[key] for key in _BRANCHES]
     possible = [types_of(region.outputs) for region in regions if not region.error]
-    ones, others = possible[0], possible[-1]
-    pairs = list(zip(ones, others, strict=False))
+    first_values, last_values = possible[0], possible[-1]
+    pairs = list(zip(first_values, last_values, strict=False))
     axes = tuple(itertools.starmap(_unlike_axis, pairs))
     sizes = {
-        (one[0][axis], other[0][axis])
-        for axis, (one, other) in zip(axes, pairs, strict=True)
+        (first_type[0][axis], last_type[0][axis])
+        for axis, (first_type, last_type) in zip(axes, pairs, strict=True)
         if axis is not None
     }
-    agree = len(ones) == len(others) and all(
-        one == other or axis is not None for axis, (one, other) in zip(axes, pairs, strict=True)
+    agree = len(first_values) == len(last_values) and all(
+        first_type == last_type or axis is not None
+        for axis, (first_type, last_type) in zip(axes, pairs, strict=True)
     )
     if not agree or len(sizes) > 1:
         raise BadModel(
-            f"{node}: its branches return {shown_types(ones)} and {shown_types(others)}; where"
+            f"{node}: its branches return {shown_types(first_values)} and"
+            f" {shown_types(last_values)}; where"
             " these differ by more than one size, its condition must be known: give the inputs that"
             " it depends on with --set"
         )
     if not sizes:
-        return _Results(ones)
-    largest = [(tuple(map(max, one[0], other[0])), one[1]) for one, other in pairs]
+        return _Results(first_values)
+    largest = [
+        (tuple(map(max, first_type[0], last_type[0])), first_type[1])
+        for first_type, last_type in pairs
+    ]
     return _Results(largest, axes, sizes.pop())
 
 
@@ -112,12 +117,14 @@ def branch_of(condition: Value) -> str:
     return _BRANCHES[0] if condition.known is not None and condition.known.all() else _BRANCHES[1]
 
 
-def _unlike_axis(one: Type, other: Type) -> int | None:
+def _unlike_axis(first: Type, second: Type) -> int | None:
     """Return the one axis along which two types differ; None if they differ otherwise."""
-    if one[1] != other[1] or len(one[0]) != len(other[0]):
+    if first[1] != second[1] or len(first[0]) != len(second[0]):
         return None
     unlike = [
-        axis for axis, pair in enumerate(zip(one[0], other[0], strict=True)) if len(set(pair)) > 1
+        axis
+        for axis, pair in enumerate(zip(first[0], second[0], strict=True))
+        if len(set(pair)) > 1
     ]
     return unlike[0] if len(unlike) == 1 else None
 
@@ -134,7 +141,7 @@ def _if_axes(node: Node) -> tuple[int | None, ...]:
     return () if node.operand(0).known is not None else _results(node).axes
 
 
-def _if(node: Node, into: Expansion) -> tuple[Value, ...] | None:
+def _if(node: Node, expansion: Expansion) -> tuple[Value, ...] | None:
     """Emit the one branch that runs, where the condition is known.
 
     Raises
@@ -149,19 +156,19 @@ def _if(node: Node, into: Expansion) -> tuple[Value, ...] | None:
     region = node.regions[branch_of(condition)]
     if region.error:
         raise BadModel(region.error)
-    return into.inline(region)
+    return expansion.inline(region)
 
 
-def _lower_if(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower_if(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add both branches, which copy their results to the same variables."""
-    targets, results = [at.variable(value) for value in op.results], _results(op)
+    targets, results = [lowering.variable(value) for value in op.results], _results(op)
     axes = [*results.axes, None] if results.axes else [None] * len(op.outputs)
     branches = []
     for branch, key in enumerate(_BRANCHES):
-        region, inside = op.regions[key], at.inside(key)
+        region, inside = op.regions[key], lowering.inside(key)
         branches.append(inside.builder.sequence)
         if region.error:
-            inside.builder.sequence.add(ErrorProgram(region.error, debug=at.builder.debug))
+            inside.builder.sequence.add(ErrorProgram(region.error, debug=lowering.builder.debug))
             continue
         inside.add(region.operations, region.outputs)
         values = [*region.outputs]
@@ -175,21 +182,23 @@ def _lower_if(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
         ]
         for (value, axis), target in zip(used, targets, strict=True):
             _return(inside, value, target, axis, f"{key}/result")
-    predicate = at.tensor(op.operand(0))
+    predicate = lowering.tensor(op.operand(0))
     then, otherwise = branches
-    at.builder.sequence.add(If(predicate, then, otherwise, op.name, debug=at.builder.debug))
+    lowering.builder.sequence.add(
+        If(predicate, then, otherwise, op.name, debug=lowering.builder.debug)
+    )
     return tuple(targets)
 
 
-def _return(at: Lowering, value: Value, target: Tensor, axis: int | None, name: str) -> None:
+def _return(lowering: Lowering, value: Value, target: Tensor, axis: int | None, name: str) -> None:
     """Copy a result of a branch to a variable; what it leaves along an axis becomes zero."""
     if axis is None or value.shape == target.shape:
-        copy_to(at.builder, at.tensor(value), target, name)
+        copy_to(lowering.builder, lowering.tensor(value), target, name)
         return
     n = value.shape[axis]
     if n:
-        copy_to(at.builder, at.tensor(value), target.slice(axis, 0, n), name)
-    fill(at.builder, target.slice(axis, n, target.shape[axis]), 0)
+        copy_to(lowering.builder, lowering.tensor(value), target.slice(axis, 0, n), name)
+    fill(lowering.builder, target.slice(axis, n, target.shape[axis]), 0)
 
 
 def _loop_types(node: Node) -> list[Type]:
@@ -260,7 +269,7 @@ def _is_skipped(node: Node) -> bool:
     return condition is not None and condition.known is not None and not condition.known.all()
 
 
-def _loop(node: Node, into: Expansion) -> tuple[Value, ...] | None:
+def _loop(node: Node, expansion: Expansion) -> tuple[Value, ...] | None:
     """Return the initial values, and no results of rounds, where it is known that none runs."""
     check_start(node)
     if not _is_skipped(node):
@@ -269,74 +278,79 @@ def _loop(node: Node, into: Expansion) -> tuple[Value, ...] | None:
     collected = node.regions["body"].outputs[1 + n_states :]
     return (
         *(node.operand(2 + index) for index in range(n_states)),
-        *(into.constant(np.zeros((0, *value.shape), value.dtype), "none") for value in collected),
-        into.constant(np.array(0), "number"),
+        *(
+            expansion.constant(np.zeros((0, *value.shape), value.dtype), "none")
+            for value in collected
+        ),
+        expansion.constant(np.array(0), "number"),
     )
 
 
-def _lower_loop(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add a loop over variables that hold the carried values.
 
     What a round returns is copied aside before it is copied to the variables, since a round may
     return what another variable held.
     """
     body = op.regions["body"]
-    counter, condition, *states = (at.variable(value) for value in body.inputs)
-    start = [at.tensor(op.operand(2 + index)) for index in range(len(states))]
+    counter, condition, *states = (lowering.variable(value) for value in body.inputs)
+    start = [lowering.tensor(op.operand(2 + index)) for index in range(len(states))]
     first = op.optional(1) or Constant("true", (), "bool", np.asarray(True))
-    start = [at.tensor(_number(body.inputs[0], 0)), at.tensor(first), *start]
+    start = [lowering.tensor(_number(body.inputs[0], 0)), lowering.tensor(first), *start]
     for source, target in zip(start, (counter, condition, *states), strict=True):
-        copy_to(at.builder, source.reshape(*target.shape), target, "initial")
-    inside = at.inside("body")
+        copy_to(lowering.builder, source.reshape(*target.shape), target, "initial")
+    inside = lowering.inside("body")
     inside.tensors.update(zip(body.inputs, (counter, condition, *states), strict=True))
     inside.add(body.operations, body.outputs)
     results = [
         row_major_copy(inside.builder, inside.tensor(v), "result")
         for v in body.outputs[: 1 + len(states)]
     ]
-    collected = _collected(at, inside, body.outputs[1 + len(states) :], counter, op)
-    one = inside.tensor(_number(body.inputs[0], 1))
-    results.insert(0, binary(inside.builder, "add", counter, one, counter.shape))
+    collected = _collected(lowering, inside, body.outputs[1 + len(states) :], counter, op)
+    increment = inside.tensor(_number(body.inputs[0], 1))
+    results.insert(0, binary(inside.builder, "add", counter, increment, counter.shape))
     for source, target in zip(results, (counter, condition, *states), strict=True):
         copy_to(inside.builder, source.reshape(*target.shape), target, "carry")
     rounds = _limit(op)
     if rounds is not None and rounds.known is not None and is_endless(op.optional(1), body):
-        loop = Repeat(rounds.known.item(), inside.builder.sequence, op.name, debug=at.builder.debug)
-        at.builder.sequence.add(loop)
+        loop = Repeat(
+            rounds.known.item(), inside.builder.sequence, op.name, debug=lowering.builder.debug
+        )
+        lowering.builder.sequence.add(loop)
         return _used(op, [*states, *collected, counter])
-    decide = at.inside("condition")
+    decide = lowering.inside("condition")
     predicate = condition
     if rounds is not None:
         limit = decide.tensor(rounds).reshape(*counter.shape)
         is_due = binary(decide.builder, "less", counter, limit, counter.shape)
         is_due = is_due.reshape(*condition.shape)
         predicate = binary(decide.builder, "logical_and", is_due, condition, condition.shape)
-    at.builder.sequence.add(
+    lowering.builder.sequence.add(
         RepeatWhile(
             decide.builder.sequence,
             predicate,
             inside.builder.sequence,
             name=op.name,
-            debug=at.builder.debug,
+            debug=lowering.builder.debug,
         )
     )
     return _used(op, [*states, *collected, counter])
 
 
 def _collected(
-    at: Lowering, inside: Lowering, values: Sequence[Value], counter: Tensor, op: Operation
+    lowering: Lowering, inside: Lowering, values: Sequence[Value], counter: Tensor, op: Operation
 ) -> list[Tensor]:
     """Add variables for the results of all rounds, and their update in a round."""
-    made = []
+    collected = []
     for value in values:
         n_rounds = int(op.known(0, "the largest number of rounds").item())
         result = Value(f"{value.name}/rounds", (n_rounds, *value.shape), value.dtype)
-        target = at.variable(result)
-        fill(at.builder, target, 0)
-        own = inside.tensor(value).reshape(1, *value.shape)
-        dynamic_update(inside.builder, target, own, counter.reshape(1), [0])
-        made.append(target)
-    return made
+        target = lowering.variable(result)
+        fill(lowering.builder, target, 0)
+        entry = inside.tensor(value).reshape(1, *value.shape)
+        dynamic_update(inside.builder, target, entry, counter.reshape(1), [0])
+        collected.append(target)
+    return collected
 
 
 def _used(op: Operation, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:

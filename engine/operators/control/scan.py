@@ -83,20 +83,20 @@ class _Scan:
                 f"{node}: {kind}_axes and {kind}_directions have {len(axes)} and {len(reverse)}"
                 f" entries; expected {len(values)}"
             )
-        found = []
+        axes_ = []
         for value, axis, backwards in zip(values, axes, reverse, strict=True):
             rank = len(value.shape) + new_axes
             if not -rank <= axis < rank:
                 raise BadModel(f"{node}: axis {axis} of {value.name!r} is outside its {rank} axes")
-            found.append((value, axis % rank, bool(backwards)))
-        return tuple(found)
+            axes_.append((value, axis % rank, bool(backwards)))
+        return tuple(axes_)
 
 
 #: From this version on, operands have no batch.
 _UNBATCHED = 9
 
 
-def _with_batch(node: Node, into: Expansion) -> tuple[Value, ...] | None:
+def _with_batch(node: Node, expansion: Expansion) -> tuple[Value, ...] | None:
     """Emit the scans of opset 8, one of every element of a batch, which the first axis is.
 
     Raises
@@ -119,29 +119,31 @@ def _with_batch(node: Node, into: Expansion) -> tuple[Value, ...] | None:
     n_batch, n_rounds = shapes.pop()
     every: list[list[Value]] = []
     for b in range(n_batch):
-        states = [_entry(into, value, b) for value in operands[:n_states]]
-        own = [_entry(into, value, b) for value in operands[n_states:]]
+        states = [_entry(expansion, value, b) for value in operands[:n_states]]
+        slices_ = [_entry(expansion, value, b) for value in operands[n_states:]]
         rounds: list[Sequence[Value]] = []
         for i in range(n_rounds):
             slices = [
-                _entry(into, value, n_rounds - 1 - i if reverse else i)
-                for value, reverse in zip(own, backwards, strict=True)
+                _entry(expansion, value, n_rounds - 1 - i if reverse else i)
+                for value, reverse in zip(slices_, backwards, strict=True)
             ]
-            made = into.inline(body, *states, *slices)
-            states = list(made[:n_states])
-            rounds.append(made[n_states:])
-        every.append([*states, *(_stacked(into, values) for values in zip(*rounds, strict=True))])
-    return tuple(_stacked(into, values) for values in zip(*every, strict=True))
+            results = expansion.inline(body, *states, *slices)
+            states = list(results[:n_states])
+            rounds.append(results[n_states:])
+        every.append(
+            [*states, *(_stacked(expansion, values) for values in zip(*rounds, strict=True))]
+        )
+    return tuple(_stacked(expansion, values) for values in zip(*every, strict=True))
 
 
-def _entry(into: Expansion, x: Value, index: int) -> Value:
+def _entry(expansion: Expansion, x: Value, index: int) -> Value:
     """Emit an entry along the first axis."""
-    return reshape(into, along(into, x, 0, index, index + 1), x.shape[1:])
+    return reshape(expansion, along(expansion, x, 0, index, index + 1), x.shape[1:])
 
 
-def _stacked(into: Expansion, values: Sequence[Value]) -> Value:
+def _stacked(expansion: Expansion, values: Sequence[Value]) -> Value:
     """Emit values along a new first axis."""
-    return joined(into, [reshape(into, value, (1, *value.shape)) for value in values], 0)
+    return joined(expansion, [reshape(expansion, value, (1, *value.shape)) for value in values], 0)
 
 
 def _scan_types(node: Node) -> list[Type]:
@@ -172,33 +174,33 @@ def _scan_types(node: Node) -> list[Type]:
     return [*before, *joined]
 
 
-def _lower_scan(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower_scan(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Add the rounds one after the other, each on its slices, and join what they return."""
     scan, body = _Scan.of(op), op.regions["body"]
-    states = [at.tensor(value) for value in scan.states]
-    sequences = [at.tensor(value) for value, _, _ in scan.sequences]
+    states = [lowering.tensor(value) for value in scan.states]
+    sequences = [lowering.tensor(value) for value, _, _ in scan.sequences]
     collected: list[list[tuple[int, Tensor]]] = [[] for _ in scan.results]
     for i in range(scan.n_rounds):
         slices = []
         for tensor, (value, axis, backwards) in zip(sequences, scan.sequences, strict=True):
-            place = scan.n_rounds - 1 - i if backwards else i
-            part = tensor.slice(axis, place, place + 1)
+            entry_index = scan.n_rounds - 1 - i if backwards else i
+            part = tensor.slice(axis, entry_index, entry_index + 1)
             slices.append(part.reshape(*value.shape[:axis], *value.shape[axis + 1 :]))
-        inside = at.inside(f"round{i}")
+        inside = lowering.inside(f"round{i}")
         inside.tensors.update(zip(body.inputs, [*states, *slices], strict=True))
         inside.add(body.operations, body.outputs)
-        at.builder.sequence.add(inside.builder.sequence)
-        made = [inside.tensor(value) for value in body.outputs]
-        states = made[: len(states)]
+        lowering.builder.sequence.add(inside.builder.sequence)
+        results = [inside.tensor(value) for value in body.outputs]
+        states = results[: len(states)]
         for rounds, (_, _, backwards), tensor in zip(
-            collected, scan.results, made[len(states) :], strict=True
+            collected, scan.results, results[len(states) :], strict=True
         ):
             rounds.append((-i if backwards else i, tensor))
     joined = []
     for rounds, (value, axis, _) in zip(collected, scan.results, strict=True):
         shape = (*value.shape[:axis], 1, *value.shape[axis:])
-        parts = [tensor.reshape(*shape) for _, tensor in sorted(rounds, key=lambda one: one[0])]
-        joined.append(row_major_copy(at.builder, concat(parts, axis), "join"))
+        parts = [tensor.reshape(*shape) for _, tensor in sorted(rounds, key=lambda pair: pair[0])]
+        joined.append(row_major_copy(lowering.builder, concat(parts, axis), "join"))
     everything = [*states, *joined]
     used = [tensor for tensor, o in zip(everything, op.outputs, strict=True) if o is not None]
     return tuple(used)

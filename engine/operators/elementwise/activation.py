@@ -61,13 +61,13 @@ def _evaluate(node: Node, arrays: Sequence[Array]) -> list[Array]:
     return [_FUNCTIONS[node.attributes["kind"]](x).astype(x.dtype)]
 
 
-def _lower(at: Lowering, op: Operation) -> Tensor:
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
     """Compute it over an operand that nothing reads afterwards if its place suits."""
-    kind, x = op.attributes["kind"], at.tensor(op.operand(0))
-    if at.is_free(op.operand(0)) and replaces_operand(at.builder, kind, x):
-        non_linearity_in_place(at.builder, kind, x)
+    kind, x = op.attributes["kind"], lowering.tensor(op.operand(0))
+    if lowering.is_free(op.operand(0)) and replaces_operand(lowering.builder, kind, x):
+        non_linearity_in_place(lowering.builder, kind, x)
         return x
-    return non_linearity(at.builder, kind, x)
+    return non_linearity(lowering.builder, kind, x)
 
 
 NON_LINEARITY = Operator(
@@ -79,101 +79,103 @@ NON_LINEARITY = Operator(
 )
 
 
-def activation(into: Expansion, kind: str, x: Value) -> Value:
+def activation(expansion: Expansion, kind: str, x: Value) -> Value:
     """Emit a non-linearity of the library."""
-    return into.emit(NON_LINEARITY, x, kind=kind)
+    return expansion.emit(NON_LINEARITY, x, kind=kind)
 
 
-def _gelu(node: Node, into: Expansion) -> Value:
+def _gelu(node: Node, expansion: Expansion) -> Value:
     how = node.attributes.get("approximate", "none")
     if how not in ("none", "tanh"):
         raise BadModel(f"{node}: approximate is {how!r}: expected 'none' or 'tanh'")
-    return activation(into, "gelu_erf" if how == "none" else "gelu", node.operand(0))
+    return activation(expansion, "gelu_erf" if how == "none" else "gelu", node.operand(0))
 
 
-def _hard_sigmoid(node: Node, into: Expansion) -> Value:
+def _hard_sigmoid(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     alpha, beta = node.attributes["alpha"], node.attributes["beta"]
     if (alpha, beta) == (0.2, 0.5):
-        return activation(into, "hard_sigmoid", x)
-    return clamped_line(into, x, alpha, beta)
+        return activation(expansion, "hard_sigmoid", x)
+    return clamped_line(expansion, x, alpha, beta)
 
 
-def clamped_line(into: Expansion, x: Value, alpha: float, beta: float) -> Value:
+def clamped_line(expansion: Expansion, x: Value, alpha: float, beta: float) -> Value:
     """Emit max(0, min(1, alpha x + beta))."""
-    sloped = binary(into, "multiply", x, scalar(into, alpha, x))
-    line = binary(into, "add", sloped, scalar(into, beta, x))
-    at_least_0 = binary(into, "maximum", line, scalar(into, 0, x))
-    return binary(into, "minimum", at_least_0, scalar(into, 1, x))
+    sloped = binary(expansion, "multiply", x, scalar(expansion, alpha, x))
+    line = binary(expansion, "add", sloped, scalar(expansion, beta, x))
+    at_least_0 = binary(expansion, "maximum", line, scalar(expansion, 0, x))
+    return binary(expansion, "minimum", at_least_0, scalar(expansion, 1, x))
 
 
-def _hard_swish(node: Node, into: Expansion) -> Value:
-    return activation(into, "hard_swish", node.operand(0))
+def _hard_swish(node: Node, expansion: Expansion) -> Value:
+    return activation(expansion, "hard_swish", node.operand(0))
 
 
-def _swish(node: Node, into: Expansion) -> Value:
+def _swish(node: Node, expansion: Expansion) -> Value:
     x, alpha = node.operand(0), node.attributes.get("alpha", 1.0)
     if alpha == 1:
-        return activation(into, "swish", x)
-    inside = binary(into, "multiply", x, scalar(into, alpha, x))
-    return binary(into, "multiply", x, unary(into, "sigmoid", inside))
+        return activation(expansion, "swish", x)
+    inside = binary(expansion, "multiply", x, scalar(expansion, alpha, x))
+    return binary(expansion, "multiply", x, unary(expansion, "sigmoid", inside))
 
 
-def _leaky_relu(node: Node, into: Expansion) -> Value:
+def _leaky_relu(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    return sloped(into, x, scalar(into, node.attributes["alpha"], x))
+    return sloped(expansion, x, scalar(expansion, node.attributes["alpha"], x))
 
 
-def _parametric_relu(node: Node, into: Expansion) -> Value:
+def _parametric_relu(node: Node, expansion: Expansion) -> Value:
     x, slope = node.operand(0), node.operand(1)
     if node.version < 7 and len(slope.shape) == 1:  # one slope per channel
-        slope = reshape(into, slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
-    return sloped(into, x, slope)
+        slope = reshape(expansion, slope, (*slope.shape, *(1,) * (len(x.shape) - 2)))
+    return sloped(expansion, x, slope)
 
 
-def sloped(into: Expansion, x: Value, slope: Value) -> Value:
+def sloped(expansion: Expansion, x: Value, slope: Value) -> Value:
     """Emit x above zero, and slope × x below."""
-    below = binary(into, "minimum", x, scalar(into, 0, x))
-    return binary(into, "add", unary(into, "relu", x), binary(into, "multiply", below, slope))
+    below = binary(expansion, "minimum", x, scalar(expansion, 0, x))
+    return binary(
+        expansion, "add", unary(expansion, "relu", x), binary(expansion, "multiply", below, slope)
+    )
 
 
-def _softplus(node: Node, into: Expansion) -> Value:
+def _softplus(node: Node, expansion: Expansion) -> Value:
     """Emit max(x, 0) + log(1 + exp(-|x|)), which does not overflow."""
     x = node.operand(0)
-    power = unary(into, "exp", unary(into, "negate", unary(into, "absolute", x)))
-    rest = unary(into, "log", binary(into, "add", power, scalar(into, 1, x)))
-    return binary(into, "add", unary(into, "relu", x), rest)
+    power = unary(expansion, "exp", unary(expansion, "negate", unary(expansion, "absolute", x)))
+    rest = unary(expansion, "log", binary(expansion, "add", power, scalar(expansion, 1, x)))
+    return binary(expansion, "add", unary(expansion, "relu", x), rest)
 
 
-def _exponential_below(into: Expansion, x: Value, alpha: float, width: float = 1.0) -> Value:
+def _exponential_below(expansion: Expansion, x: Value, alpha: float, width: float = 1.0) -> Value:
     """Emit max(x, 0) + min(0, alpha (exp(x / width) − 1))."""
-    below = binary(into, "minimum", x, scalar(into, 0, x))
+    below = binary(expansion, "minimum", x, scalar(expansion, 0, x))
     if width != 1:
-        below = binary(into, "divide", below, scalar(into, width, x))
-    power = binary(into, "subtract", unary(into, "exp", below), scalar(into, 1, x))
+        below = binary(expansion, "divide", below, scalar(expansion, width, x))
+    power = binary(expansion, "subtract", unary(expansion, "exp", below), scalar(expansion, 1, x))
     if alpha != 1:
-        power = binary(into, "multiply", power, scalar(into, alpha, x))
-    return binary(into, "add", unary(into, "relu", x), power)
+        power = binary(expansion, "multiply", power, scalar(expansion, alpha, x))
+    return binary(expansion, "add", unary(expansion, "relu", x), power)
 
 
-def _elu(node: Node, into: Expansion) -> Value:
-    return _exponential_below(into, node.operand(0), node.attributes["alpha"])
+def _elu(node: Node, expansion: Expansion) -> Value:
+    return _exponential_below(expansion, node.operand(0), node.attributes["alpha"])
 
 
-def _celu(node: Node, into: Expansion) -> Value:
+def _celu(node: Node, expansion: Expansion) -> Value:
     alpha = node.attributes["alpha"]
-    return _exponential_below(into, node.operand(0), alpha, alpha)
+    return _exponential_below(expansion, node.operand(0), alpha, alpha)
 
 
-def _selu(node: Node, into: Expansion) -> Value:
+def _selu(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    line = _exponential_below(into, x, node.attributes["alpha"])
-    return binary(into, "multiply", line, scalar(into, node.attributes["gamma"], x))
+    line = _exponential_below(expansion, x, node.attributes["alpha"])
+    return binary(expansion, "multiply", line, scalar(expansion, node.attributes["gamma"], x))
 
 
-def _mish(node: Node, into: Expansion) -> Value:
+def _mish(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    return binary(into, "multiply", x, unary(into, "tanh", _softplus(node, into)))
+    return binary(expansion, "multiply", x, unary(expansion, "tanh", _softplus(node, expansion)))
 
 
 RECORDS = (

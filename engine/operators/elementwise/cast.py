@@ -31,10 +31,10 @@ def _cast_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]
         return [x.astype(dtype)]
 
 
-def _lower_cast(at: Lowering, op: Operation) -> Tensor:
-    x = at.tensor(op.operand(0))
+def _lower_cast(lowering: Lowering, op: Operation) -> Tensor:
+    x = lowering.tensor(op.operand(0))
     dtype = dtype_of(op.output.dtype)
-    return x if x.dtype == dtype else cast(at.builder, x, dtype)
+    return x if x.dtype == dtype else cast(lowering.builder, x, dtype)
 
 
 CAST = Operator(
@@ -46,7 +46,7 @@ CAST = Operator(
 )
 
 
-def _cast(node: Node, into: Expansion) -> Value:
+def _cast(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     try:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(node.attributes["to"])).name
@@ -60,12 +60,12 @@ def _cast(node: Node, into: Expansion) -> Value:
         )
     if x.known is None and x.dtype == dtype and node.attributes["to"] != TensorProto.BFLOAT16:
         return x
-    return into.emit(CAST, x, dtype=dtype)
+    return expansion.emit(CAST, x, dtype=dtype)
 
 
-def _cast_like(node: Node, into: Expansion) -> Value:
+def _cast_like(node: Node, expansion: Expansion) -> Value:
     x, dtype = node.operand(0), node.operand(1).dtype
-    return x if x.dtype == dtype else into.emit(CAST, x, dtype=dtype)
+    return x if x.dtype == dtype else expansion.emit(CAST, x, dtype=dtype)
 
 
 def _bit_cast_types(node: Node) -> list[tuple[tuple[int, ...], str]]:
@@ -102,7 +102,9 @@ RECORDS = (
         name="BitCast",
         infer=_bit_cast_types,
         evaluate=_bit_cast_array,
-        lower=lambda at, op: bit_cast(at.builder, at.tensor(op.operand(0)), op.output.dtype),
+        lower=lambda offset, op: bit_cast(
+            offset.builder, offset.tensor(op.operand(0)), op.output.dtype
+        ),
         carries=elementwise,
     ),
     Operator(name="Cast", decompose=_cast, carries=elementwise),

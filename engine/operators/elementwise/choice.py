@@ -35,28 +35,30 @@ def _array(_: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     return [np.where(*arrays)]
 
 
-def _lower(at: Lowering, op: Operation) -> Tensor:
-    condition, a, b = (at.tensor(value) for value in op.operands)
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
+    condition, a, b = (lowering.tensor(value) for value in op.operands)
     # Over the first if nothing reads it afterwards and its place suits.
-    if at.is_free(op.operand(1)) and selects_in_place(at.builder, a, b, condition, op.output.shape):
-        select_in_place(at.builder, a, b, condition)
+    if lowering.is_free(op.operand(1)) and selects_in_place(
+        lowering.builder, a, b, condition, op.output.shape
+    ):
+        select_in_place(lowering.builder, a, b, condition)
         return a
-    return select(at.builder, a, b, condition)
+    return select(lowering.builder, a, b, condition)
 
 
 SELECT = Operator(name="select", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
 
 
-def chosen(into: Expansion, condition: Value, a: Value, b: Value) -> Value:
+def chosen(expansion: Expansion, condition: Value, a: Value, b: Value) -> Value:
     """Emit the elements of ``a`` where the condition holds, those of ``b`` elsewhere."""
-    return into.emit(SELECT, condition, a, b)
+    return expansion.emit(SELECT, condition, a, b)
 
 
 RECORDS = (
     SELECT,
     Operator(
         name="Where",
-        decompose=lambda node, into: chosen(into, *(node.operand(i) for i in range(3))),
+        decompose=lambda node, expansion: chosen(expansion, *(node.operand(i) for i in range(3))),
         carries=elementwise,
     ),
 )

@@ -16,48 +16,62 @@ from tilescope.engine.operators.elementwise.elementwise import binary, scalar, u
 __all__ = ["RECORDS"]
 
 
-def _acos(into: Expansion, x: Value) -> Value:
-    return binary(into, "subtract", scalar(into, math.pi / 2, x), unary(into, "asin", x))
+def _acos(expansion: Expansion, x: Value) -> Value:
+    return binary(
+        expansion, "subtract", scalar(expansion, math.pi / 2, x), unary(expansion, "asin", x)
+    )
 
 
-def _sinh(into: Expansion, x: Value) -> Value:
+def _sinh(expansion: Expansion, x: Value) -> Value:
     """Emit (e + e / (e + 1)) / 2 with e = exp(x) − 1, which keeps small results exact."""
-    e = unary(into, "expm1", x)
-    rest = binary(into, "divide", e, binary(into, "add", e, scalar(into, 1, x)))
-    return binary(into, "multiply", binary(into, "add", e, rest), scalar(into, 0.5, x))
+    e = unary(expansion, "expm1", x)
+    rest = binary(expansion, "divide", e, binary(expansion, "add", e, scalar(expansion, 1, x)))
+    return binary(
+        expansion, "multiply", binary(expansion, "add", e, rest), scalar(expansion, 0.5, x)
+    )
 
 
-def _cosh(into: Expansion, x: Value) -> Value:
-    e = unary(into, "exp", x)
-    both = binary(into, "add", e, unary(into, "inverse", e))
-    return binary(into, "multiply", both, scalar(into, 0.5, x))
+def _cosh(expansion: Expansion, x: Value) -> Value:
+    e = unary(expansion, "exp", x)
+    both = binary(expansion, "add", e, unary(expansion, "inverse", e))
+    return binary(expansion, "multiply", both, scalar(expansion, 0.5, x))
 
 
-def _asinh(into: Expansion, x: Value) -> Value:
+def _asinh(expansion: Expansion, x: Value) -> Value:
     """Emit sign(x) log1p(|x| + x² / (1 + √(x² + 1)))."""
-    one, size, square = scalar(into, 1, x), unary(into, "absolute", x), unary(into, "square", x)
-    root = unary(into, "sqrt", binary(into, "add", square, one))
-    rest = binary(into, "divide", square, binary(into, "add", one, root))
-    log = unary(into, "log1p", binary(into, "add", size, rest))
-    return binary(into, "multiply", unary(into, "sign", x), log)
+    unit, size, square = (
+        scalar(expansion, 1, x),
+        unary(expansion, "absolute", x),
+        unary(expansion, "square", x),
+    )
+    root = unary(expansion, "sqrt", binary(expansion, "add", square, unit))
+    rest = binary(expansion, "divide", square, binary(expansion, "add", unit, root))
+    log = unary(expansion, "log1p", binary(expansion, "add", size, rest))
+    return binary(expansion, "multiply", unary(expansion, "sign", x), log)
 
 
-def _acosh(into: Expansion, x: Value) -> Value:
-    one = scalar(into, 1, x)
-    root = unary(into, "sqrt", binary(into, "subtract", unary(into, "square", x), one))
-    return unary(into, "log", binary(into, "add", x, root))
+def _acosh(expansion: Expansion, x: Value) -> Value:
+    unit = scalar(expansion, 1, x)
+    root = unary(
+        expansion, "sqrt", binary(expansion, "subtract", unary(expansion, "square", x), unit)
+    )
+    return unary(expansion, "log", binary(expansion, "add", x, root))
 
 
-def _atanh(into: Expansion, x: Value) -> Value:
+def _atanh(expansion: Expansion, x: Value) -> Value:
     """Emit log1p(2x / (1 − x)) / 2."""
-    twice = binary(into, "add", x, x)
-    ratio = binary(into, "divide", twice, binary(into, "subtract", scalar(into, 1, x), x))
-    return binary(into, "multiply", unary(into, "log1p", ratio), scalar(into, 0.5, x))
+    twice = binary(expansion, "add", x, x)
+    ratio = binary(
+        expansion, "divide", twice, binary(expansion, "subtract", scalar(expansion, 1, x), x)
+    )
+    return binary(
+        expansion, "multiply", unary(expansion, "log1p", ratio), scalar(expansion, 0.5, x)
+    )
 
 
-def _softsign(into: Expansion, x: Value) -> Value:
-    below = binary(into, "add", unary(into, "absolute", x), scalar(into, 1, x))
-    return binary(into, "divide", x, below)
+def _softsign(expansion: Expansion, x: Value) -> Value:
+    below = binary(expansion, "add", unary(expansion, "absolute", x), scalar(expansion, 1, x))
+    return binary(expansion, "divide", x, below)
 
 
 #: Operators of one operand and no attributes.
@@ -73,61 +87,68 @@ _FUNCTIONS: dict[str, Callable[[Expansion, Value], Value]] = {
 
 
 def _of_one(name: str, function: Callable[[Expansion, Value], Value]) -> Operator:
-    return Operator(name=name, decompose=lambda node, into: function(into, node.operand(0)))
+    return Operator(
+        name=name, decompose=lambda node, expansion: function(expansion, node.operand(0))
+    )
 
 
-def _is_infinite(node: Node, into: Expansion) -> Value:
+def _is_infinite(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    found = unary(into, "is_inf", x)
+    is_infinite = unary(expansion, "is_inf", x)
     for key, function in (("detect_negative", "greater"), ("detect_positive", "less")):
         if not node.attributes.get(key, 1):
-            side = binary(into, function, x, scalar(into, 0, x))
-            found = binary(into, "logical_and", found, side)
-    return found
+            side = binary(expansion, function, x, scalar(expansion, 0, x))
+            is_infinite = binary(expansion, "logical_and", is_infinite, side)
+    return is_infinite
 
 
-def _mean(node: Node, into: Expansion) -> Value:
+def _mean(node: Node, expansion: Expansion) -> Value:
     total = node.operand(0)
     for value in node.operands[1:]:
-        total = binary(into, "add", total, value)
-    return binary(into, "multiply", total, scalar(into, 1 / len(node.operands), total))
+        total = binary(expansion, "add", total, value)
+    return binary(expansion, "multiply", total, scalar(expansion, 1 / len(node.operands), total))
 
 
-def _mod(node: Node, into: Expansion) -> Value:
+def _mod(node: Node, expansion: Expansion) -> Value:
     """Emit C's remainder; without fmod the result has the sign of the divisor."""
     a, b = node.operand(0), node.operand(1)
-    rest = binary(into, "remainder", a, b)
+    rest = binary(expansion, "remainder", a, b)
     if node.attributes.get("fmod", 0):
         return rest
-    zero = scalar(into, 0, rest)
+    zero = scalar(expansion, 0, rest)
     opposes = binary(
-        into, "not_equal", binary(into, "less", rest, zero), binary(into, "less", b, zero)
+        expansion,
+        "not_equal",
+        binary(expansion, "less", rest, zero),
+        binary(expansion, "less", b, zero),
     )
-    is_off = binary(into, "logical_and", opposes, binary(into, "not_equal", rest, zero))
-    return chosen(into, is_off, binary(into, "add", rest, b), rest)
+    is_off = binary(expansion, "logical_and", opposes, binary(expansion, "not_equal", rest, zero))
+    return chosen(expansion, is_off, binary(expansion, "add", rest, b), rest)
 
 
-def _thresholded_relu(node: Node, into: Expansion) -> Value:
+def _thresholded_relu(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    is_above = binary(into, "greater", x, scalar(into, node.attributes["alpha"], x))
-    return chosen(into, is_above, x, scalar(into, 0, x))
+    is_above = binary(expansion, "greater", x, scalar(expansion, node.attributes["alpha"], x))
+    return chosen(expansion, is_above, x, scalar(expansion, 0, x))
 
 
-def _shrink(node: Node, into: Expansion) -> Value:
+def _shrink(node: Node, expansion: Expansion) -> Value:
     """Emit x + bias below −lambd, x − bias above lambd, and 0 between."""
     x, bound = node.operand(0), node.attributes["lambd"]
-    bias = scalar(into, node.attributes["bias"], x)
-    is_above = binary(into, "greater", x, scalar(into, bound, x))
-    is_below = binary(into, "less", x, scalar(into, -bound, x))
-    inside = chosen(into, is_above, binary(into, "subtract", x, bias), scalar(into, 0, x))
-    return chosen(into, is_below, binary(into, "add", x, bias), inside)
+    bias = scalar(expansion, node.attributes["bias"], x)
+    is_above = binary(expansion, "greater", x, scalar(expansion, bound, x))
+    is_below = binary(expansion, "less", x, scalar(expansion, -bound, x))
+    inside = chosen(
+        expansion, is_above, binary(expansion, "subtract", x, bias), scalar(expansion, 0, x)
+    )
+    return chosen(expansion, is_below, binary(expansion, "add", x, bias), inside)
 
 
-def _bit_shift(node: Node, into: Expansion) -> Value:
+def _bit_shift(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     is_left = node.attributes["direction"] == "LEFT"
     function = "shift_left" if is_left else "shift_right_sign_extend"
-    return binary(into, function, x, node.operand(1))
+    return binary(expansion, function, x, node.operand(1))
 
 
 RECORDS = (

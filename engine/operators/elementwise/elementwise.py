@@ -159,22 +159,22 @@ def _unary_array(node: Node, arrays: Arrays) -> list[Array]:
     return [np.asarray(result).astype(_result_type(node))]
 
 
-def _lowered(at: Lowering, op: Operation, operands: Sequence[Tensor]) -> Tensor:
+def _lowered(lowering: Lowering, op: Operation, operands: Sequence[Tensor]) -> Tensor:
     """Apply the function, over an operand that nothing reads afterwards if its place suits."""
     function, shape = op.attributes["function"], op.output.shape
-    is_free = [at.is_free(value) for value in op.operands]
+    is_free = [lowering.is_free(value) for value in op.operands]
     if any(is_free):
-        replaced = over_operand(at.builder, function, operands, shape, is_free)
+        replaced = over_operand(lowering.builder, function, operands, shape, is_free)
         if replaced is not None:
             return replaced
     if len(operands) == 1:
-        return library.unary(at.builder, function, operands[0])
+        return library.unary(lowering.builder, function, operands[0])
     a, b = operands
-    return library.binary(at.builder, function, a, b, shape)
+    return library.binary(lowering.builder, function, a, b, shape)
 
 
-def _lower_unary(at: Lowering, op: Operation) -> Tensor:
-    return _lowered(at, op, [at.tensor(op.operand(0))])
+def _lower_unary(lowering: Lowering, op: Operation) -> Tensor:
+    return _lowered(lowering, op, [lowering.tensor(op.operand(0))])
 
 
 def _binary_type(node: Node) -> list[Type]:
@@ -194,11 +194,11 @@ def _binary_array(node: Node, arrays: Arrays) -> list[Array]:
     return [np.asarray(result).astype(_result_type(node))]
 
 
-def _lower_binary(at: Lowering, op: Operation) -> Tensor:
-    a, b = (at.tensor(value) for value in op.operands)
+def _lower_binary(lowering: Lowering, op: Operation) -> Tensor:
+    a, b = (lowering.tensor(value) for value in op.operands)
     if a.dtype != b.dtype:
         raise BadModel(f"{op}: cannot combine {a.dtype} and {b.dtype}; cast one first")
-    return _lowered(at, op, [a, b])
+    return _lowered(lowering, op, [a, b])
 
 
 UNARY = Operator(
@@ -217,59 +217,61 @@ BINARY = Operator(
 )
 
 
-def unary(into: Expansion, function: str, x: Value) -> Value:
+def unary(expansion: Expansion, function: str, x: Value) -> Value:
     """Emit a function of one operand."""
-    return into.emit(UNARY, x, function=function)
+    return expansion.emit(UNARY, x, function=function)
 
 
-def binary(into: Expansion, function: str, a: Value, b: Value) -> Value:
+def binary(expansion: Expansion, function: str, a: Value, b: Value) -> Value:
     """Emit a function of two operands."""
-    return into.emit(BINARY, a, b, function=function)
+    return expansion.emit(BINARY, a, b, function=function)
 
 
-def scalar(into: Expansion, value: float, like: Value) -> Constant:
+def scalar(expansion: Expansion, value: float, like: Value) -> Constant:
     """Return a constant of an operand's type."""
-    return into.constant(np.asarray(value, dtype=like.dtype), "scalar")
+    return expansion.constant(np.asarray(value, dtype=like.dtype), "scalar")
 
 
 def _unary_operator(name: str, function: str) -> Operator:
     return Operator(
         name=name,
-        decompose=lambda node, into: unary(into, function, node.operand(0)),
+        decompose=lambda node, expansion: unary(expansion, function, node.operand(0)),
         carries=elementwise,
     )
 
 
 def _binary_operator(name: str, function: str) -> Operator:
-    def decompose(node: Node, into: Expansion) -> Value:
+    def decompose(node: Node, expansion: Expansion) -> Value:
         a, b = node.operand(0), node.operand(1)
         is_placed = node.version < 7 and node.attributes.get("broadcast")
         if is_placed and len(b.shape) < len(a.shape):
             # Before opset 7 the second operand is placed at `axis`, by default at the end.
             axis = node.attributes.get("axis", len(a.shape) - len(b.shape))
             after = len(a.shape) - axis - len(b.shape)
-            b = reshape(into, b, (*b.shape, *(1,) * after))
+            b = reshape(expansion, b, (*b.shape, *(1,) * after))
         if name == "Pow" and a.dtype != b.dtype:
-            return _power_of_two_types(into, a, b)
-        return binary(into, function, a, b)
+            return _power_of_two_types(expansion, a, b)
+        return binary(expansion, function, a, b)
 
     return Operator(name=name, decompose=decompose, carries=elementwise)
 
 
-def _power_of_two_types(into: Expansion, base: Value, exponent: Value) -> Value:
+def _power_of_two_types(expansion: Expansion, base: Value, exponent: Value) -> Value:
     """Emit a power in the floats of either operand; the result has the type of the base."""
     floats = [v.dtype for v in (base, exponent) if np.dtype(v.dtype).kind == "f"]
     dtype = floats[0] if floats else base.dtype
-    a, b = (v if v.dtype == dtype else into.emit(CAST, v, dtype=dtype) for v in (base, exponent))
-    power = binary(into, "power", a, b)
-    return power if dtype == base.dtype else into.emit(CAST, power, dtype=base.dtype)
+    a, b = (
+        v if v.dtype == dtype else expansion.emit(CAST, v, dtype=dtype) for v in (base, exponent)
+    )
+    power = binary(expansion, "power", a, b)
+    return power if dtype == base.dtype else expansion.emit(CAST, power, dtype=base.dtype)
 
 
 def _variadic_operator(name: str, function: str) -> Operator:
-    def decompose(node: Node, into: Expansion) -> Value:
+    def decompose(node: Node, expansion: Expansion) -> Value:
         result = node.operand(0)
         for index in range(1, len(node.inputs)):
-            result = binary(into, function, result, node.operand(index))
+            result = binary(expansion, function, result, node.operand(index))
         return result
 
     return Operator(name=name, decompose=decompose, carries=elementwise)
@@ -283,15 +285,15 @@ def _bounds_nothing(bound: Value) -> bool:
     return bool((bound.known >= limits.max).all() or (bound.known <= limits.min).all())
 
 
-def _clip(node: Node, into: Expansion) -> Value:
+def _clip(node: Node, expansion: Expansion) -> Value:
     result = node.operand(0)
     for index, key, function in ((1, "min", "maximum"), (2, "max", "minimum")):
         bound = node.optional(index)
-        given = node.attributes.get(key)
-        if bound is None and given is not None and abs(given) < np.finfo(np.float32).max:
-            bound = scalar(into, given, result)  # the default of version 6 bounds nothing
+        value = node.attributes.get(key)
+        if bound is None and value is not None and abs(value) < np.finfo(np.float32).max:
+            bound = scalar(expansion, value, result)  # the default of version 6 bounds nothing
         if bound is not None and not _bounds_nothing(bound):
-            result = binary(into, function, result, bound)
+            result = binary(expansion, function, result, bound)
     return result
 
 

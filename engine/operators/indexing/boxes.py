@@ -33,7 +33,7 @@ def _best_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     """Return the indices of boxes, -1 after the last one."""
     corners, scores = arrays
     attributes = node.attributes
-    found = np.full(_best_type(node)[0][0], -1, np.int32)
+    result = np.full(_best_type(node)[0][0], -1, np.int32)
     low, high = corners[..., :2], corners[..., 2:]
     area = np.prod(high - low, axis=-1)
     for batch, kind in np.ndindex(*scores.shape[:2]):
@@ -42,23 +42,23 @@ def _best_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
             best = int(left.argmax())
             if not left[best] > attributes["least_score"]:
                 break
-            found[batch, kind, k] = best
+            result[batch, kind, k] = best
             sides = np.minimum(high[batch], high[batch, best]) - np.maximum(
                 low[batch], low[batch, best]
             )
             shared = np.prod(np.maximum(sides, 0), axis=-1)
-            whole = area[batch] + area[batch, best] - shared
-            left[shared > attributes["most_overlap"] * whole] = -np.inf
+            union = area[batch] + area[batch, best] - shared
+            left[shared > attributes["most_overlap"] * union] = -np.inf
             left[best] = -np.inf
-    return [found]
+    return [result]
 
 
-def _lower_best(at: Lowering, op: Operation) -> Tensor:
+def _lower_best(lowering: Lowering, op: Operation) -> Tensor:
     attributes = op.attributes
     return non_maximum_suppression(
-        at.builder,
-        at.tensor(op.operand(0)),
-        at.tensor(op.operand(1)),
+        lowering.builder,
+        lowering.tensor(op.operand(0)),
+        lowering.tensor(op.operand(1)),
         attributes["n_best"],
         most_overlap=attributes["most_overlap"],
         least_score=attributes["least_score"],
@@ -74,21 +74,21 @@ BEST_BOXES = Operator(
 )
 
 
-def _corners(node: Node, into: Expansion, boxes: Value) -> Value:
+def _corners(node: Node, expansion: Expansion, boxes: Value) -> Value:
     """Emit the lower corner of boxes, then the upper one."""
-    first, second = along(into, boxes, 2, 0, 2), along(into, boxes, 2, 2, 4)
+    first, second = along(expansion, boxes, 2, 0, 2), along(expansion, boxes, 2, 2, 4)
     if node.attributes.get("center_point_box", 0):
-        half = binary(into, "multiply", second, scalar(into, 0.5, second))
-        low, high = (binary(into, f, first, half) for f in ("subtract", "add"))
+        half = binary(expansion, "multiply", second, scalar(expansion, 0.5, second))
+        low, high = (binary(expansion, f, first, half) for f in ("subtract", "add"))
     else:
-        low, high = (binary(into, f, first, second) for f in ("minimum", "maximum"))
-    return joined(into, [low, high], 2)
+        low, high = (binary(expansion, f, first, second) for f in ("minimum", "maximum"))
+    return joined(expansion, [low, high], 2)
 
 
-def _number(node: Node, index: int, what: str, usual: float) -> float:
+def _number(node: Node, index: int, subject: str, usual: float) -> float:
     if node.optional(index) is None:
         return usual
-    return float(node.known(index, what).reshape(-1)[0])
+    return float(node.known(index, subject).reshape(-1)[0])
 
 
 def _suppression_axes(node: Node) -> tuple[int | None, ...]:
@@ -98,11 +98,11 @@ def _suppression_axes(node: Node) -> tuple[int | None, ...]:
 
 def _most(node: Node) -> int:
     """Return how many boxes of a class are selected at most."""
-    most = int(_number(node, 2, "the number of boxes", 0))
-    return max(0, min(most, node.operand(0).shape[1]))
+    max_boxes = int(_number(node, 2, "the number of boxes", 0))
+    return max(0, min(max_boxes, node.operand(0).shape[1]))
 
 
-def _suppression(node: Node, into: Expansion) -> Value | tuple[Value, Value] | None:
+def _suppression(node: Node, expansion: Expansion) -> Value | tuple[Value, Value] | None:
     """Emit batch, class and box of every selected box, class by class.
 
     Raises
@@ -119,24 +119,24 @@ def _suppression(node: Node, into: Expansion) -> Value | tuple[Value, Value] | N
         )
     if boxes.known is not None and scores.known is not None:
         return None
-    most = _most(node)
-    if not most:
-        return into.constant(np.zeros((0, 3), np.int64))
-    best = into.emit(
+    max_boxes = _most(node)
+    if not max_boxes:
+        return expansion.constant(np.zeros((0, 3), np.int64))
+    best = expansion.emit(
         BEST_BOXES,
-        _corners(node, into, boxes),
+        _corners(node, expansion, boxes),
         scores,
-        n_best=most,
+        n_best=max_boxes,
         most_overlap=_number(node, 3, "the largest overlap", 0.0),
         least_score=_number(node, 4, "the least score", float("-inf")),
     )
     n_batches, n_classes, n = best.shape
-    flat = reshape(into, best, (n_batches * n_classes * n, 1))
-    places = np.indices((n_batches, n_classes, n))[:2].reshape(2, -1).T
-    rows = joined(into, [into.constant(places.astype(np.int32), "places"), flat], 1)
-    is_box = binary(into, "greater_equal", flat, scalar(into, 0, flat))
-    found, number = compacted(into, rows, reshape(into, is_box, (flat.shape[0],)))
-    return as_type(into, found, "int64"), number
+    flat = reshape(expansion, best, (n_batches * n_classes * n, 1))
+    positions = np.indices((n_batches, n_classes, n))[:2].reshape(2, -1).T
+    rows = joined(expansion, [expansion.constant(positions.astype(np.int32), "places"), flat], 1)
+    is_box = binary(expansion, "greater_equal", flat, scalar(expansion, 0, flat))
+    rows_, number = compacted(expansion, rows, reshape(expansion, is_box, (flat.shape[0],)))
+    return as_type(expansion, rows_, "int64"), number
 
 
 RECORDS = (

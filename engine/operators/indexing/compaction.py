@@ -23,12 +23,12 @@ from tilescope.engine.operators.movement.take import taken
 __all__ = ["RECORDS", "compacted"]
 
 
-def compacted(into: Expansion, rows: Value, keep: Value) -> tuple[Value, Value]:
+def compacted(expansion: Expansion, rows: Value, keep: Value) -> tuple[Value, Value]:
     """Emit the rows that are kept, in their order and then zeros, and their number.
 
     Parameters
     ----------
-    into
+    expansion
         Where operations go.
     rows
         Shape (n, …).
@@ -36,38 +36,38 @@ def compacted(into: Expansion, rows: Value, keep: Value) -> tuple[Value, Value]:
         Bools, shape (n,).
     """
     n = rows.shape[0]
-    flags = into.emit(CAST, keep, dtype="int64")
-    until = into.emit(CUMULATIVE_SUM, flags, into.constant(np.array(0), "axis"))
-    last = reshape(into, along(into, until, 0, n - 1, n), ())
-    before = binary(into, "subtract", until, scalar(into, 1, until))
+    flags = expansion.emit(CAST, keep, dtype="int64")
+    until = expansion.emit(CUMULATIVE_SUM, flags, expansion.constant(np.array(0), "axis"))
+    last = reshape(expansion, along(expansion, until, 0, n - 1, n), ())
+    before = binary(expansion, "subtract", until, scalar(expansion, 1, until))
     # What is dropped goes to one more row.
-    places = chosen(into, keep, before, scalar(into, n, before))
-    zeros = into.constant(np.zeros((n + 1, *rows.shape[1:]), rows.dtype), "zeros")
-    written = into.emit(SCATTER_ND, zeros, reshape(into, places, (n, 1)), rows)
-    return along(into, written, 0, 0, n), last
+    positions = chosen(expansion, keep, before, scalar(expansion, n, before))
+    zeros = expansion.constant(np.zeros((n + 1, *rows.shape[1:]), rows.dtype), "zeros")
+    written = expansion.emit(SCATTER_ND, zeros, reshape(expansion, positions, (n, 1)), rows)
+    return along(expansion, written, 0, 0, n), last
 
 
-def _is_true(into: Expansion, x: Value) -> Value:
+def _is_true(expansion: Expansion, x: Value) -> Value:
     """Emit whether elements differ from zero."""
     if x.dtype == "bool":
         return x
-    return binary(into, "not_equal", x, scalar(into, 0, x))
+    return binary(expansion, "not_equal", x, scalar(expansion, 0, x))
 
 
 def _nonzero_axes(node: Node) -> tuple[int | None, ...]:
     return () if node.operand(0).known is not None else (1,)
 
 
-def _nonzero(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
+def _nonzero(node: Node, expansion: Expansion) -> Value | tuple[Value, Value]:
     """Emit the positions of the elements that differ from zero: shape (rank, number)."""
     x = node.operand(0)
     if x.known is not None:
-        return into.constant(np.array(np.nonzero(x.known), np.int64).reshape(len(x.shape), -1))
+        return expansion.constant(np.array(np.nonzero(x.known), np.int64).reshape(len(x.shape), -1))
     n = prod(x.shape)
-    places = np.indices(x.shape).reshape(len(x.shape), n).T if x.shape else np.zeros((1, 0))
-    table = into.constant(np.ascontiguousarray(places, np.int64), "places")
-    found, number = compacted(into, table, reshape(into, _is_true(into, x), (n,)))
-    return into.emit(TRANSPOSE, found, order=(1, 0)), number
+    positions = np.indices(x.shape).reshape(len(x.shape), n).T if x.shape else np.zeros((1, 0))
+    table = expansion.constant(np.ascontiguousarray(positions, np.int64), "places")
+    indices, number = compacted(expansion, table, reshape(expansion, _is_true(expansion, x), (n,)))
+    return expansion.emit(TRANSPOSE, indices, order=(1, 0)), number
 
 
 def _compress_axes(node: Node) -> tuple[int | None, ...]:
@@ -82,7 +82,7 @@ def _compress_axis(node: Node) -> int | None:
     return None if axis is None else node.axis(axis, len(node.operand(0).shape))
 
 
-def _compress(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
+def _compress(node: Node, expansion: Expansion) -> Value | tuple[Value, Value]:
     """Emit the slices along an axis whose condition holds; those without a condition are dropped.
 
     Raises
@@ -93,7 +93,7 @@ def _compress(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
     x, condition = node.operand(0), node.operand(1)
     axis = _compress_axis(node)
     if axis is None:
-        x, axis = reshape(into, x, (prod(x.shape),)), 0
+        x, axis = reshape(expansion, x, (prod(x.shape),)), 0
     n = x.shape[axis]
     if condition.dtype != "bool" or len(condition.shape) != 1 or condition.shape[0] > n:
         raise BadModel(
@@ -101,13 +101,13 @@ def _compress(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
             f" {condition.shape}: expected bools of shape (n,), with n at most {n}"
         )
     order = (axis, *(d for d in range(len(x.shape)) if d != axis))
-    rows = along(into, into.emit(TRANSPOSE, x, order=order), 0, 0, condition.shape[0])
+    rows = along(expansion, expansion.emit(TRANSPOSE, x, order=order), 0, 0, condition.shape[0])
     back = tuple(order.index(d) for d in range(len(order)))
     if condition.known is not None:
-        places = np.flatnonzero(condition.known)
-        return into.emit(TRANSPOSE, taken(into, rows, 0, places.tolist()), order=back)
-    found, number = compacted(into, rows, condition)
-    return into.emit(TRANSPOSE, found, order=back), number
+        indices = np.flatnonzero(condition.known)
+        return expansion.emit(TRANSPOSE, taken(expansion, rows, 0, indices.tolist()), order=back)
+    selected, number = compacted(expansion, rows, condition)
+    return expansion.emit(TRANSPOSE, selected, order=back), number
 
 
 RECORDS = (

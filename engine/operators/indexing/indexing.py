@@ -36,17 +36,17 @@ _REDUCTIONS = {
 }
 
 
-def _constant(at: Lowering, values: Any, dtype: str) -> Tensor:
+def _constant(lowering: Lowering, values: Any, dtype: str) -> Tensor:
     array = np.asarray(values, dtype)
-    return at.tensor(Constant("constant", array.shape, dtype, array))
+    return lowering.tensor(Constant("constant", array.shape, dtype, array))
 
 
-def _positions(at: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
+def _positions(lowering: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
     """Return indices counted from the front; negative ones count from the end.
 
     Parameters
     ----------
-    at, op
+    lowering, op
         Place and operation; the indices are its second operand.
     sizes
         Sizes of the indexed dimension, or of one for every index along the last dimension.
@@ -62,59 +62,61 @@ def _positions(at: Lowering, op: Operation, sizes: Sequence[int]) -> Tensor:
         known = np.asarray(value.known)
         if ((known < -size) | (known >= size)).any():
             raise BadModel(f"{op}: {value.name!r} has indices out of range of sizes {list(sizes)}")
-        return _constant(at, np.where(known < 0, known + size, known), value.dtype)
-    indices = at.tensor(value)
-    length = _constant(at, size if len(sizes) > 1 else size[0], value.dtype)
-    zero = _constant(at, 0, value.dtype)
+        return _constant(lowering, np.where(known < 0, known + size, known), value.dtype)
+    indices = lowering.tensor(value)
+    length = _constant(lowering, size if len(sizes) > 1 else size[0], value.dtype)
+    zero = _constant(lowering, 0, value.dtype)
     shape = indices.shape
-    is_negative = library.binary(at.builder, "less", indices, zero, shape)
-    from_end = library.binary(at.builder, "add", indices, length, shape)
-    return library.select(at.builder, from_end, indices, is_negative)
+    is_negative = library.binary(lowering.builder, "less", indices, zero, shape)
+    from_end = library.binary(lowering.builder, "add", indices, length, shape)
+    return library.select(lowering.builder, from_end, indices, is_negative)
 
 
-def _lower_gather(at: Lowering, op: Operation) -> Tensor:
+def _lower_gather(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
-    indices = _positions(at, op, [x.shape[axis]])
+    indices = _positions(lowering, op, [x.shape[axis]])
     if not op.operand(1).shape:  # a scalar has no dimension to replace the axis by
-        out = multi_slice(at.builder, at.tensor(x), indices.reshape(1), axis)
+        out = multi_slice(lowering.builder, lowering.tensor(x), indices.reshape(1), axis)
         return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
-    return multi_slice(at.builder, at.tensor(x), indices, axis)
+    return multi_slice(lowering.builder, lowering.tensor(x), indices, axis)
 
 
 def _as_scalar(x: Tensor) -> Tensor:
     return Tensor(x.variable, x.offset, ())
 
 
-def _lower_gather_elements(at: Lowering, op: Operation) -> Tensor:
+def _lower_gather_elements(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
-    return gather_elements(at.builder, at.tensor(x), _positions(at, op, [x.shape[axis]]), axis)
+    return gather_elements(
+        lowering.builder, lowering.tensor(x), _positions(lowering, op, [x.shape[axis]]), axis
+    )
 
 
-def _gather_elements(node: Node, into: Expansion) -> Value | None:
+def _gather_elements(node: Node, expansion: Expansion) -> Value | None:
     """Emit the gather of the part of the operand that smaller indices reach; None if it is all."""
     x, indices = node.operand(0), node.operand(1)
     stops = _reached(node, x, indices)
     if stops == x.shape:
         return None
-    within = part(into, x, [0] * len(stops), stops)
-    return into.emit(GATHER_ELEMENTS, within, indices, **node.attributes)
+    within = part(expansion, x, [0] * len(stops), stops)
+    return expansion.emit(GATHER_ELEMENTS, within, indices, **node.attributes)
 
 
-def _scatter_elements(node: Node, into: Expansion) -> Value | None:
+def _scatter_elements(node: Node, expansion: Expansion) -> Value | None:
     """Emit the update of the part that smaller indices reach, among the rest; None if it is all."""
     x, indices, updates = (node.operand(i) for i in range(3))
     stops = _reached(node, x, indices)
     if stops == x.shape:
         return None
-    within = part(into, x, [0] * len(stops), stops)
-    out = into.emit(SCATTER_ELEMENTS, within, indices, updates, **node.attributes)
+    within = part(expansion, x, [0] * len(stops), stops)
+    out = expansion.emit(SCATTER_ELEMENTS, within, indices, updates, **node.attributes)
     for axis, (reached, size) in enumerate(zip(stops, x.shape, strict=True)):
         if reached < size:
             starts = [reached if d == axis else 0 for d in range(len(stops))]
             ends = [size if d == axis else n for d, n in enumerate(out.shape)]
-            out = joined(into, [out, part(into, x, starts, ends)], axis)
+            out = joined(expansion, [out, part(expansion, x, starts, ends)], axis)
     return out
 
 
@@ -136,11 +138,11 @@ def _reached(node: Node, x: Value, indices: Value) -> tuple[int, ...]:
     return sizes
 
 
-def _lower_gather_nd(at: Lowering, op: Operation) -> Tensor:
+def _lower_gather_nd(lowering: Lowering, op: Operation) -> Tensor:
     x, indices = op.operand(0), op.operand(1)
     n_batch = op.attributes.get("batch_dims", 0)
     sizes = x.shape[n_batch : n_batch + indices.shape[-1]]
-    out = gather_nd(at.builder, at.tensor(x), _positions(at, op, sizes), n_batch)
+    out = gather_nd(lowering.builder, lowering.tensor(x), _positions(lowering, op, sizes), n_batch)
     return out if op.output.shape else _as_scalar(out)
 
 
@@ -148,56 +150,62 @@ def _reduction(op: Operation) -> str:
     return _REDUCTIONS[op.attributes.get("reduction", "none")]
 
 
-def _lower_scatter_elements(at: Lowering, op: Operation) -> Tensor:
+def _lower_scatter_elements(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
-    operands = (at.tensor(x), _positions(at, op, [x.shape[axis]]), at.tensor(op.operand(2)))
-    return scatter_elements(at.builder, *operands, axis, _reduction(op))
+    operands = (
+        lowering.tensor(x),
+        _positions(lowering, op, [x.shape[axis]]),
+        lowering.tensor(op.operand(2)),
+    )
+    return scatter_elements(lowering.builder, *operands, axis, _reduction(op))
 
 
-def _lower_scatter_nd(at: Lowering, op: Operation) -> Tensor:
+def _lower_scatter_nd(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     sizes = x.shape[: op.operand(1).shape[-1]]
-    operands = (at.tensor(x), _positions(at, op, sizes), at.tensor(op.operand(2)))
-    return scatter_nd(at.builder, *operands, _reduction(op))
+    operands = (lowering.tensor(x), _positions(lowering, op, sizes), lowering.tensor(op.operand(2)))
+    return scatter_nd(lowering.builder, *operands, _reduction(op))
 
 
-def _lower_one_hot(at: Lowering, op: Operation) -> Tensor:
+def _lower_one_hot(lowering: Lowering, op: Operation) -> Tensor:
     depth = int(op.known(1, "the depth").reshape(-1)[0])
     off, on = (float(value) for value in op.known(2, "the values").reshape(-1))
-    indices = at.tensor(op.operand(0))
+    indices = lowering.tensor(op.operand(0))
     if op.operand(0).dtype not in ("int32", "int64"):
-        indices = library.cast(at.builder, indices, "int32")
+        indices = library.cast(lowering.builder, indices, "int32")
     shape = indices.shape
-    size, zero = (_constant(at, [value], "int32") for value in (depth, 0))
-    is_negative = library.binary(at.builder, "less", indices, zero, shape)
-    from_end = library.binary(at.builder, "add", indices, size, shape)
-    indices = library.select(at.builder, from_end, indices, is_negative)
-    out = one_hot(at.builder, indices, depth, op.output.dtype, on=on, off=off)
+    size, zero = (_constant(lowering, [value], "int32") for value in (depth, 0))
+    is_negative = library.binary(lowering.builder, "less", indices, zero, shape)
+    from_end = library.binary(lowering.builder, "add", indices, size, shape)
+    indices = library.select(lowering.builder, from_end, indices, is_negative)
+    out = one_hot(lowering.builder, indices, depth, op.output.dtype, on=on, off=off)
     axis = op.axis(op.attributes["axis"], len(out.shape))
     order = [*range(len(out.shape) - 1)]
     return out.dim_shuffle(*order[:axis], len(order), *order[axis:])
 
 
-def _lower_top_k(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower_top_k(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     k = int(op.attributes["k"]) if op.version < 10 else int(op.known(1, "k").reshape(-1)[0])
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
     largest = bool(op.attributes.get("largest", 1))
-    found = top_k_with_permutation(at.builder, at.tensor(x), k, axis, largest=largest)
+    top_values = top_k_with_permutation(
+        lowering.builder, lowering.tensor(x), k, axis, largest=largest
+    )
     return tuple(
-        tensor for value, tensor in zip(op.outputs, found, strict=False) if value is not None
+        tensor for value, tensor in zip(op.outputs, top_values, strict=False) if value is not None
     )
 
 
 def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
     """Return the record of ArgMax or ArgMin."""
 
-    def lower(at: Lowering, op: Operation) -> Tensor:
+    def lower(lowering: Lowering, op: Operation) -> Tensor:
         x = op.operand(0)
         axis = op.axis(op.attributes["axis"], len(x.shape))
         last = bool(op.attributes.get("select_last_index", 0))
-        out = find(at.builder, at.tensor(x), axis, last=last)
+        out = find(lowering.builder, lowering.tensor(x), axis, last=last)
         return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
 
     return Operator(name=name, lower=lower)

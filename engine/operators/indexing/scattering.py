@@ -18,7 +18,7 @@ from tilescope.engine.operators.window.convolution_transpose import CONVOLUTION_
 __all__ = ["RECORDS"]
 
 
-def _max_unpool(node: Node, into: Expansion) -> Value:
+def _max_unpool(node: Node, expansion: Expansion) -> Value:
     x, indices = node.operand(0), node.operand(1)
     kernel = node.attributes["kernel_shape"]
     strides = node.attributes.get("strides") or (1,) * len(kernel)
@@ -28,41 +28,45 @@ def _max_unpool(node: Node, into: Expansion) -> Value:
         for d, n in enumerate(x.shape[2:])
     )
     shape = (*x.shape[:2], *sizes)
-    flat = into.constant(np.zeros(prod(shape), x.dtype), "zeros")
-    rows = [reshape(into, value, (prod(x.shape),)) for value in (indices, x)]
-    out = reshape(into, into.emit(SCATTER_ELEMENTS, flat, *rows, axis=0), shape)
+    flat = expansion.constant(np.zeros(prod(shape), x.dtype), "zeros")
+    rows = [reshape(expansion, value, (prod(x.shape),)) for value in (indices, x)]
+    out = reshape(expansion, expansion.emit(SCATTER_ELEMENTS, flat, *rows, axis=0), shape)
     if node.optional(2) is None:
         return out
-    wanted = node.known(2, "the output's shape").reshape(-1).tolist()
-    for axis, size in enumerate(wanted):
+    output_shape = node.known(2, "the output's shape").reshape(-1).tolist()
+    for axis, size in enumerate(output_shape):
         n = out.shape[axis]
         if size < n:
-            out = along(into, out, axis, 0, size)
+            out = along(expansion, out, axis, 0, size)
         elif size > n:
-            out = padded(into, out, axis, 0, size - n)
+            out = padded(expansion, out, axis, 0, size - n)
     return out
 
 
-def _tensor_scatter(node: Node, into: Expansion) -> Value:
+def _tensor_scatter(node: Node, expansion: Expansion) -> Value:
     past, update, start = node.operand(0), node.operand(1), node.optional(2)
     axis, rank = node.axis(node.attributes.get("axis", -2), len(past.shape)), len(past.shape)
     mode = node.attributes.get("mode", "linear")
     if mode not in ("linear", "circular") or len(update.shape) != rank:
         raise BadModel(f"{node}: mode {mode!r} or an update of shape {update.shape} does not fit")
     spread = [update.shape[axis] if d == axis else 1 for d in range(rank)]
-    steps = into.constant(np.arange(update.shape[axis], dtype=np.int64).reshape(spread), "steps")
-    places: Value = steps
+    steps = expansion.constant(
+        np.arange(update.shape[axis], dtype=np.int64).reshape(spread), "steps"
+    )
+    positions: Value = steps
     if start is not None:
-        by_batch = reshape(into, start, (start.shape[0], *(1,) * (rank - 1)))
-        places = binary(into, "add", by_batch, steps)
+        by_batch = reshape(expansion, start, (start.shape[0], *(1,) * (rank - 1)))
+        positions = binary(expansion, "add", by_batch, steps)
     if mode == "circular":
-        places = binary(into, "remainder", places, scalar(into, past.shape[axis], places))
-    shape = into.constant(np.array(update.shape, np.int64), "shape")
-    wide = into.emit(EXPAND, places, shape)
-    return into.emit(SCATTER_ELEMENTS, past, wide, update, axis=axis)
+        positions = binary(
+            expansion, "remainder", positions, scalar(expansion, past.shape[axis], positions)
+        )
+    shape = expansion.constant(np.array(update.shape, np.int64), "shape")
+    wide = expansion.emit(EXPAND, positions, shape)
+    return expansion.emit(SCATTER_ELEMENTS, past, wide, update, axis=axis)
 
 
-def _col2im(node: Node, into: Expansion) -> Value:
+def _col2im(node: Node, expansion: Expansion) -> Value:
     """Emit overlapping blocks summed: a transposed convolution with one tap per channel."""
     x = node.operand(0)
     image = node.known(1, "the image's shape").reshape(-1).tolist()
@@ -79,12 +83,12 @@ def _col2im(node: Node, into: Expansion) -> Value:
         (image[d] + pads[d] + pads[rank + d] - extents[d]) // strides[d] + 1 for d in range(rank)
     ]
     channels = x.shape[1] // taps
-    one = np.eye(taps, dtype=x.dtype).reshape(taps, 1, *block)
-    kernel = np.tile(one, (channels, *(1,) * (rank + 1)))
-    return into.emit(
+    unit = np.eye(taps, dtype=x.dtype).reshape(taps, 1, *block)
+    kernel = np.tile(unit, (channels, *(1,) * (rank + 1)))
+    return expansion.emit(
         CONVOLUTION_TRANSPOSE,
-        reshape(into, x, (x.shape[0], x.shape[1], *counts)),
-        into.constant(kernel, "taps"),
+        reshape(expansion, x, (x.shape[0], x.shape[1], *counts)),
+        expansion.constant(kernel, "taps"),
         group=channels,
         strides=strides,
         dilations=dilations,
@@ -96,28 +100,28 @@ def _col2im(node: Node, into: Expansion) -> Value:
     )
 
 
-def _cumulative_product(node: Node, into: Expansion) -> Value:
+def _cumulative_product(node: Node, expansion: Expansion) -> Value:
     """Emit products of all elements up to each, in steps that double their reach."""
     x = node.operand(0)
     axis = node.axis(int(node.known(1, "the axis").item()), len(x.shape))
     n = x.shape[axis]
     if node.attributes.get("reverse", 0):
-        x = _reversed(into, x, axis)
+        x = _reversed(expansion, x, axis)
     if node.attributes.get("exclusive", 0):
-        x = padded(into, along(into, x, axis, 0, n - 1), axis, 1, 0, 1)
+        x = padded(expansion, along(expansion, x, axis, 0, n - 1), axis, 1, 0, 1)
     reach = 1
     while reach < n:
-        kept = along(into, x, axis, 0, n - reach)
-        before = padded(into, kept, axis, reach, 0, 1)
-        x = binary(into, "multiply", x, before)
+        earlier = along(expansion, x, axis, 0, n - reach)
+        before = padded(expansion, earlier, axis, reach, 0, 1)
+        x = binary(expansion, "multiply", x, before)
         reach *= 2
-    return _reversed(into, x, axis) if node.attributes.get("reverse", 0) else x
+    return _reversed(expansion, x, axis) if node.attributes.get("reverse", 0) else x
 
 
-def _reversed(into: Expansion, x: Value, axis: int) -> Value:
+def _reversed(expansion: Expansion, x: Value, axis: int) -> Value:
     starts = [size - 1 if d == axis else 0 for d, size in enumerate(x.shape)]
     stops = [-1 if d == axis else size for d, size in enumerate(x.shape)]
-    return part(into, x, starts, stops, [-1 if d == axis else 1 for d in range(len(x.shape))])
+    return part(expansion, x, starts, stops, [-1 if d == axis else 1 for d in range(len(x.shape))])
 
 
 RECORDS = (

@@ -35,7 +35,7 @@ def _unique_axes(node: Node) -> tuple[int | None, ...]:
     return (_axis(node) or 0, 0, None, 0)
 
 
-def _compared(into: Expansion, rows: Value) -> tuple[Value, Value]:
+def _compared(expansion: Expansion, rows: Value) -> tuple[Value, Value]:
     """Emit which entries are equal, and which come before others in lexicographic order.
 
     Entry j is before entry i where the second result is true at (i, j).
@@ -44,34 +44,41 @@ def _compared(into: Expansion, rows: Value) -> tuple[Value, Value]:
     same: Value | None = None
     less: Value | None = None
     for i in range(width):
-        column = along(into, rows, 1, i, i + 1)
-        other = reshape(into, column, (1, n))
-        equal = binary(into, "equal", column, other)
-        below = binary(into, "greater", column, other)
+        column = along(expansion, rows, 1, i, i + 1)
+        row = reshape(expansion, column, (1, n))
+        equal = binary(expansion, "equal", column, row)
+        below = binary(expansion, "greater", column, row)
         if same is not None and less is not None:
-            below = binary(into, "logical_or", less, binary(into, "logical_and", same, below))
-            equal = binary(into, "logical_and", same, equal)
+            below = binary(
+                expansion, "logical_or", less, binary(expansion, "logical_and", same, below)
+            )
+            equal = binary(expansion, "logical_and", same, equal)
         same, less = equal, below
     assert same is not None
     assert less is not None
     return same, less
 
 
-def _number_of(into: Expansion, bools: Value) -> Value:
+def _number_of(expansion: Expansion, bools: Value) -> Value:
     """Emit how many bools are true in every row: shape (n,)."""
-    whole = into.emit(CAST, bools, dtype="int64")
-    return reshape(into, reduced(into, "sum", whole, [1]), (bools.shape[0],))
+    integers = expansion.emit(CAST, bools, dtype="int64")
+    return reshape(expansion, reduced(expansion, "sum", integers, [1]), (bools.shape[0],))
 
 
-def _before_in_order(into: Expansion, same: Value) -> Value:
+def _before_in_order(expansion: Expansion, same: Value) -> Value:
     """Emit which entries come before the first one that equals another."""
     n = same.shape[0]
-    places = into.constant(np.arange(n, dtype=np.int32)[None], "places")
-    first = reduced(into, "minimum", chosen(into, same, places, scalar(into, n, places)), [1])
-    return binary(into, "less", places, first)
+    positions = expansion.constant(np.arange(n, dtype=np.int32)[None], "places")
+    first = reduced(
+        expansion,
+        "minimum",
+        chosen(expansion, same, positions, scalar(expansion, n, positions)),
+        [1],
+    )
+    return binary(expansion, "less", positions, first)
 
 
-def _unique(node: Node, into: Expansion) -> tuple[Value, ...] | None:
+def _unique(node: Node, expansion: Expansion) -> tuple[Value, ...] | None:
     """Emit the different entries, where they first are, the place of each, and their counts.
 
     Raises
@@ -82,36 +89,38 @@ def _unique(node: Node, into: Expansion) -> tuple[Value, ...] | None:
     x, axis = node.operand(0), _axis(node)
     if x.known is not None:
         return None
-    flat = reshape(into, x, (prod(x.shape),)) if axis is None else x
+    flat = reshape(expansion, x, (prod(x.shape),)) if axis is None else x
     axis = axis or 0
     order = (axis, *(d for d in range(len(flat.shape)) if d != axis))
-    turned = into.emit(TRANSPOSE, flat, order=order)
+    turned = expansion.emit(TRANSPOSE, flat, order=order)
     n, width = turned.shape[0], prod(turned.shape[1:])
     if n > _MOST_ENTRIES or width > _MOST_ELEMENTS:
         raise BadModel(
             f"{node}: {n:,} entries of {width:,} elements of {x.name!r}; at most"
             f" {_MOST_ENTRIES:,} of {_MOST_ELEMENTS} are compared with each other on the device"
         )
-    same, less = _compared(into, reshape(into, turned, (n, width)))
-    earlier = into.constant(np.tri(n, k=-1, dtype=np.bool_), "earlier")
-    repeats = _number_of(into, binary(into, "logical_and", same, earlier))
-    is_first = binary(into, "equal", repeats, scalar(into, 0, repeats))
-    before = less if node.attributes.get("sorted", 1) else _before_in_order(into, same)
-    counted = binary(into, "logical_and", before, reshape(into, is_first, (1, n)))
-    inverse = _number_of(into, counted)
+    same, less = _compared(expansion, reshape(expansion, turned, (n, width)))
+    earlier = expansion.constant(np.tri(n, k=-1, dtype=np.bool_), "earlier")
+    repeats = _number_of(expansion, binary(expansion, "logical_and", same, earlier))
+    is_first = binary(expansion, "equal", repeats, scalar(expansion, 0, repeats))
+    before = less if node.attributes.get("sorted", 1) else _before_in_order(expansion, same)
+    counted = binary(expansion, "logical_and", before, reshape(expansion, is_first, (1, n)))
+    inverse = _number_of(expansion, counted)
     # Of equal entries, the first one is written; the others go to one more row.
-    places = reshape(into, chosen(into, is_first, inverse, scalar(into, n, inverse)), (n, 1))
+    positions = reshape(
+        expansion, chosen(expansion, is_first, inverse, scalar(expansion, n, inverse)), (n, 1)
+    )
 
     def written(rows: Value) -> Value:
-        zeros = into.constant(np.zeros((n + 1, *rows.shape[1:]), rows.dtype), "zeros")
-        return along(into, into.emit(SCATTER_ND, zeros, places, rows), 0, 0, n)
+        zeros = expansion.constant(np.zeros((n + 1, *rows.shape[1:]), rows.dtype), "zeros")
+        return along(expansion, expansion.emit(SCATTER_ND, zeros, positions, rows), 0, 0, n)
 
     back = tuple(order.index(d) for d in range(len(order)))
-    own = into.emit(TRANSPOSE, written(turned), order=back)
-    indices = written(into.constant(np.arange(n, dtype=np.int64), "indices"))
-    counts = written(_number_of(into, same))
-    number = _number_of(into, reshape(into, is_first, (1, n)))
-    return own, indices, inverse, counts, reshape(into, number, ())
+    inverse_order = expansion.emit(TRANSPOSE, written(turned), order=back)
+    indices = written(expansion.constant(np.arange(n, dtype=np.int64), "indices"))
+    counts = written(_number_of(expansion, same))
+    number = _number_of(expansion, reshape(expansion, is_first, (1, n)))
+    return inverse_order, indices, inverse, counts, reshape(expansion, number, ())
 
 
 RECORDS = (Operator(name="Unique", decompose=_unique, counted=_unique_axes),)

@@ -18,23 +18,23 @@ __all__ = ["RECORDS"]
 _MOST_ELEMENTS = 1 << 31
 
 
-def _shape(node: Node, into: Expansion) -> Value:
+def _shape(node: Node, expansion: Expansion) -> Value:
     sizes = node.operand(0).shape
     part = slice(node.attributes.get("start", 0), node.attributes.get("end", len(sizes)))
-    return into.constant(np.array(sizes[part], dtype=np.int64))
+    return expansion.constant(np.array(sizes[part], dtype=np.int64))
 
 
-def _constant(node: Node, into: Expansion) -> Value:
+def _constant(node: Node, expansion: Expansion) -> Value:
     for key in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         if key in node.attributes:
             values = np.asarray(node.attributes[key])
             if key.startswith("value_float"):
                 values = values.astype(np.float32)
-            return into.constant(values)
+            return expansion.constant(values)
     raise BadModel(f"{node} has an unsupported kind of value")
 
 
-def _constant_of_shape(node: Node, into: Expansion) -> Value:
+def _constant_of_shape(node: Node, expansion: Expansion) -> Value:
     shape = tuple(int(s) for s in node.known(0, "the shape"))
     if min(shape, default=0) < 0 or prod(shape) > _MOST_ELEMENTS:
         raise BadModel(
@@ -42,17 +42,17 @@ def _constant_of_shape(node: Node, into: Expansion) -> Value:
             f" {_MOST_ELEMENTS:,} elements"
         )
     fill = np.asarray(node.attributes.get("value", np.zeros(1, np.float32))).reshape(-1)
-    return into.constant(np.full(shape, fill[0], dtype=fill.dtype))
+    return expansion.constant(np.full(shape, fill[0], dtype=fill.dtype))
 
 
-def _size(node: Node, into: Expansion) -> Value:
-    return into.constant(np.array(prod(node.operand(0).shape), dtype=np.int64))
+def _size(node: Node, expansion: Expansion) -> Value:
+    return expansion.constant(np.array(prod(node.operand(0).shape), dtype=np.int64))
 
 
-def _range(node: Node, into: Expansion) -> Value:
+def _range(node: Node, expansion: Expansion) -> Value:
     start, limit, step = (
-        node.known(i, what).reshape(())
-        for i, what in enumerate(("the start", "the limit", "the step"))
+        node.known(i, subject).reshape(())
+        for i, subject in enumerate(("the start", "the limit", "the step"))
     )
     if step == 0:
         raise BadModel(f"{node}: the step is 0, so the range has no end")
@@ -61,15 +61,15 @@ def _range(node: Node, into: Expansion) -> Value:
         raise BadModel(
             f"{node}: a range of {n:,} elements; at most {_MOST_ELEMENTS:,} are possible"
         )
-    return into.constant((start + np.arange(n) * step).astype(start.dtype))
+    return expansion.constant((start + np.arange(n) * step).astype(start.dtype))
 
 
-def _eye_like(node: Node, into: Expansion) -> Value:
+def _eye_like(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     to = node.attributes.get("dtype")
     dtype = x.dtype if to is None else np.dtype(helper.tensor_dtype_to_np_dtype(to)).name
     rows, columns = x.shape
-    return into.constant(np.eye(rows, columns, k=node.attributes["k"], dtype=dtype))
+    return expansion.constant(np.eye(rows, columns, k=node.attributes["k"], dtype=dtype))
 
 
 def _window(node: Node, _: Expansion) -> tuple[Value, ...] | None:

@@ -13,25 +13,25 @@ from tilescope.engine.lower import Lowering
 __all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]
 
 
-def _lower_expand(at: Lowering, op: Operation) -> Tensor:
-    x = at.tensor(op.operand(0))
+def _lower_expand(lowering: Lowering, op: Operation) -> Tensor:
+    x = lowering.tensor(op.operand(0))
     wide = x.broadcast_to(op.output.shape)
-    return x if wide == x else row_major_copy(at.builder, wide, "expand")
+    return x if wide == x else row_major_copy(lowering.builder, wide, "expand")
 
 
-def _lower_tile(at: Lowering, op: Operation) -> Tensor:
+def _lower_tile(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     if op.version < 6:
         raise BadModel(f"{op}: Tile of opset {op.version} repeats one axis; use opset 6 or later")
     repeats = [int(n) for n in op.known(1, "the repeats").reshape(-1)]
-    view = at.tensor(x)
-    apart = [size for own in x.shape for size in (1, own)]
-    many = [size for own, n in zip(x.shape, repeats, strict=True) for size in (n, own)]
+    view = lowering.tensor(x)
+    apart = [size for size_ in x.shape for size in (1, size_)]
+    many = [size for size_, n in zip(x.shape, repeats, strict=True) for size in (n, size_)]
     wide = view.reshape(*apart).broadcast_to(many)
-    return row_major_copy(at.builder, wide, "tile").reshape(*op.output.shape)
+    return row_major_copy(lowering.builder, wide, "tile").reshape(*op.output.shape)
 
 
-def _lower_pad(at: Lowering, op: Operation) -> Tensor:
+def _lower_pad(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     rank, value = len(x.shape), 0.0
     if op.version < 11:
@@ -47,15 +47,17 @@ def _lower_pad(at: Lowering, op: Operation) -> Tensor:
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = numbers[i], numbers[i + len(axes)]
-    padded = pad(at.builder, at.tensor(x), before, after, op.attributes["mode"], value)
-    return in_one(at.builder, padded, "pad")
+    padded = pad(lowering.builder, lowering.tensor(x), before, after, op.attributes["mode"], value)
+    return in_one(lowering.builder, padded, "pad")
 
 
-def _lower_cumulative_sum(at: Lowering, op: Operation) -> Tensor:
+def _lower_cumulative_sum(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(int(op.known(1, "the axis").reshape(-1)[0]), len(x.shape))
     exclusive, reverse = (bool(op.attributes[name]) for name in ("exclusive", "reverse"))
-    return cumulative_sum(at.builder, at.tensor(x), axis, exclusive=exclusive, reverse=reverse)
+    return cumulative_sum(
+        lowering.builder, lowering.tensor(x), axis, exclusive=exclusive, reverse=reverse
+    )
 
 
 EXPAND = Operator(name="Expand", lower=_lower_expand, known_operands=(1,))

@@ -24,9 +24,9 @@ def _reshape_type(node: Node) -> list[Type]:
     return [(shape, x.dtype)]
 
 
-def _lower_reshape(at: Lowering, op: Operation) -> Tensor:
-    x = at.tensor(op.operand(0))
-    return rearranged(at.builder, x, op.attributes["shape"], "rearrange")
+def _lower_reshape(lowering: Lowering, op: Operation) -> Tensor:
+    x = lowering.tensor(op.operand(0))
+    return rearranged(lowering.builder, x, op.attributes["shape"], "rearrange")
 
 
 def _transpose_type(node: Node) -> list[Type]:
@@ -38,8 +38,8 @@ def _transpose_type(node: Node) -> list[Type]:
     return [(tuple(x.shape[d] for d in order), x.dtype)]
 
 
-def _lower_transpose(at: Lowering, op: Operation) -> Tensor:
-    return at.tensor(op.operand(0)).dim_shuffle(*op.attributes["order"])
+def _lower_transpose(lowering: Lowering, op: Operation) -> Tensor:
+    return lowering.tensor(op.operand(0)).dim_shuffle(*op.attributes["order"])
 
 
 RESHAPE = Operator(
@@ -58,58 +58,58 @@ TRANSPOSE = Operator(
 )
 
 
-def reshape(into: Expansion, x: Value, shape: tuple[int, ...]) -> Value:
+def reshape(expansion: Expansion, x: Value, shape: tuple[int, ...]) -> Value:
     """Emit a reshape, unless the operand has the shape already."""
-    return x if x.shape == shape else into.emit(RESHAPE, x, shape=shape)
+    return x if x.shape == shape else expansion.emit(RESHAPE, x, shape=shape)
 
 
-def _reshape(node: Node, into: Expansion) -> Value:
+def _reshape(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     if "shape" in node.attributes:
-        wanted = list(node.attributes["shape"])
+        shape = list(node.attributes["shape"])
     else:
-        wanted = [int(s) for s in node.known(1, "the shape").reshape(-1)]
+        shape = [int(s) for s in node.known(1, "the shape").reshape(-1)]
     if not node.attributes.get("allowzero", 0):
-        wanted = [x.shape[d] if s == 0 and d < len(x.shape) else s for d, s in enumerate(wanted)]
-    if wanted.count(-1) == 1:
-        rest = prod(s for s in wanted if s != -1)
-        wanted[wanted.index(-1)] = prod(x.shape) // rest if rest else 0
-    return reshape(into, x, tuple(wanted))
+        shape = [x.shape[d] if s == 0 and d < len(x.shape) else s for d, s in enumerate(shape)]
+    if shape.count(-1) == 1:
+        rest = prod(s for s in shape if s != -1)
+        shape[shape.index(-1)] = prod(x.shape) // rest if rest else 0
+    return reshape(expansion, x, tuple(shape))
 
 
-def _flatten(node: Node, into: Expansion) -> Value:
+def _flatten(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     axis, rank = node.attributes["axis"], len(x.shape)
     if not -rank <= axis <= rank:
         raise BadModel(f"{node}: axis {axis} is out of range for rank {rank}")
     axis = axis + rank if axis < 0 else axis
-    return reshape(into, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return reshape(expansion, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
-def _squeeze(node: Node, into: Expansion) -> Value:
+def _squeeze(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     axes = node.axes(len(x.shape))
     if axes is None:
         axes = tuple(d for d, size in enumerate(x.shape) if size == 1)
-    return reshape(into, x, tuple(s for d, s in enumerate(x.shape) if d not in axes))
+    return reshape(expansion, x, tuple(s for d, s in enumerate(x.shape) if d not in axes))
 
 
-def _unsqueeze(node: Node, into: Expansion) -> Value:
+def _unsqueeze(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    given = node.attributes.get("axes")
-    if given is None:
-        given = node.known(1, "the axes").reshape(-1).tolist()
-    rank = len(x.shape) + len(given)
-    axes = {node.axis(a, rank) for a in given}
-    if len(axes) < len(given):
-        raise BadModel(f"{node}: an axis is named twice in {list(given)}")
+    axes_ = node.attributes.get("axes")
+    if axes_ is None:
+        axes_ = node.known(1, "the axes").reshape(-1).tolist()
+    rank = len(x.shape) + len(axes_)
+    axes = {node.axis(a, rank) for a in axes_}
+    if len(axes) < len(axes_):
+        raise BadModel(f"{node}: an axis is named twice in {list(axes_)}")
     sizes = iter(x.shape)
-    return reshape(into, x, tuple(1 if d in axes else next(sizes) for d in range(rank)))
+    return reshape(expansion, x, tuple(1 if d in axes else next(sizes) for d in range(rank)))
 
 
-def _transpose(node: Node, into: Expansion) -> Value:
+def _transpose(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
-    return into.emit(TRANSPOSE, x, order=_order(node))
+    return expansion.emit(TRANSPOSE, x, order=_order(node))
 
 
 def _order(node: Node) -> tuple[int, ...]:

@@ -77,12 +77,12 @@ def _view(x: Tensor, op: Operation) -> Tensor:
     return x
 
 
-def _lower_slice(at: Lowering, op: Operation) -> Tensor:
-    x = at.tensor(op.operand(0))
+def _lower_slice(lowering: Lowering, op: Operation) -> Tensor:
+    x = lowering.tensor(op.operand(0))
     try:
         return _view(x, op)
     except BadGraph:
-        return _view(row_major_copy(at.builder, x, "slice"), op)
+        return _view(row_major_copy(lowering.builder, x, "slice"), op)
 
 
 SLICE = Operator(
@@ -119,9 +119,9 @@ def _concat_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[An
     return [np.concatenate(list(arrays), axis=node.attributes["axis"])]
 
 
-def _lower_concat(at: Lowering, op: Operation) -> View:
-    parts = [at.tensor(value) for value in op.operands if prod(value.shape)]
-    return in_one(at.builder, concat(parts, op.attributes["axis"]), "concat")
+def _lower_concat(lowering: Lowering, op: Operation) -> View:
+    parts = [lowering.tensor(value) for value in op.operands if prod(value.shape)]
+    return in_one(lowering.builder, concat(parts, op.attributes["axis"]), "concat")
 
 
 CONCAT = Operator(
@@ -134,7 +134,7 @@ CONCAT = Operator(
 
 
 def part(
-    into: Expansion,
+    expansion: Expansion,
     x: Value,
     starts: Sequence[int],
     stops: Sequence[int],
@@ -144,34 +144,36 @@ def part(
     steps = (1,) * len(x.shape) if steps is None else tuple(steps)
     if not any(starts) and tuple(stops) == x.shape and set(steps) <= {1}:
         return x
-    return into.emit(SLICE, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
+    return expansion.emit(SLICE, x, starts=tuple(starts), stops=tuple(stops), steps=steps)
 
 
-def along(into: Expansion, x: Value, axis: int, start: int, stop: int) -> Value:
+def along(expansion: Expansion, x: Value, axis: int, start: int, stop: int) -> Value:
     """Emit a slice along one axis."""
     starts = [start if d == axis else 0 for d in range(len(x.shape))]
     stops = [stop if d == axis else size for d, size in enumerate(x.shape)]
-    return part(into, x, starts, stops)
+    return part(expansion, x, starts, stops)
 
 
-def joined(into: Expansion, values: Sequence[Value], axis: int) -> Value:
+def joined(expansion: Expansion, values: Sequence[Value], axis: int) -> Value:
     """Emit a concatenation, unless there is one value only."""
-    return values[0] if len(values) == 1 else into.emit(CONCAT, *values, axis=axis)
+    return values[0] if len(values) == 1 else expansion.emit(CONCAT, *values, axis=axis)
 
 
-def padded(into: Expansion, x: Value, axis: int, before: int, after: int, fill: float = 0) -> Value:
+def padded(
+    expansion: Expansion, x: Value, axis: int, before: int, after: int, fill: float = 0
+) -> Value:
     """Emit a tensor with elements of one value before and after it along an axis."""
 
     def sides(n: int) -> list[Value]:
         shape = (*x.shape[:axis], n, *x.shape[axis + 1 :])
-        return [into.constant(np.full(shape, fill, x.dtype), "padding")] if n else []
+        return [expansion.constant(np.full(shape, fill, x.dtype), "padding")] if n else []
 
-    return joined(into, [*sides(before), x, *sides(after)], axis)
+    return joined(expansion, [*sides(before), x, *sides(after)], axis)
 
 
-def _concat(node: Node, into: Expansion) -> Value:
+def _concat(node: Node, expansion: Expansion) -> Value:
     rank = len(node.operand(0).shape)
-    return joined(into, node.operands, node.axis(node.attributes.get("axis", 1), rank))
+    return joined(expansion, node.operands, node.axis(node.attributes.get("axis", 1), rank))
 
 
 def _stated(node: Node) -> list[tuple[int, int, int, int]]:
@@ -184,13 +186,18 @@ def _stated(node: Node) -> list[tuple[int, int, int, int]]:
     """
     rank = len(node.operand(0).shape)
     if node.version < 10:
-        given = [node.attributes.get(key) for key in ("starts", "ends", "axes")]
+        values_ = [node.attributes.get(key) for key in ("starts", "ends", "axes")]
     else:
-        given = [
-            node.known(i, what).reshape(-1).tolist() if node.optional(i) is not None else None
-            for i, what in ((1, "the starts"), (2, "the ends"), (3, "the axes"), (4, "the steps"))
+        values_ = [
+            node.known(i, subject).reshape(-1).tolist() if node.optional(i) is not None else None
+            for i, subject in (
+                (1, "the starts"),
+                (2, "the ends"),
+                (3, "the axes"),
+                (4, "the steps"),
+            )
         ]
-    begins, ends, axes, strides = (*given, None)[:4]
+    begins, ends, axes, strides = (*values_, None)[:4]
     begins, ends = begins or [], ends or []
     axes = [node.axis(a, rank) for a in (range(len(begins)) if axes is None else axes)]
     strides = [1] * len(axes) if strides is None else strides
@@ -225,20 +232,22 @@ def _dynamic_slice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDA
     return [x]
 
 
-def _lower_dynamic_slice(at: Lowering, op: Operation) -> Tensor:
-    x, offsets = op.operand(0), at.tensor(op.operand(1))
+def _lower_dynamic_slice(lowering: Lowering, op: Operation) -> Tensor:
+    x, offsets = op.operand(0), lowering.tensor(op.operand(1))
     sizes = op.attributes["sizes"]
     lengths = np.array([x.shape[axis] for axis, _ in sizes], op.operand(1).dtype)
     length, zero = (
-        at.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
+        lowering.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
         for array in (lengths, np.zeros_like(lengths))
     )
     shape = offsets.shape
-    is_negative = binary(at.builder, "less", offsets, zero, shape)
-    from_end = binary(at.builder, "add", offsets, length, shape)
-    first = select(at.builder, from_end, offsets, is_negative)
+    is_negative = binary(lowering.builder, "less", offsets, zero, shape)
+    from_end = binary(lowering.builder, "add", offsets, length, shape)
+    first = select(lowering.builder, from_end, offsets, is_negative)
     axes = [axis for axis, _ in sizes]
-    return dynamic_slice(at.builder, at.tensor(x), first, axes, [size for _, size in sizes])
+    return dynamic_slice(
+        lowering.builder, lowering.tensor(x), first, axes, [size for _, size in sizes]
+    )
 
 
 DYNAMIC_SLICE = Operator(
@@ -250,7 +259,7 @@ DYNAMIC_SLICE = Operator(
 )
 
 
-def _fixed_slice(node: Node, into: Expansion) -> Value:
+def _fixed_slice(node: Node, expansion: Expansion) -> Value:
     """Emit a slice of known size from a start that is computed; one beyond the end wraps around.
 
     Raises
@@ -260,31 +269,31 @@ def _fixed_slice(node: Node, into: Expansion) -> Value:
     """
     x, starts = node.operand(0), node.operand(1)
     rank = len(x.shape)
-    starts = reshape(into, starts, (prod(starts.shape),))
-    places, sizes = [], []
-    for at, given, first, size in node.attributes[FIXED_SIZES]:
-        axis = node.axis(given, rank)
+    starts = reshape(expansion, starts, (prod(starts.shape),))
+    axes_, sizes = [], []
+    for axis_, stated, first, size in node.attributes[FIXED_SIZES]:
+        axis = node.axis(stated, rank)
         if first >= 0:
-            x = along(into, x, axis, *_within(first, first + size, 1, x.shape[axis])[:2])
+            x = along(expansion, x, axis, *_within(first, first + size, 1, x.shape[axis])[:2])
             continue
         if size > x.shape[axis]:
             raise BadModel(
                 f"{node} takes {size} elements of axis {axis}, which has {x.shape[axis]}"
             )
-        places.append(along(into, starts, 0, at, at + 1))
+        axes_.append(along(expansion, starts, 0, axis_, axis_ + 1))
         sizes.append((axis, size))
-    return into.emit(DYNAMIC_SLICE, x, joined(into, places, 0), sizes=tuple(sizes))
+    return expansion.emit(DYNAMIC_SLICE, x, joined(expansion, axes_, 0), sizes=tuple(sizes))
 
 
-def _slice(node: Node, into: Expansion) -> Value:
+def _slice(node: Node, expansion: Expansion) -> Value:
     if FIXED_SIZES in node.attributes:
-        return _fixed_slice(node, into)
+        return _fixed_slice(node, expansion)
     x = node.operand(0)
     rank = len(x.shape)
     starts, stops, steps = [0] * rank, list(x.shape), [1] * rank
     for axis, begin, end, step in _stated(node):
         starts[axis], stops[axis], steps[axis] = _within(begin, end, step, x.shape[axis])
-    return part(into, x, starts, stops, steps)
+    return part(expansion, x, starts, stops, steps)
 
 
 def _sliced_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
@@ -317,23 +326,23 @@ def _split_sizes(node: Node, size: int) -> list[int]:
     BadModel
         When they do not add up.
     """
-    given = node.attributes.get("split")
-    if given is None and node.optional(1) is not None:
-        given = node.known(1, "the sizes of the parts").reshape(-1).tolist()
-    if given is None:
+    sizes_ = node.attributes.get("split")
+    if sizes_ is None and node.optional(1) is not None:
+        sizes_ = node.known(1, "the sizes of the parts").reshape(-1).tolist()
+    if sizes_ is None:
         n_parts = node.attributes.get("num_outputs") or node.n_outputs
         largest = -(-size // n_parts)
-        given = [max(0, min(largest, size - i * largest)) for i in range(n_parts)]
-    if sum(given) != size or min(given) < 0:
-        raise BadModel(f"{node}: parts of sizes {list(given)} do not make up an axis of {size}")
-    return [int(n) for n in given]
+        sizes_ = [max(0, min(largest, size - i * largest)) for i in range(n_parts)]
+    if sum(sizes_) != size or min(sizes_) < 0:
+        raise BadModel(f"{node}: parts of sizes {list(sizes_)} do not make up an axis of {size}")
+    return [int(n) for n in sizes_]
 
 
-def _split(node: Node, into: Expansion) -> tuple[Value, ...]:
+def _split(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     x = node.operand(0)
     axis = node.axis(node.attributes.get("axis", 0), len(x.shape))
     ends = np.cumsum([0, *_split_sizes(node, x.shape[axis])]).tolist()
-    return tuple(along(into, x, axis, start, stop) for start, stop in pairwise(ends))
+    return tuple(along(expansion, x, axis, start, stop) for start, stop in pairwise(ends))
 
 
 RECORDS = (

@@ -51,12 +51,12 @@ def _blocks(positions: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
     return repeats, positions[::repeats]
 
 
-def _lower(at: Lowering, op: Operation) -> Tensor:
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
     axis = op.attributes["axis"]
-    x = at.tensor(op.operand(0))
+    x = lowering.tensor(op.operand(0))
     repeats, positions = _blocks(np.asarray(op.attributes["positions"], np.int64))
     if any(len(dim) > 1 for dim in x.dims[axis : axis + 1]):
-        x = row_major_copy(at.builder, x, "take")
+        x = row_major_copy(lowering.builder, x, "take")
     parts: list[View] = []
     for first, step, n in _runs(positions):
         last = first + step * (n - 1)
@@ -68,24 +68,24 @@ def _lower(at: Lowering, op: Operation) -> Tensor:
         if step == 0:
             run = run.broadcast_to((*x.shape[:axis], n, *x.shape[axis + 1 :]))
         parts.append(run)
-    once = in_one(at.builder, concat(parts, axis), "take") if len(parts) > 1 else parts[0]
+    once = in_one(lowering.builder, concat(parts, axis), "take") if len(parts) > 1 else parts[0]
     assert isinstance(once, Tensor)
     if repeats == 1:
         return once
     shape = once.shape
     apart = once.reshape(*shape[: axis + 1], 1, *shape[axis + 1 :])
     wide = apart.broadcast_to((*shape[: axis + 1], repeats, *shape[axis + 1 :]))
-    return row_major_copy(at.builder, wide, "take").reshape(*op.output.shape)
+    return row_major_copy(lowering.builder, wide, "take").reshape(*op.output.shape)
 
 
 TAKE = Operator(name="take", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
 
 
-def taken(into: Expansion, x: Value, axis: int, positions: Sequence[int]) -> Value:
+def taken(expansion: Expansion, x: Value, axis: int, positions: Sequence[int]) -> Value:
     """Emit the elements at some positions along an axis, unless they are all in order."""
     if list(positions) == list(range(x.shape[axis])):
         return x
-    return into.emit(TAKE, x, axis=axis, positions=tuple(int(p) for p in positions))
+    return expansion.emit(TAKE, x, axis=axis, positions=tuple(int(p) for p in positions))
 
 
 RECORDS = (TAKE,)

@@ -25,77 +25,85 @@ __all__ = ["RECORDS"]
 _VOLUME_RANK = 5
 
 
-def _local_response(node: Node, into: Expansion) -> Value:
+def _local_response(node: Node, expansion: Expansion) -> Value:
     """Emit x / (bias + alpha / size · sum of squares of the channels around)^beta."""
     x, size = node.operand(0), node.attributes["size"]
-    channels, squares = x.shape[1], unary(into, "square", x)
+    channels, squares = x.shape[1], unary(expansion, "square", x)
     before, after = (size - 1) // 2, size // 2
-    whole = padded(into, squares, 1, before, after)
-    total = along(into, whole, 1, 0, channels)
+    padded_squares = padded(expansion, squares, 1, before, after)
+    total = along(expansion, padded_squares, 1, 0, channels)
     for k in range(1, size):
-        total = binary(into, "add", total, along(into, whole, 1, k, k + channels))
-    share = binary(into, "multiply", total, scalar(into, node.attributes["alpha"] / size, x))
-    base = binary(into, "add", share, scalar(into, node.attributes["bias"], x))
-    divisor = binary(into, "power", base, scalar(into, node.attributes["beta"], x))
-    return binary(into, "divide", x, divisor)
+        total = binary(
+            expansion, "add", total, along(expansion, padded_squares, 1, k, k + channels)
+        )
+    share = binary(
+        expansion, "multiply", total, scalar(expansion, node.attributes["alpha"] / size, x)
+    )
+    base = binary(expansion, "add", share, scalar(expansion, node.attributes["bias"], x))
+    divisor = binary(expansion, "power", base, scalar(expansion, node.attributes["beta"], x))
+    return binary(expansion, "divide", x, divisor)
 
 
-def _power(into: Expansion, x: Value, p: float) -> Value:
+def _power(expansion: Expansion, x: Value, p: float) -> Value:
     """Emit |x|^p."""
     if p == 2:
-        return unary(into, "square", x)
-    size = unary(into, "absolute", x)
-    return size if p == 1 else binary(into, "power", size, scalar(into, p, x))
+        return unary(expansion, "square", x)
+    size = unary(expansion, "absolute", x)
+    return size if p == 1 else binary(expansion, "power", size, scalar(expansion, p, x))
 
 
-def _root(into: Expansion, x: Value, p: float) -> Value:
+def _root(expansion: Expansion, x: Value, p: float) -> Value:
     """Emit the p-th root of what is not negative."""
     if p == 1:
         return x
-    return unary(into, "sqrt", x) if p == 2 else binary(into, "power", x, scalar(into, 1 / p, x))
+    return (
+        unary(expansion, "sqrt", x)
+        if p == 2
+        else binary(expansion, "power", x, scalar(expansion, 1 / p, x))
+    )
 
 
-def _lp_pool(node: Node, into: Expansion) -> Value:
+def _lp_pool(node: Node, expansion: Expansion) -> Value:
     """Emit the root of a sum of powers: of an average that counts padding, times the count."""
     x, p = node.operand(0), float(node.attributes.get("p", 2))
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
-    powers = _power(into, x, p)
+    powers = _power(expansion, x, p)
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
-        average = into.emit(AVERAGE_POOL, images, counts_padding=True, **window)
+        average = expansion.emit(AVERAGE_POOL, images, counts_padding=True, **window)
         count = prod(window["kernel"])
-        return binary(into, "multiply", average, scalar(into, count, x))
+        return binary(expansion, "multiply", average, scalar(expansion, count, x))
 
     if len(x.shape) == _VOLUME_RANK:
-        return _root(into, pooled_volume(into, powers, attributes, pooled), p)
-    total = pooled(as_images(into, powers), attributes)
-    return restored(into, _root(into, total, p), len(x.shape))
+        return _root(expansion, pooled_volume(expansion, powers, attributes, pooled), p)
+    total = pooled(as_images(expansion, powers), attributes)
+    return restored(expansion, _root(expansion, total, p), len(x.shape))
 
 
-def _global_lp_pool(node: Node, into: Expansion) -> Value:
+def _global_lp_pool(node: Node, expansion: Expansion) -> Value:
     x, p = node.operand(0), float(node.attributes.get("p", 2))
-    total = reduced(into, "sum", _power(into, x, p), range(2, len(x.shape)))
-    return _root(into, total, p)
+    total = reduced(expansion, "sum", _power(expansion, x, p), range(2, len(x.shape)))
+    return _root(expansion, total, p)
 
 
-def _hard_max(node: Node, into: Expansion) -> Value:
+def _hard_max(node: Node, expansion: Expansion) -> Value:
     """Emit 1 at the first largest element of an axis, and 0 elsewhere."""
     x = node.operand(0)
     axis = node.axis(node.attributes["axis"], len(x.shape))
     shape = x.shape
     if node.version < 13:  # everything from the axis on is one
-        x = reshape(into, x, (prod(shape[:axis]), prod(shape[axis:])))
+        x = reshape(expansion, x, (prod(shape[:axis]), prod(shape[axis:])))
         axis = 1
     n = x.shape[axis]
-    largest = reduced(into, "maximum", x, [axis])
-    is_largest = binary(into, "equal", x, largest)
+    largest = reduced(expansion, "maximum", x, [axis])
+    is_largest = binary(expansion, "equal", x, largest)
     counted = (-1, *(1,) * (len(x.shape) - axis - 1))
-    places = into.constant(np.arange(n, dtype=np.int32).reshape(counted), "places")
-    past = into.constant(np.array(n, np.int32), "past")
-    found = chosen(into, is_largest, places, past)
-    first = reduced(into, "minimum", found, [axis])
-    out = into.emit(CAST, binary(into, "equal", places, first), dtype=x.dtype)
-    return reshape(into, out, shape)
+    positions = expansion.constant(np.arange(n, dtype=np.int32).reshape(counted), "places")
+    past = expansion.constant(np.array(n, np.int32), "past")
+    first_largest = chosen(expansion, is_largest, positions, past)
+    first = reduced(expansion, "minimum", first_largest, [axis])
+    out = expansion.emit(CAST, binary(expansion, "equal", positions, first), dtype=x.dtype)
+    return reshape(expansion, out, shape)
 
 
 RECORDS = (

@@ -17,7 +17,7 @@ __all__ = ["RECORDS"]
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def _loss(node: Node, into: Expansion, logs: Value) -> Value:
+def _loss(node: Node, expansion: Expansion, logs: Value) -> Value:
     """Emit the loss from logarithms of probabilities: (batch, classes, …).
 
     Raises
@@ -35,33 +35,37 @@ def _loss(node: Node, into: Expansion, logs: Value) -> Value:
             f"{node}: targets of shape {target.shape} do not fit scores of shape {logs.shape}"
         )
     spread = (1, n_classes, *(1,) * (len(logs.shape) - 2))
-    classes = into.constant(np.arange(n_classes, dtype=target.dtype).reshape(spread), "classes")
-    rows = reshape(into, target, (logs.shape[0], 1, *logs.shape[2:]))
-    is_target = binary(into, "equal", classes, rows)
+    classes = expansion.constant(
+        np.arange(n_classes, dtype=target.dtype).reshape(spread), "classes"
+    )
+    rows = reshape(expansion, target, (logs.shape[0], 1, *logs.shape[2:]))
+    is_target = binary(expansion, "equal", classes, rows)
     if ignored is not None:
-        counts = binary(into, "not_equal", rows, scalar(into, ignored, rows))
-        is_target = binary(into, "logical_and", is_target, counts)
-    zero = scalar(into, 0, logs)
-    factor: Value = scalar(into, 1, logs) if weight is None else reshape(into, weight, spread)
-    weights = chosen(into, is_target, factor, zero)
-    weighted = chosen(into, is_target, binary(into, "multiply", logs, factor), zero)
-    losses = unary(into, "negate", reduced(into, "sum", weighted, [1]))
+        counts = binary(expansion, "not_equal", rows, scalar(expansion, ignored, rows))
+        is_target = binary(expansion, "logical_and", is_target, counts)
+    zero = scalar(expansion, 0, logs)
+    factor: Value = (
+        scalar(expansion, 1, logs) if weight is None else reshape(expansion, weight, spread)
+    )
+    weights = chosen(expansion, is_target, factor, zero)
+    weighted = chosen(expansion, is_target, binary(expansion, "multiply", logs, factor), zero)
+    losses = unary(expansion, "negate", reduced(expansion, "sum", weighted, [1]))
     if how == "none":
-        return reshape(into, losses, target.shape)
+        return reshape(expansion, losses, target.shape)
     axes = range(len(logs.shape))
-    total = reduced(into, "sum", losses, axes)
+    total = reduced(expansion, "sum", losses, axes)
     if how == "mean":
-        total = binary(into, "divide", total, reduced(into, "sum", weights, axes))
-    return reshape(into, total, ())
+        total = binary(expansion, "divide", total, reduced(expansion, "sum", weights, axes))
+    return reshape(expansion, total, ())
 
 
-def _negative_log_likelihood(node: Node, into: Expansion) -> Value:
-    return _loss(node, into, node.operand(0))
+def _negative_log_likelihood(node: Node, expansion: Expansion) -> Value:
+    return _loss(node, expansion, node.operand(0))
 
 
-def _softmax_cross_entropy(node: Node, into: Expansion) -> tuple[Value, Value]:
-    logs = into.emit(LOG_SOFTMAX, node.operand(0), axis=1)
-    return _loss(node, into, logs), logs
+def _softmax_cross_entropy(node: Node, expansion: Expansion) -> tuple[Value, Value]:
+    logs = expansion.emit(LOG_SOFTMAX, node.operand(0), axis=1)
+    return _loss(node, expansion, logs), logs
 
 
 RECORDS = (

@@ -29,10 +29,10 @@ Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
 
 
-def _batch_normalization(node: Node, into: Expansion) -> Value | tuple[Value, ...]:
+def _batch_normalization(node: Node, expansion: Expansion) -> Value | tuple[Value, ...]:
     x = node.operand(0)
     if node.attributes.get("training_mode", 0):
-        return _trained_batch(node, into)
+        return _trained_batch(node, expansion)
     if node.version < 14 and node.n_outputs > 1:
         raise BadModel(
             f"{node} has {node.n_outputs} outputs, which means training before opset 14 and is not"
@@ -43,64 +43,68 @@ def _batch_normalization(node: Node, into: Expansion) -> Value | tuple[Value, ..
         shape = x.shape[1:]  # statistics of every element, not of channels
     values = [node.operand(i) for i in range(1, 5)]
     if any(value.known is None for value in values):
-        return _normalised(node, into, [reshape(into, value, shape) for value in values])
+        return _normalised(node, expansion, [reshape(expansion, value, shape) for value in values])
     scale, bias, mean, variance = (np.asarray(v.known, np.float64) for v in values)
     factor = scale / np.sqrt(variance + node.attributes["epsilon"])
     offset = bias - mean * factor
     largest = np.finfo(x.dtype).max
     if np.abs(factor).max(initial=0) > largest or np.abs(offset).max(initial=0) > largest:
         # Too large for a half: computed in single precision.
-        wide = into.emit(CAST, x, dtype="float32")
-        out = _scaled(into, wide, factor.reshape(shape), offset.reshape(shape))
-        return into.emit(CAST, out, dtype=x.dtype)
-    return _scaled(into, x, factor.reshape(shape), offset.reshape(shape))
+        wide = expansion.emit(CAST, x, dtype="float32")
+        out = _scaled(expansion, wide, factor.reshape(shape), offset.reshape(shape))
+        return expansion.emit(CAST, out, dtype=x.dtype)
+    return _scaled(expansion, x, factor.reshape(shape), offset.reshape(shape))
 
 
-def _trained_batch(node: Node, into: Expansion) -> tuple[Value, Value, Value]:
+def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, Value, Value]:
     """Emit the normalisation by the batch's own statistics, and the running mean and variance."""
     x, channels = node.operand(0), node.operand(1).shape
     axes = [d for d in range(len(x.shape)) if d != 1]
     share = 1 / prod(x.shape[d] for d in axes)
-    wide = x if x.dtype != "float16" else into.emit(CAST, x, dtype="float32")
-    mean = reduced(into, "sum", wide, axes, share)
-    apart = unary(into, "square", binary(into, "subtract", wide, mean))
-    variance = reduced(into, "sum", apart, axes, share)
+    wide = x if x.dtype != "float16" else expansion.emit(CAST, x, dtype="float32")
+    mean = reduced(expansion, "sum", wide, axes, share)
+    apart = unary(expansion, "square", binary(expansion, "subtract", wide, mean))
+    variance = reduced(expansion, "sum", apart, axes, share)
     shape = (*channels, *(1,) * (len(x.shape) - 2))
-    scale, bias = (reshape(into, node.operand(i), shape) for i in (1, 2))
-    own = [reshape(into, value, shape) for value in (mean, variance)]
-    out = _normalised(node, into, [scale, bias, *own])
+    scale, bias = (reshape(expansion, node.operand(i), shape) for i in (1, 2))
+    statistics = [reshape(expansion, value, shape) for value in (mean, variance)]
+    out = _normalised(node, expansion, [scale, bias, *statistics])
     momentum = node.attributes["momentum"]
     running = []
-    for before, now in zip((node.operand(3), node.operand(4)), own, strict=True):
-        flat = reshape(into, now, channels)
-        flat = flat if flat.dtype == before.dtype else into.emit(CAST, flat, dtype=before.dtype)
-        kept = binary(into, "multiply", before, scalar(into, momentum, before))
-        added = binary(into, "multiply", flat, scalar(into, 1 - momentum, flat))
-        running.append(binary(into, "add", kept, added))
+    for before, now in zip((node.operand(3), node.operand(4)), statistics, strict=True):
+        flat = reshape(expansion, now, channels)
+        flat = (
+            flat if flat.dtype == before.dtype else expansion.emit(CAST, flat, dtype=before.dtype)
+        )
+        weighted = binary(expansion, "multiply", before, scalar(expansion, momentum, before))
+        added = binary(expansion, "multiply", flat, scalar(expansion, 1 - momentum, flat))
+        running.append(binary(expansion, "add", weighted, added))
     return out, running[0], running[1]
 
 
-def _scaled(into: Expansion, x: Value, factor: Array, offset: Array) -> Value:
+def _scaled(expansion: Expansion, x: Value, factor: Array, offset: Array) -> Value:
     """Emit x · factor + offset."""
-    factor_value = into.constant(factor.astype(x.dtype), "scale")
-    offset_value = into.constant(offset.astype(x.dtype), "offset")
-    return binary(into, "add", binary(into, "multiply", x, factor_value), offset_value)
+    factor_value = expansion.constant(factor.astype(x.dtype), "scale")
+    offset_value = expansion.constant(offset.astype(x.dtype), "offset")
+    return binary(expansion, "add", binary(expansion, "multiply", x, factor_value), offset_value)
 
 
-def _normalised(node: Node, into: Expansion, values: Sequence[Value]) -> Value:
+def _normalised(node: Node, expansion: Expansion, values: Sequence[Value]) -> Value:
     """Emit (x − mean) · (scale / √(variance + epsilon)) + bias in the types of the statistics."""
     x, (scale, bias, mean, variance) = node.operand(0), values
 
     def as_x(value: Value) -> Value:
-        return value if value.dtype == x.dtype else into.emit(CAST, value, dtype=x.dtype)
+        return value if value.dtype == x.dtype else expansion.emit(CAST, value, dtype=x.dtype)
 
-    above = binary(into, "add", variance, scalar(into, node.attributes["epsilon"], variance))
-    deviation = unary(into, "sqrt", above)
+    above = binary(
+        expansion, "add", variance, scalar(expansion, node.attributes["epsilon"], variance)
+    )
+    deviation = unary(expansion, "sqrt", above)
     if scale.dtype != deviation.dtype:
-        scale = into.emit(CAST, scale, dtype=deviation.dtype)
-    factor = as_x(binary(into, "divide", scale, deviation))
-    centred = binary(into, "subtract", x, as_x(mean))
-    return binary(into, "add", binary(into, "multiply", centred, factor), as_x(bias))
+        scale = expansion.emit(CAST, scale, dtype=deviation.dtype)
+    factor = as_x(binary(expansion, "divide", scale, deviation))
+    centred = binary(expansion, "subtract", x, as_x(mean))
+    return binary(expansion, "add", binary(expansion, "multiply", centred, factor), as_x(bias))
 
 
 def _layer_axis(node: Node) -> int:
@@ -117,15 +121,15 @@ def _layer_types(node: Node) -> list[Type]:
     """
     x, axis = node.operand(0), _layer_axis(node)
     _check_stash(node)
-    for index, what in ((1, "scale"), (2, "bias")):
+    for index, subject in ((1, "scale"), (2, "bias")):
         value = node.optional(index)
         if value is not None and not _broadcasts(value.shape, x.shape[axis:]):
             raise BadModel(
-                f"{node}: its {what} {value.name!r} has shape {value.shape}, which does not"
+                f"{node}: its {subject} {value.name!r} has shape {value.shape}, which does not"
                 f" broadcast to the normalised shape {x.shape[axis:]}"
             )
-    kept = (*x.shape[:axis], *(1,) * (len(x.shape) - axis))
-    return [(x.shape, x.dtype), (kept, "float32"), (kept, "float32")]
+    reduced_shape = (*x.shape[:axis], *(1,) * (len(x.shape) - axis))
+    return [(x.shape, x.dtype), (reduced_shape, "float32"), (reduced_shape, "float32")]
 
 
 def _check_stash(node: Node) -> None:
@@ -152,22 +156,22 @@ def _layer_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     return [out.astype(x.dtype), mean.astype(np.float32), inverse.astype(np.float32)]
 
 
-def _lower_layer(at: Lowering, op: Operation) -> tuple[Tensor, ...]:
+def _lower_layer(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     """Normalise rows: everything from the axis on is one."""
-    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+    x, axis = lowering.tensor(op.operand(0)), _layer_axis(op)
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
-    rows = rearranged(at.builder, x, (outer, inner), "rows")
-    white, mean, inverse = group_standardise(at.builder, rows, op.attributes["epsilon"], 1)
-    out = rearranged(at.builder, white, tuple(x.shape), "rows")
+    rows = rearranged(lowering.builder, x, (outer, inner), "rows")
+    white, mean, inverse = group_standardise(lowering.builder, rows, op.attributes["epsilon"], 1)
+    out = rearranged(lowering.builder, white, tuple(x.shape), "rows")
     if not _is_one(op.operand(1)):
-        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+        binary_in_place(lowering.builder, "multiply", out, lowering.tensor(op.operand(1)))
     bias = op.optional(2)
     if bias is not None:
-        binary_in_place(at.builder, "add", out, at.tensor(bias))
+        binary_in_place(lowering.builder, "add", out, lowering.tensor(bias))
     results = [out]
     for value, tensor in zip(op.outputs[1:], (mean, inverse), strict=False):
         if value is not None:
-            wide = tensor if tensor.dtype == FLOAT32 else cast(at.builder, tensor, FLOAT32)
+            wide = tensor if tensor.dtype == FLOAT32 else cast(lowering.builder, tensor, FLOAT32)
             results.append(wide.reshape(*value.shape))
     return tuple(results)
 
@@ -208,33 +212,34 @@ def _group_types(node: Node) -> list[Type]:
     # Before opset 21, a group normalisation had one scale and bias per group.
     is_by_group = node.operator.name == "GroupNormalization" and node.version < 21
     expected = n_groups if is_by_group else x.shape[1]
-    for index, what in ((1, "scale"), (2, "bias")):
+    for index, subject in ((1, "scale"), (2, "bias")):
         value = node.operand(index)
         if value.shape != (expected,):
             raise BadModel(
-                f"{node}: its {what} {value.name!r} has shape {value.shape}: expected ({expected},)"
+                f"{node}: its {subject} {value.name!r} has shape {value.shape}: expected"
+                f" ({expected},)"
             )
     return [(x.shape, x.dtype)]
 
 
-def _lower_group(at: Lowering, op: Operation) -> Tensor:
-    x, gamma, beta = (at.tensor(op.operand(i)) for i in range(3))
+def _lower_group(lowering: Lowering, op: Operation) -> Tensor:
+    x, gamma, beta = (lowering.tensor(op.operand(i)) for i in range(3))
     n_groups, channels = _n_groups(op), x.shape[1]
-    white, *_ = group_standardise(at.builder, x, op.attributes["epsilon"], n_groups)
+    white, *_ = group_standardise(lowering.builder, x, op.attributes["epsilon"], n_groups)
     if gamma.n_elements != channels:  # one per group
         gamma, beta = (
             factor.reshape(n_groups, 1).broadcast_to((n_groups, channels // n_groups))
             for factor in (gamma, beta)
         )
         by_channel = (1, n_groups, channels // n_groups, *x.shape[2:])
-        apart = rearranged(at.builder, white, (x.shape[0], *by_channel[1:]), "groups")
+        apart = rearranged(lowering.builder, white, (x.shape[0], *by_channel[1:]), "groups")
         shape = (1, n_groups, channels // n_groups, *(1,) * (len(x.shape) - 2))
-        out = apply_binary(at.builder, "multiply", apart, gamma.reshape(*shape))
-        binary_in_place(at.builder, "add", out, beta.reshape(*shape))
-        return rearranged(at.builder, out, tuple(x.shape), "groups")
+        out = apply_binary(lowering.builder, "multiply", apart, gamma.reshape(*shape))
+        binary_in_place(lowering.builder, "add", out, beta.reshape(*shape))
+        return rearranged(lowering.builder, out, tuple(x.shape), "groups")
     for function, values in (("multiply", gamma), ("add", beta)):
         factors = values.reshape(1, channels, *(1,) * (len(x.shape) - 2))
-        binary_in_place(at.builder, function, white, factors)
+        binary_in_place(lowering.builder, function, white, factors)
     return white
 
 
@@ -253,29 +258,31 @@ def _rms_arrays(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     return [(wide / np.sqrt(mean + node.attributes["epsilon"]) * arrays[1]).astype(x.dtype)]
 
 
-def _lower_rms(at: Lowering, op: Operation) -> Tensor:
-    x, axis = at.tensor(op.operand(0)), _layer_axis(op)
+def _lower_rms(lowering: Lowering, op: Operation) -> Tensor:
+    x, axis = lowering.tensor(op.operand(0)), _layer_axis(op)
     outer, inner = prod(x.shape[:axis]), prod(x.shape[axis:])
-    rows = rearranged(at.builder, x, (outer, inner), "rows")
-    out = root_mean_square_normalise(at.builder, rows, op.attributes["epsilon"])
-    out = rearranged(at.builder, out, tuple(x.shape), "rows")
+    rows = rearranged(lowering.builder, x, (outer, inner), "rows")
+    out = root_mean_square_normalise(lowering.builder, rows, op.attributes["epsilon"])
+    out = rearranged(lowering.builder, out, tuple(x.shape), "rows")
     if not _is_one(op.operand(1)):
-        binary_in_place(at.builder, "multiply", out, at.tensor(op.operand(1)))
+        binary_in_place(lowering.builder, "multiply", out, lowering.tensor(op.operand(1)))
     return out
 
 
-def _mean_variance_normalization(node: Node, into: Expansion) -> Value:
+def _mean_variance_normalization(node: Node, expansion: Expansion) -> Value:
     """Emit (x − mean) / sqrt(variance + 1e-9), as ONNX defines the operator."""
     x = node.operand(0)
     axes = tuple(sorted(node.axis(a, len(x.shape)) for a in node.attributes["axes"]))
     scale = 1 / prod(x.shape[a] for a in axes)
-    apart = binary(into, "subtract", x, reduced(into, "sum", x, axes, scale))
-    variance = reduced(into, "sum", unary(into, "square", apart), axes, scale)
-    deviation = binary(into, "add", unary(into, "sqrt", variance), scalar(into, 1e-9, x))
-    return binary(into, "divide", apart, deviation)
+    apart = binary(expansion, "subtract", x, reduced(expansion, "sum", x, axes, scale))
+    variance = reduced(expansion, "sum", unary(expansion, "square", apart), axes, scale)
+    deviation = binary(
+        expansion, "add", unary(expansion, "sqrt", variance), scalar(expansion, 1e-9, x)
+    )
+    return binary(expansion, "divide", apart, deviation)
 
 
-def _lp_normalization(node: Node, into: Expansion) -> Value:
+def _lp_normalization(node: Node, expansion: Expansion) -> Value:
     """Emit x divided by its norm along an axis; zeros stay zeros.
 
     Raises
@@ -287,11 +294,11 @@ def _lp_normalization(node: Node, into: Expansion) -> Value:
     if power not in (1, 2):
         raise BadModel(f"{node}: p is {power}: expected 1 or 2")
     axis = (node.axis(node.attributes["axis"], len(x.shape)),)
-    sizes = unary(into, "absolute" if power == 1 else "square", x)
-    norm = reduced(into, "sum", sizes, axis)
-    norm = norm if power == 1 else unary(into, "sqrt", norm)
-    least = scalar(into, float(np.finfo(x.dtype).tiny), x)
-    return binary(into, "divide", x, binary(into, "maximum", norm, least))
+    sizes = unary(expansion, "absolute" if power == 1 else "square", x)
+    norm = reduced(expansion, "sum", sizes, axis)
+    norm = norm if power == 1 else unary(expansion, "sqrt", norm)
+    tiny = scalar(expansion, float(np.finfo(x.dtype).tiny), x)
+    return binary(expansion, "divide", x, binary(expansion, "maximum", norm, tiny))
 
 
 RMS_NORMALIZATION = Operator(

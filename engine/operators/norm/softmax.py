@@ -35,13 +35,17 @@ def _evaluate(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     return [np.asarray(np.exp(wide) / total).astype(x.dtype)]
 
 
-def _lower(at: Lowering, op: Operation) -> Tensor:
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
     """Compute it over an operand that nothing reads afterwards if its place suits."""
-    x, axis, is_log = at.tensor(op.operand(0)), op.attributes["axis"], op.operator is LOG_SOFTMAX
-    if at.is_free(op.operand(0)) and fills_variable(at.builder, x):
-        (log_softmax_in_place if is_log else softmax_in_place)(at.builder, x, axis)
+    x, axis, is_log = (
+        lowering.tensor(op.operand(0)),
+        op.attributes["axis"],
+        op.operator is LOG_SOFTMAX,
+    )
+    if lowering.is_free(op.operand(0)) and fills_variable(lowering.builder, x):
+        (log_softmax_in_place if is_log else softmax_in_place)(lowering.builder, x, axis)
         return x
-    return (log_softmax if is_log else softmax)(at.builder, x, axis)
+    return (log_softmax if is_log else softmax)(lowering.builder, x, axis)
 
 
 def _primitive(name: str) -> Operator:
@@ -58,14 +62,14 @@ SOFTMAX, LOG_SOFTMAX = _primitive("softmax"), _primitive("log_softmax")
 
 
 def _operator(name: str, primitive: Operator) -> Operator:
-    def decompose(node: Node, into: Expansion) -> Value:
+    def decompose(node: Node, expansion: Expansion) -> Value:
         x = node.operand(0)
         shape = x.shape
         axis = node.axis(node.attributes["axis"], len(shape))
         if node.version < 13:  # everything from the axis on is one row
-            x = reshape(into, x, (prod(shape[:axis]), prod(shape[axis:])))
+            x = reshape(expansion, x, (prod(shape[:axis]), prod(shape[axis:])))
             axis = 1
-        return reshape(into, into.emit(primitive, x, axis=axis), shape)
+        return reshape(expansion, expansion.emit(primitive, x, axis=axis), shape)
 
     return Operator(name=name, decompose=decompose)
 

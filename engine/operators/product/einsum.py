@@ -31,11 +31,11 @@ def _labels(node: Node) -> tuple[list[str], str]:
     equation = str(node.attributes["equation"]).replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    wrong = BadModel(
+    problem = BadModel(
         f"{node}: equation {equation!r} does not fit its {len(node.operands)} operands"
     )
     if len(terms) != len(node.operands):
-        raise wrong
+        raise problem
     free = [letter for letter in string.ascii_letters if letter not in equation]
     n_spread = max(
         (
@@ -45,22 +45,22 @@ def _labels(node: Node) -> tuple[list[str], str]:
         default=0,
     )
     if n_spread < 0 or n_spread > len(free):
-        raise wrong
+        raise problem
     spread = "".join(free[:n_spread])
-    found = []
+    terms_ = []
     for term, value in zip(terms, node.operands, strict=True):
         n = len(value.shape) - len(term.replace("...", ""))
         if n < 0 or (n and "..." not in term):
-            raise wrong
-        found.append(term.replace("...", spread[n_spread - n :]))
+            raise problem
+        terms_.append(term.replace("...", spread[n_spread - n :]))
     if not arrow:
-        every = "".join(found)
+        every = "".join(terms_)
         once = sorted(c for c in set(every) if every.count(c) == 1 and c not in spread)
-        return found, spread + "".join(once)
-    return found, right.replace("...", spread)
+        return terms_, spread + "".join(once)
+    return terms_, right.replace("...", spread)
 
 
-def _diagonal(node: Node, into: Expansion, operand: Labelled) -> Labelled:
+def _diagonal(node: Node, expansion: Expansion, operand: Labelled) -> Labelled:
     """Emit an operand whose repeated labels are one dimension: that of the diagonal.
 
     Raises
@@ -76,39 +76,39 @@ def _diagonal(node: Node, into: Expansion, operand: Labelled) -> Labelled:
             n = value.shape[first]
             if value.shape[second] != n:
                 raise BadModel(f"{node}: dimensions {label!r} of {value.name!r} differ")
-            others = [d for d in range(len(labels)) if d not in (first, second)]
-            turned = into.emit(TRANSPOSE, value, order=(*others, first, second))
-            shape = tuple(value.shape[d] for d in others)
-            rows = reshape(into, turned, (*shape, n * n))
-            labels = "".join(labels[d] for d in others) + label
-            value = taken(into, rows, len(shape), range(0, n * n, n + 1))
+            other_dims = [d for d in range(len(labels)) if d not in (first, second)]
+            turned = expansion.emit(TRANSPOSE, value, order=(*other_dims, first, second))
+            shape = tuple(value.shape[d] for d in other_dims)
+            rows = reshape(expansion, turned, (*shape, n * n))
+            labels = "".join(labels[d] for d in other_dims) + label
+            value = taken(expansion, rows, len(shape), range(0, n * n, n + 1))
     return value, labels
 
 
-def _ordered(into: Expansion, operand: Labelled, wanted: str) -> Value:
+def _ordered(expansion: Expansion, operand: Labelled, labels_: str) -> Value:
     """Emit an operand with its dimensions in another order."""
     value, labels = operand
-    if labels == wanted:
+    if labels == labels_:
         return value
-    return into.emit(TRANSPOSE, value, order=tuple(labels.index(c) for c in wanted))
+    return expansion.emit(TRANSPOSE, value, order=tuple(labels.index(c) for c in labels_))
 
 
-def _summed(into: Expansion, operand: Labelled, kept: str) -> Labelled:
+def _summed(expansion: Expansion, operand: Labelled, kept_labels: str) -> Labelled:
     """Emit the sum over dimensions that nothing else has."""
     value, labels = operand
-    axes = [d for d, label in enumerate(labels) if label not in kept]
+    axes = [d for d, label in enumerate(labels) if label not in kept_labels]
     if not axes:
         return operand
-    total = reduced(into, "sum", value, axes)
+    total = reduced(expansion, "sum", value, axes)
     shape = tuple(size for d, size in enumerate(value.shape) if d not in axes)
-    return reshape(into, total, shape), "".join(c for c in labels if c in kept)
+    return reshape(expansion, total, shape), "".join(c for c in labels if c in kept_labels)
 
 
-def _joined(into: Expansion, a: Labelled, b: Labelled, kept: str) -> Labelled:
+def _joined(expansion: Expansion, a: Labelled, b: Labelled, kept_labels: str) -> Labelled:
     """Emit the product of two operands, summed over what only they have."""
     shared = [c for c in a[1] if c in b[1]]
-    batch = "".join(c for c in shared if c in kept)
-    inner = "".join(c for c in shared if c not in kept)
+    batch = "".join(c for c in shared if c in kept_labels)
+    inner = "".join(c for c in shared if c not in kept_labels)
     rows = "".join(c for c in a[1] if c not in shared)
     columns = "".join(c for c in b[1] if c not in shared)
     sizes = dict(zip(b[1], b[0].shape, strict=True)) | dict(zip(a[1], a[0].shape, strict=True))
@@ -117,54 +117,54 @@ def _joined(into: Expansion, a: Labelled, b: Labelled, kept: str) -> Labelled:
         return prod(sizes[c] for c in labels)
 
     left, right = (
-        _ordered(into, a, batch + rows + inner),
-        _ordered(into, b, batch + inner + columns),
+        _ordered(expansion, a, batch + rows + inner),
+        _ordered(expansion, b, batch + inner + columns),
     )
     out_shape = tuple(sizes[c] for c in batch + rows + columns)
     if not inner and not (rows and columns):
         # A dimension that one operand lacks has one element there, so that both broadcast.
         lead = [sizes[c] for c in batch]
-        left = reshape(into, left, (*lead, *(sizes[c] for c in rows), *(1 for _ in columns)))
-        right = reshape(into, right, (*lead, *(1 for _ in rows), *(sizes[c] for c in columns)))
-        product = binary(into, "multiply", left, right)
-        return reshape(into, product, out_shape), batch + rows + columns
-    product = into.emit(
+        left = reshape(expansion, left, (*lead, *(sizes[c] for c in rows), *(1 for _ in columns)))
+        right = reshape(expansion, right, (*lead, *(1 for _ in rows), *(sizes[c] for c in columns)))
+        product = binary(expansion, "multiply", left, right)
+        return reshape(expansion, product, out_shape), batch + rows + columns
+    product = expansion.emit(
         MATMUL,
-        reshape(into, left, (n(batch), n(rows), n(inner))),
-        reshape(into, right, (n(batch), n(inner), n(columns))),
-        **into.node.hints.stated(),
+        reshape(expansion, left, (n(batch), n(rows), n(inner))),
+        reshape(expansion, right, (n(batch), n(inner), n(columns))),
+        **expansion.node.hints.stated(),
     )
-    return reshape(into, product, out_shape), batch + rows + columns
+    return reshape(expansion, product, out_shape), batch + rows + columns
 
 
-def _broadcast(into: Expansion, operands: list[Labelled]) -> list[Labelled]:
+def _broadcast(expansion: Expansion, operands: list[Labelled]) -> list[Labelled]:
     """Return operands without the dimensions of one element that others have more of."""
     sizes: dict[str, set[int]] = {}
     for value, labels in operands:
         for label, size in zip(labels, value.shape, strict=True):
             sizes.setdefault(label, set()).add(size)
-    found = []
+    operands_ = []
     for value, labels in operands:
-        kept = [d for d, c in enumerate(labels) if value.shape[d] != 1 or len(sizes[c]) == 1]
-        narrow = reshape(into, value, tuple(value.shape[d] for d in kept))
-        found.append((narrow, "".join(labels[d] for d in kept)))
-    return found
+        kept_dims = [d for d, c in enumerate(labels) if value.shape[d] != 1 or len(sizes[c]) == 1]
+        narrow = reshape(expansion, value, tuple(value.shape[d] for d in kept_dims))
+        operands_.append((narrow, "".join(labels[d] for d in kept_dims)))
+    return operands_
 
 
-def _einsum(node: Node, into: Expansion) -> Value:
+def _einsum(node: Node, expansion: Expansion) -> Value:
     labels, out = _labels(node)
-    given = zip(node.operands, labels, strict=True)
-    operands = _broadcast(into, [_diagonal(node, into, operand) for operand in given])
+    labelled = zip(node.operands, labels, strict=True)
+    operands = _broadcast(expansion, [_diagonal(node, expansion, operand) for operand in labelled])
     while len(operands) > 1:
         a, b, *rest = operands
-        kept = out + "".join(label for _, label in rest)
-        a, b = _summed(into, a, kept + b[1]), _summed(into, b, kept + a[1])
-        operands = [_joined(into, a, b, kept), *rest]
+        kept_labels = out + "".join(label for _, label in rest)
+        a, b = _summed(expansion, a, kept_labels + b[1]), _summed(expansion, b, kept_labels + a[1])
+        operands = [_joined(expansion, a, b, kept_labels), *rest]
     (only,) = operands
-    only = _summed(into, only, out)
+    only = _summed(expansion, only, out)
     if sorted(only[1]) != sorted(out):
         raise BadModel(f"{node}: the result {out!r} names a dimension that no operand has")
-    return _ordered(into, only, out)
+    return _ordered(expansion, only, out)
 
 
 RECORDS = (Operator(name="Einsum", decompose=_einsum),)

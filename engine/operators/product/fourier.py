@@ -32,35 +32,39 @@ def _matrix(
     rows = np.stack(units, axis=1).reshape(n * n_parts, n)
     if inverse and onesided:
         return np.fft.irfft(rows, length, axis=1)
-    found = np.fft.ifft(rows, length, axis=1) if inverse else np.fft.fft(rows, length, axis=1)
+    matrix = np.fft.ifft(rows, length, axis=1) if inverse else np.fft.fft(rows, length, axis=1)
     if onesided:
-        found = found[:, : length // 2 + 1]
-    return np.stack([found.real, found.imag], axis=2).reshape(len(rows), -1)
+        matrix = matrix[:, : length // 2 + 1]
+    return np.stack([matrix.real, matrix.imag], axis=2).reshape(len(rows), -1)
 
 
-def _transformed(into: Expansion, x: Value, length: int, *, inverse: bool, onesided: bool) -> Value:
+def _transformed(
+    expansion: Expansion, x: Value, length: int, *, inverse: bool, onesided: bool
+) -> Value:
     """Emit the transform of the last but one axis; the last holds real and imaginary parts."""
     *outer, n, n_parts = x.shape
     if n_parts not in (1, 2):
-        raise BadModel(f"{into.node}: {x.name!r} of shape {x.shape} has no parts as its last axis")
-    used = along(into, x, len(outer), 0, min(n, length))
+        raise BadModel(
+            f"{expansion.node}: {x.name!r} of shape {x.shape} has no parts as its last axis"
+        )
+    used = along(expansion, x, len(outer), 0, min(n, length))
     n = used.shape[-2]
     matrix = _matrix(n, length, n_parts, inverse=inverse, onesided=onesided)
-    factor = into.constant(matrix.astype(x.dtype), "transform")
-    rows = reshape(into, used, (int(np.prod(outer)), n * n_parts))
-    out = into.emit(MATMUL, rows, factor, **into.node.hints.stated())
+    factor = expansion.constant(matrix.astype(x.dtype), "transform")
+    rows = reshape(expansion, used, (int(np.prod(outer)), n * n_parts))
+    out = expansion.emit(MATMUL, rows, factor, **expansion.node.hints.stated())
     out_parts = 1 if inverse and onesided else 2
-    return reshape(into, out, (*outer, matrix.shape[1] // out_parts, out_parts))
+    return reshape(expansion, out, (*outer, matrix.shape[1] // out_parts, out_parts))
 
 
-def _dft(node: Node, into: Expansion) -> Value:
+def _dft(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     rank = len(x.shape)
     inverse, onesided = (bool(node.attributes.get(key, 0)) for key in ("inverse", "onesided"))
     axis = node.attributes.get("axis", 1)
     if node.version >= _AXIS_AS_OPERAND:
-        given = node.optional(2)
-        axis = -2 if given is None else int(node.known(2, "the axis").item())
+        length_value = node.optional(2)
+        axis = -2 if length_value is None else int(node.known(2, "the axis").item())
     axis = node.axis(axis, rank)
     length = 2 * (x.shape[axis] - 1) if inverse and onesided else x.shape[axis]
     if node.optional(1) is not None:
@@ -68,16 +72,16 @@ def _dft(node: Node, into: Expansion) -> Value:
     if axis == rank - 1 or length < 1:
         raise BadModel(f"{node}: axis {axis} holds the parts, or the length {length} is below 1")
     order = [d for d in range(rank) if d not in (axis, rank - 1)] + [axis, rank - 1]
-    moved = into.emit(TRANSPOSE, x, order=tuple(order))
-    out = _transformed(into, moved, length, inverse=inverse, onesided=onesided)
+    moved = expansion.emit(TRANSPOSE, x, order=tuple(order))
+    out = _transformed(expansion, moved, length, inverse=inverse, onesided=onesided)
     back = tuple(order.index(d) for d in range(rank))
-    return into.emit(TRANSPOSE, out, order=back)
+    return expansion.emit(TRANSPOSE, out, order=back)
 
 
-def _short_time(node: Node, into: Expansion) -> Value:
+def _short_time(node: Node, expansion: Expansion) -> Value:
     x, step = node.operand(0), int(node.known(1, "the step").item())
     if len(x.shape) == 2:
-        x = reshape(into, x, (*x.shape, 1))
+        x = reshape(expansion, x, (*x.shape, 1))
     window = node.optional(2)
     length = window.shape[0] if window is not None else x.shape[1]
     if node.optional(3) is not None:
@@ -85,17 +89,17 @@ def _short_time(node: Node, into: Expansion) -> Value:
     n_frames = 1 + (x.shape[1] - length) // step if step > 0 else 0
     if n_frames < 1:
         raise BadModel(f"{node}: no frame of {length} at steps of {step} fits {x.shape[1]} samples")
-    every = joined(into, [_frame(into, x, i * step, length) for i in range(n_frames)], 1)
+    every = joined(expansion, [_frame(expansion, x, i * step, length) for i in range(n_frames)], 1)
     if window is not None:
-        every = binary(into, "multiply", every, reshape(into, window, (length, 1)))
+        every = binary(expansion, "multiply", every, reshape(expansion, window, (length, 1)))
     onesided = bool(node.attributes.get("onesided", 1))
-    return _transformed(into, every, length, inverse=False, onesided=onesided)
+    return _transformed(expansion, every, length, inverse=False, onesided=onesided)
 
 
-def _frame(into: Expansion, x: Value, start: int, length: int) -> Value:
+def _frame(expansion: Expansion, x: Value, start: int, length: int) -> Value:
     """Emit samples of a signal as a frame: (batch, 1, samples, parts)."""
-    found = along(into, x, 1, start, start + length)
-    return reshape(into, found, (x.shape[0], 1, length, x.shape[2]))
+    window_values = along(expansion, x, 1, start, start + length)
+    return reshape(expansion, window_values, (x.shape[0], 1, length, x.shape[2]))
 
 
 RECORDS = (

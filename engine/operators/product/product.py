@@ -42,45 +42,45 @@ def require_floats(op: Operation) -> None:
 
 def _matmul_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
     a, b = node.operand(0), node.operand(1)
-    wrong = BadModel(
+    problem = BadModel(
         f"{node}: cannot multiply {a.name!r} of shape {a.shape} by {b.name!r} of shape {b.shape}"
     )
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
-        raise wrong
+        raise problem
     try:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
-        raise wrong from None
+        raise problem from None
     return [((*batch, a.shape[-2], b.shape[-1]), a.dtype)]
 
 
-def _lower_matmul(at: Lowering, op: Operation) -> Tensor:
+def _lower_matmul(lowering: Lowering, op: Operation) -> Tensor:
     require_floats(op)
     a, b = op.operand(0), op.operand(1)
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
-    left = at.tensor(a)
+    left = lowering.tensor(a)
     if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
         shape = (1, prod(a.shape[:-1]), inner)
-        left = rearranged(at.builder, left, shape, "rearrangeLeft")
-        right = _right(at, b, (1, inner, columns))
+        left = rearranged(lowering.builder, left, shape, "rearrangeLeft")
+        right = _right(lowering, b, (1, inner, columns))
     else:
         batch = op.output.shape[:-2]
         left = left.broadcast_to((*batch, rows, inner))
-        left = rearranged(at.builder, left, (prod(batch), rows, inner), "rearrangeLeft")
-        right = _right(at, b, (prod(batch), inner, columns), (*batch, inner, columns))
+        left = rearranged(lowering.builder, left, (prod(batch), rows, inner), "rearrangeLeft")
+        right = _right(lowering, b, (prod(batch), inner, columns), (*batch, inner, columns))
     product = matmul(
-        at.builder,
+        lowering.builder,
         left,
         right,
         available_memory_proportion=op.attributes.get("available_memory_proportion"),
         partials_type=op.attributes.get("partials_type"),
     )
-    return rearranged(at.builder, product, op.output.shape, "rearrange")
+    return rearranged(lowering.builder, product, op.output.shape, "rearrange")
 
 
 def _right(
-    at: Lowering, b: Value, shape: tuple[int, ...], stretched: tuple[int, ...] | None = None
+    lowering: Lowering, b: Value, shape: tuple[int, ...], stretched: tuple[int, ...] | None = None
 ) -> Tensor | NDArray[Any]:
     """Return the right operand as a batch of matrices, stretched to a shape first."""
     if b.known is not None:
@@ -88,10 +88,10 @@ def _right(
         if stretched is not None:
             array = np.ascontiguousarray(np.broadcast_to(array, stretched))
         return array.reshape(shape)
-    tensor = at.tensor(b)
+    tensor = lowering.tensor(b)
     if stretched is not None:
         tensor = tensor.broadcast_to(stretched)
-    return rearranged(at.builder, tensor, shape, "rearrangeRight")
+    return rearranged(lowering.builder, tensor, shape, "rearrangeRight")
 
 
 MATMUL = Operator(
@@ -103,23 +103,23 @@ MATMUL = Operator(
 )
 
 
-def multiplied(node: Node, into: Expansion, a: Value, b: Value) -> Value:
+def multiplied(node: Node, expansion: Expansion, a: Value, b: Value) -> Value:
     """Emit a product by the rules of numpy, with the hints of a node."""
     rank_a, rank_b = len(a.shape), len(b.shape)
     if rank_a == 1:
-        a = reshape(into, a, (1, *a.shape))
+        a = reshape(expansion, a, (1, *a.shape))
     if rank_b == 1:
-        b = reshape(into, b, (*b.shape, 1))
-    out = into.emit(MATMUL, a, b, **node.hints.stated())
+        b = reshape(expansion, b, (*b.shape, 1))
+    out = expansion.emit(MATMUL, a, b, **node.hints.stated())
     shape = out.shape
     if rank_b == 1:
         shape = shape[:-1]
     if rank_a == 1:
         shape = (*shape[:-2], *shape[-1:]) if rank_b > 1 else shape[:-1]
-    return reshape(into, out, shape)
+    return reshape(expansion, out, shape)
 
 
-def gemm(node: Node, into: Expansion) -> Value:
+def gemm(node: Node, expansion: Expansion) -> Value:
     """Emit alpha · a · b + beta · c of a node with Gemm's attributes.
 
     Raises
@@ -129,13 +129,13 @@ def gemm(node: Node, into: Expansion) -> Value:
     """
     a, b = node.operand(0), node.operand(1)
     if node.attributes["transA"]:
-        a = into.emit(TRANSPOSE, a, order=(1, 0))
+        a = expansion.emit(TRANSPOSE, a, order=(1, 0))
     if node.attributes["transB"]:
-        b = into.emit(TRANSPOSE, b, order=(1, 0))
-    out = into.emit(MATMUL, a, b, **node.hints.stated())
+        b = expansion.emit(TRANSPOSE, b, order=(1, 0))
+    out = expansion.emit(MATMUL, a, b, **node.hints.stated())
     alpha, beta = node.attributes["alpha"], node.attributes["beta"]
     if alpha != 1:
-        out = binary(into, "multiply", out, scalar(into, alpha, out))
+        out = binary(expansion, "multiply", out, scalar(expansion, alpha, out))
     c = node.optional(2)
     if c is None or beta == 0:
         return out
@@ -148,8 +148,8 @@ def gemm(node: Node, into: Expansion) -> Value:
             f"{node}: {c.name!r} of shape {c.shape} does not broadcast to the product's {out.shape}"
         )
     if beta != 1:
-        c = binary(into, "multiply", c, scalar(into, beta, out))
-    return binary(into, "add", out, c)
+        c = binary(expansion, "multiply", c, scalar(expansion, beta, out))
+    return binary(expansion, "add", out, c)
 
 
 RECORDS = (
@@ -157,7 +157,9 @@ RECORDS = (
     Operator(name="Gemm", decompose=gemm, carries=rows),
     Operator(
         name="MatMul",
-        decompose=lambda node, into: multiplied(node, into, node.operand(0), node.operand(1)),
+        decompose=lambda node, expansion: multiplied(
+            node, expansion, node.operand(0), node.operand(1)
+        ),
         carries=rows,
     ),
 )

@@ -55,10 +55,10 @@ def _largest(x: Value, zero: Value | None) -> int:
     if zero is None:
         return max(high, -low)
     if zero.known is not None:
-        least, most = int(zero.known.min()), int(zero.known.max())
+        lowest, highest = int(zero.known.min()), int(zero.known.max())
     else:
-        least, most = np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max
-    return max(high - least, most - low)
+        lowest, highest = np.iinfo(zero.dtype).min, np.iinfo(zero.dtype).max
+    return max(high - lowest, highest - low)
 
 
 def _parts(
@@ -98,25 +98,25 @@ def _parts(
     return parts
 
 
-def _added(into: Expansion, terms: Sequence[Value]) -> Value:
+def _added(expansion: Expansion, terms: Sequence[Value]) -> Value:
     """Emit the sum of exact parts: one part stays as floats, several are added as int32."""
     if len(terms) == 1:
         return terms[0]
-    total = as_type(into, terms[0], "int32")
+    total = as_type(expansion, terms[0], "int32")
     for term in terms[1:]:
-        total = binary(into, "add", total, as_type(into, term, "int32"))
+        total = binary(expansion, "add", total, as_type(expansion, term, "int32"))
     return total
 
 
 def of_matrices(
-    node: Node, into: Expansion, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
+    node: Node, expansion: Expansion, a: Value, b: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """Emit the product of matrices without their zero points."""
     _check_type(node, a, b)
-    left, right = centred(into, a, zeros[0]), centred(into, b, zeros[1])
+    left, right = centred(expansion, a, zeros[0]), centred(expansion, b, zeros[1])
     depth = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
     if a.shape[-1] != depth:
-        return multiplied(node, into, left, right)  # which says what is wrong
+        return multiplied(node, expansion, left, right)  # which says what is wrong
     if right.known is not None:
         matrices = np.asarray(right.known, np.int64).reshape(-1, depth, prod(b.shape[-1:]))
         if len(b.shape) == 1:
@@ -128,112 +128,118 @@ def of_matrices(
     terms = [
         multiplied(
             node,
-            into,
-            along(into, left, len(a.shape) - 1, start, stop),
-            along(into, right, summed, start, stop),
+            expansion,
+            along(expansion, left, len(a.shape) - 1, start, stop),
+            along(expansion, right, summed, start, stop),
         )
         for start, stop in _parts(node, weights, _largest(a, zeros[0]))
     ]
-    return _added(into, terms)
+    return _added(expansion, terms)
 
 
 def _of_images(
-    node: Node, into: Expansion, x: Value, w: Value, zeros: tuple[Value | None, Value | None]
+    node: Node, expansion: Expansion, x: Value, w: Value, zeros: tuple[Value | None, Value | None]
 ) -> Value:
     """Emit a convolution without zero points; the padding of the input is its zero point."""
     _check_type(node, x, w)
-    images, weights = centred(into, x, zeros[0]), centred(into, w, zeros[1])
+    images, weights = centred(expansion, x, zeros[0]), centred(expansion, w, zeros[1])
     groups, (n_out, channels, *kernel) = node.attributes["group"], w.shape
     if x.shape[1] != channels * groups:
-        return convolved(node, into, images, weights)  # which says what is wrong
+        return convolved(node, expansion, images, weights)  # which says what is wrong
     if weights.known is not None:
         sums = np.abs(np.asarray(weights.known, np.int64)).reshape(n_out, channels, -1).sum(2).T
     else:
         sums = np.full((channels, 1), _largest(w, zeros[1]) * prod(kernel))
-    apart = reshape(into, images, (x.shape[0], groups, channels, *x.shape[2:]))
+    apart = reshape(expansion, images, (x.shape[0], groups, channels, *x.shape[2:]))
     terms = []
     for start, stop in _parts(node, sums, _largest(x, zeros[0]), kernel):
-        piece = along(into, apart, 2, start, stop)
-        piece = reshape(into, piece, (x.shape[0], groups * (stop - start), *x.shape[2:]))
-        terms.append(convolved(node, into, piece, along(into, weights, 1, start, stop)))
-    return _added(into, terms)
+        part = along(expansion, apart, 2, start, stop)
+        part = reshape(expansion, part, (x.shape[0], groups * (stop - start), *x.shape[2:]))
+        terms.append(convolved(node, expansion, part, along(expansion, weights, 1, start, stop)))
+    return _added(expansion, terms)
 
 
-def _by_row(into: Expansion, value: Value | None, x: Value) -> Value | None:
+def _by_row(expansion: Expansion, value: Value | None, x: Value) -> Value | None:
     """Emit a number per row of a matrix as a column."""
     if value is None or value.shape in ((), (1,)) or len(value.shape) == len(x.shape):
-        return _one(into, value)
-    return reshape(into, value, (*value.shape, 1))
+        return _one(expansion, value)
+    return reshape(expansion, value, (*value.shape, 1))
 
 
-def _by_channel(into: Expansion, value: Value | None, rank: int) -> Value | None:
+def _by_channel(expansion: Expansion, value: Value | None, rank: int) -> Value | None:
     """Emit a number per output channel, shaped as weights or results of a rank need it."""
     if value is None or value.shape in ((), (1,)):
-        return _one(into, value)
-    return reshape(into, value, (value.shape[0], *(1,) * (rank - 1)))
+        return _one(expansion, value)
+    return reshape(expansion, value, (value.shape[0], *(1,) * (rank - 1)))
 
 
-def _one(into: Expansion, value: Value | None) -> Value | None:
-    return reshape(into, value, ()) if value is not None and value.shape == (1,) else value
+def _one(expansion: Expansion, value: Value | None) -> Value | None:
+    return reshape(expansion, value, ()) if value is not None and value.shape == (1,) else value
 
 
-def _matmul_integer(node: Node, into: Expansion) -> Value:
+def _matmul_integer(node: Node, expansion: Expansion) -> Value:
     a, b = node.operand(0), node.operand(1)
-    zeros = _by_row(into, node.optional(2), a), _one(into, node.optional(3))
-    return as_type(into, of_matrices(node, into, a, b, zeros), "int32")
+    zeros = _by_row(expansion, node.optional(2), a), _one(expansion, node.optional(3))
+    return as_type(expansion, of_matrices(node, expansion, a, b, zeros), "int32")
 
 
-def _conv_integer(node: Node, into: Expansion) -> Value:
+def _conv_integer(node: Node, expansion: Expansion) -> Value:
     x, w = node.operand(0), node.operand(1)
-    zeros = _one(into, node.optional(2)), _by_channel(into, node.optional(3), len(w.shape))
-    return as_type(into, _of_images(node, into, x, w, zeros), "int32")
+    zeros = (
+        _one(expansion, node.optional(2)),
+        _by_channel(expansion, node.optional(3), len(w.shape)),
+    )
+    return as_type(expansion, _of_images(node, expansion, x, w, zeros), "int32")
 
 
 def requantised(
-    node: Node, into: Expansion, total: Value, scales: Sequence[Value], zero: Value
+    node: Node, expansion: Expansion, total: Value, scales: Sequence[Value], zero: Value
 ) -> Value:
     """Emit a sum in the scale of the result: scales are those of both operands and of it."""
-    a, b, y = (as_type(into, scale, "float32") for scale in scales)
+    a, b, y = (as_type(expansion, scale, "float32") for scale in scales)
     # Source: onnxruntime, core/providers/cpu/quantization/qlinearconv.cc, ComputeOutputScale.
-    factor = binary(into, "divide", binary(into, "multiply", a, b), y)
-    shares = binary(into, "multiply", as_type(into, total, "float32"), factor)
+    factor = binary(expansion, "divide", binary(expansion, "multiply", a, b), y)
+    shares = binary(expansion, "multiply", as_type(expansion, total, "float32"), factor)
     _check_type(node, zero)
-    return quantised(into, shares, _one(into, zero), zero.dtype)
+    return quantised(expansion, shares, _one(expansion, zero), zero.dtype)
 
 
 def _scales(
-    node: Node, into: Expansion, shaped: Callable[[Value], Value | None], first: Value | None
+    node: Node, expansion: Expansion, shaped: Callable[[Value], Value | None], first: Value | None
 ) -> list[Value]:
     """Return the scales of both operands and of the result: inputs 1, 4 and 6."""
-    scales = [first, shaped(node.operand(4)), _one(into, node.operand(6))]
+    scales = [first, shaped(node.operand(4)), _one(expansion, node.operand(6))]
     return [scale for scale in scales if scale is not None]
 
 
-def _qlinear_matmul(node: Node, into: Expansion) -> Value:
+def _qlinear_matmul(node: Node, expansion: Expansion) -> Value:
     a, b = node.operand(0), node.operand(3)
-    zeros = _by_row(into, node.operand(2), a), _one(into, node.operand(5))
-    total = of_matrices(node, into, a, b, zeros)
-    first = _by_row(into, node.operand(1), a)
-    scales = _scales(node, into, lambda scale: _one(into, scale), first)
-    return requantised(node, into, total, scales, node.operand(7))
+    zeros = _by_row(expansion, node.operand(2), a), _one(expansion, node.operand(5))
+    total = of_matrices(node, expansion, a, b, zeros)
+    first = _by_row(expansion, node.operand(1), a)
+    scales = _scales(node, expansion, lambda scale: _one(expansion, scale), first)
+    return requantised(node, expansion, total, scales, node.operand(7))
 
 
-def qlinear_conv(node: Node, into: Expansion) -> Value:
+def qlinear_conv(node: Node, expansion: Expansion) -> Value:
     """Emit a convolution of quantised values."""
     x, w = node.operand(0), node.operand(3)
     rank = len(w.shape)
-    zeros = _one(into, node.operand(2)), _by_channel(into, node.operand(5), rank)
-    total = _of_images(node, into, x, w, zeros)
+    zeros = _one(expansion, node.operand(2)), _by_channel(expansion, node.operand(5), rank)
+    total = _of_images(node, expansion, x, w, zeros)
     bias = node.optional(8)
     if bias is not None:
-        whole = as_type(into, total, "int32")
-        by_channel = reshape(into, bias, (bias.shape[0], *(1,) * (rank - 2)))
-        total = binary(into, "add", whole, by_channel)
+        integer_total = as_type(expansion, total, "int32")
+        by_channel = reshape(expansion, bias, (bias.shape[0], *(1,) * (rank - 2)))
+        total = binary(expansion, "add", integer_total, by_channel)
     # A result has one dimension less than weights after its channels' one.
     scales = _scales(
-        node, into, lambda v: _by_channel(into, v, rank - 1), _one(into, node.operand(1))
+        node,
+        expansion,
+        lambda v: _by_channel(expansion, v, rank - 1),
+        _one(expansion, node.operand(1)),
     )
-    return requantised(node, into, total, scales, node.operand(7))
+    return requantised(node, expansion, total, scales, node.operand(7))
 
 
 def _operator(name: str, decompose: Callable[[Node, Expansion], Any]) -> Operator:

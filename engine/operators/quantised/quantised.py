@@ -42,30 +42,32 @@ from tilescope.engine.operators.window.pool import average_pooled
 __all__ = ["RECORDS", "unpacked"]
 
 
-def _floats(node: Node, into: Expansion, first: int) -> Value:
+def _floats(node: Node, expansion: Expansion, first: int) -> Value:
     """Emit the floats of three inputs: values, scale and zero point."""
     x, scale, zero = node.operand(first), node.operand(first + 1), node.optional(first + 2)
     if x.dtype not in ("int8", "uint8"):
         raise BadModel(f"{node}: {x.name!r} is {x.dtype}; expected int8 or uint8")
-    return dequantised(into, x, _one(into, scale), None if zero is None else _one(into, zero))
+    return dequantised(
+        expansion, x, _one(expansion, scale), None if zero is None else _one(expansion, zero)
+    )
 
 
-def _one(into: Expansion, value: Value) -> Value:
-    return reshape(into, value, ()) if value.shape == (1,) else value
+def _one(expansion: Expansion, value: Value) -> Value:
+    return reshape(expansion, value, ()) if value.shape == (1,) else value
 
 
-def _as_result(node: Node, into: Expansion, x: Value, first: int) -> Value:
+def _as_result(node: Node, expansion: Expansion, x: Value, first: int) -> Value:
     """Emit floats in the scale and with the zero point of two inputs."""
-    shares = binary(into, "divide", x, _one(into, node.operand(first)))
+    shares = binary(expansion, "divide", x, _one(expansion, node.operand(first)))
     zero = node.optional(first + 1)
     dtype = node.operand(0).dtype if zero is None else zero.dtype
-    return quantised(into, shares, None if zero is None else _one(into, zero), dtype)
+    return quantised(expansion, shares, None if zero is None else _one(expansion, zero), dtype)
 
 
 def _binary(function: str) -> Callable[[Node, Expansion], Value]:
-    def decompose(node: Node, into: Expansion) -> Value:
-        both = binary(into, function, _floats(node, into, 0), _floats(node, into, 3))
-        return _as_result(node, into, both, 6)
+    def decompose(node: Node, expansion: Expansion) -> Value:
+        both = binary(expansion, function, _floats(node, expansion, 0), _floats(node, expansion, 3))
+        return _as_result(node, expansion, both, 6)
 
     return decompose
 
@@ -73,130 +75,136 @@ def _binary(function: str) -> Callable[[Node, Expansion], Value]:
 def _of_one(
     function: Callable[[Node, Expansion, Value], Value],
 ) -> Callable[[Node, Expansion], Value]:
-    def decompose(node: Node, into: Expansion) -> Value:
-        return _as_result(node, into, function(node, into, _floats(node, into, 0)), 3)
+    def decompose(node: Node, expansion: Expansion) -> Value:
+        return _as_result(
+            node, expansion, function(node, expansion, _floats(node, expansion, 0)), 3
+        )
 
     return decompose
 
 
-def _leaky_relu(node: Node, into: Expansion, x: Value) -> Value:
-    return sloped(into, x, scalar(into, node.attributes.get("alpha", 0.01), x))
+def _leaky_relu(node: Node, expansion: Expansion, x: Value) -> Value:
+    return sloped(expansion, x, scalar(expansion, node.attributes.get("alpha", 0.01), x))
 
 
-def _global_average(node: Node, into: Expansion, x: Value) -> Value:
+def _global_average(node: Node, expansion: Expansion, x: Value) -> Value:
     is_last = node.attributes.get("channels_last", 0)
     axes = range(1, len(x.shape) - 1) if is_last else range(2, len(x.shape))
-    return reduced(into, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
+    return reduced(expansion, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
 
 
-def _reduce_mean(node: Node, into: Expansion, x: Value) -> Value:
+def _reduce_mean(node: Node, expansion: Expansion, x: Value) -> Value:
     rank = len(x.shape)
     axes = sorted({node.axis(axis, rank) for axis in node.attributes.get("axes") or range(rank)})
-    mean = reduced(into, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
+    mean = reduced(expansion, "sum", x, axes, 1 / prod(x.shape[axis] for axis in axes))
     if node.attributes.get("keepdims", 1):
         return mean
-    return reshape(into, mean, tuple(n for d, n in enumerate(x.shape) if d not in axes))
+    return reshape(expansion, mean, tuple(n for d, n in enumerate(x.shape) if d not in axes))
 
 
-def _average(node: Node, into: Expansion, x: Value) -> Value:
+def _average(node: Node, expansion: Expansion, x: Value) -> Value:
     if not node.attributes.get("channels_last", 0):
-        return average_pooled(node, into, x)
-    return _channels_last(into, average_pooled(node, into, _channels_first(into, x)))
+        return average_pooled(node, expansion, x)
+    return _channels_last(expansion, average_pooled(node, expansion, _channels_first(expansion, x)))
 
 
-def _channels_first(into: Expansion, x: Value) -> Value:
+def _channels_first(expansion: Expansion, x: Value) -> Value:
     rank = len(x.shape)
-    return into.emit(TRANSPOSE, x, order=(0, rank - 1, *range(1, rank - 1)))
+    return expansion.emit(TRANSPOSE, x, order=(0, rank - 1, *range(1, rank - 1)))
 
 
-def _channels_last(into: Expansion, x: Value) -> Value:
-    return into.emit(TRANSPOSE, x, order=(0, *range(2, len(x.shape)), 1))
+def _channels_last(expansion: Expansion, x: Value) -> Value:
+    return expansion.emit(TRANSPOSE, x, order=(0, *range(2, len(x.shape)), 1))
 
 
-def _convolved(node: Node, into: Expansion) -> Value:
+def _convolved(node: Node, expansion: Expansion) -> Value:
     """Emit ONNX's QLinearConv, of images whose channels may come last."""
     usual = with_defaults("QLinearConv", "", version_of("QLinearConv", ""), node.attributes)
     is_last = usual.pop("channels_last", 0)
-    x = _channels_first(into, node.operand(0)) if is_last else node.operand(0)
+    x = _channels_first(expansion, node.operand(0)) if is_last else node.operand(0)
     plain = replace(node, attributes=usual, inputs=(x, *node.inputs[1:]))
-    out = qlinear_conv(plain, into)
-    return _channels_last(into, out) if is_last else out
+    out = qlinear_conv(plain, expansion)
+    return _channels_last(expansion, out) if is_last else out
 
 
-def _softmax(node: Node, into: Expansion, x: Value) -> Value:
+def _softmax(node: Node, expansion: Expansion, x: Value) -> Value:
     axis = node.axis(node.attributes.get("axis", -1), len(x.shape))
     if node.attributes["opset"] >= 13:
-        return into.emit(SOFTMAX, x, axis=axis)
-    rows = reshape(into, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
-    return reshape(into, into.emit(SOFTMAX, rows, axis=1), x.shape)
+        return expansion.emit(SOFTMAX, x, axis=axis)
+    rows = reshape(expansion, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return reshape(expansion, expansion.emit(SOFTMAX, rows, axis=1), x.shape)
 
 
-def _concat(node: Node, into: Expansion) -> Value:
+def _concat(node: Node, expansion: Expansion) -> Value:
     """Emit the join of tensors, three inputs each, in the scale of the first two inputs."""
-    parts = [_floats(node, into, i) for i in range(2, len(node.inputs), 3)]
+    parts = [_floats(node, expansion, i) for i in range(2, len(node.inputs), 3)]
     axis = node.axis(node.attributes["axis"], len(parts[0].shape))
-    scale, zero = _one(into, node.operand(0)), _one(into, node.operand(1))
-    scaled = [binary(into, "divide", x, scale) for x in parts]
-    return joined(into, [quantised(into, x, zero, zero.dtype) for x in scaled], axis)
+    scale, zero = _one(expansion, node.operand(0)), _one(expansion, node.operand(1))
+    scaled = [binary(expansion, "divide", x, scale) for x in parts]
+    return joined(expansion, [quantised(expansion, x, zero, zero.dtype) for x in scaled], axis)
 
 
-def _where(node: Node, into: Expansion) -> Value:
-    one, other = _floats(node, into, 1), _floats(node, into, 4)
-    both = chosen(into, node.operand(0), one, other)
-    shares = binary(into, "divide", both, _one(into, node.operand(7)))
-    zero = _one(into, node.operand(8))
-    return quantised(into, shares, zero, zero.dtype)
+def _where(node: Node, expansion: Expansion) -> Value:
+    first, second = _floats(node, expansion, 1), _floats(node, expansion, 4)
+    both = chosen(expansion, node.operand(0), first, second)
+    shares = binary(expansion, "divide", both, _one(expansion, node.operand(7)))
+    zero = _one(expansion, node.operand(8))
+    return quantised(expansion, shares, zero, zero.dtype)
 
 
-def _gemm(node: Node, into: Expansion) -> Value:
+def _gemm(node: Node, expansion: Expansion) -> Value:
     """Emit alpha · a · b + c: quantised where the node has a scale for it, else floats."""
     a, b = node.operand(0), node.operand(3)
     for key in ("transA", "transB"):
         if node.attributes.get(key, 0):
             a, b = (
-                into.emit(TRANSPOSE, x, order=(1, 0)) if key[-1] == side else x
+                expansion.emit(TRANSPOSE, x, order=(1, 0)) if key[-1] == side else x
                 for side, x in (("A", a), ("B", b))
             )
-    zeros = _one(into, node.operand(2)), _one(into, node.operand(5))
-    total = of_matrices(node, into, a, b, zeros)
+    zeros = _one(expansion, node.operand(2)), _one(expansion, node.operand(5))
+    total = of_matrices(node, expansion, a, b, zeros)
     c = node.optional(6)
     if c is not None:
-        total = binary(into, "add", as_type(into, total, "int32"), c)
-    left = _one(into, node.operand(1))
+        total = binary(expansion, "add", as_type(expansion, total, "int32"), c)
+    left = _one(expansion, node.operand(1))
     alpha = node.attributes.get("alpha", 1.0)
     if alpha != 1:
-        left = binary(into, "multiply", left, scalar(into, alpha, left))
-    right = _one(into, node.operand(4))
+        left = binary(expansion, "multiply", left, scalar(expansion, alpha, left))
+    right = _one(expansion, node.operand(4))
     if node.optional(7) is not None:
-        scales = [left, right, _one(into, node.operand(7))]
-        return requantised(node, into, total, scales, _one(into, node.operand(8)))
-    factor = binary(into, "multiply", left, right)
-    return binary(into, "multiply", as_type(into, total, "float32"), factor)
+        scales = [left, right, _one(expansion, node.operand(7))]
+        return requantised(node, expansion, total, scales, _one(expansion, node.operand(8)))
+    factor = binary(expansion, "multiply", left, right)
+    return binary(expansion, "multiply", as_type(expansion, total, "float32"), factor)
 
 
-def _plus(into: Expansion, x: Value, bias: Value | None) -> Value:
-    return x if bias is None else binary(into, "add", x, bias)
+def _plus(expansion: Expansion, x: Value, bias: Value | None) -> Value:
+    return x if bias is None else binary(expansion, "add", x, bias)
 
 
-def _to_float(node: Node, into: Expansion) -> Value:
+def _to_float(node: Node, expansion: Expansion) -> Value:
     a, b = node.operand(0), node.operand(1)
-    zeros = [None if v is None else _one(into, v) for v in (node.optional(4), node.optional(5))]
-    total = as_type(into, of_matrices(node, into, a, b, (zeros[0], zeros[1])), "float32")
-    scale = binary(into, "multiply", _one(into, node.operand(2)), _one(into, node.operand(3)))
-    return _plus(into, binary(into, "multiply", total, scale), node.optional(6))
+    zeros = [
+        None if v is None else _one(expansion, v) for v in (node.optional(4), node.optional(5))
+    ]
+    total = as_type(expansion, of_matrices(node, expansion, a, b, (zeros[0], zeros[1])), "float32")
+    scale = binary(
+        expansion, "multiply", _one(expansion, node.operand(2)), _one(expansion, node.operand(3))
+    )
+    return _plus(expansion, binary(expansion, "multiply", total, scale), node.optional(6))
 
 
-def _dynamic(node: Node, into: Expansion) -> Value:
+def _dynamic(node: Node, expansion: Expansion) -> Value:
     """Emit a product whose left operand is quantised by its own range."""
-    a, scale, zero = quantised_by_range(into, node.operand(0))
-    own = node.optional(3)
-    zeros = zero, None if own is None else _one(into, own)
-    total = as_type(into, of_matrices(node, into, a, node.operand(1), zeros), "float32")
-    factor = binary(into, "multiply", scale, _one(into, node.operand(2)))
-    return _plus(into, binary(into, "multiply", total, factor), node.optional(4))
+    a, scale, zero = quantised_by_range(expansion, node.operand(0))
+    local = node.optional(3)
+    zeros = zero, None if local is None else _one(expansion, local)
+    total = as_type(expansion, of_matrices(node, expansion, a, node.operand(1), zeros), "float32")
+    factor = binary(expansion, "multiply", scale, _one(expansion, node.operand(2)))
+    return _plus(expansion, binary(expansion, "multiply", total, factor), node.optional(4))
 
 
-def _few_bits(node: Node, into: Expansion) -> Value:
+def _few_bits(node: Node, expansion: Expansion) -> Value:
     """Emit a product with weights of a few bits, unpacked and scaled before the program runs.
 
     Raises
@@ -212,18 +220,18 @@ def _few_bits(node: Node, into: Expansion) -> Value:
     n_blocks = -(-depth // block)
     packed = node.known(1, "the weights")
     scales = node.known(2, "the scales").astype(np.float32).reshape(columns, n_blocks, 1)
-    whole = unpacked(packed.reshape(columns, -1), bits)[:, : n_blocks * block]
+    unpacked_weights = unpacked(packed.reshape(columns, -1), bits)[:, : n_blocks * block]
     zeros: Any = 1 << (bits - 1)
     if node.optional(3) is not None:
-        given = node.known(3, "the zero points")
-        if given.dtype == np.uint8:
-            given = unpacked(given.reshape(columns, -1), bits)[:, :n_blocks]
-        zeros = given.astype(np.float32).reshape(columns, n_blocks, 1)
-    floats = (whole.reshape(columns, n_blocks, block) - zeros) * scales
+        zero_points_ = node.known(3, "the zero points")
+        if zero_points_.dtype == np.uint8:
+            zero_points_ = unpacked(zero_points_.reshape(columns, -1), bits)[:, :n_blocks]
+        zeros = zero_points_.astype(np.float32).reshape(columns, n_blocks, 1)
+    floats = (unpacked_weights.reshape(columns, n_blocks, block) - zeros) * scales
     weights = floats.reshape(columns, -1)[:, :depth].T
     x = node.operand(0)
-    b = into.constant(np.ascontiguousarray(weights, dtype=x.dtype), "weights")
-    return _plus(into, multiplied(node, into, x, b), node.optional(5))
+    b = expansion.constant(np.ascontiguousarray(weights, dtype=x.dtype), "weights")
+    return _plus(expansion, multiplied(node, expansion, x, b), node.optional(5))
 
 
 def unpacked(packed: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
@@ -252,7 +260,7 @@ RECORDS = (
     _operator("QLinearLeakyRelu", _of_one(_leaky_relu)),
     _operator("QLinearMul", _binary("multiply")),
     _operator("QLinearReduceMean", _of_one(_reduce_mean)),
-    _operator("QLinearSigmoid", _of_one(lambda _, into, x: unary(into, "sigmoid", x))),
+    _operator("QLinearSigmoid", _of_one(lambda _, expansion, x: unary(expansion, "sigmoid", x))),
     _operator("QLinearSoftmax", _of_one(_softmax)),
     _operator("QLinearWhere", _where),
 )

@@ -28,64 +28,70 @@ class _Side(NamedTuple):
     high_weight: Value
 
 
-def _side(into: Expansion, x: Value, size: int) -> _Side:
+def _side(expansion: Expansion, x: Value, size: int) -> _Side:
     """Emit the neighbours of positions; those past the image by more than a pixel weigh nothing."""
-    below = binary(into, "greater_equal", x, scalar(into, -1, x))
-    above = binary(into, "less_equal", x, scalar(into, size, x))
-    counts = into.emit(CAST, binary(into, "logical_and", below, above), dtype=x.dtype)
-    at_least_0 = binary(into, "maximum", x, scalar(into, 0, x))
-    place = binary(into, "minimum", at_least_0, scalar(into, size - 1, x))
-    low = unary(into, "floor", place)
+    below = binary(expansion, "greater_equal", x, scalar(expansion, -1, x))
+    above = binary(expansion, "less_equal", x, scalar(expansion, size, x))
+    counts = expansion.emit(CAST, binary(expansion, "logical_and", below, above), dtype=x.dtype)
+    at_least_0 = binary(expansion, "maximum", x, scalar(expansion, 0, x))
+    position = binary(expansion, "minimum", at_least_0, scalar(expansion, size - 1, x))
+    low = unary(expansion, "floor", position)
     high = binary(
-        into, "minimum", binary(into, "add", low, scalar(into, 1, x)), scalar(into, size - 1, x)
+        expansion,
+        "minimum",
+        binary(expansion, "add", low, scalar(expansion, 1, x)),
+        scalar(expansion, size - 1, x),
     )
-    rest = binary(into, "subtract", place, low)
-    back = binary(into, "subtract", scalar(into, 1, x), rest)
+    rest = binary(expansion, "subtract", position, low)
+    back = binary(expansion, "subtract", scalar(expansion, 1, x), rest)
     return _Side(
-        low, high, binary(into, "multiply", back, counts), binary(into, "multiply", rest, counts)
+        low,
+        high,
+        binary(expansion, "multiply", back, counts),
+        binary(expansion, "multiply", rest, counts),
     )
 
 
 def _samples(
-    node: Node, into: Expansion, boxes: Value, d: int, n_bins: int, n_per_bin: int
+    node: Node, expansion: Expansion, boxes: Value, d: int, n_bins: int, n_per_bin: int
 ) -> Value:
     """Emit positions along a side of boxes (x1, y1, x2, y2): shape (boxes, bins · samples)."""
     is_half = node.attributes.get(_COORDINATES, "half_pixel") == "half_pixel" and node.version >= 16
-    scale = scalar(into, node.attributes["spatial_scale"], boxes)
-    shift = scalar(into, 0.5 if is_half else 0.0, boxes)
+    scale = scalar(expansion, node.attributes["spatial_scale"], boxes)
+    shift = scalar(expansion, 0.5 if is_half else 0.0, boxes)
     start, end = (
         binary(
-            into,
+            expansion,
             "subtract",
-            binary(into, "multiply", along(into, boxes, 1, i, i + 1), scale),
+            binary(expansion, "multiply", along(expansion, boxes, 1, i, i + 1), scale),
             shift,
         )
         for i in (1 - d, 3 - d)
     )
-    width = binary(into, "subtract", end, start)
+    width = binary(expansion, "subtract", end, start)
     if not is_half:
-        width = binary(into, "maximum", width, scalar(into, 1, width))
+        width = binary(expansion, "maximum", width, scalar(expansion, 1, width))
     steps = (np.arange(n_bins * n_per_bin) + 0.5) / (n_bins * n_per_bin)
-    share = into.constant(steps.astype(boxes.dtype)[None], "steps")
-    return binary(into, "add", start, binary(into, "multiply", width, share))
+    share = expansion.constant(steps.astype(boxes.dtype)[None], "steps")
+    return binary(expansion, "add", start, binary(expansion, "multiply", width, share))
 
 
 _COORDINATES = "coordinate_transformation_mode"
 
 
-def _roi_align(node: Node, into: Expansion) -> Value:
+def _roi_align(node: Node, expansion: Expansion) -> Value:
     x, boxes, batch = (node.operand(i) for i in range(3))
     attributes = node.attributes
     n_samples, mode = attributes["sampling_ratio"], attributes["mode"]
     if mode not in ("avg", "max") or len(x.shape) != 4:
         raise BadModel(f"{node}: mode {mode!r} of images of shape {x.shape} is not supported")
     if n_samples > 0:
-        return _aligned(node, into, boxes, batch, (n_samples, n_samples))
+        return _aligned(node, expansion, boxes, batch, (n_samples, n_samples))
     # As many samples as pixels: boxes decide, so each is on its own.
     known = node.known(1, "the boxes, as sampling_ratio is 0,").astype(np.float64)
     sizes = (attributes["output_height"], attributes["output_width"])
     is_half = attributes.get(_COORDINATES, "half_pixel") == "half_pixel" and node.version >= 16
-    found = []
+    pooled = []
     for i, box in enumerate(known):
         lengths = (box[[3, 2]] - box[[1, 0]]) * attributes["spatial_scale"]
         if not is_half:
@@ -93,70 +99,73 @@ def _roi_align(node: Node, into: Expansion) -> Value:
         counts = tuple(
             max(1, int(np.ceil(n / size))) for n, size in zip(lengths, sizes, strict=True)
         )
-        one, own = along(into, boxes, 0, i, i + 1), along(into, batch, 0, i, i + 1)
-        found.append(_aligned(node, into, one, own, counts))
-    return joined(into, found, 0)
+        item, image = along(expansion, boxes, 0, i, i + 1), along(expansion, batch, 0, i, i + 1)
+        pooled.append(_aligned(node, expansion, item, image, counts))
+    return joined(expansion, pooled, 0)
 
 
 def _aligned(
-    node: Node, into: Expansion, boxes: Value, batch: Value, counts: tuple[int, ...]
+    node: Node, expansion: Expansion, boxes: Value, batch: Value, counts: tuple[int, ...]
 ) -> Value:
     """Emit the bins of boxes, each from some samples along both sides."""
     x = node.operand(0)
     n, channels, height, width = x.shape
     bins = (node.attributes["output_height"], node.attributes["output_width"])
     rows, columns = (
-        _side(into, _samples(node, into, boxes, d, bins[d], counts[d]), size)
+        _side(expansion, _samples(node, expansion, boxes, d, bins[d], counts[d]), size)
         for d, size in enumerate((height, width))
     )
     n_boxes, grid = boxes.shape[0], (bins[0] * counts[0], bins[1] * counts[1])
-    moved = into.emit(TRANSPOSE, x, order=(0, 2, 3, 1))
-    table = reshape(into, moved, (n * height * width, channels))
+    moved = expansion.emit(TRANSPOSE, x, order=(0, 2, 3, 1))
+    table = reshape(expansion, moved, (n * height * width, channels))
     first = binary(
-        into, "multiply", reshape(into, batch, (n_boxes, 1, 1)), scalar(into, height, batch)
+        expansion,
+        "multiply",
+        reshape(expansion, batch, (n_boxes, 1, 1)),
+        scalar(expansion, height, batch),
     )
 
     def whole(value: Value, shape: tuple[int, ...]) -> Value:
-        return reshape(into, into.emit(CAST, value, dtype=batch.dtype), shape)
+        return reshape(expansion, expansion.emit(CAST, value, dtype=batch.dtype), shape)
 
     terms = []
     for y, y_weight in ((rows.low, rows.low_weight), (rows.high, rows.high_weight)):
-        row = binary(into, "add", first, whole(y, (n_boxes, grid[0], 1)))
-        row = binary(into, "multiply", row, scalar(into, width, batch))
+        row = binary(expansion, "add", first, whole(y, (n_boxes, grid[0], 1)))
+        row = binary(expansion, "multiply", row, scalar(expansion, width, batch))
         for c, c_weight in ((columns.low, columns.low_weight), (columns.high, columns.high_weight)):
-            index = binary(into, "add", row, whole(c, (n_boxes, 1, grid[1])))
-            found = into.emit(
-                GATHER_ND, table, reshape(into, index, (n_boxes, *grid, 1)), batch_dims=0
+            index = binary(expansion, "add", row, whole(c, (n_boxes, 1, grid[1])))
+            sampled = expansion.emit(
+                GATHER_ND, table, reshape(expansion, index, (n_boxes, *grid, 1)), batch_dims=0
             )
             weight = binary(
-                into,
+                expansion,
                 "multiply",
-                reshape(into, y_weight, (n_boxes, grid[0], 1, 1)),
-                reshape(into, c_weight, (n_boxes, 1, grid[1], 1)),
+                reshape(expansion, y_weight, (n_boxes, grid[0], 1, 1)),
+                reshape(expansion, c_weight, (n_boxes, 1, grid[1], 1)),
             )
-            terms.append(binary(into, "multiply", found, weight))
+            terms.append(binary(expansion, "multiply", sampled, weight))
     is_max = node.attributes["mode"] == "max"
     total = terms[0]
     for term in terms[1:]:
-        total = binary(into, "maximum" if is_max else "add", total, term)
-    apart = reshape(into, total, (n_boxes, bins[0], counts[0], bins[1], counts[1], channels))
+        total = binary(expansion, "maximum" if is_max else "add", total, term)
+    apart = reshape(expansion, total, (n_boxes, bins[0], counts[0], bins[1], counts[1], channels))
     scale = 1.0 if is_max else 1 / (counts[0] * counts[1])
-    out = reduced(into, "maximum" if is_max else "sum", apart, [2, 4], scale)
-    binned = reshape(into, out, (n_boxes, *bins, channels))
-    return into.emit(TRANSPOSE, binned, order=(0, 3, 1, 2))
+    out = reduced(expansion, "maximum" if is_max else "sum", apart, [2, 4], scale)
+    binned = reshape(expansion, out, (n_boxes, *bins, channels))
+    return expansion.emit(TRANSPOSE, binned, order=(0, 3, 1, 2))
 
 
-def _affine_grid(node: Node, into: Expansion) -> Value:
+def _affine_grid(node: Node, expansion: Expansion) -> Value:
     theta, size = node.operand(0), node.known(1, "the size").reshape(-1).tolist()
     sizes = size[2:]
     rank, aligns = len(sizes), bool(node.attributes.get("align_corners", 0))
     axes = [np.linspace(-1, 1, n) if aligns else (np.arange(n) * 2 + 1) / n - 1 for n in sizes]
     grid = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], axis=-1)
-    points = into.constant(grid.reshape(1, -1, rank + 1).astype(theta.dtype), "points")
-    turned = into.emit(TRANSPOSE, theta, order=(0, 2, 1))
+    points = expansion.constant(grid.reshape(1, -1, rank + 1).astype(theta.dtype), "points")
+    turned = expansion.emit(TRANSPOSE, theta, order=(0, 2, 1))
     wide = np.broadcast_to(np.asarray(points.known), (theta.shape[0], *points.shape[1:]))
-    out = into.emit(MATMUL, into.constant(wide, "points"), turned)
-    return reshape(into, out, (theta.shape[0], *sizes, rank))
+    out = expansion.emit(MATMUL, expansion.constant(wide, "points"), turned)
+    return reshape(expansion, out, (theta.shape[0], *sizes, rank))
 
 
 RECORDS = (

@@ -98,55 +98,55 @@ def _taps(method: _Method, axis: _Axis) -> tuple[Positions, Floats]:
             "round_prefer_floor": np.ceil(x - 0.5),
             "round_prefer_ceil": np.floor(x + 0.5),
         }[method.nearest]
-        places = rounded[None].astype(np.int64)
-        return places.clip(0, axis.size - 1), np.ones_like(x)[None]
+        positions = rounded[None].astype(np.int64)
+        return positions.clip(0, axis.size - 1), np.ones_like(x)[None]
     base = np.ceil(x) - 1
     reach, shrink = (1 if method.mode == "linear" else 2), 1.0
     if method.is_antialiased:
         shrink = min(axis.scale, 1.0)
     first = int(np.floor(-reach / shrink)) + 1
-    places = base[None].astype(np.int64) + np.arange(first, 2 - first)[:, None]
-    distance = (places - x[None]) * shrink
+    positions = base[None].astype(np.int64) + np.arange(first, 2 - first)[:, None]
+    distance = (positions - x[None]) * shrink
     if method.mode == "linear":
         weights = np.clip(1 - np.abs(distance), 0, 1)
     else:
         weights = _cubic(distance, method.cubic_coefficient)
     if method.excludes_outside:
-        weights = np.where((places < 0) | (places >= axis.size), 0, weights)
+        weights = np.where((positions < 0) | (positions >= axis.size), 0, weights)
     if method.excludes_outside or method.is_antialiased:
         weights = weights / weights.sum(axis=0)
     is_used = weights.any(axis=1)
-    return places[is_used].clip(0, axis.size - 1), weights[is_used]
+    return positions[is_used].clip(0, axis.size - 1), weights[is_used]
 
 
-def _resized(into: Expansion, x: Value, method: _Method, axis: _Axis) -> Value:
+def _resized(expansion: Expansion, x: Value, method: _Method, axis: _Axis) -> Value:
     """Emit one axis."""
     if not axis.out:
-        return along(into, x, axis.axis, 0, 0)
-    places, weights = _taps(method, axis)
+        return along(expansion, x, axis.axis, 0, 0)
+    locations, weights = _taps(method, axis)
     shape = (-1, *(1,) * (len(x.shape) - axis.axis - 1))
     total: Value | None = None
-    for positions, weight in zip(places, weights, strict=True):
-        term = taken(into, x, axis.axis, positions.tolist())
+    for positions, weight in zip(locations, weights, strict=True):
+        term = taken(expansion, x, axis.axis, positions.tolist())
         if (weight != 1).any():
-            factor = into.constant(weight.reshape(shape).astype(x.dtype), "weights")
-            term = binary(into, "multiply", term, factor)
-        total = term if total is None else binary(into, "add", total, term)
+            factor = expansion.constant(weight.reshape(shape).astype(x.dtype), "weights")
+            term = binary(expansion, "multiply", term, factor)
+        total = term if total is None else binary(expansion, "add", total, term)
     assert total is not None
     if method.coordinates == "tf_crop_and_resize":
         source = _source(method, axis)
         is_outside = (source < 0) | (source > axis.size - 1)
         if is_outside.any():
-            mask = into.constant(is_outside.reshape(shape), "outside")
-            total = chosen(into, mask, scalar(into, method.extrapolation, x), total)
+            mask = expansion.constant(is_outside.reshape(shape), "outside")
+            total = chosen(expansion, mask, scalar(expansion, method.extrapolation, x), total)
     return total
 
 
-def _numbers(node: Node, index: int, what: str) -> list[float] | None:
+def _numbers(node: Node, index: int, subject: str) -> list[float] | None:
     """Return an optional operand as numbers; None where it is left out or empty."""
     if node.optional(index) is None:
         return None
-    numbers: list[float] = node.known(index, what).reshape(-1).tolist()
+    numbers: list[float] = node.known(index, subject).reshape(-1).tolist()
     return numbers or None
 
 
@@ -167,29 +167,29 @@ def _axes(node: Node) -> list[_Axis]:
         scales = _numbers(node, 1 if is_old else 2, "the scales")
     if not is_old:
         sizes, region = _numbers(node, 3, "the sizes"), _numbers(node, 1, "the region")
-    given = scales if sizes is None else sizes
-    if given is None or (scales is not None and sizes is not None) or len(given) != len(named):
+    targets = scales if sizes is None else sizes
+    if targets is None or (scales is not None and sizes is not None) or len(targets) != len(named):
         raise BadModel(f"{node} needs scales or sizes, one number for each of {len(named)} axes")
-    if min(given) <= 0:
-        raise BadModel(f"{node}: scales and sizes are above 0, got {list(given)}")
-    own = [x.shape[axis] for axis in named]
+    if min(targets) <= 0:
+        raise BadModel(f"{node}: scales and sizes are above 0, got {list(targets)}")
+    axis_sizes = [x.shape[axis] for axis in named]
     scales = list(scales or [])
     if sizes is not None:
-        scales = [size / n for size, n in zip(sizes, own, strict=True)]
+        scales = [size / n for size, n in zip(sizes, axis_sizes, strict=True)]
         policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
-            one = min(scales) if policy == "not_larger" else max(scales)
-            scales = [one] * len(named)
-            sizes = [float(np.floor(one * n + 0.5)) for n in own]
+            common_scale = min(scales) if policy == "not_larger" else max(scales)
+            scales = [common_scale] * len(named)
+            sizes = [float(np.floor(common_scale * n + 0.5)) for n in axis_sizes]
     outs = sizes or [
-        float(np.floor(n * scale + _ROUNDING)) for n, scale in zip(own, scales, strict=True)
+        float(np.floor(n * scale + _ROUNDING)) for n, scale in zip(axis_sizes, scales, strict=True)
     ]
     regions: Sequence[tuple[float, float]] = [(0.0, 1.0)] * len(named)
     if region is not None and node.attributes.get(_COORDINATES) == "tf_crop_and_resize":
         regions = list(zip(region[: len(named)], region[len(named) :], strict=True))
     return [
         _Axis(axis, n, int(out), float(scale), where)
-        for axis, n, out, scale, where in zip(named, own, outs, scales, regions, strict=True)
+        for axis, n, out, scale, where in zip(named, axis_sizes, outs, scales, regions, strict=True)
         if int(out) != n or where != (0.0, 1.0)
     ]
 
@@ -208,11 +208,11 @@ def _method(node: Node) -> _Method:
     BadModel
         When a mode does not exist.
     """
-    given: dict[str, Any] = dict(node.attributes)
+    attributes: dict[str, Any] = dict(node.attributes)
     if node.operator.name == "Upsample" or node.version < 11:
-        given |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
-    mode = given.get("mode", "nearest")
-    nearest = given.get("nearest_mode", "round_prefer_floor")
+        attributes |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
+    mode = attributes.get("mode", "nearest")
+    nearest = attributes.get("nearest_mode", "round_prefer_floor")
     if mode not in ("nearest", "linear", "bilinear", "cubic") or nearest not in _NEAREST:
         raise BadModel(
             f"{node}: mode {mode!r} with nearest_mode {nearest!r}: expected nearest, linear or"
@@ -220,20 +220,20 @@ def _method(node: Node) -> _Method:
         )
     return _Method(
         mode="linear" if mode == "bilinear" else mode,
-        coordinates=given.get(_COORDINATES, "half_pixel"),
+        coordinates=attributes.get(_COORDINATES, "half_pixel"),
         nearest=nearest,
-        cubic_coefficient=given.get("cubic_coeff_a", -0.75),
-        excludes_outside=bool(given.get("exclude_outside", 0)),
-        is_antialiased=bool(given.get("antialias", 0)),
-        extrapolation=given.get("extrapolation_value", 0.0),
+        cubic_coefficient=attributes.get("cubic_coeff_a", -0.75),
+        excludes_outside=bool(attributes.get("exclude_outside", 0)),
+        is_antialiased=bool(attributes.get("antialias", 0)),
+        extrapolation=attributes.get("extrapolation_value", 0.0),
     )
 
 
-def _resize(node: Node, into: Expansion) -> Value:
+def _resize(node: Node, expansion: Expansion) -> Value:
     out, method = node.operand(0), _method(node)
     # Axes that shrink come first: what is not kept is not computed.
     for axis in sorted(_axes(node), key=lambda axis: axis.out / axis.size):
-        out = _resized(into, out, method, axis)
+        out = _resized(expansion, out, method, axis)
     return out
 
 

@@ -52,14 +52,14 @@ def _convolution_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArr
     return [np.concatenate(products, axis=1).astype(x.dtype)]
 
 
-def _lower_convolution(at: Lowering, op: Operation) -> Tensor:
+def _lower_convolution(lowering: Lowering, op: Operation) -> Tensor:
     require_floats(op)
     x, weights = op.operand(0), op.operand(1)
     known = weights.known
     return convolution(
-        at.builder,
-        at.tensor(x),
-        at.tensor(weights) if known is None else np.asarray(known),
+        lowering.builder,
+        lowering.tensor(x),
+        lowering.tensor(weights) if known is None else np.asarray(known),
         library_window(op.attributes),
         op.attributes["groups"],
         available_memory_proportion=op.attributes.get("available_memory_proportion"),
@@ -76,16 +76,16 @@ CONVOLUTION = Operator(
 )
 
 
-def _convolution(node: Node, into: Expansion) -> Value:
-    out = convolved(node, into, node.operand(0), node.operand(1))
+def _convolution(node: Node, expansion: Expansion) -> Value:
+    out = convolved(node, expansion, node.operand(0), node.operand(1))
     bias = node.optional(2)
     if bias is None:
         return out
     shape = (bias.shape[0], *(1,) * (len(out.shape) - 2))
-    return binary(into, "add", out, reshape(into, bias, shape))
+    return binary(expansion, "add", out, reshape(expansion, bias, shape))
 
 
-def convolved(node: Node, into: Expansion, x: Value, w: Value) -> Value:
+def convolved(node: Node, expansion: Expansion, x: Value, w: Value) -> Value:
     """Emit a convolution with the window, groups and hints of a node, without a bias.
 
     Raises
@@ -103,18 +103,18 @@ def convolved(node: Node, into: Expansion, x: Value, w: Value) -> Value:
     attributes = geometry(node, x.shape[2:], w.shape[2:])
     groups = node.attributes["group"]
     if rank == _VOLUME_RANK:
-        out = _of_volumes(node, into, x, w, attributes)
+        out = _of_volumes(node, expansion, x, w, attributes)
     else:
-        weights = reshape(into, w, (*w.shape[:2], *attributes["kernel"]))
-        out = into.emit(
+        weights = reshape(expansion, w, (*w.shape[:2], *attributes["kernel"]))
+        out = expansion.emit(
             CONVOLUTION,
-            as_images(into, x),
+            as_images(expansion, x),
             weights,
             groups=groups,
             **node.hints.stated(),
             **attributes,
         )
-        out = restored(into, out, rank)
+        out = restored(expansion, out, rank)
     return out
 
 
@@ -123,19 +123,19 @@ _VOLUME_RANK = 5
 
 
 def _of_volumes(
-    node: Node, into: Expansion, x: Value, w: Value, window: Mapping[str, Any]
+    node: Node, expansion: Expansion, x: Value, w: Value, window: Mapping[str, Any]
 ) -> Value:
     """Emit a convolution of volumes: of images with a channel for each layer under the kernel."""
     n, channels = x.shape[:2]
-    layers = layers_under(into, x, window, 0)
+    layers = layers_under(expansion, x, window, 0)
     depth = layers[0].shape[2]
     # Channels first, then layers: the channels of a group stay together.
-    apart = [reshape(into, v, (n, channels, 1, *v.shape[2:])) for v in layers]
-    stacked = into.emit(TRANSPOSE, joined(into, apart, 2), order=(0, 3, 1, 2, 4, 5))
+    apart = [reshape(expansion, v, (n, channels, 1, *v.shape[2:])) for v in layers]
+    stacked = expansion.emit(TRANSPOSE, joined(expansion, apart, 2), order=(0, 3, 1, 2, 4, 5))
     n_inputs = channels * len(layers)
-    images = reshape(into, stacked, (n * depth, n_inputs, *x.shape[3:]))
-    weights = reshape(into, w, (w.shape[0], w.shape[1] * len(layers), *w.shape[3:]))
-    out = into.emit(
+    images = reshape(expansion, stacked, (n * depth, n_inputs, *x.shape[3:]))
+    weights = reshape(expansion, w, (w.shape[0], w.shape[1] * len(layers), *w.shape[3:]))
+    out = expansion.emit(
         CONVOLUTION,
         images,
         weights,
@@ -143,8 +143,8 @@ def _of_volumes(
         **node.hints.stated(),
         **{key: values[1:] for key, values in window.items()},
     )
-    volumes = reshape(into, out, (n, depth, *out.shape[1:]))
-    return into.emit(TRANSPOSE, volumes, order=(0, 2, 1, 3, 4))
+    volumes = reshape(expansion, out, (n, depth, *out.shape[1:]))
+    return expansion.emit(TRANSPOSE, volumes, order=(0, 2, 1, 3, 4))
 
 
 RECORDS = (CONVOLUTION, Operator(name="Conv", decompose=_convolution))

@@ -59,21 +59,21 @@ def _axes(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[_Axis
     strides = attributes.get("strides", (1,) * rank)
     dilations = attributes.get("dilations", (1,) * rank)
     extra = attributes.get("output_padding", (0,) * rank)
-    wanted = attributes.get("output_shape")
+    output_shape = attributes.get("output_shape")
     pads = list(attributes.get("pads", (0,) * (2 * rank)))
     if not len(strides) == len(dilations) == len(extra) == rank or len(pads) != 2 * rank:
         raise BadModel(f"{node}: strides, dilations, pads and output_padding are for {rank} axes")
     mode = attributes.get("auto_pad", "NOTSET")
-    if mode in ("SAME_UPPER", "SAME_LOWER") and wanted is None:
-        wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
-    found = []
+    if mode in ("SAME_UPPER", "SAME_LOWER") and output_shape is None:
+        output_shape = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+    axes_ = []
     for i, size in enumerate(sizes):
         extent = (kernel[i] - 1) * dilations[i] + 1
         full = (size - 1) * strides[i] + extra[i] + extent
-        if wanted is None:
+        if output_shape is None:
             before, out = pads[i], full - pads[i] - pads[i + rank]
         else:
-            out = int(wanted[len(wanted) - rank + i])
+            out = int(output_shape[len(output_shape) - rank + i])
             total = max(0, full - out)
             # Source: https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
             before = total // 2 if mode == "SAME_UPPER" else total - total // 2
@@ -85,8 +85,8 @@ def _axes(node: Node, sizes: Sequence[int], kernel: Sequence[int]) -> list[_Axis
                 )
         if out < 1 or before < 0:
             raise BadModel(f"{node}: an axis of {size} gives an output of {out} elements")
-        found.append(_Axis(size, kernel[i], out, strides[i], dilations[i], before))
-    return found
+        axes_.append(_Axis(size, kernel[i], out, strides[i], dilations[i], before))
+    return axes_
 
 
 def _taps(axis: _Axis, phase: int) -> tuple[int, int, int]:
@@ -96,16 +96,21 @@ def _taps(axis: _Axis, phase: int) -> tuple[int, int, int]:
 
 
 def _phase(
-    into: Expansion, x: Value, w: Value, axes: Sequence[_Axis], phases: Sequence[int], groups: int
+    expansion: Expansion,
+    x: Value,
+    w: Value,
+    axes: Sequence[_Axis],
+    phases: Sequence[int],
+    groups: int,
 ) -> Value:
     """Emit one phase: shape (images, out channels, blocks, blocks)."""
     taps = [_taps(axis, phase) for axis, phase in zip(axes, phases, strict=True)]
     blocks = tuple(axis.n_blocks for axis in axes)
     if not all(n for _, n, _ in taps):
-        return into.constant(np.zeros((x.shape[0], w.shape[0], *blocks), x.dtype), "zeros")
+        return expansion.constant(np.zeros((x.shape[0], w.shape[0], *blocks), x.dtype), "zeros")
     starts = [0, 0, *(first + (n - 1) * step for first, n, step in taps)]
     stops = [*w.shape[:2], *(first - 1 if first else -1 for first, _, _ in taps)]
-    kernel = part(into, w, starts, stops, [1, 1, *(-step for _, _, step in taps)])
+    kernel = part(expansion, w, starts, stops, [1, 1, *(-step for _, _, step in taps)])
     begins, ends, before, after = [0, 0], list(x.shape[:2]), [], []
     for axis, (_, n, _) in zip(axes, taps, strict=True):
         first = axis.first - (n - 1)
@@ -114,9 +119,9 @@ def _phase(
         after.append(max(0, stop - axis.size))
         begins.append(max(0, first))
         ends.append(min(axis.size, stop))
-    return into.emit(
+    return expansion.emit(
         CONVOLUTION,
-        part(into, x, begins, ends),
+        part(expansion, x, begins, ends),
         kernel,
         groups=groups,
         kernel=tuple(n for _, n, _ in taps),
@@ -124,52 +129,54 @@ def _phase(
         dilation=(1,) * len(axes),
         padding_before=tuple(before),
         padding_after=tuple(after),
-        **into.node.hints.stated(),
+        **expansion.node.hints.stated(),
     )
 
 
-def _dilated(into: Expansion, w: Value, axes: list[_Axis]) -> tuple[Value, list[_Axis]]:
+def _dilated(expansion: Expansion, w: Value, axes: list[_Axis]) -> tuple[Value, list[_Axis]]:
     """Return weights with zeros between taps where both stride and dilation are above 1."""
     for i, axis in enumerate(axes):
         if axis.dilation == 1:
             continue
         d, shape = i + 2, w.shape
-        gap = into.constant(
+        gap = expansion.constant(
             np.zeros((*shape[: d + 1], axis.dilation - 1, *shape[d + 1 :]), w.dtype), "gap"
         )
-        apart = reshape(into, w, (*shape[: d + 1], 1, *shape[d + 1 :]))
+        apart = reshape(expansion, w, (*shape[: d + 1], 1, *shape[d + 1 :]))
         wide = reshape(
-            into,
-            joined(into, [apart, gap], d + 1),
+            expansion,
+            joined(expansion, [apart, gap], d + 1),
             (*shape[:d], shape[d] * axis.dilation, *shape[d + 1 :]),
         )
         extent = (axis.kernel - 1) * axis.dilation + 1
         stops = [extent if k == d else size for k, size in enumerate(wide.shape)]
-        w = part(into, wide, [0] * len(stops), stops)
+        w = part(expansion, wide, [0] * len(stops), stops)
         axes[i] = axis._replace(kernel=extent, dilation=1)
     return w, axes
 
 
-def _interleaved(into: Expansion, phases: list[Value], axes: Sequence[_Axis]) -> Value:
+def _interleaved(expansion: Expansion, phases: list[Value], axes: Sequence[_Axis]) -> Value:
     """Emit the outputs of all phases in their order."""
     n, channels = phases[0].shape[:2]
     rank = len(axes)
     blocks, strides = [axis.n_blocks for axis in axes], [axis.stride for axis in axes]
     if prod(strides) > 1:
-        apart = [reshape(into, v, (*v.shape, 1)) for v in phases]
-        both = reshape(into, joined(into, apart, 2 + rank), (n, channels, *blocks, *strides))
+        apart = [reshape(expansion, v, (*v.shape, 1)) for v in phases]
+        both = reshape(
+            expansion, joined(expansion, apart, 2 + rank), (n, channels, *blocks, *strides)
+        )
         order = [0, 1, *(d for i in range(rank) for d in (2 + i, 2 + rank + i))]
-        mixed = into.emit(TRANSPOSE, both, order=tuple(order))
+        mixed = expansion.emit(TRANSPOSE, both, order=tuple(order))
     else:
         mixed = phases[0]
     sizes = [b * s for b, s in zip(blocks, strides, strict=True)]
-    out = reshape(into, mixed, (n, channels, *sizes))
+    out = reshape(expansion, mixed, (n, channels, *sizes))
     first = [axis.before - axis.first * axis.stride for axis in axes]
     stops = [start + axis.out for start, axis in zip(first, axes, strict=True)]
-    return part(into, out, [0, 0, *first], [n, channels, *stops])
+    return part(expansion, out, [0, 0, *first], [n, channels, *stops])
 
 
-def _convolution_transpose(node: Node, into: Expansion) -> Value:
+def _convolution_transpose(node: Node, expansion: Expansion) -> Value:
     x, w, groups = node.operand(0), node.operand(1), node.attributes["group"]
     rank = len(x.shape) - 2
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or x.shape[1] % groups:
@@ -178,69 +185,71 @@ def _convolution_transpose(node: Node, into: Expansion) -> Value:
             f" in {groups} groups"
         )
     if rank not in (1, 2):
-        return _of_volumes(node, into)
+        return _of_volumes(node, expansion)
     axes = _axes(node, x.shape[2:], w.shape[2:])
     if rank == 1:
-        x = reshape(into, x, (*x.shape[:2], 1, x.shape[2]))
-        w = reshape(into, w, (*w.shape[:2], 1, w.shape[2]))
+        x = reshape(expansion, x, (*x.shape[:2], 1, x.shape[2]))
+        w = reshape(expansion, w, (*w.shape[:2], 1, w.shape[2]))
         axes = [_Axis(1, 1, 1, 1, 1, 0), *axes]
-    out = _of_images(into, x, w, axes, groups)
+    out = _of_images(expansion, x, w, axes, groups)
     if rank == 1:
-        out = reshape(into, out, (*out.shape[:2], out.shape[3]))
-    return _with_bias(node, into, out)
+        out = reshape(expansion, out, (*out.shape[:2], out.shape[3]))
+    return _with_bias(node, expansion, out)
 
 
-def _with_bias(node: Node, into: Expansion, out: Value) -> Value:
+def _with_bias(node: Node, expansion: Expansion, out: Value) -> Value:
     bias = node.optional(2)
     if bias is None:
         return out
     shape = (bias.shape[0], *(1,) * (len(out.shape) - 2))
-    return binary(into, "add", out, reshape(into, bias, shape))
+    return binary(expansion, "add", out, reshape(expansion, bias, shape))
 
 
-def _of_images(into: Expansion, x: Value, w: Value, axes: list[_Axis], groups: int) -> Value:
+def _of_images(expansion: Expansion, x: Value, w: Value, axes: list[_Axis], groups: int) -> Value:
     """Emit a transposed convolution of images; weights (in channels, outputs of a group, …)."""
     channels, per_group = w.shape[:2]
-    apart = reshape(into, w, (groups, channels // groups, per_group, *w.shape[2:]))
-    turned = into.emit(TRANSPOSE, apart, order=(0, 2, 1, 3, 4))
-    weights = reshape(into, turned, (groups * per_group, channels // groups, *w.shape[2:]))
-    weights, axes = _dilated(into, weights, axes)
+    apart = reshape(expansion, w, (groups, channels // groups, per_group, *w.shape[2:]))
+    turned = expansion.emit(TRANSPOSE, apart, order=(0, 2, 1, 3, 4))
+    weights = reshape(expansion, turned, (groups * per_group, channels // groups, *w.shape[2:]))
+    weights, axes = _dilated(expansion, weights, axes)
     phases = [
-        _phase(into, x, weights, axes, found, groups)
-        for found in product(*(range(axis.stride) for axis in axes))
+        _phase(expansion, x, weights, axes, phase_index, groups)
+        for phase_index in product(*(range(axis.stride) for axis in axes))
     ]
-    return _interleaved(into, phases, axes)
+    return _interleaved(expansion, phases, axes)
 
 
-def _of_volumes(node: Node, into: Expansion) -> Value:
+def _of_volumes(node: Node, expansion: Expansion) -> Value:
     """Emit a transposed convolution of volumes: a sum over the layers of the kernel."""
     x, w, groups = node.operand(0), node.operand(1), node.attributes["group"]
     deep, *axes = _axes(node, x.shape[2:], w.shape[2:])
     n, channels, depth = x.shape[:3]
-    moved = into.emit(TRANSPOSE, x, order=(0, 2, 1, 3, 4))
-    images = reshape(into, moved, (n * depth, channels, *x.shape[3:]))
+    moved = expansion.emit(TRANSPOSE, x, order=(0, 2, 1, 3, 4))
+    images = reshape(expansion, moved, (n * depth, channels, *x.shape[3:]))
     layers: list[list[Value]] = [[] for _ in range(deep.out)]
     for k in range(deep.kernel):
         stops = list(w.shape)
         stops[2] = k + 1
-        taps = reshape(into, part(into, w, [0, 0, k, 0, 0], stops), (*w.shape[:2], *w.shape[3:]))
-        out = _of_images(into, images, taps, list(axes), groups)
-        volumes = reshape(into, out, (n, depth, *out.shape[1:]))
+        taps = reshape(
+            expansion, part(expansion, w, [0, 0, k, 0, 0], stops), (*w.shape[:2], *w.shape[3:])
+        )
+        out = _of_images(expansion, images, taps, list(axes), groups)
+        volumes = reshape(expansion, out, (n, depth, *out.shape[1:]))
         for i in range(depth):
-            place = i * deep.stride + k * deep.dilation - deep.before
-            if 0 <= place < deep.out:
+            position = i * deep.stride + k * deep.dilation - deep.before
+            if 0 <= position < deep.out:
                 ends = list(volumes.shape)
                 ends[1] = i + 1
-                layers[place].append(part(into, volumes, [0, i, 0, 0, 0], ends))
+                layers[position].append(part(expansion, volumes, [0, i, 0, 0, 0], ends))
     sums = []
-    zeros = into.constant(np.zeros((n, 1, *volumes.shape[2:]), x.dtype), "zeros")
-    for found in layers:
-        total = found[0] if found else zeros
-        for value in found[1:]:
-            total = binary(into, "add", total, value)
+    zeros = expansion.constant(np.zeros((n, 1, *volumes.shape[2:]), x.dtype), "zeros")
+    for layer in layers:
+        total = layer[0] if layer else zeros
+        for value in layer[1:]:
+            total = binary(expansion, "add", total, value)
         sums.append(total)
-    out = into.emit(TRANSPOSE, joined(into, sums, 1), order=(0, 2, 1, 3, 4))
-    return _with_bias(node, into, out)
+    out = expansion.emit(TRANSPOSE, joined(expansion, sums, 1), order=(0, 2, 1, 3, 4))
+    return _with_bias(node, expansion, out)
 
 
 CONVOLUTION_TRANSPOSE = Operator(name="ConvTranspose", decompose=_convolution_transpose)

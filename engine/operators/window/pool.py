@@ -53,10 +53,10 @@ def _average_pool_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
     return [np.asarray(total / count).astype(x.dtype)]
 
 
-def _lower_pool(at: Lowering, op: Operation) -> Tensor:
+def _lower_pool(lowering: Lowering, op: Operation) -> Tensor:
     return pool(
-        at.builder,
-        at.tensor(op.operand(0)),
+        lowering.builder,
+        lowering.tensor(op.operand(0)),
         library_window(op.attributes),
         "max" if op.operator is MAX_POOL else "average",
         counts_padding=op.attributes.get("counts_padding", False),
@@ -115,43 +115,49 @@ def _check_padding(node: Node, window: Mapping[str, Any], sizes: Sequence[int]) 
             )
 
 
-def _max_pool(node: Node, into: Expansion) -> Value | tuple[Value, Value]:
+def _max_pool(node: Node, expansion: Expansion) -> Value | tuple[Value, Value]:
     x = node.operand(0)
     attributes = geometry(node, x.shape[2:], node.attributes["kernel_shape"])
 
     _check_padding(node, attributes, x.shape[2:])
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
-        return into.emit(MAX_POOL, images, **window)
+        return expansion.emit(MAX_POOL, images, **window)
 
     if len(x.shape) == _VOLUME_RANK:
-        return pooled_volume(into, x, attributes, pooled)
-    images = as_images(into, x)
-    out = restored(into, pooled(images, attributes), len(x.shape))
+        return pooled_volume(expansion, x, attributes, pooled)
+    images = as_images(expansion, x)
+    out = restored(expansion, pooled(images, attributes), len(x.shape))
     if node.n_outputs == 1:
         return out
     by_column = bool(node.attributes.get("storage_order", 0))
-    places = largest_places(into, images, attributes, is_column_major=by_column)
-    return out, restored(into, places, len(x.shape))
+    elements = largest_places(expansion, images, attributes, is_column_major=by_column)
+    return out, restored(expansion, elements, len(x.shape))
 
 
 def _with_elements(
-    node: Node, into: Expansion, x: Value, window: dict[str, Any]
+    node: Node, expansion: Expansion, x: Value, window: dict[str, Any]
 ) -> tuple[Value, dict[str, Any]]:
     """Emit an input with the node's own padding as zeros, and return the window without it."""
     stated = replace(node, attributes={**node.attributes, "ceil_mode": 0})
-    own = geometry(stated, x.shape[2:], node.attributes["kernel_shape"])
+    window_geometry = geometry(stated, x.shape[2:], node.attributes["kernel_shape"])
     rank = len(x.shape) - 2
-    sides = list(zip(own["padding_before"][-rank:], own["padding_after"][-rank:], strict=True))
+    sides = list(
+        zip(
+            window_geometry["padding_before"][-rank:],
+            window_geometry["padding_after"][-rank:],
+            strict=True,
+        )
+    )
     for d, (before, after) in enumerate(sides):
-        x = padded(into, x, 2 + d, before, after)
-    rest = zip(window["padding_after"], own["padding_after"], strict=True)
+        x = padded(expansion, x, 2 + d, before, after)
+    rest = zip(window["padding_after"], window_geometry["padding_after"], strict=True)
     none = (0,) * len(window["padding_before"])
-    left = tuple(whole - stated_after for whole, stated_after in rest)
+    left = tuple(full_size - stated_after for full_size, stated_after in rest)
     return x, {**window, "padding_before": none, "padding_after": left}
 
 
-def average_pooled(node: Node, into: Expansion, x: Value) -> Value:
+def average_pooled(node: Node, expansion: Expansion, x: Value) -> Value:
     """Emit means over windows, with the geometry of a node.
 
     Raises
@@ -163,17 +169,17 @@ def average_pooled(node: Node, into: Expansion, x: Value) -> Value:
     counts = bool(node.attributes.get("count_include_pad", 0))
     if counts and node.attributes.get("ceil_mode", 0):
         # What the node pads counts, what ceil_mode adds does not: the padding becomes elements.
-        x, attributes = _with_elements(node, into, x, attributes)
+        x, attributes = _with_elements(node, expansion, x, attributes)
         counts = False
 
     _check_padding(node, attributes, x.shape[2:])
 
     def pooled(images: Value, window: Mapping[str, Any]) -> Value:
-        return into.emit(AVERAGE_POOL, images, counts_padding=counts, **window)
+        return expansion.emit(AVERAGE_POOL, images, counts_padding=counts, **window)
 
     if len(x.shape) == _VOLUME_RANK:
-        return pooled_volume(into, x, attributes, pooled)
-    return restored(into, pooled(as_images(into, x), attributes), len(x.shape))
+        return pooled_volume(expansion, x, attributes, pooled)
+    return restored(expansion, pooled(as_images(expansion, x), attributes), len(x.shape))
 
 
 RECORDS = (
@@ -181,7 +187,7 @@ RECORDS = (
     AVERAGE_POOL,
     Operator(
         name="AveragePool",
-        decompose=lambda node, into: average_pooled(node, into, node.operand(0)),
+        decompose=lambda node, expansion: average_pooled(node, expansion, node.operand(0)),
     ),
     Operator(name="MaxPool", decompose=_max_pool),
 )

@@ -21,7 +21,7 @@ _INDEX = "int64"
 
 
 def largest_places(
-    into: Expansion, x: Value, window: Mapping[str, Any], *, is_column_major: bool
+    expansion: Expansion, x: Value, window: Mapping[str, Any], *, is_column_major: bool
 ) -> Value:
     """Emit the flat position in ``x`` of each window's first largest element.
 
@@ -35,9 +35,9 @@ def largest_places(
         Whether positions in an image count along columns first.
     """
     out, images = window_shape(x.shape[2:], window), x.shape[:2]
-    whole = _surrounded(into, x, window)
+    surrounded = _surrounded(expansion, x, window)
     best: Value | None = None
-    place: Value | None = None
+    best_element: Value | None = None
     for offsets in product(*map(range, window["kernel"])):
         starts = [k * d for k, d in zip(offsets, window["dilation"], strict=True)]
         stops = [
@@ -45,7 +45,7 @@ def largest_places(
             for start, n, stride in zip(starts, out, window["stride"], strict=True)
         ]
         steps = [1, 1, *window["stride"]]
-        found = part(into, whole, [0, 0, *starts], [*images, *stops], steps)
+        candidate = part(expansion, surrounded, [0, 0, *starts], [*images, *stops], steps)
         rows, columns = (
             np.arange(n) * stride + start - before
             for n, stride, start, before in zip(
@@ -54,27 +54,31 @@ def largest_places(
         )
         height, width = x.shape[2:]
         if is_column_major:
-            own = rows[:, None] + columns[None, :] * height
+            offset = rows[:, None] + columns[None, :] * height
         else:
-            own = rows[:, None] * width + columns[None, :]
-        index = into.constant(np.broadcast_to(own, (*images, *out)).astype(_INDEX), "places")
-        if best is None or place is None:
-            best, place = found, index
+            offset = rows[:, None] * width + columns[None, :]
+        index = expansion.constant(
+            np.broadcast_to(offset, (*images, *out)).astype(_INDEX), "places"
+        )
+        if best is None or best_element is None:
+            best, best_element = candidate, index
             continue
-        is_larger = binary(into, "greater", found, best)
-        best = chosen(into, is_larger, found, best)
-        place = chosen(into, is_larger, index, place)
-    assert place is not None
+        is_larger = binary(expansion, "greater", candidate, best)
+        best = chosen(expansion, is_larger, candidate, best)
+        best_element = chosen(expansion, is_larger, index, best_element)
+    assert best_element is not None
     first = np.arange(prod(images)).reshape(*images, 1, 1) * prod(x.shape[2:])
-    return binary(into, "add", place, into.constant(first.astype(_INDEX), "images"))
+    return binary(
+        expansion, "add", best_element, expansion.constant(first.astype(_INDEX), "images")
+    )
 
 
-def _surrounded(into: Expansion, x: Value, window: Mapping[str, Any]) -> Value:
+def _surrounded(expansion: Expansion, x: Value, window: Mapping[str, Any]) -> Value:
     """Emit images with the lowest number around them."""
     is_float = np.dtype(x.dtype).kind == "f"
     lowest = -np.inf if is_float else np.iinfo(x.dtype).min
     for d in range(2):
         axis = 2 + d
         before, after = window["padding_before"][d], window["padding_after"][d]
-        x = padded(into, x, axis, before, after, lowest)
+        x = padded(expansion, x, axis, before, after, lowest)
     return x

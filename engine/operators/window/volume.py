@@ -13,7 +13,9 @@ from tilescope.engine.operators.window.window import window_shape
 __all__ = ["layers_under", "pooled_volume"]
 
 
-def layers_under(into: Expansion, x: Value, window: Mapping[str, Any], fill: float) -> list[Value]:
+def layers_under(
+    expansion: Expansion, x: Value, window: Mapping[str, Any], fill: float
+) -> list[Value]:
     """Emit, for each layer of the kernel, the layers of a volume that come under it.
 
     Parameters
@@ -33,20 +35,20 @@ def layers_under(into: Expansion, x: Value, window: Mapping[str, Any], fill: flo
     sizes = {key: tuple(values[:1]) for key, values in window.items() if key != "counts_padding"}
     (n_windows,) = window_shape(x.shape[2:3], sizes)
     before, after = window["padding_before"][0], window["padding_after"][0]
-    whole = padded(into, x, 2, before, after, fill)
+    padded_volume = padded(expansion, x, 2, before, after, fill)
     stride, dilation = window["stride"][0], window["dilation"][0]
     layers = []
     for k in range(window["kernel"][0]):
         first = k * dilation
         starts = [0, 0, first, 0, 0]
-        stops = list(whole.shape)
+        stops = list(padded_volume.shape)
         stops[2] = first + (n_windows - 1) * stride + 1
-        layers.append(part(into, whole, starts, stops, [1, 1, stride, 1, 1]))
+        layers.append(part(expansion, padded_volume, starts, stops, [1, 1, stride, 1, 1]))
     return layers
 
 
 def pooled_volume(
-    into: Expansion,
+    expansion: Expansion,
     x: Value,
     window: Mapping[str, Any],
     pool: Callable[[Value, Mapping[str, Any]], Value],
@@ -63,11 +65,11 @@ def pooled_volume(
         Emits a pool of images, from images and a window of two dimensions.
     """
     n, channels, depth = x.shape[:3]
-    images = reshape(into, x, (n, channels * depth, *x.shape[3:]))
+    images = reshape(expansion, x, (n, channels * depth, *x.shape[3:]))
     flat = pool(images, {key: values[1:] for key, values in window.items()})
     rows, columns = flat.shape[2:]
-    columns_of = reshape(into, flat, (n, channels, depth, rows * columns))
+    columns_of = reshape(expansion, flat, (n, channels, depth, rows * columns))
     unit = {"padding_before": 0, "padding_after": 0}
     along = {key: (values[0], unit.get(key, 1)) for key, values in window.items()}
     out = pool(columns_of, along)
-    return reshape(into, out, (n, channels, out.shape[2], rows, columns))
+    return reshape(expansion, out, (n, channels, out.shape[2], rows, columns))

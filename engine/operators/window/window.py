@@ -74,10 +74,10 @@ def geometry(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> dic
         ]
         before, after = (tuple(side) for side in zip(*pads, strict=True))
     else:
-        given = (0,) * (2 * rank)
+        value = (0,) * (2 * rank)
         if mode == "NOTSET":
-            given = _sizes(node, "pads", given, 2 * rank, at_least=0)
-        before, after = tuple(given[:rank]), tuple(given[rank : 2 * rank])
+            value = _sizes(node, "pads", value, 2 * rank, at_least=0)
+        before, after = tuple(value[:rank]), tuple(value[rank : 2 * rank])
     if node.attributes.get("ceil_mode", 0):
         after = tuple(
             _ceil_padding(*column)
@@ -104,16 +104,16 @@ def _ceil_padding(
     return max(after, (n_windows - 1) * stride + extent - size - before)
 
 
-def as_images(into: Expansion, x: Value) -> Value:
+def as_images(expansion: Expansion, x: Value) -> Value:
     """Return a signal as images of height 1."""
     if len(x.shape) == 3:
-        return reshape(into, x, (x.shape[0], x.shape[1], 1, x.shape[2]))
+        return reshape(expansion, x, (x.shape[0], x.shape[1], 1, x.shape[2]))
     return x
 
 
-def restored(into: Expansion, out: Value, rank: int) -> Value:
+def restored(expansion: Expansion, out: Value, rank: int) -> Value:
     """Return images of height 1 as the signal that they stand for."""
-    return reshape(into, out, (*out.shape[:2], out.shape[3])) if rank == 3 else out
+    return reshape(expansion, out, (*out.shape[:2], out.shape[3])) if rank == 3 else out
 
 
 def window_shape(shape: Sequence[int], attributes: Mapping[str, Any]) -> tuple[int, ...]:

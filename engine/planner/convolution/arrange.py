@@ -102,8 +102,8 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         weights = -(-groups * in_groups * out_groups * block * kernel // tiles)
         fragments = -(-weights // (grouping.groups * grouping.outputs))
         real = shape.groups * shape.in_channels * shape.out_channels * kernel
-        whole = real * (shape.input_parts if shape.weights == "rows" else 1)
-        sent = -(-whole // machine.n_tiles)
+        all_parts = real * (shape.input_parts if shape.weights == "rows" else 1)
+        sent = -(-all_parts // machine.n_tiles)
         by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS, is_exchange=True)] = exchange_cycles(
             np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
@@ -119,9 +119,11 @@ def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int 
 
 def _block_cycles(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int) -> Counts:
     """Return the cycles of a vertex that copies elements in contiguous rows."""
-    ones = np.ones_like(elements)
+    unit_counts = np.ones_like(elements)
     names = ("x", "out")
-    size = dict.fromkeys(names, np.stack([ones, -(-elements // row), row * ones], axis=1))
+    size = dict.fromkeys(
+        names, np.stack([unit_counts, -(-elements // row), row * unit_counts], axis=1)
+    )
     stride = dict.fromkeys(names, np.full((elements.size, 3), 1 if row > 1 else 2))
     batch = Batch(
         elements.size,

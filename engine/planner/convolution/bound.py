@@ -35,8 +35,8 @@ def least_bytes_of_sums(splits: Splits) -> NDArray[np.int64]:
     splits
         The splits.
     """
-    shape, serial, most = splits.shape, splits.serial, splits.most
-    sums = most.groups * most.batch * most.rows * most.columns * most.outputs
+    shape, serial, largest = splits.shape, splits.serial, splits.most
+    sums = largest.groups * largest.batch * largest.rows * largest.columns * largest.outputs
     sums = sums * splits.grouping.groups * splits.grouping.outputs
     is_reduced = splits.n_partials > 1
     n_bytes = np.where(is_reduced, 2, 1) * sums * shape.partial_bytes

@@ -77,16 +77,16 @@ def ways_of(request: PlanRequest, serial: Serial) -> Iterator[Way]:
     shape, machine = request.shape, request.machine
     # Among equal plans of a product, the one with swapped operands is chosen.
     # Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvPlan.cpp, getSwapOperandCandidates.
-    for whole in (shape.swapped, shape) if shape.swapped else (shape,):
-        part = serial.part_of(whole)
+    for orientation in (shape.swapped, shape) if shape.swapped else (shape,):
+        part = serial.part_of(orientation)
         if part is None:
             continue
         for family in request.families:
             for grouping in family.groupings(part, machine):
                 if serial.suits(part, grouping):
                     rate = machine.n_tiles * family.most_products(part, grouping, machine)
-                    least = serial.n_parts * part.n_products / rate
-                    yield Way(family, grouping, part, serial, whole is not shape, least)
+                    lower_bound = serial.n_parts * part.n_products / rate
+                    yield Way(family, grouping, part, serial, orientation is not shape, lower_bound)
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,13 @@ class Candidates:
 
     def stages(self, i: int) -> tuple[PlannedStage, ...]:
         """Return the stages of a split, without partial sums in stages that it does not have."""
-        found = {phase: int(cycles[i]) for phase, cycles in self.costs.by_phase.items()}
+        cycles_of_phase = {phase: int(cycles[i]) for phase, cycles in self.costs.by_phase.items()}
         return PlannedStage.of_phases(
-            {at: n for at, n in found.items() if n or at.stage is not Stage.REDUCE_STAGE}
+            {
+                offset: n
+                for offset, n in cycles_of_phase.items()
+                if n or offset.stage is not Stage.REDUCE_STAGE
+            }
         )
 
     def split(self, i: int) -> dict[str, int]:

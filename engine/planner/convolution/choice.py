@@ -77,16 +77,18 @@ def choose(request: PlanRequest, most_bytes: float) -> Choice:
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, which minimises cycles
     within a bound of the memory, however slow.
     """
-    found, n_considered = _quickest(request)
-    if not found:
+    quickest, n_considered = _quickest(request)
+    if not quickest:
         raise BadGraph(request.refusal())
-    chosen = _best(found, most_bytes, request.machine)
+    chosen = _best(quickest, most_bytes, request.machine)
     if chosen.bound not in ("cycles", "idle_tiles"):
-        found = found + fitting_candidates(request, found, most_bytes, bearable_cycles(found))
-        chosen = _best(found, most_bytes, request.machine)
+        quickest = quickest + fitting_candidates(
+            request, quickest, most_bytes, bearable_cycles(quickest)
+        )
+        chosen = _best(quickest, most_bytes, request.machine)
     if chosen.bound == "least_memory" and len(request.families) > 1:
-        found = found + _slower(request, chosen, most_bytes)
-        chosen = _best(found, most_bytes, request.machine)
+        quickest = quickest + _slower(request, chosen, most_bytes)
+        chosen = _best(quickest, most_bytes, request.machine)
     return replace(chosen, n_considered=n_considered)
 
 
@@ -105,38 +107,40 @@ def _slower(request: PlanRequest, smallest: Choice, most_bytes: float) -> list[C
     worthwhile = np.inf
     if is_placed(smallest.candidates.costs, machine)[smallest.place]:
         worthwhile = _WORTHWHILE * smallest.temporary_bytes
-    own = [_quickest(replace(request, families=(family,)))[0] for family in request.families]
-    slowest = max(bearable_cycles(quickest) for quickest in own if quickest)
-    quickest = [candidates for quickest in own for candidates in quickest]
+    quickest_of_families = [
+        _quickest(replace(request, families=(family,)))[0] for family in request.families
+    ]
+    slowest = max(bearable_cycles(quickest) for quickest in quickest_of_families if quickest)
+    quickest = [candidates for quickest in quickest_of_families for candidates in quickest]
     fitting = fitting_candidates(request, quickest, min(most_bytes, worthwhile), slowest)
     bearable = bearable_cycles(_quickest(request)[0])
-    found = []
+    slower = []
     for candidates in quickest + fitting:
         costs = candidates.costs
         is_smaller = is_placed(costs, machine) & (costs.temporary_bytes <= worthwhile)
-        found.append(candidates.keep(is_smaller & (costs.total > bearable)))
-    return found
+        slower.append(candidates.keep(is_smaller & (costs.total > bearable)))
+    return slower
 
 
-def _best(found: list[Candidates], most_bytes: float, machine: Machine) -> Choice:
+def _best(candidates: list[Candidates], most_bytes: float, machine: Machine) -> Choice:
     """Return the fastest split that fits; if none fits, the one that needs the least memory.
 
     Among equals, the results of a tile are in the longest runs: then exchanges after it have few
     fragments.
     """
-    which = np.repeat(np.arange(len(found)), [len(c.splits.parts) for c in found])
-    place = np.concatenate([np.arange(len(c.splits.parts)) for c in found])
-    total = np.concatenate([c.costs.total for c in found])
-    temporary = np.concatenate([c.costs.temporary_bytes for c in found])
-    tiles_used = np.concatenate([c.splits.tiles_used for c in found])
-    can_be_placed = np.concatenate([is_placed(c.costs, machine) for c in found])
+    which = np.repeat(np.arange(len(candidates)), [len(c.splits.parts) for c in candidates])
+    candidate_index = np.concatenate([np.arange(len(c.splits.parts)) for c in candidates])
+    total = np.concatenate([c.costs.total for c in candidates])
+    temporary = np.concatenate([c.costs.temporary_bytes for c in candidates])
+    tiles_used = np.concatenate([c.splits.tiles_used for c in candidates])
+    can_be_placed = np.concatenate([is_placed(c.costs, machine) for c in candidates])
     is_allowed = can_be_placed & (temporary <= most_bytes)
     bound = "cycles"
     if not is_allowed.any():
         left = can_be_placed if can_be_placed.any() else ~can_be_placed
         is_allowed = left & (temporary == temporary[left].min())
         bound = "least_memory"
-    runs = np.concatenate([c.splits.result_runs for c in found])
+    runs = np.concatenate([c.splits.result_runs for c in candidates])
     order = np.lexsort((tiles_used, -runs, temporary, total))
     allowed = order[is_allowed[order]]
     best = int(allowed[0])
@@ -147,5 +151,5 @@ def _best(found: list[Candidates], most_bytes: float, machine: Machine) -> Choic
     runner_up: Mapping[str, int | str] = {}
     if len(allowed) > 1:
         second = int(allowed[1])
-        runner_up = found[which[second]].describe(int(place[second]))
-    return Choice(found[which[best]], int(place[best]), bound, runner_up)
+        runner_up = candidates[which[second]].describe(int(candidate_index[second]))
+    return Choice(candidates[which[best]], int(candidate_index[best]), bound, runner_up)

@@ -76,11 +76,11 @@ class Costs:
         Exchanges count at the rate of a pair of tiles. Splitting a summed dimension divides these
         cycles at best.
         """
-        found = np.zeros(self.temporary_bytes.size)
+        total_bytes = np.zeros(self.temporary_bytes.size)
         for phase, cycles in self.by_phase.items():
             if phase.stage not in (Stage.REDUCE_STAGE, Stage.REDUCE):
-                found += cycles / 2 if phase.is_exchange else cycles
-        return found
+                total_bytes += cycles / 2 if phase.is_exchange else cycles
+        return total_bytes
 
 
 def is_placed(costs: Costs, machine: Machine) -> NDArray[np.bool_]:
@@ -119,7 +119,9 @@ def cost_of(family: Family, splits: Splits, machine: Machine, most_cycles: float
         nothing = np.zeros_like(compute)
         return Costs({COMPUTE: n_parts * compute}, nothing, nothing)
     costs = _with_compute(family, splits.keep(near), machine, compute[near])
-    by_phase = {at: _placed(cycles, near, compute.size) for at, cycles in costs.by_phase.items()}
+    by_phase = {
+        phase: _placed(cycles, near, compute.size) for phase, cycles in costs.by_phase.items()
+    }
     by_phase[COMPUTE] = n_parts * compute
     memory = (costs.temporary_bytes, costs.interleaved_bytes)
     return Costs(by_phase, *(_placed(n_bytes, near, compute.size) for n_bytes in memory))
@@ -154,10 +156,10 @@ def _codelet(family: Family, splits: Splits, machine: Machine) -> Codelet:
     return family.codelet(splits.shape, splits.grouping, machine)
 
 
-def _placed(found: NDArray[np.int64], places: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _placed(placed: NDArray[np.int64], positions: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return an array of n values: those found at their indices, 0 elsewhere."""
     everywhere = np.zeros(n, np.int64)
-    everywhere[places] = found
+    everywhere[positions] = placed
     return everywhere
 
 
@@ -209,7 +211,7 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
         phase: cycles if serial.outputs > 1 and phase.stage is _ONCE else serial.n_parts * cycles
         for phase, cycles in part.by_phase.items()
     }
-    given = shape.result_dtype, shape.result_bytes
+    key = shape.result_dtype, shape.result_bytes
     n_bytes = shares.rows * shares.columns * shape.result_bytes
     # Sums that are neither reduced nor cast are the results of a part: they count once.
     is_counted = (splits.n_partials == 1) & (shape.partial_dtype == shape.result_dtype)
@@ -222,14 +224,14 @@ def _in_series(part: Costs, splits: Splits, machine: Machine) -> Costs:
 
     if serial.outputs > 1:
         by_phase[Phase(Stage.UPDATE)] = serial.n_parts * copy_cycles(
-            shares.rows, shares.columns, given, machine
+            shares.rows, shares.columns, key, machine
         )
         temporary = part.temporary_bytes + serial.n_parts * n_bytes + of_part
         return Costs(by_phase, temporary, part.interleaved_bytes)
-    by_phase[Phase(Stage.ADD)] = (serial.n_parts - 1) * in_all(add_in_place_cycles, given)
-    whole = replace(shape, input_parts=1)
-    if whole.result_dtype != shape.result_dtype:
-        types = {"x": given, "out": (whole.result_dtype, whole.result_bytes)}
+    by_phase[Phase(Stage.ADD)] = (serial.n_parts - 1) * in_all(add_in_place_cycles, key)
+    undivided = replace(shape, input_parts=1)
+    if undivided.result_dtype != shape.result_dtype:
+        types = {"x": key, "out": (undivided.result_dtype, undivided.result_bytes)}
         by_phase[_CAST] = in_all(cast_rows_cycles, types)
     return Costs(by_phase, part.temporary_bytes + n_bytes + of_part, part.interleaved_bytes)
 

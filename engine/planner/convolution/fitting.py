@@ -51,9 +51,9 @@ def fitting_candidates(
     8 … parts of the outputs or inputs. Lower bounds of the costs rule out most splits.
     """
     search = _Search(request, quickest, most_bytes, most_cycles)
-    ways = [way for serial in _serials(request) for way in ways_of(request, serial)]
-    for way in sorted(ways, key=lambda way: way.least_cycles):
-        search.explore(way)
+    variants = [variant for serial in _serials(request) for variant in ways_of(request, serial)]
+    for variant in sorted(variants, key=lambda variant: variant.least_cycles):
+        search.explore(variant)
     return search.found
 
 
@@ -95,31 +95,31 @@ class _Search:
             self._note(candidates.keep(is_placed(candidates.costs, request.machine)))
         # No plan is faster than the fastest, unless that cannot be placed.
         first = min(quickest, key=lambda candidates: int(candidates.costs.total.min())).costs
-        at = int(first.total.argmin())
-        can_be_placed = bool(is_placed(first, request.machine)[at])
-        self._fewest_cycles = int(first.total[at]) if can_be_placed else 0
+        best_index = int(first.total.argmin())
+        can_be_placed = bool(is_placed(first, request.machine)[best_index])
+        self._fewest_cycles = int(first.total[best_index]) if can_be_placed else 0
 
-    def explore(self, way: Way) -> None:
+    def explore(self, variant: Way) -> None:
         """Cost the splits of a family and grouping that may be better."""
         machine = self._request.machine
-        if way.least_cycles > self._most_cycles:
+        if variant.least_cycles > self._most_cycles:
             return
         splits = Splits.widest(
-            way.part, way.grouping, machine.n_tiles, way.serial, self._request.split
+            variant.part, variant.grouping, machine.n_tiles, variant.serial, self._request.split
         )
-        work = least_compute_cycles(way.family, splits, machine)
+        work = least_compute_cycles(variant.family, splits, machine)
         splits = splits.keep(self._may_be_better(least_bytes_of_sums(splits), work))
         if not len(splits.parts):
             return
-        splits = way.supported(splits)
-        temporary, cycles = least_costs(way.family, splits, machine)
+        splits = variant.supported(splits)
+        temporary, cycles = least_costs(variant.family, splits, machine)
         # What fits comes first, the fastest before others; then what needs the least memory.
         order = np.lexsort((cycles, np.maximum(temporary, self._most_bytes)))
         for begin in range(0, order.size, _AT_A_TIME):
             some = order[begin : begin + _AT_A_TIME]
             some = some[self._may_be_better(temporary[some], cycles[some])]
             if some.size:
-                self._add(way.weighed(splits.keep(some), machine), machine)
+                self._add(variant.weighed(splits.keep(some), machine), machine)
 
     def _add(self, weighed: Candidates, machine: Machine) -> None:
         """Keep the splits that may be better, with exact costs."""

@@ -70,32 +70,32 @@ class PlanMemo:
         bound = _signature(planner).bind(name, *args, **kwargs)
         bound.apply_defaults()
         key = (planner.__qualname__, *list(bound.arguments.values())[1:])
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._kept_or_made(
+        known_plan = self._plans.get(key)
+        if known_plan is None:
+            known_plan = self._plans[key] = self._kept_or_made(
                 key, lambda: planner(name, *args, **kwargs)
             )
-            return replace(found, name=name)
+            return replace(known_plan, name=name)
         self.n_reused += 1
         _log.debug(
             "planned %s %s: same as %s; %d plans made and %d reused so far",
-            found.operation,
+            known_plan.operation,
             name,
-            found.name,
+            known_plan.name,
             self.n_made,
             self.n_reused,
         )
-        return replace(found, name=name)
+        return replace(known_plan, name=name)
 
     def _kept_or_made(self, key: tuple[Any, ...], make: Callable[[], Plan]) -> Plan:
         """Return the stored plan, or a new one."""
         if self.store is None:
             self.n_made += 1
             return make()
-        kept = self.store.find(key)
-        if kept is not None:
-            return kept
+        stored = self.store.find(key)
+        if stored is not None:
+            return stored
         self.n_made += 1
-        made = make()
-        self.store.keep(key, made)
-        return made
+        computed = make()
+        self.store.keep(key, computed)
+        return computed

@@ -37,8 +37,8 @@ def useful_parts(size: int, limit: int) -> list[int]:
 def part_options(
     sizes: PerDimension[int],
     n_tiles: int,
-    wanted: Mapping[str, int],
-    whole: Sequence[Dimension] = KERNEL,
+    stated: Mapping[str, int],
+    undivided: Sequence[Dimension] = KERNEL,
 ) -> tuple[tuple[int, ...], ...]:
     """Return the part counts to try by dimension.
 
@@ -48,19 +48,19 @@ def part_options(
         Units by dimension.
     n_tiles
         Largest part count.
-    wanted
+    stated
         Given part counts.
-    whole
+    undivided
         Dimensions that are not split unless a count is given.
     """
-    found = []
+    options_ = []
     for d, size in zip(Dimension, sizes, strict=True):
-        own = wanted.get(d.label)
-        if own is None:
-            found.append((1,) if d in whole else tuple(useful_parts(size, n_tiles)))
+        stated_count = stated.get(d.label)
+        if stated_count is None:
+            options_.append((1,) if d in undivided else tuple(useful_parts(size, n_tiles)))
         else:
-            found.append((own,) if 1 <= own <= size else ())
-    return tuple(found)
+            options_.append((stated_count,) if 1 <= stated_count <= size else ())
+    return tuple(options_)
 
 
 @lru_cache(maxsize=8)  # families and groupings of a shape share few sizes
@@ -87,8 +87,10 @@ def _combined(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[np.
         counts = np.array(option, np.int64)
         n_fitting = np.searchsorted(counts, n_tiles // used, side="right")
         row = np.repeat(np.arange(used.size), n_fitting)
-        place = np.arange(row.size) - np.repeat(np.cumsum(n_fitting) - n_fitting, n_fitting)
-        columns = [column[row] for column in columns] + [counts[place]]
+        position_in_row = np.arange(row.size) - np.repeat(
+            np.cumsum(n_fitting) - n_fitting, n_fitting
+        )
+        columns = [column[row] for column in columns] + [counts[position_in_row]]
         used = used[row] * columns[-1]
     return np.stack(columns)
 
@@ -104,11 +106,11 @@ def widest_parts(options: tuple[tuple[int, ...], ...], n_tiles: int) -> NDArray[
     """
     parts = _combined(options, n_tiles)
     used, is_widest = parts.prod(axis=0), np.ones(parts.shape[1], dtype=bool)
-    for own, option in zip(parts, options, strict=True):
+    for part_count, option in zip(parts, options, strict=True):
         if len(option) > 1:
             counts = np.array((*option, np.iinfo(np.int32).max), np.int64)
-            more = counts[np.searchsorted(counts, own) + 1]
-            is_widest &= used // own * more > n_tiles
+            next_count = counts[np.searchsorted(counts, part_count) + 1]
+            is_widest &= used // part_count * next_count > n_tiles
     widest = parts[:, is_widest]
     widest.setflags(write=False)
     return widest.T

@@ -38,44 +38,48 @@ def quickest_candidates(request: PlanRequest) -> tuple[list[Candidates], int]:
         The operation, the machine and the constraints.
     """
     machine = request.machine
-    found = _weighed(request)
-    if not found:
+    candidates_ = _weighed(request)
+    if not candidates_:
         return [], 0
-    bearable = bearable_cycles(found)
-    quick = _promising(found, bearable, machine)
+    bearable = bearable_cycles(candidates_)
+    quick = _promising(candidates_, bearable, machine)
     if not request.has_kernel_parts:
-        over_kernel = _over_kernel(found, machine, min(bearable, _cycles_of_two(quick, machine)))
+        over_kernel = _over_kernel(
+            candidates_, machine, min(bearable, _cycles_of_two(quick, machine))
+        )
         quick += _promising(over_kernel, bearable, machine)
-        found += over_kernel
-    return quick, sum(len(candidates.splits.parts) for candidates in found)
+        candidates_ += over_kernel
+    return quick, sum(len(candidates.splits.parts) for candidates in candidates_)
 
 
 def _weighed(request: PlanRequest) -> list[Candidates]:
     """Return the splits of all families; those several times slower are not costed in full."""
     machine, most_cycles = request.machine, np.inf
-    found = []
-    for way in ways_of(request, request.serial or AT_ONCE):
-        if way.least_cycles > most_cycles:
+    candidates_ = []
+    for variant in ways_of(request, request.serial or AT_ONCE):
+        if variant.least_cycles > most_cycles:
             continue
-        splits = way.supported(way.splits(request))
+        splits = variant.supported(variant.splits(request))
         if len(splits.parts):
-            found.append(way.weighed(splits, machine, most_cycles))
-            most_cycles = min(most_cycles, bearable_cycles(found[-1:]))
-    return found
+            candidates_.append(variant.weighed(splits, machine, most_cycles))
+            most_cycles = min(most_cycles, bearable_cycles(candidates_[-1:]))
+    return candidates_
 
 
-def _promising(found: list[Candidates], bearable: float, machine: Machine) -> list[Candidates]:
+def _promising(
+    candidates_list: list[Candidates], bearable: float, machine: Machine
+) -> list[Candidates]:
     """Return the promising splits with exact costs.
 
     The fastest come first: a split slower than two that can be placed is neither chosen nor the
     runner-up.
     """
-    least = [int(candidates.costs.total.min()) for candidates in found]
+    quickest_cycles = [int(candidates.costs.total.min()) for candidates in candidates_list]
     looked_at: dict[int, Candidates] = {}
-    for i in np.argsort(least, kind="stable").tolist():
-        if least[i] > bearable:
+    for i in np.argsort(quickest_cycles, kind="stable").tolist():
+        if quickest_cycles[i] > bearable:
             break
-        looked_at[i] = _first(found[i].within(bearable), machine).exact(machine)
+        looked_at[i] = _first(candidates_list[i].within(bearable), machine).exact(machine)
         bearable = min(bearable, _cycles_of_two([*looked_at.values()], machine))
     return [looked_at[i] for i in sorted(looked_at)]
 
@@ -84,55 +88,59 @@ def _first(candidates: Candidates, machine: Machine) -> Candidates:
     """Return the fastest splits, and the fastest that can be placed."""
     total = candidates.costs.total
     placed = np.flatnonzero(is_placed(candidates.costs, machine))
-    kept = [
+    first_candidates = [
         np.argsort(total, kind="stable")[:_PROMISING],
         placed[np.argsort(total[placed], kind="stable")[:_PROMISING]],
     ]
-    return candidates.keep(np.unique(np.concatenate(kept)))
+    return candidates.keep(np.unique(np.concatenate(first_candidates)))
 
 
-def _cycles_of_two(found: list[Candidates], machine: Machine) -> float:
+def _cycles_of_two(candidates_list: list[Candidates], machine: Machine) -> float:
     """Return the cycles of the second fastest split that can be placed; infinity without one."""
-    placed = [c.costs.total[is_placed(c.costs, machine)] for c in found]
+    placed = [c.costs.total[is_placed(c.costs, machine)] for c in candidates_list]
     cycles = np.sort(np.concatenate(placed))
     return float(cycles[1]) if cycles.size > 1 else np.inf
 
 
-def bearable_cycles(found: list[Candidates]) -> float:
+def bearable_cycles(candidates_list: list[Candidates]) -> float:
     """Return the most cycles that a split may take to be considered besides others.
 
     Parameters
     ----------
-    found
+    candidates_list
         The others.
     """
-    return _MOST_TIMES * min(int(candidates.costs.total.min()) for candidates in found)
+    return _MOST_TIMES * min(int(candidates.costs.total.min()) for candidates in candidates_list)
 
 
-def _over_kernel(found: list[Candidates], machine: Machine, most_cycles: float) -> list[Candidates]:
+def _over_kernel(
+    candidates_list: list[Candidates], machine: Machine, most_cycles: float
+) -> list[Candidates]:
     """Return the splits with the kernel split too, where that may take fewer cycles."""
-    kept: list[Candidates] = []
+    fitting: list[Candidates] = []
     # The exchange of partial sums takes at least this long.
     fixed = machine.sync_cycles + machine.latest_start_cycles
-    for whole in found:
-        busy = whole.costs.before_sums
-        splits, least = whole.splits.over_kernel(busy, machine.n_tiles, most_cycles - fixed)
+    for undivided in candidates_list:
+        busy = undivided.costs.before_sums
+        splits, least_cycles = undivided.splits.over_kernel(
+            busy, machine.n_tiles, most_cycles - fixed
+        )
         # The fastest candidates come first: they rule out most others.
-        for begin in range(0, least.size, _FIRST_LOOK):
-            n_quick = int(np.searchsorted(least, most_cycles - fixed, side="right"))
+        for begin in range(0, least_cycles.size, _FIRST_LOOK):
+            n_quick = int(np.searchsorted(least_cycles, most_cycles - fixed, side="right"))
             chosen = np.arange(begin, min(begin + _FIRST_LOOK, n_quick))
             if not chosen.size:
                 break
             some = splits.keep(chosen)
-            costs = cost_of(whole.family, some, machine, most_cycles)
-            weighed = Candidates(whole.family, some, costs, whole.swaps_operands)
+            costs = cost_of(undivided.family, some, machine, most_cycles)
+            weighed = Candidates(undivided.family, some, costs, undivided.swaps_operands)
             weighed = weighed.within(most_cycles)
             if not weighed.costs.total.size:
                 continue
-            kept.append(weighed)
+            fitting.append(weighed)
             most_cycles = min(most_cycles, bearable_cycles([weighed]))
             is_much_quicker = weighed.costs.total.min() < _CLEARLY * most_cycles
             if is_much_quicker and is_placed(weighed.costs, machine).any():
                 exact = _promising([weighed], most_cycles, machine)
                 most_cycles = min(most_cycles, _cycles_of_two(exact, machine))
-    return kept
+    return fitting

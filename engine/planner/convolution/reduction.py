@@ -54,11 +54,11 @@ def _fewest_messages(n_partials: int, n_stages: int) -> tuple[float, tuple[int, 
     if n_stages == 1:
         return n_partials, ()
     below = int(n_partials ** ((n_stages - 1) / n_stages))
-    ways = []
+    options_ = []
     for left in (below + 1, below):
         messages, later = _fewest_messages(left, n_stages - 1)
-        ways.append((messages + n_partials / left, (left, *later)))
-    return min(ways, key=lambda way: way[0])
+        options_.append((messages + n_partials / left, (left, *later)))
+    return min(options_, key=lambda option: option[0])
 
 
 def left_after_stages(plan: Plan) -> tuple[int, ...]:
@@ -100,8 +100,8 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
     # A stage costs at least a sync and a vertex start: this bound rules out most splits.
     none, types = np.zeros(1, np.int64), (shape.partial_bytes, shape.result_bytes)
     start_cycles = int(reduce_partials_cycles(none + 1, none, *types, machine)[0])
-    least = machine.sync_cycles + machine.latest_start_cycles + start_cycles
-    many = np.flatnonzero((n_partials >= _TWO_STAGES) & (at_once > 2 * least))
+    fixed_cycles = machine.sync_cycles + machine.latest_start_cycles + start_cycles
+    many = np.flatnonzero((n_partials >= _TWO_STAGES) & (at_once > 2 * fixed_cycles))
     if many.size == 0:
         return by_phase
     different, which = np.unique(n_partials[many], return_inverse=True)
@@ -109,12 +109,16 @@ def reduction_cycles(splits: Splits, tiles_used: Counts, machine: Machine) -> di
     left = np.array(table, np.int64)[which.reshape(-1)]
     staged = _staged(sums.keep(many), left, machine)
     is_quicker = np.sum(list(staged.values()), axis=0) < at_once[many]
-    taken = many[is_quicker]
-    found: dict[Phase, Counts] = {}
+    quicker_cycles = many[is_quicker]
+    cycles_by_phase: dict[Phase, Counts] = {}
     for phase, cycles in staged.items():
-        found[phase] = by_phase.get(phase, np.zeros_like(tiles_used))
-        found[phase][taken] = cycles[is_quicker]
-    return {phase: cycles for phase, cycles in found.items() if phase in by_phase or cycles.any()}
+        cycles_by_phase[phase] = by_phase.get(phase, np.zeros_like(tiles_used))
+        cycles_by_phase[phase][quicker_cycles] = cycles[is_quicker]
+    return {
+        phase: cycles
+        for phase, cycles in cycles_by_phase.items()
+        if phase in by_phase or cycles.any()
+    }
 
 
 @dataclass(frozen=True)
@@ -162,11 +166,11 @@ def _staged(sums: _Sums, left: Counts, machine: Machine) -> dict[Phase, Counts]:
         # Initially, a section has as many tiles as partial sums; fewer tiles have larger shares.
         few, many = n_partials // sections, -(-n_partials // sections)
         cases = ((few, few), (many, many)) if k == 0 else ((-(-before // sections), few),)
-        ways = [
+        options_ = [
             _stage(sums, depth, sharers, shape.partial_bytes, machine, holds_own=k == 0)
             for depth, sharers in cases
         ]
-        for is_exchange, cycles in zip((True, False), zip(*ways, strict=True), strict=True):
+        for is_exchange, cycles in zip((True, False), zip(*options_, strict=True), strict=True):
             phase = Phase(Stage.REDUCE_STAGE, k, is_exchange)
             by_phase[phase] = np.where(is_there, np.max(cycles, axis=0), 0)
         before = np.where(is_there, sections, before)

@@ -90,14 +90,14 @@ class Splits:
         grouping: Grouping,
         n_tiles: int,
         serial: Serial = AT_ONCE,
-        wanted: Mapping[str, int] = _NOTHING,
+        stated: Mapping[str, int] = _NOTHING,
     ) -> Splits:
         """Return the useful splits over at most `n_tiles` tiles, with the given part counts.
 
         The kernel is whole unless part counts of it are given.
         """
         sizes = unit_counts(shape, grouping)
-        parts = all_parts(part_options(sizes, n_tiles, wanted), n_tiles)
+        parts = all_parts(part_options(sizes, n_tiles, stated), n_tiles)
         return cls(shape, grouping, sizes, parts, serial)
 
     @classmethod
@@ -107,14 +107,14 @@ class Splits:
         grouping: Grouping,
         n_tiles: int,
         serial: Serial,
-        wanted: Mapping[str, int],
+        stated: Mapping[str, int],
     ) -> Splits:
         """Return the splits of which no dimension could have more parts, the kernel's included.
 
         Parameters are those of `over`.
         """
         sizes = unit_counts(shape, grouping)
-        parts = widest_parts(part_options(sizes, n_tiles, wanted, ()), n_tiles)
+        parts = widest_parts(part_options(sizes, n_tiles, stated, ()), n_tiles)
         return cls(shape, grouping, sizes, parts, serial)
 
     def over_kernel(
@@ -140,19 +140,21 @@ class Splits:
         """
         rows, columns = self.shape.kernel
         parts_of = [useful_parts(size, n_tiles) for size in self.shape.kernel]
-        ways = np.array([(y, x) for y in parts_of[0] for x in parts_of[1]][1:]).reshape(-1, 2)
-        n_parts = ways.prod(axis=1)
-        shares = np.prod(-(-np.array([rows, columns]) // ways), axis=1) / (rows * columns)
+        kernel_parts = np.array([(y, x) for y in parts_of[0] for x in parts_of[1]][1:]).reshape(
+            -1, 2
+        )
+        n_parts = kernel_parts.prod(axis=1)
+        shares = np.prod(-(-np.array([rows, columns]) // kernel_parts), axis=1) / (rows * columns)
         quick = cycles * shares.min(initial=1) <= most_cycles
-        own = np.flatnonzero(quick & (self.tiles_used * 2 <= n_tiles))
-        fits = self.tiles_used[own, None] * n_parts <= n_tiles
-        least = cycles[own, None] * shares
-        place, way = np.nonzero(fits & (least <= most_cycles))
-        least = least[place, way]
-        order = np.argsort(least, kind="stable")
-        parts = np.take(self.parts.T, own[place[order]], axis=1)
-        parts[_KERNEL] = ways[way[order]].T
-        return replace(self, parts=parts.T), least[order]
+        candidates_ = np.flatnonzero(quick & (self.tiles_used * 2 <= n_tiles))
+        fits = self.tiles_used[candidates_, None] * n_parts <= n_tiles
+        least_cycles = cycles[candidates_, None] * shares
+        row, column = np.nonzero(fits & (least_cycles <= most_cycles))
+        least_cycles = least_cycles[row, column]
+        order = np.argsort(least_cycles, kind="stable")
+        parts = np.take(self.parts.T, candidates_[row[order]], axis=1)
+        parts[_KERNEL] = kernel_parts[column[order]].T
+        return replace(self, parts=parts.T), least_cycles[order]
 
     @cached_property
     def n_partials(self) -> NDArray[np.int64]:
@@ -229,11 +231,13 @@ class Splits:
         pairs = (counts.rows, counts.columns)[d]
         if step > 1:
             pairs = (pairs - 1) * step + of_kernel_parts
-        found = np.zeros(int(pairs.max(initial=0)) + 1, np.int64)
+        extent_of_pair = np.zeros(int(pairs.max(initial=0)) + 1, np.int64)
         for pair in np.flatnonzero(np.bincount(pairs)).tolist():
             of_outputs, of_kernel = divmod(pair - 1, step)
-            found[pair] = _most_inputs(n_outputs, of_outputs + 1, of_kernel + 1, size, window)
-        return np.asarray(found[pairs])
+            extent_of_pair[pair] = _most_inputs(
+                n_outputs, of_outputs + 1, of_kernel + 1, size, window
+            )
+        return np.asarray(extent_of_pair[pairs])
 
     def batch(self, smaller: Sequence[Dimension] = ()) -> Batch:
         """Return the vertices with the largest parts, for a cycle law; see `largest`."""
@@ -277,11 +281,13 @@ class Splits:
         is_whole : ndarray of bool, shape (n,)
             Whether rows are whole.
         """
-        counts, most = self.counts, self.most
+        counts, largest = self.counts, self.most
         is_unit = block_units(counts)
-        n_blocks = most.groups * most.outputs * np.where(is_unit.input_groups, most.inputs, 1)
-        n_blocks = n_blocks * np.where(is_unit.kernel_rows, most.kernel_rows, 1)
-        return n_blocks, shares_whole_rows(counts, most, self.grouping)
+        n_blocks = (
+            largest.groups * largest.outputs * np.where(is_unit.input_groups, largest.inputs, 1)
+        )
+        n_blocks = n_blocks * np.where(is_unit.kernel_rows, largest.kernel_rows, 1)
+        return n_blocks, shares_whole_rows(counts, largest, self.grouping)
 
     def keep(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Splits:
         """Return the chosen splits, by a mask or by indices."""

@@ -117,16 +117,21 @@ def _paired_bytes(
     outputs are not split, they have parts of the kernel, or of the field if nothing is summed over
     tiles: parts of the field read the same weights, and both kinds some of the same inputs.
     """
-    counts, most, shape = splits.counts, splits.most, splits.shape
+    counts, largest, shape = splits.counts, splits.most, splits.shape
     is_summed = splits.n_partials > 1
     common = np.zeros(len(splits.parts))
     is_beside = np.zeros(len(splits.parts), dtype=bool)
     has_columns, has_kernel_columns = counts.columns == 1, counts.kernel_columns == 1
     for d, units, steps, pairs in (
-        (0, most.rows, shape.stride, ~is_summed & has_columns & (counts.rows % 2 == 0)),
-        (1, most.columns, shape.stride, ~is_summed & (counts.columns % 2 == 0)),
-        (0, most.kernel_rows, shape.dilation, has_kernel_columns & (counts.kernel_rows % 2 == 0)),
-        (1, most.kernel_columns, shape.dilation, counts.kernel_columns % 2 == 0),
+        (0, largest.rows, shape.stride, ~is_summed & has_columns & (counts.rows % 2 == 0)),
+        (1, largest.columns, shape.stride, ~is_summed & (counts.columns % 2 == 0)),
+        (
+            0,
+            largest.kernel_rows,
+            shape.dilation,
+            has_kernel_columns & (counts.kernel_rows % 2 == 0),
+        ),
+        (1, largest.kernel_columns, shape.dilation, counts.kernel_columns % 2 == 0),
     ):
         if not pairs.any():
             continue

@@ -46,14 +46,14 @@ def _combined(shape: ConvolutionShape, weights: int, widths: Sequence[int]) -> l
     most_inputs = {4: 1, 2: 2}.get(shape.item_bytes, 0)
     if shape.groups == 1 or shape.in_channels > most_inputs:
         return []
-    found = []
+    groupings = []
     inputs = weights // _CHAIN_LENGTH
     while inputs <= weights:
         n = inputs // shape.in_channels
         fitting = [width for width in widths if width % n == 0 and n * shape.out_channels <= width]
-        found += [Grouping(1, inputs, width, n) for width in fitting]
+        groupings += [Grouping(1, inputs, width, n) for width in fitting]
         inputs *= 2
-    return found
+    return groupings
 
 
 def _codelet(shape: ConvolutionShape, grouping: Grouping, machine: Machine) -> Codelet:

@@ -40,7 +40,7 @@ def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
         return _FOR_FLOAT8
     known = _GROUPINGS + (_FOR_HALF_SUMS if shape.partial_bytes == 2 else ())
     channels = max(shape.in_channels, shape.out_channels)
-    return [way for way in known if way.groups == 1 or channels <= way.inputs]
+    return [grouping for grouping in known if grouping.groups == 1 or channels <= grouping.inputs]
 
 
 SLIC = Family(

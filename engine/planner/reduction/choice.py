@@ -152,25 +152,27 @@ def pieces_of(
     """Return the stages of a choice with their pieces."""
     first, later = stage_kinds(shape)
     if choice.level:
-        pieces = shape.local_pieces(choice.level, choice.sections)
+        local_vertices = shape.local_pieces(choice.level, choice.sections)
     else:
         grid = choice.parts, choice.rows
-        pieces = shape.spread_pieces(
+        local_vertices = shape.spread_pieces(
             grid, choice.sections, ids, machine, is_ordered=choice.is_ordered
         )
-    made = [(pieces, first)]
+    stages_ = [(local_vertices, first)]
     if choice.sections > 1:
-        made.append((second_pass(pieces), later))
+        stages_.append((second_pass(local_vertices), later))
     for stage in choice.further:
-        blocks, mapping = made[-1][0].blocks, made[-1][0].mapping()
+        blocks, mapping = stages_[-1][0].blocks, stages_[-1][0].mapping()
         owner = np.repeat(mapping[1], np.diff(np.append(mapping[0], blocks.n_elements)))
-        pieces = further_pieces(blocks, *stage, owner, ids)
-        made.append((pieces, later))
+        local_vertices = further_pieces(blocks, *stage, owner, ids)
+        stages_.append((local_vertices, later))
         if stage.sections > 1:
-            made.append((second_pass(pieces), later))
+            stages_.append((second_pass(local_vertices), later))
     return [
         PlannedPieces(
-            pieces, last_kind(shape, kind) if i == len(made) - 1 else kind, i == len(made) - 1
+            local_vertices,
+            last_kind(shape, kind) if i == len(stages_) - 1 else kind,
+            i == len(stages_) - 1,
         )
-        for i, (pieces, kind) in enumerate(made)
+        for i, (local_vertices, kind) in enumerate(stages_)
     ]

@@ -50,30 +50,34 @@ class StageCost(NamedTuple):
     mean_cycles: float
 
 
-def piece_sizes(pieces: StageVertices) -> ReduceSizes:
+def piece_sizes(vertices: StageVertices) -> ReduceSizes:
     """Return the sizes of pieces as the cycle law takes them."""
-    planes, columns, outer, inner = pieces.size.T
+    planes, columns, outer, inner = vertices.size.T
     is_single = columns == 1
     return ReduceSizes(
         np.where(is_single, 1, planes),
         np.where(is_single, planes, columns),
         outer,
         inner,
-        np.full_like(planes, pieces.sections),
-        np.where(is_single, pieces.stride[:, 0], pieces.stride[:, 1]),
-        pieces.stride[:, 2],
-        pieces.stride[:, 3],
+        np.full_like(planes, vertices.sections),
+        np.where(is_single, vertices.stride[:, 0], vertices.stride[:, 1]),
+        vertices.stride[:, 2],
+        vertices.stride[:, 3],
     )
 
 
-def tile_cycles(pieces: StageVertices, kind: ReduceKind, machine: Machine) -> int:
+def tile_cycles(vertices: StageVertices, kind: ReduceKind, machine: Machine) -> int:
     """Return the cycles of the vertices of pieces on the busiest tile."""
-    made = joined(pieces)
-    return int(np.bincount(made.tile, reduce_cycles(kind, piece_sizes(made), machine)).max())
+    joined_vertices = joined(vertices)
+    return int(
+        np.bincount(
+            joined_vertices.tile, reduce_cycles(kind, piece_sizes(joined_vertices), machine)
+        ).max()
+    )
 
 
 def stage_cost(
-    pieces: StageVertices,
+    vertices: StageVertices,
     kind: ReduceKind,
     map_start: Counts,
     map_tile: NDArray[np.int32],
@@ -83,7 +87,7 @@ def stage_cost(
 
     Parameters
     ----------
-    pieces
+    vertices
         The stage.
     kind
         Operation and types.
@@ -94,11 +98,16 @@ def stage_cost(
     machine
         Supplies the laws' figures.
     """
-    made = joined(pieces)
-    cycles = reduce_cycles(kind, piece_sizes(made), machine)
-    by_tile = np.bincount(made.tile, cycles)
+    joined_vertices = joined(vertices)
+    cycles = reduce_cycles(kind, piece_sizes(joined_vertices), machine)
+    by_tile = np.bincount(joined_vertices.tile, cycles)
     runs = union_runs(
-        made.start, made.size, made.stride, made.tile.astype(np.int32), 0, "A reduction"
+        joined_vertices.start,
+        joined_vertices.size,
+        joined_vertices.stride,
+        joined_vertices.tile.astype(np.int32),
+        0,
+        "A reduction",
     )
     owner, user, start, length = split_by_owner(
         *runs, map_start, map_tile.astype(np.int64), "A reduction"
@@ -123,12 +132,12 @@ class Further(NamedTuple):
     sections: int
 
 
-def ladder(most: int, grain: int = 1, growth: float = 1.25) -> list[int]:
+def ladder(largest: int, grain: int = 1, growth: float = 1.25) -> list[int]:
     """Return growing multiples of a grain, up to the first that covers all."""
-    found = [grain]
-    while found[-1] < most:
-        found.append(max(found[-1] + grain, int(found[-1] * growth) // grain * grain))
-    return found
+    rungs = [grain]
+    while rungs[-1] < largest:
+        rungs.append(max(rungs[-1] + grain, int(rungs[-1] * growth) // grain * grain))
+    return rungs
 
 
 @dataclass
@@ -181,15 +190,15 @@ class RestOfStages:
         best = cycles, (Further(depth, columns, sections),)
         if n_stages == 1 or cycles <= 2 * self.least_cycles:
             return best
-        depths = [each for each in ladder(depth // 2, growth=1.5) if 3 <= each < depth]
-        found = self._stages(n_blocks, width, depth, depths, self.kind)
-        for each, (cycles, columns, sections) in zip(depths, found, strict=True):
+        depths = [rung for rung in ladder(depth // 2, growth=1.5) if 3 <= rung < depth]
+        result = self._stages(n_blocks, width, depth, depths, self.kind)
+        for rung, (cycles, columns, sections) in zip(depths, result, strict=True):
             if cycles + self.least_cycles >= best[0]:
                 continue
             chunks = n_blocks * -(-width // columns)
-            later, stages = self.best(chunks, min(columns, width), -(-depth // each), n_stages - 1)
+            later, stages = self.best(chunks, min(columns, width), -(-depth // rung), n_stages - 1)
             if cycles + later < best[0]:
-                best = cycles + later, (Further(each, columns, sections), *stages)
+                best = cycles + later, (Further(rung, columns, sections), *stages)
         return best
 
     def _stages(
@@ -202,27 +211,34 @@ class RestOfStages:
             product(ladder(width, min(self.grain, width), 1.5), SECTIONS),
         )
         columns, sections = np.array(choices, np.int64).T
-        each = np.array(depths, np.int64)[:, None]
-        n_pieces = n_blocks * -(-width // columns) * -(-depth // each)
+        depth_column = np.array(depths, np.int64)[:, None]
+        n_pieces = n_blocks * -(-width // columns) * -(-depth // depth_column)
         on_tile = -(-n_pieces // self.n_tiles)
         used = np.minimum(n_pieces, self.n_tiles)
-        columns_used = np.minimum(columns, width) + 0 * each
-        moved = on_tile * columns_used * each * kind.item_bytes
-        cycles = exchange_cycles(moved, 0 * moved, used, self.machine, on_tile * each)
-        ones = np.ones_like(moved)
+        columns_used = np.minimum(columns, width) + 0 * depth_column
+        moved = on_tile * columns_used * depth_column * kind.item_bytes
+        cycles = exchange_cycles(moved, 0 * moved, used, self.machine, on_tile * depth_column)
+        unit_counts = np.ones_like(moved)
 
         def law(of: ReduceKind, depth: Counts, shares: Counts) -> Counts:
             sizes = ReduceSizes(
-                ones, columns_used, ones, depth, shares, ones, 0 * ones, width * ones
+                unit_counts,
+                columns_used,
+                unit_counts,
+                depth,
+                shares,
+                unit_counts,
+                0 * unit_counts,
+                width * unit_counts,
             )
             return reduce_cycles(of, sizes, self.machine)
 
-        shares = sections * ones
-        split = law(self.kind, each * ones, shares) + law(kind, shares, ones)
-        whole = law(kind, each * ones, ones)
-        cycles = cycles + on_tile * np.where(shares > 1, split, whole)
+        shares = sections * unit_counts
+        split = law(self.kind, depth_column * unit_counts, shares) + law(kind, shares, unit_counts)
+        whole_cycles = law(kind, depth_column * unit_counts, unit_counts)
+        cycles = cycles + on_tile * np.where(shares > 1, split, whole_cycles)
         is_few = -(-columns_used // self.grain) < self.machine.n_worker_contexts
-        is_allowed = (shares == 1) | is_few & (each >= shares * FEWEST_PER_SECTION)
+        is_allowed = (shares == 1) | is_few & (depth_column >= shares * FEWEST_PER_SECTION)
         cycles = np.where(is_allowed, cycles, _INT64_MAX)
         best = np.argmin(cycles, axis=1)
         return [(int(cycles[k, i]), int(columns[i]), int(sections[i])) for k, i in enumerate(best)]

@@ -41,7 +41,7 @@ def further_pieces(
     chunk = np.arange(chunk_of.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
     first = chunk * columns
     width = np.minimum(columns, blocks.width[chunk_of] - first)
-    made = Blocks.packed(width, n_rows[chunk_of] * sections, blocks.out[chunk_of] + first)
+    blocks_ = Blocks.packed(width, n_rows[chunk_of] * sections, blocks.out[chunk_of] + first)
 
     of = np.repeat(np.arange(chunk_of.size), n_rows[chunk_of])
     parent, n_parts = chunk_of[of], n_rows[chunk_of[of]]
@@ -53,41 +53,41 @@ def further_pieces(
     start = blocks.start[parent] + low * blocks.width[parent] + first[of]
     # Neighbouring chunks would want the same tile: they take those of further partial results.
     wanted_row = low + chunk[of] % np.maximum(high - low, 1)
-    wanted = owner[blocks.start[parent] + wanted_row * blocks.width[parent] + first[of]]
+    owner_tile = owner[blocks.start[parent] + wanted_row * blocks.width[parent] + first[of]]
     # A deep stage on few tiles gains more from tiles that data reaches early.
     if of.size * 4 < ids.size and depth > _SHALLOW:
-        wanted = ids[: of.size].astype(np.int32)
-    tile = spread_tiles(wanted.astype(np.int64), ids, -(-of.size // ids.size))
-    ones = np.ones_like(start)
+        owner_tile = ids[: of.size].astype(np.int32)
+    tile = spread_tiles(owner_tile.astype(np.int64), ids, -(-of.size // ids.size))
+    unit_counts = np.ones_like(start)
     return StageVertices(
         tile,
         start,
-        np.stack([ones, width[of], ones, high - low], axis=1),
-        np.stack([0 * ones, ones, 0 * ones, blocks.width[parent]], axis=1),
-        made.start[of] + part * sections * width[of],
-        0 * ones,
+        np.stack([unit_counts, width[of], unit_counts, high - low], axis=1),
+        np.stack([0 * unit_counts, unit_counts, 0 * unit_counts, blocks.width[parent]], axis=1),
+        blocks_.start[of] + part * sections * width[of],
+        0 * unit_counts,
         sections,
-        made,
+        blocks_,
         of,
     )
 
 
-def second_pass(pieces: StageVertices) -> StageVertices:
+def second_pass(vertices: StageVertices) -> StageVertices:
     """Return the pieces that reduce the sections of a stage, on the same tiles."""
-    before, n = pieces.blocks, pieces.sections
-    made = Blocks.packed(before.width, before.depth // n, before.out)
-    width = before.width[pieces.block]
-    row = (pieces.out - before.start[pieces.block]) // width
-    offset = (pieces.out - before.start[pieces.block]) % width
-    ones = np.ones_like(width)
+    before, n = vertices.blocks, vertices.sections
+    blocks = Blocks.packed(before.width, before.depth // n, before.out)
+    width = before.width[vertices.block]
+    row = (vertices.out - before.start[vertices.block]) // width
+    offset = (vertices.out - before.start[vertices.block]) % width
+    unit_counts = np.ones_like(width)
     return StageVertices(
-        pieces.tile,
-        pieces.out,
-        np.stack([ones, pieces.n_outputs, ones, n * ones], axis=1),
-        np.stack([0 * ones, ones, 0 * ones, width], axis=1),
-        made.start[pieces.block] + row // n * width + offset,
-        0 * ones,
+        vertices.tile,
+        vertices.out,
+        np.stack([unit_counts, vertices.n_outputs, unit_counts, n * unit_counts], axis=1),
+        np.stack([0 * unit_counts, unit_counts, 0 * unit_counts, width], axis=1),
+        blocks.start[vertices.block] + row // n * width + offset,
+        0 * unit_counts,
         1,
-        made,
-        pieces.block,
+        blocks,
+        vertices.block,
     )

@@ -25,24 +25,24 @@ _MOST_PER_TILE = 64
 
 def grids_of(shape: ReduceShape, n_tiles: int, machine: Machine) -> tuple[Counts, ...]:
     """Return parts, rows, sections and outputs of a part of the grids to consider."""
-    kept, reduced = ([size for size, _ in atoms] for atoms in (shape.kept, shape.reduced))
+    kept_sizes, reduced = ([size for size, _ in atoms] for atoms in (shape.kept, shape.reduced))
     grain, reduced_grain = shape.grain(machine), shape.reduced_grain(machine)
 
     def counts(sizes: list[int], grain: int) -> list[int]:
-        most = n_cut(sizes, n_tiles, grain)
+        largest_count = n_cut(sizes, n_tiles, grain)
         outer = n_cut([*sizes[:-1], 1], n_tiles)
         # Parts in which every worker has as many grains.
         even = grain * machine.n_worker_contexts
         steps = {outer * -(-sizes[-1] // (even * n)) for n in range(1, _MOST_GRAINS + 1)}
-        steps |= {*ladder(min(most, n_tiles), growth=_GROWTH), outer}
+        steps |= {*ladder(min(largest_count, n_tiles), growth=_GROWTH), outer}
         steps |= {outer * n for n in ladder(n_tiles // outer or 1, growth=_GROWTH)}
         return sorted({n_cut(sizes, n, grain) for n in steps})
 
     columns = []
-    for parts in counts(kept, grain):
+    for parts in counts(kept_sizes, grain):
         for rows in counts(reduced, reduced_grain):
             if parts * rows > n_tiles * _MOST_PER_TILE and (parts, rows) != (
-                n_cut(kept, 1, grain),
+                n_cut(kept_sizes, 1, grain),
                 n_cut(reduced, 1, reduced_grain),
             ):
                 continue
@@ -65,7 +65,7 @@ def grid_cycles(
     first, later = stage_kinds(shape)
     planes, columns = _largest(shape.kept, parts, shape.grain(machine))
     outer, inner = _largest(shape.reduced, rows, shape.reduced_grain(machine))
-    ones = np.ones_like(parts)
+    unit_counts = np.ones_like(parts)
     on_tile = -(-parts * rows // n_tiles)
     elements = planes * columns * outer * inner
     run = np.where(shape.kept[-1][1] == 1, columns, np.where(shape.reduced[-1][1] == 1, inner, 1))
@@ -75,11 +75,13 @@ def grid_cycles(
     )
     strides = (shape.kept[-1][1], shape.reduced[-2][1], shape.reduced[-1][1])
     sizes = ReduceSizes(
-        planes, columns, outer, inner, sections, *(ones * stride for stride in strides)
+        planes, columns, outer, inner, sections, *(unit_counts * stride for stride in strides)
     )
     cycles = cycles + on_tile * reduce_cycles(first, sizes, machine)
     width = planes * columns
-    again = ReduceSizes(ones, width, ones, sections, ones, ones, 0 * ones, width)
+    again = ReduceSizes(
+        unit_counts, width, unit_counts, sections, unit_counts, unit_counts, 0 * unit_counts, width
+    )
     return cycles + on_tile * np.where(sections > 1, reduce_cycles(later, again, machine), 0)
 
 

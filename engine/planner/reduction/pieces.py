@@ -184,28 +184,28 @@ def n_cut(sizes: Sequence[int], n_parts: int, grain: int = 1) -> int:
     return must * outer * min(max(left // outer, 1), -(-last // grain))
 
 
-def spread_tiles(wanted: Counts, ids: Counts, most: int) -> Counts:
+def spread_tiles(n_wanted: Counts, ids: Counts, capacity: int) -> Counts:
     """Return a tile for every piece: the wanted one, if it is in the set and not yet full.
 
     Parameters
     ----------
-    wanted : ndarray of int64, shape (n,)
+    n_wanted : ndarray of int64, shape (n,)
         Wanted tiles.
     ids : ndarray of int64
         The tiles to choose from.
-    most
+    capacity
         Largest number of pieces on a tile; pieces beyond it go to tiles that have room.
     """
-    order = np.argsort(wanted, kind="stable")
-    sorted_tiles = wanted[order]
+    order = np.argsort(n_wanted, kind="stable")
+    sorted_tiles = n_wanted[order]
     is_first = np.append(True, sorted_tiles[1:] != sorted_tiles[:-1])
     begin = np.flatnonzero(is_first)
-    rank = np.arange(wanted.size) - np.repeat(begin, np.diff(np.append(begin, wanted.size)))
-    stays = np.zeros(wanted.size, np.bool_)
-    stays[order] = (rank < most) & np.isin(sorted_tiles, ids)
-    tile = wanted.copy()
-    used = np.bincount(wanted[stays], minlength=int(ids.max()) + 1)[ids]
-    spare = np.maximum(most - used, 0)
+    rank = np.arange(n_wanted.size) - np.repeat(begin, np.diff(np.append(begin, n_wanted.size)))
+    stays = np.zeros(n_wanted.size, np.bool_)
+    stays[order] = (rank < capacity) & np.isin(sorted_tiles, ids)
+    tile = n_wanted.copy()
+    used = np.bincount(n_wanted[stays], minlength=int(ids.max()) + 1)[ids]
+    spare = np.maximum(capacity - used, 0)
     nth = np.arange(spare.sum()) - np.repeat(np.cumsum(spare) - spare, spare)
     # The emptiest tiles come first.
     order = np.argsort(np.repeat(used, spare) + nth, kind="stable")
@@ -215,30 +215,30 @@ def spread_tiles(wanted: Counts, ids: Counts, most: int) -> Counts:
     return tile
 
 
-def joined(pieces: StageVertices) -> StageVertices:
+def joined(vertices: StageVertices) -> StageVertices:
     """Return pieces in which a tile's evenly spaced ones of equal shape are one, in planes.
 
     A piece's block is then that of its first plane.
     """
-    if not (pieces.size[:, 0] == 1).all():
-        return pieces
-    order = np.lexsort((pieces.start, pieces.tile))
-    shapes = np.column_stack([pieces.size, pieces.stride, pieces.section_stride])[order]
+    if not (vertices.size[:, 0] == 1).all():
+        return vertices
+    order = np.lexsort((vertices.start, vertices.tile))
+    shapes = np.column_stack([vertices.size, vertices.stride, vertices.section_stride])[order]
     _, key = np.unique(shapes, axis=0, return_inverse=True)
-    starts = np.stack([pieces.start[order], pieces.out[order]])
+    starts = np.stack([vertices.start[order], vertices.out[order]])
     first, count, spacing = group_pieces(
-        pieces.tile[order].astype(np.int32), key.reshape(-1), starts
+        vertices.tile[order].astype(np.int32), key.reshape(-1), starts
     )
-    kept = order[first]
-    size, stride = pieces.size[kept], pieces.stride[kept]
+    first_vertices = order[first]
+    size, stride = vertices.size[first_vertices], vertices.stride[first_vertices]
     size[:, 0], stride[:, 0] = count, spacing[:, 0]
     return replace(
-        pieces,
-        tile=pieces.tile[kept],
-        start=pieces.start[kept],
+        vertices,
+        tile=vertices.tile[first_vertices],
+        start=vertices.start[first_vertices],
         size=size,
         stride=stride,
-        out=pieces.out[kept],
+        out=vertices.out[first_vertices],
         plane_stride=spacing[:, 1],
-        block=pieces.block[kept],
+        block=vertices.block[first_vertices],
     )

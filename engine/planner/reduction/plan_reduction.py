@@ -72,14 +72,14 @@ def plan_reduce(name: str, shape: ReduceShape, tiles: tuple[int, ...], machine: 
     order = sorted(fitting, key=lambda plan: plan.predicted_cycles) or sorted(
         plans, key=lambda plan: plan.temporary_bytes
     )
-    best, *others = order
+    best, *runners_up = order
     if bound == "cycles" and min(plans, key=lambda plan: plan.predicted_cycles) is not best:
         bound = "temporary_memory"
     elif bound == "cycles" and best.n_tiles * 2 < ids.size:
         bound = "idle_tiles"
     runner_up: dict[str, int | str] = {}
-    if others:
-        second = others[0]
+    if runners_up:
+        second = runners_up[0]
         runner_up = {"family": second.family, **second.split, "cycles": second.predicted_cycles}
     return replace(best, bound=bound, runner_up=runner_up)
 
@@ -91,34 +91,34 @@ def _in_place(
     if not np.isin(shape.owners[1], ids).all():
         return
     for level in shape.levels():
-        pieces = shape.local_pieces(level, 1)
-        blocks = pieces.blocks
+        vertices = shape.local_pieces(level, 1)
+        blocks = vertices.blocks
         if blocks.n_elements * 2 > shape.n_outputs * shape.n_reduced and not blocks.is_final:
             continue
         further = rest.best(blocks.start.size, int(blocks.width[0]), int(blocks.depth.max()))[1]
         # As the library does, rows are shared only where a tile has fewer than workers.
-        vectors = -(-pieces.n_outputs // shape.grain(machine))
-        is_few = np.bincount(pieces.tile, vectors).max() < machine.n_worker_contexts
-        fewest = pieces.fewest_shared if is_few else 0
+        vectors = -(-vertices.n_outputs // shape.grain(machine))
+        is_few = np.bincount(vertices.tile, vectors).max() < machine.n_worker_contexts
+        fewest = vertices.fewest_shared if is_few else 0
         yield min(
             (
                 StageChoice(level, 0, 0, sections, further)
                 for sections in SECTIONS
                 if sections == 1 or fewest >= sections * FEWEST_PER_SECTION
             ),
-            key=lambda choice: _vertex_cycles(shape, pieces, choice.sections, machine),
+            key=lambda choice: _vertex_cycles(shape, vertices, choice.sections, machine),
         )
 
 
 def _vertex_cycles(
-    shape: ReduceShape, pieces: StageVertices, sections: int, machine: Machine
+    shape: ReduceShape, vertices: StageVertices, sections: int, machine: Machine
 ) -> int:
     """Return the cycles of a first stage, and of its second pass, on the busiest tile."""
-    made = [(replace(pieces, sections=sections), stage_kinds(shape)[0])]
+    stages = [(replace(vertices, sections=sections), stage_kinds(shape)[0])]
     if sections > 1:
-        wide = replace(pieces.blocks, depth=pieces.blocks.depth * sections)
-        made.append((second_pass(replace(made[0][0], blocks=wide)), stage_kinds(shape)[1]))
-    return sum(tile_cycles(*stage, machine) for stage in made)
+        wide = replace(vertices.blocks, depth=vertices.blocks.depth * sections)
+        stages.append((second_pass(replace(stages[0][0], blocks=wide)), stage_kinds(shape)[1]))
+    return sum(tile_cycles(*stage, machine) for stage in stages)
 
 
 def _on_grids(
@@ -128,23 +128,26 @@ def _on_grids(
     grids = grids_of(shape, ids.size, machine)
     cycles = grid_cycles(shape, grids, ids.size, machine)
     later = np.where(grids[1] > 1, rest.least_cycles, 0)
-    found: list[tuple[int, StageChoice]] = []
-    seen: set[tuple[int, int]] = set()
+    choices: list[tuple[int, StageChoice]] = []
+    visited: set[tuple[int, int]] = set()
     for i in np.argsort(cycles + later, kind="stable").tolist():
-        if len(found) >= _MOST_LOOKED_AT and cycles[i] + later[i] >= found[_MOST_LOOKED_AT - 1][0]:
+        if (
+            len(choices) >= _MOST_LOOKED_AT
+            and cycles[i] + later[i] >= choices[_MOST_LOOKED_AT - 1][0]
+        ):
             break
         parts, rows, sections, width = (int(column[i]) for column in grids)
-        if (parts, rows) in seen:  # with another number of sections, which takes less
+        if (parts, rows) in visited:  # with another number of sections, which takes less
             continue
-        seen.add((parts, rows))
+        visited.add((parts, rows))
         _, size = cut_box([n for n, _ in shape.reduced], rows, shape.reduced_grain(machine))
         if sections > 1 and fewest_shared(size) < sections * FEWEST_PER_SECTION:
-            seen.remove((parts, rows))
+            visited.remove((parts, rows))
             continue
         after, further = rest.best(parts, width, rows)
-        found.append((int(cycles[i]) + after, StageChoice(0, parts, rows, sections, further)))
-        found.sort(key=lambda entry: entry[0])
-    for _, choice in found[:_MOST_LOOKED_AT]:
+        choices.append((int(cycles[i]) + after, StageChoice(0, parts, rows, sections, further)))
+        choices.sort(key=lambda entry: entry[0])
+    for _, choice in choices[:_MOST_LOOKED_AT]:
         yield choice
         yield replace(choice, is_ordered=True)
 
@@ -156,17 +159,17 @@ def _costed(
     stages, map_start, map_tile = [], *shape.owners
     temporary_bytes, balance = 0, 0.0
     for i, stage in enumerate(pieces_of(shape, choice, ids, machine)):
-        pieces = stage.pieces
-        cost = stage_cost(pieces, stage.kind, map_start, map_tile, machine)
-        held = np.bincount(pieces.tile, pieces.n_outputs).max() * pieces.sections
+        vertices = stage.pieces
+        cost = stage_cost(vertices, stage.kind, map_start, map_tile, machine)
+        held = np.bincount(vertices.tile, vertices.n_outputs).max() * vertices.sections
         temporary = cost.received_bytes + int(held) * shape.partial_bytes * (not stage.is_last)
         temporary_bytes = max(temporary_bytes, temporary)
         if i == 0:
-            balance, n_tiles = cost.mean_cycles / cost.compute_cycles, np.unique(pieces.tile).size
+            balance, n_tiles = cost.mean_cycles / cost.compute_cycles, np.unique(vertices.tile).size
         label = (Stage.REDUCE, 0) if stage.is_last else (Stage.REDUCE_STAGE, i)
         exchange = cost.exchange_cycles or None
         stages.append(PlannedStage(*label, exchange, cost.compute_cycles))
-        map_start, map_tile = pieces.mapping()
+        map_start, map_tile = vertices.mapping()
     return Plan(
         name=name,
         operation="reduce",

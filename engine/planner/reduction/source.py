@@ -129,12 +129,12 @@ class ReduceShape:
             np.array([stride for _, stride in atoms]) for atoms in (self.kept, self.reduced)
         )
         start = self.offset + k0[part] @ kept_stride + r0[row] @ reduced_stride
-        most = -(-part.size // ids.size)
+        rows_per_tile = -(-part.size // ids.size)
         if is_ordered:
-            tile = ids[np.arange(part.size) // most]
+            tile = ids[np.arange(part.size) // rows_per_tile]
         else:
             middle = start + kn[part] // 2 @ kept_stride + rn[row] // 2 @ reduced_stride
-            tile = spread_tiles(self.tile_of(middle), ids, most)
+            tile = spread_tiles(self.tile_of(middle), ids, rows_per_tile)
         sizes = [size for size, _ in self.kept]
         by_out = np.array([prod(sizes[d + 1 :]) for d in range(len(sizes))])
         blocks = Blocks.packed(
@@ -165,7 +165,7 @@ class ReduceShape:
         A row holds at most one dimension of either kind.
         """
         for level in range(1, len(self._dims) + 1):
-            kinds = [kept for *_, kept in self._dims[level:]]
+            kinds = [is_kept for *_, is_kept in self._dims[level:]]
             n_rows = prod(size for size, *_ in self._dims[:level])
             if kinds.count(True) <= 1 and kinds.count(False) <= 1 and n_rows <= _MOST_ROWS:
                 yield level
@@ -196,8 +196,8 @@ class ReduceShape:
         strides = [stride for _, stride, _ in leading] or [0]
         base = sum((i * s for i, s in zip(index, strides, strict=True)), self.offset)
         key = np.zeros_like(index[0])
-        for i, (size, _, kept) in zip(index, leading, strict=False):
-            if kept:
+        for i, (size, _, selected) in zip(index, leading, strict=False):
+            if selected:
                 key = key * size + i
         first = (np.asarray(base)[:, None] + np.arange(run) * run_stride).reshape(-1)
         middle = first + sum(size // 2 * stride for size, stride, _ in inner)
@@ -206,20 +206,27 @@ class ReduceShape:
         is_begin[::run] = True
         begin = np.flatnonzero(is_begin)
         length = np.diff(np.append(begin, tile.size))
-        columns, column_stride = next(((n, s) for n, s, kept in inner if kept), (1, 0))
-        n_inner, inner_stride = next(((n, s) for n, s, kept in inner if not kept), (1, 0))
+        columns, column_stride = next(((n, s) for n, s, selected in inner if selected), (1, 0))
+        n_inner, inner_stride = next(((n, s) for n, s, selected in inner if not selected), (1, 0))
         blocks, out, block = _in_blocks(key[begin // run], columns, sections)
-        ones = np.ones_like(begin)
+        unit_counts = np.ones_like(begin)
         # A single reduced dimension is the inner one.
-        sizes = (length, n_inner * ones) if n_inner > 1 else (ones, length)
+        sizes = (length, n_inner * unit_counts) if n_inner > 1 else (unit_counts, length)
         steps = (run_stride, inner_stride) if n_inner > 1 else (0, run_stride)
         return StageVertices(
             tile[begin],
             first[begin],
-            np.stack([ones, columns * ones, *sizes], axis=1),
-            np.stack([0 * ones, column_stride * ones, *(step * ones for step in steps)], axis=1),
+            np.stack([unit_counts, columns * unit_counts, *sizes], axis=1),
+            np.stack(
+                [
+                    0 * unit_counts,
+                    column_stride * unit_counts,
+                    *(step * unit_counts for step in steps),
+                ],
+                axis=1,
+            ),
             out,
-            0 * ones,
+            0 * unit_counts,
             sections,
             blocks,
             block,

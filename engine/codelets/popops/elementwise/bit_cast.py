@@ -37,7 +37,7 @@ def _float_of_bits(x: Any) -> Any:
 def _bit_cast(types: str, function: Any) -> tuple[Codelet, Codelet]:
     """Return the copies of a vector and of blocks."""
     vector, block = unary_kernels(function)
-    one = replace(
+    codelet = replace(
         COPY,
         name=f"poplar::Reinterpret<{types}>",
         kernel=vector,
@@ -52,7 +52,7 @@ def _bit_cast(types: str, function: Any) -> tuple[Codelet, Codelet]:
             Field("out", "out", 3, kind="block"),
         ),
     )
-    return one, two
+    return codelet, two
 
 
 BITS_OF_FLOAT, BITS_OF_FLOAT_BLOCK = _bit_cast("float,int", _bits_of_float)

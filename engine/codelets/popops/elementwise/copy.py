@@ -134,11 +134,11 @@ def batch_of_rows(
     n_rows, columns : ndarray of int64
         Rows per vertex, and contiguous elements per row.
     """
-    ones = np.ones_like(n_rows)
+    unit_counts = np.ones_like(n_rows)
     batch = Batch(
         n_rows.size,
-        dict.fromkeys(dtypes, np.stack([n_rows, ones, columns], axis=1)),
-        dict.fromkeys(dtypes, np.stack([columns, columns, ones], axis=1)),
+        dict.fromkeys(dtypes, np.stack([n_rows, unit_counts, columns], axis=1)),
+        dict.fromkeys(dtypes, np.stack([columns, columns, unit_counts], axis=1)),
         {name: item_bytes for name, (_, item_bytes) in dtypes.items()},
         {name: kind for name, (kind, _) in dtypes.items()},
         {},

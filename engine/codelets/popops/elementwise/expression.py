@@ -121,13 +121,13 @@ def operand(index: int) -> Expression:
     BadGraph
         If the position is not an integer from 0 to 7.
     """
-    place = a_count("The position of an operand", index, 0)
-    if place >= MOST_OPERANDS:
+    position = a_count("The position of an operand", index, 0)
+    if position >= MOST_OPERANDS:
         raise BadGraph(
-            f"The position of an operand is {place}: a map takes up to {MOST_OPERANDS} tensors;"
+            f"The position of an operand is {position}: a map takes up to {MOST_OPERANDS} tensors;"
             " split the expression"
         )
-    return Expression(index=place)
+    return Expression(index=position)
 
 
 def call(function: str, *parts: object) -> Expression:

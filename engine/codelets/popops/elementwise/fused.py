@@ -87,7 +87,7 @@ def _kernel(expression: Expression, *, is_block: bool, is_in_place: bool) -> Any
     else:
         parts = [f"{n}, {n}_start, {n}_size, {n}_stride" for n in written]
         steps = "".join(f"    {n}_step = unsigned({n}_stride[2])\n" for n in written)
-        place = "".join(
+        key = "".join(
             f"            {n}_at = unsigned({n}_start + _p * {n}_stride[0] + _r * {n}_stride[1])\n"
             for n in written
         )
@@ -97,7 +97,7 @@ def _kernel(expression: Expression, *, is_block: bool, is_in_place: bool) -> Any
             f"{steps}"
             f"    for _p in range({out}_size[0]):\n"
             f"        for _r in range({out}_size[1]):\n"
-            f"{place}"
+            f"{key}"
             f"            for _c in range(unsigned({out}_size[2])):\n"
             f"                {out}[{out}_at + _c * {out}_step] = fused({values})\n"
         )

@@ -146,7 +146,7 @@ def _flops(apart: Codelet) -> Any:
 def _unary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = unary_kernels_in_place(UNARY_FUNCTIONS[name])
     rate = _UNARY_RATES[name]
-    one = Codelet(
+    codelet = Codelet(
         f"popops::UnaryOp1DInPlace<{name}>",
         (Field("x", "inout"),),
         vector,
@@ -166,13 +166,13 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         flops=_flops(UNARY_BLOCK[name]),
         independent=every_dim(1, 3),
     )
-    return one, two
+    return codelet, two
 
 
 def _binary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _binary_kernels(BINARY_FUNCTIONS[name])
     rate = _BINARY_RATES[name]
-    one = Codelet(
+    codelet = Codelet(
         f"popops::BinaryOp1DInPlace<{name}>",
         (Field("a", "inout"), Field("b", "in", size_of="a", dtype_of="a")),
         vector,
@@ -195,7 +195,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         flops=_flops(BINARY_BLOCK[name]),
         independent=every_dim(2, 3),
     )
-    return one, two
+    return codelet, two
 
 
 UNARY_IN_PLACE: dict[str, Codelet] = {}

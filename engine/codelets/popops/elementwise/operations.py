@@ -131,10 +131,10 @@ def _loop(rate: Rate, batch: Batch) -> tuple[int, int]:
         If no vertex supports the type.
     """
     dtype = batch.dtype[_operand(batch)]
-    found = rate_of(rate, dtype)
-    if found is None:
+    rate_of_type = rate_of(rate, dtype)
+    if rate_of_type is None:
         raise BadGraph(f"No vertex of this operation supports {dtype}; cast its operands first")
-    return found
+    return rate_of_type
 
 
 def loop_cycles(rate: Rate, count: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
@@ -217,22 +217,24 @@ def binary_block_law(name: str, rate: Rate, begin: int = 5) -> Any:
     def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
         workers = machine.n_worker_contexts
         rows, columns = worker_rows(batch, machine)
-        own = _row_cycles(rate, columns, batch)
-        plain = workers * (begin + rows * own)
+        row_cycles = _row_cycles(rate, columns, batch)
+        plain = workers * (begin + rows * row_cycles)
         per_vector = machine.data_path_bytes // batch.item_bytes["a"]
         before_row = np.where(columns % per_vector == 0, 7, 25)
         if name in _VECTOR_OUTER and batch.dtype["a"].startswith("float"):
-            planes, rows_of_plane, whole = batch.size["out"].T
+            planes, rows_of_plane, columns_of_row = batch.size["out"].T
             n_rows = planes * rows_of_plane
-            is_by_row = whole < workers * per_vector
-            share = np.where(is_by_row, whole, worker_share(whole, machine))
+            is_by_row = columns_of_row < workers * per_vector
+            share = np.where(is_by_row, columns_of_row, worker_share(columns_of_row, machine))
             n_turns = np.where(is_by_row, worker_share(n_rows, machine), n_rows)
-            row = np.where(whole % per_vector == 0, 7, 25) + _row_cycles(broadcast, share, batch)
+            row = np.where(columns_of_row % per_vector == 0, 7, 25) + _row_cycles(
+                broadcast, share, batch
+            )
             one_a_row = np.asarray(start_cycles(11, machine) + workers * (15 + n_turns * row))
         else:
             shared = _row_cycles(broadcast, columns, batch)
             one_a_row = np.asarray(workers * (20 + rows * (28 + shared)))
-        same_row = start_cycles(11, machine) + workers * (15 + rows * (before_row + own))
+        same_row = start_cycles(11, machine) + workers * (15 + rows * (before_row + row_cycles))
         is_same_row = _is_repeated(batch, 0) | _is_repeated(batch, 1)
         return np.where(_is_repeated(batch, 2), one_a_row, np.where(is_same_row, same_row, plain))
 
@@ -263,7 +265,7 @@ def _flops(name: str) -> Any:
 def _unary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = unary_kernels(UNARY_FUNCTIONS[name])
     rate = UNARY_RATES[name]
-    one = Codelet(
+    codelet = Codelet(
         f"popops::UnaryOp1D<{name}>",
         (Field("x", "in", size_of="out"), _result(name)),
         vector,
@@ -283,12 +285,12 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         flops=_flops(name),
         independent=every_dim(2, 3),
     )
-    return one, two
+    return codelet, two
 
 
 def _binary(name: str) -> tuple[Codelet, Codelet]:
     vector, block = _binary_kernels(BINARY_FUNCTIONS[name])
-    one = Codelet(
+    codelet = Codelet(
         f"popops::BinaryOp1D<{name}>",
         (
             Field("a", "in", size_of="out"),
@@ -316,7 +318,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         flops=_flops(name),
         independent=every_dim(3, 3),
     )
-    return one, two
+    return codelet, two
 
 
 UNARY: dict[str, Codelet] = {}

@@ -24,8 +24,8 @@ def make_rate(
     boolean: tuple[int, int] | None = None,
 ) -> Rate:
     """Return cycles and elements per loop iteration, by number type; None without a vertex."""
-    given = {"float32": float32, "float16": float16, "int32": int32, "bool": boolean}
-    return {name: rate for name, rate in given.items() if rate is not None}
+    rates = {"float32": float32, "float16": float16, "int32": int32, "bool": boolean}
+    return {name: rate for name, rate in rates.items() if rate is not None}
 
 
 def rate_of(rate: Rate, dtype: str) -> tuple[int, int] | None:

@@ -57,7 +57,7 @@ def _law(*, constrained: bool) -> Any:
         is_half = batch.item_bytes["a"] == 2
         per_vector = machine.data_path_bytes // batch.item_bytes["a"]
         vectors, rest = np.divmod(batch.n_elements("a"), per_vector)
-        of_all, more = np.divmod(vectors, workers)
+        of_all, remainder = np.divmod(vectors, workers)
         fast = np.where(of_all >= _LONG, 1, 2)
         loop = np.where(batch.is_fast, fast, 3) if constrained else np.int64(3)
 
@@ -67,7 +67,7 @@ def _law(*, constrained: bool) -> Any:
         costs = np.array([0, 0, 7, 13]) if is_half else np.array([0, 8])
         left_over = np.where(rest > 0, (5 if is_half else 0) + costs[rest], 0)
         slowest = np.maximum(
-            worker(of_all) + 1 + left_over, np.where(more > 0, worker(of_all + 1), 0)
+            worker(of_all) + 1 + left_over, np.where(remainder > 0, worker(of_all + 1), 0)
         )
         begin = start_cycles(21 + 11 + 12 + 6 + 7, machine) + np.where(rest > 0, 6, 0)
         return np.asarray(begin + workers * slowest)

@@ -116,9 +116,9 @@ def _law(rate: Rate, *, is_block: bool) -> Any:
         else:
             columns = worker_share(batch.n_elements("out"), machine)
             rows = np.ones_like(columns)
-        found = rate_of(rate, batch.dtype["a"])
-        assert found is not None, "the library has checked the type"
-        cycles, elements = found
+        rate_of_type = rate_of(rate, batch.dtype["a"])
+        assert rate_of_type is not None, "the library has checked the type"
+        cycles, elements = rate_of_type
         row = 6 + cycles * -(-columns // elements)
         return np.asarray(machine.n_worker_contexts * (5 + rows * row))
 

@@ -54,15 +54,15 @@ def _half(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Coun
     of_rows = -(-down // per_matrix)
     side_by_side = np.maximum(per_matrix // -(-down // of_rows), 1)
     of_columns = -(-across // side_by_side)
-    most = -(-matrices // workers)
-    shared = 7 + workers * (_fast_half(of_rows, of_columns, most) - 7)
+    most_matrices = -(-matrices // workers)
+    shared = 7 + workers * (_fast_half(of_rows, of_columns, most_matrices) - 7)
     is_small = (rows == 4) & (columns == 4) & (matrices <= 4)
-    ones = np.ones_like(rows)
-    alone = workers * _fast_half(ones, ones, matrices)
+    unit_counts = np.ones_like(rows)
+    alone = workers * _fast_half(unit_counts, unit_counts, matrices)
     stride = np.where(columns == 4, rows, columns) // 4 * 3 - 1
     is_fast = (rows % 4 == 0) & (columns % 4 == 0) & (stride <= _LONGEST_STRIDE)
     is_fast &= (columns == 4) | (rows // 4 < _LONGEST_STRIDE)
-    slow = workers * (15 + most * (8 + columns * (5 + rows * 5 // 2)))
+    slow = workers * (15 + most_matrices * (8 + columns * (5 + rows * 5 // 2)))
     return np.where(is_fast, np.where(is_small, alone, shared), slow)
 
 
@@ -70,9 +70,9 @@ def _word(rows: Counts, columns: Counts, matrices: Counts, workers: int) -> Coun
     """Return a tile's cycles for matrices of 4-byte elements; one worker takes a matrix."""
     is_fast = (rows % 2 == 0) & (columns % 2 == 0) & (rows < _LONGEST_STRIDE)
     is_fast &= rows * (columns - 2) // 2 < _LONGEST_STRIDE
-    most = -(-matrices // workers)
-    fast = 27 + most * (11 + rows // 2 * (6 + 3 * (columns // 2 - 1)))
-    slow = 13 + most * (8 + columns * (5 + rows * 2))
+    most_matrices = -(-matrices // workers)
+    fast = 27 + most_matrices * (11 + rows // 2 * (6 + 3 * (columns // 2 - 1)))
+    slow = 13 + most_matrices * (8 + columns * (5 + rows * 2))
     return workers * np.where(is_fast, fast, slow)
 
 

@@ -80,8 +80,12 @@ def _nearby_int(x: float) -> Any:
 @jit
 def _round(x: Any) -> Any:
     # Ties away from zero; adding 0.5 first would round twice for values just below a tie.
-    whole = np.trunc(x)
-    return whole + np.copysign(np.float32(1), x) if abs(x - whole) >= np.float32(0.5) else whole
+    truncated = np.trunc(x)
+    return (
+        truncated + np.copysign(np.float32(1), x)
+        if abs(x - truncated) >= np.float32(0.5)
+        else truncated
+    )
 
 
 @jit

@@ -81,21 +81,21 @@ def _divide_core(columns: Counts, blocks: Counts, is_half: bool) -> Counts:
     """Return a worker's cycles to divide: in pairs if the row or the blocks allow it."""
     pairs = columns // 2
     if not is_half:
-        odd = 2 + columns * (3 + 2 * _DIVIDE + (blocks - 1) * (_DIVIDE + 1))
+        odd_cycles = 2 + columns * (3 + 2 * _DIVIDE + (blocks - 1) * (_DIVIDE + 1))
         even = 3 + pairs * (5 + 2 * _DIVIDE + (blocks - 1) * 2 * _DIVIDE)
-        return 7 + np.where(columns % 2 == 1, odd, even)
+        return 7 + np.where(columns % 2 == 1, odd_cycles, even)
     alone, loop = 5 + _DIVIDE, 2 + 2 * _DIVIDE
     is_odd = blocks % 2
-    one = np.where(
+    single_cycles = np.where(
         blocks == 1,
         19 + _DIVIDE,
         20 + 2 * _DIVIDE + (blocks // 2 - 1) * loop + is_odd * alone,
     )
     first = 6 + 2 * _DIVIDE + (pairs - 1) * (3 + 2 * _DIVIDE)
     second = 12 + 4 * _DIVIDE + (pairs - 1) * (4 + 2 * _DIVIDE)
-    odd = 8 + blocks // 2 * (first + second) + is_odd * (first + alone)
+    odd_cycles = 8 + blocks // 2 * (first + second) + is_odd * (first + alone)
     even = 12 + pairs * (7 + 2 * _DIVIDE + (blocks - 1) * loop)
-    return 2 + np.where(columns == 1, one, np.where(columns % 2 == 1, odd, even))
+    return 2 + np.where(columns == 1, single_cycles, np.where(columns % 2 == 1, odd_cycles, even))
 
 
 class _Frame(NamedTuple):
@@ -154,10 +154,10 @@ def _law(frame: _Frame, result: str) -> Any:
         slices = batch.size["b"][:, 0]
         data, out = _in_one_piece(batch, "a"), _in_one_piece(batch, result)
         work = frame.core(columns, worker_share(planes * rows // slices, machine), is_half)
-        more = np.where(slices > 1, 17, 0)
+        further_slices = np.where(slices > 1, 17, 0)
         begin = frame.worker[0] if is_half else frame.worker[1]
         start = start_cycles(frame.tile, machine)
-        one_piece = start + workers * (begin + slices * (more + work))
+        one_piece = start + workers * (begin + slices * (further_slices + work))
         # Regions are runs of contiguous blocks; they are divided among workers by blocks.
         share = worker_share(planes * rows, machine)
         run = np.minimum(np.where(data[0] & out[0], rows, 1), share)

@@ -48,13 +48,13 @@ def _gather_kernel(is_better: Any) -> Any:
         for part in range(values.size):
             begin = part * share
             best = x[x_start + begin * x_stride[0]]
-            place = begin
+            best_index = begin
             for i in range(begin + 1, min(begin + share, x_size[0])):
                 value = x[x_start + i * x_stride[0]]
                 if is_better(value, best) or (is_last and value == best):
-                    best, place = value, i
+                    best, best_index = value, i
             values[part] = best
-            indices[part] = offset + place
+            indices[part] = offset + best_index
 
     return kernel
 

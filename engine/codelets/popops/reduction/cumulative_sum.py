@@ -38,15 +38,15 @@ def _cumulative_sum(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     for p in range(size[0]):
         for r in range(size[1]):
-            at = x_start + p * x_stride[0] + r * x_stride[1]
+            offset = x_start + p * x_stride[0] + r * x_stride[1]
             to = out_start + p * out_stride[0] + r * out_stride[1]
-            carry = x[at]
+            carry = x[offset]
             if is_exclusive:
-                out[to] = x[at] - x[at]
+                out[to] = x[offset] - x[offset]
             else:
                 out[to] = carry
             for c in range(1, size[2]):
-                value = x[at + c * x_stride[2]]
+                value = x[offset + c * x_stride[2]]
                 if is_exclusive:
                     out[to + c * out_stride[2]] = carry
                 carry += value

@@ -55,12 +55,12 @@ def _law(batch: Batch, machine: Machine) -> Counts:
     vectors = elements // (machine.data_path_bytes // batch.item_bytes["data"])
     loop = 3 + is_absolute
 
-    odd = _odd(elements, (3 if is_half else 2) + is_absolute, is_half)
-    per_limit = (17 if is_half else 11) + odd + loop * vectors
+    remainder = _odd(elements, (3 if is_half else 2) + is_absolute, is_half)
+    per_limit = (17 if is_half else 11) + remainder + loop * vectors
     by_limit = 22 + per_limit * worker_share(limits, machine) + 8 + 2 * limits
 
-    odd = _odd(elements, 3 + is_absolute, is_half)
-    per_limit = (19 if is_half else 17) + odd + loop * worker_share(vectors, machine)
+    remainder = _odd(elements, 3 + is_absolute, is_half)
+    per_limit = (19 if is_half else 17) + remainder + loop * worker_share(vectors, machine)
     by_data = 23 + (5 if is_half else 4) + per_limit * limits + 10
     return np.asarray(workers * np.minimum(by_limit, by_data))
 

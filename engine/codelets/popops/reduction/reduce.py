@@ -129,11 +129,11 @@ def _loops(operation: str) -> tuple[Any, Any, Any]:
         return in_order(x, start, (outer, outer_step, inner, 1))
 
     @jit
-    def add_columns(x, at, steps, totals, n):  # type: ignore[no-untyped-def]
+    def add_columns(x, offset, steps, totals, n):  # type: ignore[no-untyped-def]
         outer, outer_step, inner, inner_step = steps
         for j in range(outer):
             for k in range(inner):
-                row = unsigned(at + j * outer_step + k * inner_step)
+                row = unsigned(offset + j * outer_step + k * inner_step)
                 if j + k == 0:
                     for i in range(unsigned(n)):
                         totals[i] = prepare(x[row + i])
@@ -174,9 +174,9 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
         totals = columns(out)
         for first in range(0, n_planes, n_joined):
             plane, i = first, 0
-            for done in range(0, n_joined * n, COLUMNS):
-                count = min(COLUMNS, n_joined * n - done)
-                of_columns(x, start + first * x_stride[0] + done, steps, totals, count)
+            for finished in range(0, n_joined * n, COLUMNS):
+                count = min(COLUMNS, n_joined * n - finished)
+                of_columns(x, start + first * x_stride[0] + finished, steps, totals, count)
                 for column in range(count):  # columns are contiguous
                     store(out, to + plane * out_stride[1] + i, totals[column], scale)
                     i += 1
@@ -206,11 +206,11 @@ def _reduce_kernel(operation: str, *, is_update: bool) -> Any:
                 continue
             for plane in range(n_planes):
                 for i in range(n):  # columns are contiguous
-                    at = start + plane * x_stride[0] + i * x_stride[1]
+                    offset = start + plane * x_stride[0] + i * x_stride[1]
                     if x_stride[3] == 1:
-                        total = of_row(x, at, outer, x_stride[2], inner)
+                        total = of_row(x, offset, outer, x_stride[2], inner)
                     else:
-                        total = in_order(x, at, steps)
+                        total = in_order(x, offset, steps)
                     store(out, to + plane * out_stride[1] + i, total, scale)
 
     return kernel

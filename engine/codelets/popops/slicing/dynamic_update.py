@@ -33,9 +33,9 @@ def _dynamic_update(  # type: ignore[no-untyped-def]
         row = first
         for k in range(sub_size[1]):
             to = start + g * stride[0] + row * stride[1]
-            at = sub_start + g * sub_stride[0] + k * sub_stride[1]
+            row_start = sub_start + g * sub_stride[0] + k * sub_stride[1]
             for c in range(sub_size[2]):
-                base[to + c * stride[2]] = sub[at + c * sub_stride[2]]
+                base[to + c * stride[2]] = sub[row_start + c * sub_stride[2]]
             row += 1
             if row == size[1]:
                 row = 0

@@ -51,14 +51,19 @@ _FIND_PART = 277 + 7 + 7
 
 
 @jit
-def _copy_row(source, at, step, target, to, target_step, n):  # type: ignore[no-untyped-def]
-    at, step, to, target_step = unsigned(at), unsigned(step), unsigned(to), unsigned(target_step)
+def _copy_row(source, start, step, target, to, target_step, n):  # type: ignore[no-untyped-def]
+    start, step, to, target_step = (
+        unsigned(start),
+        unsigned(step),
+        unsigned(to),
+        unsigned(target_step),
+    )
     if step == 1 and target_step == 1:
         for c in range(unsigned(n)):
-            target[to + c] = source[at + c]
+            target[to + c] = source[start + c]
         return
     for c in range(unsigned(n)):
-        target[to + c * target_step] = source[at + c * step]
+        target[to + c * target_step] = source[start + c * step]
 
 
 @jit
@@ -71,9 +76,9 @@ def _dynamic_slice(  # type: ignore[no-untyped-def]
     for g in range(sub_size[0]):
         row = first
         for k in range(sub_size[1]):
-            at = start + g * stride[0] + row * stride[1]
+            row_start = start + g * stride[0] + row * stride[1]
             to = sub_start + g * sub_stride[0] + k * sub_stride[1]
-            _copy_row(base, at, stride[2], sub, to, sub_stride[2], sub_size[2])
+            _copy_row(base, row_start, stride[2], sub, to, sub_stride[2], sub_size[2])
             row += 1
             if row == size[1]:
                 row = 0
@@ -84,7 +89,7 @@ def _is_any_wanted(  # type: ignore[no-untyped-def]
     offsets, first, step, begin, end, base_offset, n_rows, n_entries
 ):
     """Whether any of some offsets is in range of a vertex, or of none: a loop in vectors."""
-    at, apart, zero = unsigned(first), unsigned(step), np.int32(0)
+    offset, apart, zero = unsigned(first), unsigned(step), np.int32(0)
     low, high, end_of_all = (
         np.int32(base_offset),
         np.int32(base_offset + n_rows),
@@ -92,9 +97,9 @@ def _is_any_wanted(  # type: ignore[no-untyped-def]
     )
     n_wanted = np.int32(0)
     for k in range(unsigned(begin), unsigned(end)):
-        whole = offsets[at + k * apart]
-        is_known = (whole >= zero) & (whole < end_of_all)
-        n_wanted += np.int32(((whole >= low) & (whole < high)) | (not is_known))
+        row = offsets[offset + k * apart]
+        is_known = (row >= zero) & (row < end_of_all)
+        n_wanted += np.int32(((row >= low) & (row < high)) | (not is_known))
     return n_wanted > zero
 
 
@@ -113,12 +118,12 @@ def _multi_slice(  # type: ignore[no-untyped-def]
             ):
                 continue
             for k in range(begin, end):
-                whole = offsets[first + k * o_stride[1]]
+                row = offsets[first + k * o_stride[1]]
                 to = sub_start + g * sub_stride[0] + k * sub_stride[1]
-                if 0 <= whole - base_offset < size[1]:
-                    at = start + g * stride[0] + (whole - base_offset) * stride[1]
-                    _copy_row(base, at, stride[2], sub, to, sub_stride[2], sub_size[2])
-                elif not 0 <= whole < n_entries:
+                if 0 <= row - base_offset < size[1]:
+                    row_start = start + g * stride[0] + (row - base_offset) * stride[1]
+                    _copy_row(base, row_start, stride[2], sub, to, sub_stride[2], sub_size[2])
+                elif not 0 <= row < n_entries:
                     for c in range(sub_size[2]):
                         sub[to + c * sub_stride[2]] = 0
 
@@ -135,9 +140,9 @@ def _multi_slice_parts(  # type: ignore[no-untyped-def]
             part = 0
             if 0 <= row < n_entries:
                 part = ((row + 1) * n_parts - 1) // n_entries
-            at = start + part * stride[0] + g * stride[1] + k * stride[2]
+            row_start = start + part * stride[0] + g * stride[1] + k * stride[2]
             to = sub_start + g * sub_stride[0] + k * sub_stride[1]
-            _copy_row(base, at, stride[3], sub, to, sub_stride[2], sub_size[2])
+            _copy_row(base, row_start, stride[3], sub, to, sub_stride[2], sub_size[2])
 
 
 @jit
@@ -150,8 +155,8 @@ def _multi_update(  # type: ignore[no-untyped-def]
             row = offsets[o_start + g * o_stride[0] + k * o_stride[1]] - base_offset
             if 0 <= row < size[1]:
                 to = start + g * stride[0] + row * stride[1]
-                at = sub_start + g * sub_stride[0] + k * sub_stride[1]
-                _copy_row(sub, at, sub_stride[2], base, to, stride[2], size[2])
+                row_start = sub_start + g * sub_stride[0] + k * sub_stride[1]
+                _copy_row(sub, row_start, sub_stride[2], base, to, stride[2], size[2])
 
 
 def _update_kernel(combine: Any) -> Any:
@@ -166,9 +171,9 @@ def _update_kernel(combine: Any) -> Any:
                 if row < 0 or row >= size[1]:
                     continue
                 to = start + g * stride[0] + row * stride[1]
-                at = sub_start + g * sub_stride[0] + k * sub_stride[1]
+                row_start = sub_start + g * sub_stride[0] + k * sub_stride[1]
                 for c in range(size[2]):
-                    new = sub[at + c * sub_stride[2]]
+                    new = sub[row_start + c * sub_stride[2]]
                     old = base[to + c * stride[2]]
                     if scale == 1:
                         base[to + c * stride[2]] = combine(old, new)  # integers wrap around
@@ -299,8 +304,8 @@ def _multi_update_op_law(batch: Batch, machine: Machine) -> Counts:
     is_word = item == 4
     is_scaled = np.asarray(batch.scalars["scale"]) != 1
     per_atom = max(4 // item, 1)
-    whole = 3 * (columns // per_atom - 1)
-    row = np.where(columns % per_atom == 0, whole, 20 * columns)
+    atoms_cycles = 3 * (columns // per_atom - 1)
+    row = np.where(columns % per_atom == 0, atoms_cycles, 20 * columns)
     row = row + (11 if is_word else 12) + (is_scaled & (not is_word))
     worker = 3 + (29 if is_word else 30) + np.where(is_scaled, 4 + 2 * is_word, 0)
     worker = worker + inside * row + outside * 5

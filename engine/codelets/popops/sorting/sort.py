@@ -100,13 +100,13 @@ def _swap_pairs(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
                 for i in range(size[d]):
                     left, right = first + i * low_stride[d], second + i * high_stride[d]
-                    at, to = third + i * low_value_stride[d], fourth + i * high_value_stride[d]
+                    offset, to = third + i * low_value_stride[d], fourth + i * high_value_stride[d]
                     a, b = low[left], high[right]
-                    v, w = low_value[at], high_value[to]
+                    v, w = low_value[offset], high_value[to]
                     is_wrong = (a < b) if is_descending else (b < a)
                     is_wrong |= is_stable and a == b and w < v
                     low[left], high[right] = b if is_wrong else a, a if is_wrong else b
-                    low_value[at], high_value[to] = w if is_wrong else v, v if is_wrong else w
+                    low_value[offset], high_value[to] = w if is_wrong else v, v if is_wrong else w
 
 
 def _worker(batch: Batch, values: str, machine: Machine) -> Counts:

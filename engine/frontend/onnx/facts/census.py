@@ -152,24 +152,24 @@ def take_census(
     model = read_skeleton(path)
     check_imports(model)
     try:
-        whole = expanded(model)
-        order_nodes(whole.graph)
-        missing = unsupported(whole)
+        model_ = expanded(model)
+        order_nodes(model_.graph)
+        missing = unsupported(model_)
         to_set = tuple(name for name in inputs_to_set(model) if name not in settings)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else "no reason"
         raise BadModel(f"Model {path} has functions that cannot be inlined: {reason}") from None
-    set_symbols(whole.graph, dims or {})
-    inputs = _sized_inputs(whole.graph, shapes or {}, batch)
+    set_symbols(model_.graph, dims or {})
+    inputs = _sized_inputs(model_.graph, shapes or {}, batch)
     types, problem, notices = (
-        (types_by_schema(whole), "", ()) if missing else types_of(whole, inputs, settings)
+        (types_by_schema(model_), "", ()) if missing else types_of(model_, inputs, settings)
     )
-    tally = _Tally(whole.graph, types, 2 if precision == "half" else _WIDE)
-    for graph in graphs_of(whole.graph):
+    tally = _Tally(model_.graph, types, 2 if precision == "half" else _WIDE)
+    for graph in graphs_of(model_.graph):
         tally.add(graph)
     return Census(
         opset=opsets_of(model)[""],
-        operators=dict(Counter(key_of(node) for node in nodes_of(whole.graph)).most_common()),
+        operators=dict(Counter(key_of(node) for node in nodes_of(model_.graph)).most_common()),
         missing=missing,
         inputs=inputs,
         to_set=to_set,
@@ -199,16 +199,16 @@ def _sized_inputs(
     if unknown:
         names = ", ".join(info.name for info in infos)
         raise BadInput(f"Unknown input {unknown[0]!r}; the model has {names}")
-    found = []
+    input_shapes = []
     for info in infos:
         sizes = stated_shape(info)
-        given = shapes.get(info.name)
-        if given is not None:
-            if len(given) != len(sizes) or any(
-                s not in (None, g) for s, g in zip(sizes, given, strict=True)
+        shape = shapes.get(info.name)
+        if shape is not None:
+            if len(shape) != len(sizes) or any(
+                s not in (None, g) for s, g in zip(sizes, shape, strict=True)
             ):
-                raise BadInput(f"Input {info.name!r} has shape {tuple(sizes)}, not {given}")
-            sizes = list(given)
+                raise BadInput(f"Input {info.name!r} has shape {tuple(sizes)}, not {shape}")
+            sizes = list(shape)
         elif sizes[:1] == [None]:
             sizes[0] = batch or 1
         tensor = info.type.tensor_type
@@ -216,8 +216,8 @@ def _sized_inputs(
             if size is not None:
                 dim.dim_value = size
         dtype = element_type(tensor.elem_type, f"Input {info.name!r}") if tensor.elem_type else "?"
-        found.append(InputSize(info.name, dtype, tuple(sizes)))
-    return tuple(found)
+        input_shapes.append(InputSize(info.name, dtype, tuple(sizes)))
+    return tuple(input_shapes)
 
 
 class _Tally:
@@ -259,9 +259,9 @@ class _Tally:
                 self._count(node, last_read)
             read_last = [name for name in node.input if last_read[name] == index]
             freed = sum(held.pop(name, 0) for name in read_last)
-            made = {} if is_view else {n: self._bytes(n) for n in node.output if n}
+            output_bytes = {} if is_view else {n: self._bytes(n) for n in node.output if n}
             before = 0 if node.op_type in _IN_PLACE else freed
-            held |= made
+            held |= output_bytes
             self.activation_bytes = max(self.activation_bytes, sum(held.values()) + before)
 
     def _is_of_sequences(self, node: onnx.NodeProto) -> bool:

@@ -38,9 +38,9 @@ def _shape(operands: Sequence[Shape | None], index: int) -> Shape:
     return (operands[index] if index < len(operands) else None) or ()
 
 
-def _convolution(place: int) -> Count:
+def _convolution(input_index: int) -> Count:
     """Every result is a sum over the kernel and the input channels of its group."""
-    return lambda x, y, _: prod(y) * prod(_shape(x, place)[1:])
+    return lambda x, y, _: prod(y) * prod(_shape(x, input_index)[1:])
 
 
 def _transposed(x: Sequence[Shape | None], _: Shape, __: Mapping[str, Any]) -> int:

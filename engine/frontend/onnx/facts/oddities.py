@@ -49,6 +49,6 @@ def oddities(
         if region.error
     ]
     return (
-        *(Notice("warning", "failing_branch", said) for said in branches),
-        *(Notice("warning", "output_shape", said) for said in shapes if said),
+        *(Notice("warning", "failing_branch", text) for text in branches),
+        *(Notice("warning", "output_shape", text) for text in shapes if text),
     )

@@ -66,7 +66,9 @@ def types_of(
     BadInput
         When a content does not fit its input.
     """
-    opened = [given for given in inputs if given.is_open and given.name not in values]
+    opened = [
+        value_type for value_type in inputs if value_type.is_open and value_type.name not in values
+    ]
     if opened:
         sizes = ",".join("N" if size is None else str(size) for size in opened[0].shape)
         problem = f"set the sizes of {opened[0].name!r} with --shape {opened[0].name}={sizes}"
@@ -76,19 +78,21 @@ def types_of(
     imported.add_parameters()
     add_settings(imported, model.graph.input, values)
     try:
-        for given in inputs:
-            if given.name not in values:
-                check_type(given.dtype, f"Input {given.name!r}", is_input=True)
-                shape = tuple(size or 0 for size in given.shape)
-                imported.values[given.name] = recorder.input(given.name, shape, given.dtype)
+        for value_type in inputs:
+            if value_type.name not in values:
+                check_type(value_type.dtype, f"Input {value_type.name!r}", is_input=True)
+                shape = tuple(size or 0 for size in value_type.shape)
+                imported.values[value_type.name] = recorder.input(
+                    value_type.name, shape, value_type.dtype
+                )
         outputs = imported.add_nodes()
         tensors_only("The result of the model", outputs)
-        odd = oddities(model.graph, recorder.operations, outputs, imported.counts, ())
+        notices = oddities(model.graph, recorder.operations, outputs, imported.counts, ())
     except EngineError as error:
         return types_by_schema(model), str(error).splitlines()[0], ()
     except KeyError as error:
         return types_by_schema(model), f"no node computes {error}, which the graph reads", ()
-    return recorder.types, "", odd
+    return recorder.types, "", notices
 
 
 class _TypeRecorder(IrBuilder):
@@ -140,12 +144,12 @@ class _SkeletonImport(GraphImport):
     builder: _TypeRecorder
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
-        whole, held = self.graph, onnx.GraphProto()
-        held.initializer.extend(t for t in whole.initializer if has_elements(t))
+        graph, held = self.graph, onnx.GraphProto()
+        held.initializer.extend(t for t in graph.initializer if has_elements(t))
         self.graph = held
         super().add_parameters(trainable)
-        self.graph = whole
-        for tensor in whole.initializer:
+        self.graph = graph
+        for tensor in graph.initializer:
             if tensor.name not in self.values:
                 dtype = element_type(tensor.data_type, f"Initializer {tensor.name!r}")
                 self.values[tensor.name] = Value(tensor.name, tuple(tensor.dims), dtype)
@@ -156,8 +160,8 @@ def _equation(node: onnx.NodeProto) -> str:
     """Return the equation of an Einsum; empty for other nodes."""
     if node.op_type != "Einsum":
         return ""
-    given = (a.s for a in node.attribute if a.name == "equation")
-    return next(given, b"").decode("utf-8", "replace")
+    equations = (a.s for a in node.attribute if a.name == "equation")
+    return next(equations, b"").decode("utf-8", "replace")
 
 
 def types_by_schema(model: onnx.ModelProto) -> Types:

@@ -34,8 +34,8 @@ class Counts:
 
     def axis(self, value: Value) -> int | None:
         """Return the axis along which data decide the number of entries; None for other values."""
-        found = self._of.get(value)
-        return None if found is None else found.axis
+        axis_ = self._of.get(value)
+        return None if axis_ is None else axis_.axis
 
     def with_number(self, node: Node, names: list[str]) -> list[str]:
         """Return the names of a node's results, with that of the number of its entries."""
@@ -52,23 +52,23 @@ class Counts:
         BadModel
             When the node has such operands and needs all entries, or their number, at once.
         """
-        own = _axes(node)
-        for axis, value in zip(own, results, strict=False):
+        local = _axes(node)
+        for axis, value in zip(local, results, strict=False):
             if axis is not None and value is not None:
                 number = results[-1]
                 assert number is not None
                 self._of[value] = _Counted(axis, number)
-        given = {i: v for i, v in enumerate(node.inputs) if v is not None and v in self._of}
+        values = {i: v for i, v in enumerate(node.inputs) if v is not None and v in self._of}
         read = [v for region in node.regions.values() for v in region.captured if v in self._of]
-        if not given and not read:
+        if not values and not read:
             return
-        first = next(iter([*given.values(), *read]))
+        first = next(iter([*values.values(), *read]))
         counted = self._of[first]
         carried = None
         output = results[0]
-        agree = all(self._of[v].number is counted.number for v in given.values())
-        if agree and not own and not read and node.operator.carries and output is not None:
-            axes = {i: self._of[v].axis for i, v in given.items()}
+        agree = all(self._of[v].number is counted.number for v in values.values())
+        if agree and not local and not read and node.operator.carries and output is not None:
+            axes = {i: self._of[v].axis for i, v in values.items()}
             carried = node.operator.carries(node, axes, output.shape)
         if carried is None or output is None:
             raise BadModel(
@@ -102,10 +102,10 @@ class Counts:
         """Return additional outputs, with the numbers of entries, and what they belong to."""
         numbers, counts = [], {}
         for name, value in outputs:
-            found = self._of.get(value)
-            if found is not None:
-                counts[name] = Count(found.axis, f"{name}/count")
-                numbers.append((f"{name}/count", found.number))
+            outputs_ = self._of.get(value)
+            if outputs_ is not None:
+                counts[name] = Count(outputs_.axis, f"{name}/count")
+                numbers.append((f"{name}/count", outputs_.number))
         return numbers, counts
 
 

@@ -18,21 +18,21 @@ _OF_SHAPE = frozenset({"Shape", "Size"})
 def deciding_names(graph: onnx.GraphProto) -> set[str]:
     """Return the names of values that shapes or plans of a graph depend on."""
     producers: dict[str, onnx.NodeProto] = {}
-    wanted: list[str] = []
+    names: list[str] = []
     slices = FixedSlices(graph)
     for node in nodes_of(graph):
         producers.update(dict.fromkeys(filter(None, node.output), node))
         if not slices.sizes_of(node):
-            wanted += [node.input[i] for i in _places(node) if i < len(node.input)]
+            names += [node.input[i] for i in _places(node) if i < len(node.input)]
     needed: set[str] = set()
-    while wanted:
-        name = wanted.pop()
+    while names:
+        name = names.pop()
         if not name or name in needed:
             continue
         needed.add(name)
         producer = producers.get(name)
         if producer is not None and producer.op_type not in _OF_SHAPE:
-            wanted += producer.input
+            names += producer.input
     return needed
 
 

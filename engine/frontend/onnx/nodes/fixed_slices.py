@@ -74,15 +74,15 @@ class FixedSlices:
             return ()
         starts = self._terms(node.input[1], len(axes), 0)
         ends = self._terms(node.input[2], len(axes), 0)
-        found = []
-        for at, (axis, start, end) in enumerate(zip(axes, starts, ends, strict=True)):
+        slice_sizes = []
+        for index, (axis, start, end) in enumerate(zip(axes, starts, ends, strict=True)):
             if start[0] != end[0] or end[1] - start[1] < 1:
                 return ()
             is_constant = start[0] is None
             if is_constant and (start[1] < 0 or end[1] < 0):
                 return ()
-            found.append((at, axis, start[1] if is_constant else -1, end[1] - start[1]))
-        return tuple(found) if any(start < 0 for _, _, start, _ in found) else ()
+            slice_sizes.append((index, axis, start[1] if is_constant else -1, end[1] - start[1]))
+        return tuple(slice_sizes) if any(start < 0 for _, _, start, _ in slice_sizes) else ()
 
     def _terms(self, name: str, count: int, depth: int) -> list[Term]:
         """Return the integers of a value, of which there are `count`."""
@@ -96,21 +96,23 @@ class FixedSlices:
         if node.op_type in _SAME:
             return self._terms(node.input[0], count, depth + 1)
         if node.op_type == "Concat" and len(node.input) == count:
-            return [self._terms(one, 1, depth + 1)[0] for one in node.input]
+            return [self._terms(term, 1, depth + 1)[0] for term in node.input]
         if node.op_type in ("Add", "Sub") and len(node.input) == 2:
             sign = 1 if node.op_type == "Add" else -1
-            one, other = (self._terms(given, count, depth + 1) for given in node.input)
-            return [_sum(pair, sign, rest) for *pair, rest in zip(one, other, unknown, strict=True)]
+            term, second = (self._terms(input_, count, depth + 1) for input_ in node.input)
+            return [
+                _sum(pair, sign, rest) for *pair, rest in zip(term, second, unknown, strict=True)
+            ]
         return unknown
 
 
 def _sum(pair: list[Term], sign: int, unknown: Term) -> Term:
     """Return a sum or difference of two integers, one of them a constant."""
-    (base, offset), (other, more) = pair
-    if other is None:
-        return base, offset + sign * more
+    (base, offset), (second_base, second_offset) = pair
+    if second_base is None:
+        return base, offset + sign * second_offset
     if base is None and sign > 0:
-        return other, offset + more
+        return second_base, offset + second_offset
     return unknown
 
 

@@ -88,14 +88,14 @@ class GraphImport:
             When ONNX has no such element type.
         """
         for tensor in self.graph.initializer:
-            what = f"Initializer {tensor.name!r}"
-            if element_type(tensor.data_type, what) == "object":
-                raise BadModel(f"{what} holds strings, which is not supported")
+            subject = f"Initializer {tensor.name!r}"
+            if element_type(tensor.data_type, subject) == "object":
+                raise BadModel(f"{subject} holds strings, which is not supported")
             try:
                 array = array_of(tensor, self.folder)
             except (TypeError, ValueError) as error:
                 reason = str(error).splitlines()[0]
-                raise BadModel(f"{what} does not hold what it declares: {reason}") from None
+                raise BadModel(f"{subject} does not hold what it declares: {reason}") from None
             self.values[tensor.name] = Parameter(
                 tensor.name, array.shape, array.dtype.name, array, tensor.name in trainable
             )
@@ -140,9 +140,9 @@ class GraphImport:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 if proto.op_type == "If" or is_unrolled(proto, inputs, None):
                     continue
-                given = _given_to_a_body(proto, inputs, version)
+                input_types = _given_to_a_body(proto, inputs, version)
                 regions[attribute.name] = self._region(
-                    f"{name}/{attribute.name}", attribute.g, given
+                    f"{name}/{attribute.name}", attribute.g, input_types
                 )
             else:
                 stated[attribute.name] = attribute_value(attribute)
@@ -164,8 +164,8 @@ class GraphImport:
         )
         if is_unrolled(proto, inputs, regions.get("body")):
             node = replace(node, regions={})
-            made = unrolled(node, self.builder, self._round_of(name, proto))
-            self.values.update(zip(proto.output, made, strict=True))
+            result = unrolled(node, self.builder, self._round_of(name, proto))
+            self.values.update(zip(proto.output, result, strict=True))
             return
         tensors_only(str(node), inputs)
         names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
@@ -180,14 +180,14 @@ class GraphImport:
     def _adds_sequence(self, name: str, proto: onnx.NodeProto) -> bool:
         """Add a node whose operand or result is a sequence, and return whether it is one."""
         if proto.op_type == "Identity":
-            given = self.values[proto.input[0]]
-            if isinstance(given, ValueSequence):
-                self.values[proto.output[0]] = given
+            sequence = self.values[proto.input[0]]
+            if isinstance(sequence, ValueSequence):
+                self.values[proto.output[0]] = sequence
                 return True
         if key_of(proto) not in SEQUENCES:
             return False
         inputs = [self.values[key] if key else None for key in proto.input]
-        what = f"Node {name!r} ({proto.op_type})"
+        subject = f"Node {name!r} ({proto.op_type})"
 
         def emit(
             key: str, operands: Sequence[Value], stated: Mapping[str, Any], n_results: int
@@ -201,14 +201,14 @@ class GraphImport:
                 version=_VERSION_OF_PARTS,
                 n_outputs=n_results,
             )
-            made = self._with_reasons(node, [f"{proto.output[0]}/{i}" for i in range(n_results)])
-            return [value for value in made if value is not None]
+            result = self._with_reasons(node, [f"{proto.output[0]}/{i}" for i in range(n_results)])
+            return [value for value in result if value is not None]
 
         attributes = {entry.name: attribute_value(entry) for entry in proto.attribute}
-        found = sequence_results(what, proto.op_type, inputs, attributes, emit)
-        if isinstance(found, Constant):
-            found = self.builder.constant(found.known, proto.output[0])
-        self.values[proto.output[0]] = found
+        results = sequence_results(subject, proto.op_type, inputs, attributes, emit)
+        if isinstance(results, Constant):
+            results = self.builder.constant(results.known, proto.output[0])
+        self.values[proto.output[0]] = results
         return True
 
     def _with_reasons(self, node: Node, names: Sequence[str]) -> tuple[Value | None, ...]:
@@ -232,13 +232,13 @@ class GraphImport:
         """Return what adds a round of a loop."""
         body = body_of(proto)
 
-        def add(number: int, given: Sequence[Value]) -> list[Value]:
-            if len(given) != len(body.input):
+        def add(number: int, inputs: Sequence[Value]) -> list[Value]:
+            if len(inputs) != len(body.input):
                 raise BadModel(
                     f"Node {name!r} (Loop): its body takes {len(body.input)} values, and the node"
-                    f" gives {len(given)}"
+                    f" gives {len(inputs)}"
                 )
-            values = {info.name: value for info, value in zip(body.input, given, strict=True)}
+            values = {info.name: value for info, value in zip(body.input, inputs, strict=True)}
             inside = type(self)(
                 self.builder,
                 body,
@@ -265,7 +265,7 @@ class GraphImport:
         BadModel
             When no branch can be imported.
         """
-        found: dict[str, Region] = {}
+        regions: dict[str, Region] = {}
         refused: dict[str, BadModel] = {}
         for attribute in proto.attribute:
             key = attribute.name
@@ -278,18 +278,18 @@ class GraphImport:
             ):
                 continue
             try:
-                found[key] = self._region(f"{name}/{key}", attribute.g, [])
+                regions[key] = self._region(f"{name}/{key}", attribute.g, [])
             except BadModel as error:
                 refused[key] = error
-        if refused and not found:
+        if refused and not regions:
             raise next(iter(refused.values()))
         for key, reason in refused.items():
-            said = f"Node {name!r} (If) has no valid {key}: {reason}"
-            found[key] = Region(f"{name}/{key}", (), (), (), (), said)
-        return found
+            text = f"Node {name!r} (If) has no valid {key}: {reason}"
+            regions[key] = Region(f"{name}/{key}", (), (), (), (), text)
+        return regions
 
     def _region(
-        self, name: str, graph: onnx.GraphProto, given: Sequence[ResultType | None]
+        self, name: str, graph: onnx.GraphProto, input_types: Sequence[ResultType | None]
     ) -> Region:
         """Return a subgraph as a region; `given` are the types of its inputs, where known.
 
@@ -303,7 +303,7 @@ class GraphImport:
         )
         inside.add_parameters()
         inputs = []
-        for info, known in zip_longest(graph.input, given[: len(graph.input)]):
+        for info, known in zip_longest(graph.input, input_types[: len(graph.input)]):
             tensor = info.type.tensor_type
             if known is not None:
                 value = Value(info.name, *known)
@@ -353,13 +353,13 @@ def _given_to_a_body(
         ]
     n_states = len(inputs) - attributes.get("num_scan_inputs", 0)
     axes = attributes.get("scan_input_axes") or (0,) * (len(inputs) - n_states)
-    found: list[ResultType | None] = []
+    types: list[ResultType | None] = []
     for i, value in enumerate(inputs):
         if value is None:
-            found.append(None)
+            types.append(None)
         elif i < n_states:
-            found.append((value.shape, value.dtype))
+            types.append((value.shape, value.dtype))
         else:
             axis = axes[i - n_states] % max(1, len(value.shape))
-            found.append(((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype))
-    return found
+            types.append(((*value.shape[:axis], *value.shape[axis + 1 :]), value.dtype))
+    return types

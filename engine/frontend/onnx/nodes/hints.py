@@ -37,26 +37,26 @@ def hints_of(where: str, attributes: Mapping[str, Any]) -> Hints:
 
 
 def _proportion(where: str, attributes: Mapping[str, Any]) -> float | None:
-    given = attributes.get(_AVAILABLE_MEMORY)
-    if isinstance(given, list | tuple) and len(given) == 1:
-        given = given[0]  # as PopART writes it for convolutions
-    if given is None:
+    text = attributes.get(_AVAILABLE_MEMORY)
+    if isinstance(text, list | tuple) and len(text) == 1:
+        text = text[0]  # as PopART writes it for convolutions
+    if text is None:
         return None
-    if not isinstance(given, int | float) or not is_proportion(given):
+    if not isinstance(text, int | float) or not is_proportion(text):
         raise BadModel(
             f"{where}: {_AVAILABLE_MEMORY} must be above 0 and at most 1, got"
-            f" {list(given) if isinstance(given, tuple) else given}"
+            f" {list(text) if isinstance(text, tuple) else text}"
         )
     # The nearest short decimal: the file holds 0.3 as a float of 32 bits.
-    return float(f"{given:.7g}")
+    return float(f"{text:.7g}")
 
 
 def _partials_type(where: str, attributes: Mapping[str, Any]) -> str | None:
-    given = attributes.get(_PARTIALS_TYPE)
-    if given is None:
+    text = attributes.get(_PARTIALS_TYPE)
+    if text is None:
         return None
-    if not isinstance(given, str) or given.lower() not in PARTIALS_TYPES:
+    if not isinstance(text, str) or text.lower() not in PARTIALS_TYPES:
         raise BadModel(
-            f"{where}: {_PARTIALS_TYPE} must be {' or '.join(PARTIALS_TYPES)}, got {given!r}"
+            f"{where}: {_PARTIALS_TYPE} must be {' or '.join(PARTIALS_TYPES)}, got {text!r}"
         )
-    return given.lower()
+    return text.lower()

@@ -37,7 +37,7 @@ def is_unrolled(proto: onnx.NodeProto, inputs: Sequence[Value | None], body: Reg
     if proto.op_type != "Loop":
         return False
     if body is None:
-        return needs_rounds(proto) or any(isinstance(one, ValueSequence) for one in inputs)
+        return needs_rounds(proto) or any(isinstance(item, ValueSequence) for item in inputs)
     states = inputs[2:]
     after = body.outputs[1 : 1 + len(states)]
     rounds, condition = [*inputs, None, None][:2]
@@ -77,32 +77,32 @@ def unrolled(node: Node, builder: IrBuilder, run_round: Round) -> tuple[Value, .
         if number == _MOST_ROUNDS:
             raise BadModel(f"{node}: more than {_MOST_ROUNDS:,} rounds, too many to unroll")
         index = builder.constant(np.array(number, np.int64), f"{node.name}/round")
-        made = run_round(number, [index, builder.constant(np.array(goes_on), "true"), *states])
-        goes_on = bool(_known(node, made[0], f"the condition after round {number}", 1))
-        states = list(made[1 : 1 + len(states)])
-        for rounds, value in zip(collected, made[1 + len(states) :], strict=True):
+        results = run_round(number, [index, builder.constant(np.array(goes_on), "true"), *states])
+        goes_on = bool(_known(node, results[0], f"the condition after round {number}", 1))
+        states = list(results[1 : 1 + len(states)])
+        for rounds, value in zip(collected, results[1 + len(states) :], strict=True):
             rounds.append(value)
         number += 1
     if collected and not number:
         raise BadModel(f"{node} collects results of its rounds but has none: remove it")
-    into = Expansion(builder, node, node.name)
-    return (*states, *(_stacked(into, rounds) for rounds in collected))
+    expansion = Expansion(builder, node, node.name)
+    return (*states, *(_stacked(expansion, rounds) for rounds in collected))
 
 
-def _known(node: Node, value: Value | None, what: str, usual: int) -> int:
+def _known(node: Node, value: Value | None, subject: str, usual: int) -> int:
     """Return a number or a condition that a loop is unrolled by."""
     if value is None:
         return usual
     if value.known is None:
         raise BadModel(
-            f"{node}: shapes depend on its rounds, and {what} is not known at compile time: state"
-            " the largest number of rounds, or give the inputs that decide with --set"
+            f"{node}: shapes depend on its rounds, and {subject} is not known at compile time:"
+            " state the largest number of rounds, or give the inputs that decide with --set"
         )
     if value.known.size != 1:
-        raise BadModel(f"{node}: {what} has shape {value.shape}: expected one element")
+        raise BadModel(f"{node}: {subject} has shape {value.shape}: expected one element")
     return int(value.known.reshape(()))
 
 
-def _stacked(into: Expansion, rounds: Sequence[Value]) -> Value:
+def _stacked(expansion: Expansion, rounds: Sequence[Value]) -> Value:
     """Emit the results of rounds along a new first axis."""
-    return joined(into, [reshape(into, value, (1, *value.shape)) for value in rounds], 0)
+    return joined(expansion, [reshape(expansion, value, (1, *value.shape)) for value in rounds], 0)

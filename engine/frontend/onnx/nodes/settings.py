@@ -48,11 +48,15 @@ def add_settings(
         if not np.can_cast(array.dtype, dtype, "same_kind"):
             raise BadInput(f"Input {name!r} takes {dtype}, not {array.dtype}")
         stated = stated_shape(infos[name])
-        whole = [size for size in stated if size is not None]
-        if array.ndim == 1 and len(whole) == len(stated) != 1 and prod(whole) == array.size:
-            array = array.reshape(whole)  # as a command line has it
+        known_sizes = [size for size in stated if size is not None]
+        if (
+            array.ndim == 1
+            and len(known_sizes) == len(stated) != 1
+            and prod(known_sizes) == array.size
+        ):
+            array = array.reshape(known_sizes)  # as a command line has it
         agrees = len(stated) == array.ndim and all(
-            size is None or size == given for size, given in zip(stated, array.shape, strict=True)
+            size is None or size == size_ for size, size_ in zip(stated, array.shape, strict=True)
         )
         if not agrees:
             raise BadInput(

@@ -53,8 +53,8 @@ def with_bodies(model: onnx.ModelProto, op_types: Collection[str], opset: int) -
             key = key_of(node)
             if key not in op_types:
                 continue
-            made = OWN_BODIES.get(key)
-            body = made(node, opset) if made else _body(node, types, opset)
+            result = OWN_BODIES.get(key)
+            body = result(node, opset) if result else _body(node, types, opset)
             body.name, body.domain = f"{node.op_type}{len(functions)}", _DOMAIN
             del node.attribute[:]
             node.op_type, node.domain = body.name, _DOMAIN
@@ -93,11 +93,11 @@ def _body(node: onnx.NodeProto, types: dict[str, onnx.TypeProto], opset: int) ->
         When ONNX has no body for the node's operands.
     """
     schema: Any = defs.get_schema(node.op_type, opset, "")  # its stub lacks what follows
-    given = [types.get(name, onnx.TypeProto()).SerializeToString() for name in node.input]
+    input_types = [types.get(name, onnx.TypeProto()).SerializeToString() for name in node.input]
     function = onnx.FunctionProto()
     try:
         if schema.has_context_dependent_function:
-            text = schema.get_context_dependent_function(node.SerializeToString(), given)
+            text = schema.get_context_dependent_function(node.SerializeToString(), input_types)
         else:
             text = schema.get_function_with_opset_version(opset)
     except (AttributeError, RuntimeError) as error:
@@ -118,17 +118,17 @@ def _with_attributes(
         if name not in values and attribute.default_value.type:
             values[name] = attribute.default_value
     for inner in function.node:
-        kept = []
+        attributes_ = []
         for attribute in inner.attribute:
             if not attribute.ref_attr_name:
-                kept.append(attribute)
+                attributes_.append(attribute)
             elif attribute.ref_attr_name in values:
                 value = onnx.AttributeProto()
                 value.CopyFrom(values[attribute.ref_attr_name])
                 value.name = attribute.name
-                kept.append(value)
+                attributes_.append(value)
         del inner.attribute[:]
-        inner.attribute.extend(kept)
+        inner.attribute.extend(attributes_)
     del function.attribute[:]
     del function.attribute_proto[:]
     return function

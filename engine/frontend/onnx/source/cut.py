@@ -66,7 +66,7 @@ def _starts(graph: onnx.GraphProto, text: str, weights: set[str]) -> list[str]:
     node = _node(graph, text)
     if node is None:
         return [text]
-    constants = {name for one in graph.node if one.op_type == "Constant" for name in one.output}
+    constants = {name for item in graph.node if item.op_type == "Constant" for name in item.output}
     return [name for name in node.input if name and name not in weights | constants]
 
 
@@ -88,11 +88,11 @@ def _node(graph: onnx.GraphProto, text: str) -> onnx.NodeProto | None:
     tensors |= {name for node in graph.node for name in node.output}
     if text in tensors:
         return None
-    found: list[onnx.NodeProto] = [node for node in graph.node if node.name == text]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise BadInput(f"{len(found)} nodes are called {text!r}; name one of their results")
+    nodes_: list[onnx.NodeProto] = [node for node in graph.node if node.name == text]
+    if len(nodes_) == 1:
+        return nodes_[0]
+    if nodes_:
+        raise BadInput(f"{len(nodes_)} nodes are called {text!r}; name one of their results")
     from difflib import get_close_matches
 
     names = sorted(tensors | {node.name for node in graph.node if node.name})
@@ -112,24 +112,24 @@ def _reached(
         When it also needs inputs of the model that are not among its own.
     """
     producer = {name: node for node in graph.node for name in node.output if name}
-    given = {info.name for info in graph.input} - weights
-    seen: set[str] = set()
+    input_names = {info.name for info in graph.input} - weights
+    visited: set[str] = set()
     waiting, missing = list(ends), []
     while waiting:
         name = waiting.pop()
-        if not name or name in seen:
+        if not name or name in visited:
             continue
-        seen.add(name)
+        visited.add(name)
         if name in starts:
             continue
-        if name in given:
+        if name in input_names:
             missing.append(name)
         node = producer.get(name)
         waiting += [] if node is None else _reads(node)
     if missing:
-        shown = ", ".join(map(repr, sorted(missing)[:_MOST_NAMES]))
-        raise BadInput(f"The part also reads {shown} of the model; add them with --from")
-    return seen
+        names = ", ".join(map(repr, sorted(missing)[:_MOST_NAMES]))
+        raise BadInput(f"The part also reads {names} of the model; add them with --from")
+    return visited
 
 
 def _reads(node: onnx.NodeProto) -> list[str]:

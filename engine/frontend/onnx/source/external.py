@@ -64,9 +64,9 @@ def load_small_tensors(model: onnx.ModelProto, folder: Path) -> None:
     for graph in graphs_of(model.graph):
         for tensor in graph.initializer:
             if tensor.data_location == TensorProto.EXTERNAL:
-                place = _place(tensor, folder)
-                if place[2] <= _SMALL:
-                    _take_in(tensor, *place)
+                location = _place(tensor, folder)
+                if location[2] <= _SMALL:
+                    _take_in(tensor, *location)
         for node in graph.node:
             for attribute in node.attribute:
                 for tensor in (attribute.t, *attribute.tensors):
@@ -118,9 +118,9 @@ def _place(tensor: TensorProto, folder: Path) -> tuple[Path, int, int]:
     """
     stated = {entry.key: entry.value for entry in tensor.external_data}
     location = stated.get("location", "")
-    what = f"Initializer {tensor.name!r} has external weights that are not readable"
+    subject = f"Initializer {tensor.name!r} has external weights that are not readable"
     root = folder.resolve()
-    shown = repr(location if len(location) <= _MOST_SHOWN else f"{location[:_MOST_SHOWN]}…")
+    text = repr(location if len(location) <= _MOST_SHOWN else f"{location[:_MOST_SHOWN]}…")
     try:
         if len(location) > _LONGEST_LOCATION:
             raise ValueError("longer than any path")
@@ -128,18 +128,18 @@ def _place(tensor: TensorProto, folder: Path) -> tuple[Path, int, int]:
         is_inside, is_file = path.is_relative_to(root), path.is_file()
         size = path.stat().st_size if is_inside and is_file else 0
     except (OSError, RuntimeError, ValueError):  # a NUL, too long, links in a circle
-        raise BadModel(f"{what}: {shown} is not the name of a file") from None
+        raise BadModel(f"{subject}: {text} is not the name of a file") from None
     if not is_inside:
-        raise BadModel(f"{what}: {shown} is outside the model's folder")
+        raise BadModel(f"{subject}: {text} is outside the model's folder")
     if not is_file:
-        raise BadModel(f"{what}: the file {shown} does not exist or is not a regular file")
+        raise BadModel(f"{subject}: the file {text} does not exist or is not a regular file")
     try:
         offset = int(stated.get("offset", "0"))
         n_bytes = int(stated["length"]) if "length" in stated else size - offset
     except ValueError:
-        raise BadModel(f"{what}: its offset or length is not a number") from None
+        raise BadModel(f"{subject}: its offset or length is not a number") from None
     if offset < 0 or n_bytes < 0 or offset + n_bytes > size:
         raise BadModel(
-            f"{what}: bytes {offset:,} to {offset + n_bytes:,} of a file of {size:,} bytes"
+            f"{subject}: bytes {offset:,} to {offset + n_bytes:,} of a file of {size:,} bytes"
         )
     return path, offset, n_bytes

@@ -23,11 +23,11 @@ def check_is_file(path: Path) -> None:
     try:
         if path.is_file():
             return
-        what = "does not exist"
+        problem = "does not exist"
         if path.is_dir():
-            what = "is a directory"
+            problem = "is a directory"
         elif path.exists():
-            what = "is not a regular file"
+            problem = "is not a regular file"
     except (OSError, ValueError):  # too long, a NUL
         raise BadModel(
             f"Model {str(path)[:_MOST_SHOWN]!r} is not the name of a file: give the path of an"
@@ -36,4 +36,4 @@ def check_is_file(path: Path) -> None:
     advice = "give the path of an .onnx file"
     if str(path) in all_models():
         advice += f"; 'tilescope models fetch {path}' prints that of the model in the catalogue"
-    raise BadModel(f"Model {path} {what}: {advice}")
+    raise BadModel(f"Model {path} {problem}: {advice}")

@@ -48,9 +48,9 @@ class _Nodes:
 
     def add(self, op_type: str, *inputs: str, n_outputs: int = 1, **attributes: Any) -> list[str]:
         """Add a node and return its results."""
-        made = [f"v{next(self.names)}" for _ in range(n_outputs)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), made, **attributes))
-        return made
+        names = [f"v{next(self.names)}" for _ in range(n_outputs)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), names, **attributes))
+        return names
 
     def of(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Add a node and return its result."""
@@ -91,7 +91,7 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
         When the node has lengths, coupled gates, another layout or an unknown activation.
     """
     stated = {entry.name: attribute_value(entry) for entry in node.attribute}
-    given = dict(zip(_INPUTS, node.input, strict=False))
+    inputs = dict(zip(_INPUTS, node.input, strict=False))
     label = f"Node {node.name or node.output[0]!r} ({node.op_type})"
     hidden, direction = stated.get("hidden_size", 0), stated.get("direction", "forward")
     if direction not in _DIRECTIONS or hidden < 1:
@@ -99,7 +99,7 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
             f"{label}: expected a hidden_size of at least 1 and a direction of"
             f" {', '.join(_DIRECTIONS)}, got {hidden} and {direction!r}"
         )
-    if given.get("sequence_lens") or stated.get("input_forget", 0):
+    if inputs.get("sequence_lens") or stated.get("input_forget", 0):
         raise BadModel(f"{label}: sequence_lens and input_forget are not supported")
     backwards = _DIRECTIONS[direction]
     names = [
@@ -112,13 +112,13 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
             f"{label}: its activations are {', '.join(names)}: expected three per direction of"
             f" {', '.join(_ACTIVATIONS)}"
         )
-    into = _Nodes(count())
-    x = into.add("DynamicQuantizeLinear", "X", n_outputs=3)
-    made = [
+    nodes = _Nodes(count())
+    x = nodes.add("DynamicQuantizeLinear", "X", n_outputs=3)
+    outputs = [
         _direction(
-            into,
+            nodes,
             x,
-            given,
+            inputs,
             d,
             hidden,
             [known[name.lower()] for name in names[3 * d : 3 * d + 3]],
@@ -127,16 +127,16 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
         )
         for d, is_backwards in enumerate(backwards)
     ]
-    for output, parts, axis in zip(_OUTPUTS, zip(*made, strict=True), (1, 0, 0), strict=True):
-        into.nodes.append(helper.make_node("Concat", list(parts), [output], axis=axis))
+    for output, parts, axis in zip(_OUTPUTS, zip(*outputs, strict=True), (1, 0, 0), strict=True):
+        nodes.nodes.append(helper.make_node("Concat", list(parts), [output], axis=axis))
     imports = [helper.make_opsetid("", opset)]
-    return helper.make_function("", node.op_type, _INPUTS, _OUTPUTS, into.nodes, imports)
+    return helper.make_function("", node.op_type, _INPUTS, _OUTPUTS, nodes.nodes, imports)
 
 
 def _direction(
-    into: _Nodes,
+    nodes: _Nodes,
     x: Sequence[str],
-    given: dict[str, str],
+    inputs: dict[str, str],
     d: int,
     hidden: int,
     activations: Sequence[str],
@@ -146,37 +146,37 @@ def _direction(
 ) -> tuple[str, str, str]:
     """Add a direction; return outputs (steps, 1, batch, hidden), last output and last cell."""
     weights, recurrent = (
-        [into.one(f"{key}{suffix}", d) for suffix in ("", "_scale", "_zero_point")] for key in "WR"
+        [nodes.one(f"{key}{suffix}", d) for suffix in ("", "_scale", "_zero_point")] for key in "WR"
     )
-    gates = into.product(x, weights)
-    if given.get("B"):
-        both = into.one("B", d)
+    gates = nodes.product(x, weights)
+    if inputs.get("B"):
+        both = nodes.one("B", d)
         for start in (0, 4 * hidden):
-            gates = into.of("Add", gates, into.part(both, 0, start, start + 4 * hidden))
-    shape = into.of("Shape", "X")
-    batch = into.part(shape, 0, 1, 2)
-    state = into.of("Concat", batch, into.constant([hidden]), axis=0)
-    zeros = into.of("ConstantOfShape", state)
-    first = [into.one(k, d) if given.get(k) else zeros for k in ("initial_h", "initial_c")]
+            gates = nodes.of("Add", gates, nodes.part(both, 0, start, start + 4 * hidden))
+    shape = nodes.of("Shape", "X")
+    batch = nodes.part(shape, 0, 1, 2)
+    state = nodes.of("Concat", batch, nodes.constant([hidden]), axis=0)
+    zeros = nodes.of("ConstantOfShape", state)
+    first = [nodes.one(k, d) if inputs.get(k) else zeros for k in ("initial_h", "initial_c")]
     peepholes = []
-    if given.get("P"):
-        own = into.one("P", d)
-        peepholes = [into.part(own, 0, k * hidden, (k + 1) * hidden) for k in range(3)]
-    n_steps = into.of("Gather", shape, into.constant(0), axis=0)
-    last_step = into.of("Sub", n_steps, into.constant(1))
-    body = _step(into, gates, recurrent, peepholes, activations, clip, last_step * is_backwards)
-    yes = into.constant(True, "bool")
-    h, c, outputs = into.add("Loop", n_steps, yes, *first, n_outputs=3, body=body)
+    if inputs.get("P"):
+        local = nodes.one("P", d)
+        peepholes = [nodes.part(local, 0, k * hidden, (k + 1) * hidden) for k in range(3)]
+    n_steps = nodes.of("Gather", shape, nodes.constant(0), axis=0)
+    last_step = nodes.of("Sub", n_steps, nodes.constant(1))
+    body = _step(nodes, gates, recurrent, peepholes, activations, clip, last_step * is_backwards)
+    yes = nodes.constant(True, "bool")
+    h, c, outputs = nodes.add("Loop", n_steps, yes, *first, n_outputs=3, body=body)
     if is_backwards:
-        last, before, step = (into.constant([n]) for n in (-1, -(2**31), -1))
-        outputs = into.of("Slice", outputs, last, before, into.constant([0]), step)
-    lead = into.constant([1])
-    apart = into.of("Concat", lead, state, axis=0)
-    every = into.of("Concat", into.part(shape, 0, 0, 1), apart, axis=0)
+        last, before, step = (nodes.constant([n]) for n in (-1, -(2**31), -1))
+        outputs = nodes.of("Slice", outputs, last, before, nodes.constant([0]), step)
+    lead = nodes.constant([1])
+    apart = nodes.of("Concat", lead, state, axis=0)
+    every = nodes.of("Concat", nodes.part(shape, 0, 0, 1), apart, axis=0)
     return (
-        into.of("Reshape", outputs, every),
-        into.of("Reshape", h, apart),
-        into.of("Reshape", c, apart),
+        nodes.of("Reshape", outputs, every),
+        nodes.of("Reshape", h, apart),
+        nodes.of("Reshape", c, apart),
     )
 
 
@@ -190,31 +190,31 @@ def _step(
     last_step: str,
 ) -> onnx.GraphProto:
     """Return a step as the body of a loop; with a last step, it goes backwards from there."""
-    into = _Nodes(outside.names)
-    number, go, h, c = (f"v{next(into.names)}" for _ in range(4))
-    hidden_part = into.product(into.add("DynamicQuantizeLinear", h, n_outputs=3), recurrent)
-    place = into.of("Sub", last_step, number) if last_step else number
-    total = into.of("Add", into.of("Gather", gates, place, axis=0), hidden_part)
-    takes, gives, forgets, candidate = into.add("Split", total, n_outputs=4, axis=-1)
+    nodes = _Nodes(outside.names)
+    number, go, h, c = (f"v{next(nodes.names)}" for _ in range(4))
+    hidden_part = nodes.product(nodes.add("DynamicQuantizeLinear", h, n_outputs=3), recurrent)
+    step_number = nodes.of("Sub", last_step, number) if last_step else number
+    total = nodes.of("Add", nodes.of("Gather", gates, step_number, axis=0), hidden_part)
+    takes, gives, forgets, candidate = nodes.add("Split", total, n_outputs=4, axis=-1)
 
     def activated(x: str, which: int, cell: str = "", peephole: int = 0) -> str:
         if cell and peepholes:
-            x = into.of("Add", x, into.of("Mul", peepholes[peephole], cell))
+            x = nodes.of("Add", x, nodes.of("Mul", peepholes[peephole], cell))
         if clip:
-            x = into.of("Clip", x, *(into.constant(n, "float32") for n in (-clip, clip)))
-        return into.of(activations[which], x)
+            x = nodes.of("Clip", x, *(nodes.constant(n, "float32") for n in (-clip, clip)))
+        return nodes.of(activations[which], x)
 
-    kept = into.of("Mul", activated(forgets, 0, c, 2), c)
-    new = into.of("Mul", activated(takes, 0, c, 0), activated(candidate, 1))
-    cell = into.of("Add", kept, new)
-    output = into.of("Mul", activated(gives, 0, cell, 1), into.of(activations[2], cell))
-    again, copy = into.of("Identity", go), into.of("Identity", output)
-    flag, whole, real = onnx.TensorProto.BOOL, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
+    forgotten = nodes.of("Mul", activated(forgets, 0, c, 2), c)
+    new = nodes.of("Mul", activated(takes, 0, c, 0), activated(candidate, 1))
+    cell = nodes.of("Add", forgotten, new)
+    output = nodes.of("Mul", activated(gives, 0, cell, 1), nodes.of(activations[2], cell))
+    again, copy = nodes.of("Identity", go), nodes.of("Identity", output)
+    flag, int64, real = onnx.TensorProto.BOOL, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
     inputs, outputs = (
         [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()]
         for kinds in (
-            {number: whole, go: flag, h: real, c: real},
+            {number: int64, go: flag, h: real, c: real},
             {again: flag, output: real, cell: real, copy: real},
         )
     )
-    return helper.make_graph(into.nodes, "step", inputs, outputs)
+    return helper.make_graph(nodes.nodes, "step", inputs, outputs)

@@ -95,9 +95,9 @@ def read_model(path: Path) -> onnx.ModelProto:
     lines = [f"{n_nodes} nodes of {len(missing)} operators are not supported yet:"]
     listed = sorted(missing.items())
     for operator, names in listed[:_MOST_LISTED]:
-        shown = ", ".join(names[:6])
-        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        lines.append(f"  {operator} ({len(names)}): {shown}{more}")
+        text = ", ".join(names[:6])
+        rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        lines.append(f"  {operator} ({len(names)}): {text}{rest}")
     if len(listed) > _MOST_LISTED:
         lines.append(f"  and {len(listed) - _MOST_LISTED} more")
     lines.append(
@@ -119,17 +119,17 @@ def expanded(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     if model.functions:
         model = inliner.inline_local_functions(model)
-    found, opset = model, opsets_of(model)[""]
+    model_, opset = model, opsets_of(model)[""]
     # A body may use operators that are again defined by others.
     for _ in range(_DEEPEST_BODIES):
-        missing = unsupported(found)
+        missing = unsupported(model_)
         bodies = {key for key in missing if has_body(key, opset)}
         if not missing:
-            return found
+            return model_
         if bodies < set(missing):
             break
-        found = with_bodies(found, bodies, opset)
-    return model if unsupported(found) else found
+        model_ = with_bodies(model_, bodies, opset)
+    return model if unsupported(model_) else model_
 
 
 def _checked(path: Path) -> onnx.ModelProto:

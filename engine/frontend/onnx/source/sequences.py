@@ -54,7 +54,7 @@ class ValueSequence(Value):
 Emit = Callable[[str, Sequence[Value], Mapping[str, Any], int], Sequence[Value]]
 
 
-def tensors_only(what: str, values: Sequence[Value | None]) -> None:
+def tensors_only(subject: str, values: Sequence[Value | None]) -> None:
     """Refuse sequences where tensors have to be.
 
     Raises
@@ -65,8 +65,8 @@ def tensors_only(what: str, values: Sequence[Value | None]) -> None:
     for value in values:
         if isinstance(value, ValueSequence):
             raise BadModel(
-                f"{what} has the sequence {value.name!r}, and the machine has tensors only: export"
-                " the model without it, or take its elements with SequenceAt"
+                f"{subject} has the sequence {value.name!r}, and the machine has tensors only:"
+                " export the model without it, or take its elements with SequenceAt"
             )
 
 
@@ -97,29 +97,29 @@ def sequence_results(
     BadModel
         When a length or position does not follow from the model, or an element does not exist.
     """
-    given = [*inputs, None, None, None]
+    inputs_ = [*inputs, None, None, None]
     if op_type == "SequenceEmpty":
         return ValueSequence.of(node, ())
     if op_type == "SequenceConstruct":
         tensors_only(node, inputs)
         return ValueSequence.of(node, [value for value in inputs if value is not None])
     if op_type == "SplitToSequence":
-        return ValueSequence.of(node, _parts(node, given, attributes, emit))
-    elements = _elements(node, given[0])
+        return ValueSequence.of(node, _parts(node, inputs_, attributes, emit))
+    elements = _elements(node, inputs_[0])
     if op_type == "SequenceLength":
         return _integers(node, len(elements))
     if op_type == "SequenceAt":
-        place = _position(node, given[1], len(elements), -1)
-        return emit("Identity", elements[place : place + 1], {}, 1)[0]
+        position = _position(node, inputs_[1], len(elements), -1)
+        return emit("Identity", elements[position : position + 1], {}, 1)[0]
     if op_type == "SequenceErase":
-        place = _position(node, given[1], len(elements), -1)
-        return ValueSequence.of(node, (*elements[:place], *elements[place + 1 :]))
+        position = _position(node, inputs_[1], len(elements), -1)
+        return ValueSequence.of(node, (*elements[:position], *elements[position + 1 :]))
     if op_type == "SequenceInsert":
-        tensors_only(node, given[1:2])
-        if given[1] is None:
+        tensors_only(node, inputs_[1:2])
+        if inputs_[1] is None:
             raise BadModel(f"{node} has no tensor to insert")
-        place = _position(node, given[2], len(elements) + 1, len(elements))
-        return ValueSequence.of(node, (*elements[:place], given[1], *elements[place:]))
+        position = _position(node, inputs_[2], len(elements) + 1, len(elements))
+        return ValueSequence.of(node, (*elements[:position], inputs_[1], *elements[position:]))
     return _concatenated(node, elements, attributes, emit)
 
 
@@ -135,20 +135,20 @@ def _position(node: str, value: Value | None, count: int, usual: int) -> int:
 
     ``count`` positions are allowed, ``usual`` is the one that stands for none.
     """
-    place = usual if value is None else _number(node, value, "position")
+    offset = usual if value is None else _number(node, value, "position")
     # For an insertion, -1 is before the last element.
     n_elements = count if usual < 0 else count - 1
-    found = place + n_elements if place < 0 else place
-    if not 0 <= found < count:
-        raise BadModel(f"{node}: position {place} is outside of a sequence of {n_elements}")
-    return found
+    position = offset + n_elements if offset < 0 else offset
+    if not 0 <= position < count:
+        raise BadModel(f"{node}: position {offset} is outside of a sequence of {n_elements}")
+    return position
 
 
-def _number(node: str, value: Value, what: str) -> int:
+def _number(node: str, value: Value, subject: str) -> int:
     """Return the one integer of a value."""
     if value.known is None or value.known.size != 1:
         raise BadModel(
-            f"{node}: its {what} is computed as the model runs, or is not one number; it has to"
+            f"{node}: its {subject} is computed as the model runs, or is not one number; it has to"
             " follow from the model: give inputs that decide it with --set"
         )
     return int(value.known.reshape(()))
@@ -161,10 +161,10 @@ def _integers(name: str, content: int | Sequence[int]) -> Constant:
 
 
 def _parts(
-    node: str, given: Sequence[Value | None], attributes: Mapping[str, Any], emit: Emit
+    node: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], emit: Emit
 ) -> Sequence[Value]:
     """Return the parts of a tensor."""
-    source, split = given[:2]
+    source, split = inputs[:2]
     tensors_only(node, [source, split])
     if source is None:
         raise BadModel(f"{node} has no operand")

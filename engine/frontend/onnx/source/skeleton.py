@@ -104,7 +104,7 @@ def stored_bytes(path: Path) -> int:
 
 def _move_constants(graph: onnx.GraphProto) -> None:
     """Make initializers of the nodes that state a large constant."""
-    kept = []
+    nodes_ = []
     for node in graph.node:
         stated = [entry.t for entry in node.attribute if entry.HasField("t")]
         if node.op_type == "Constant" and stated and not has_elements(stated[0]):
@@ -112,15 +112,15 @@ def _move_constants(graph: onnx.GraphProto) -> None:
             tensor.CopyFrom(stated[0])
             tensor.name = node.output[0]
         else:
-            kept.append(node)
-    if len(kept) < len(graph.node):
-        kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
+            nodes_.append(node)
+    if len(nodes_) < len(graph.node):
+        nodes_ = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes_]
         del graph.node[:]
-        graph.node.extend(kept)
+        graph.node.extend(nodes_)
 
 
 def _kept(
-    data: mmap.mmap, at: int, end: int, inside: Mapping[int, Any], budget: Iterator[int]
+    data: mmap.mmap, offset: int, end: int, inside: Mapping[int, Any], budget: Iterator[int]
 ) -> Iterator[bytes]:
     """Yield a message without the elements of large tensors.
 
@@ -128,7 +128,7 @@ def _kept(
     ----------
     data
         The file.
-    at, end
+    offset, end
         Where the message lies.
     inside
         Fields to look into, by number, with their own fields; None for elements of a tensor.
@@ -140,47 +140,47 @@ def _kept(
     ValueError
         When it is not a message.
     """
-    while at < end:
-        start = at
-        tag, at = _varint(data, at, end)
+    while offset < end:
+        start = offset
+        tag, offset = _varint(data, offset, end)
         kind, number = tag & 7, tag >> 3
         if number == 0 or next(budget, None) is None:
             raise ValueError("a field without a number, or too many fields")
         if kind == _BYTES:
-            size, at = _varint(data, at, end)
+            size, offset = _varint(data, offset, end)
         elif kind == _VARINT:
-            (_, at), size = _varint(data, at, end), 0
+            (_, offset), size = _varint(data, offset, end), 0
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
             raise ValueError(f"wire type {kind}")
-        if size > end - at:
+        if size > end - offset:
             raise ValueError("a field is longer than its message")
         if kind == _BYTES and size > _MOST_KEPT and number in inside:
             if inside[number] is not None:
-                content = b"".join(_kept(data, at, at + size, inside[number], budget))
+                content = b"".join(_kept(data, offset, offset + size, inside[number], budget))
                 yield _as_varint(tag) + _as_varint(len(content)) + content
         else:
-            yield data[start : at + size]
-        at += size
+            yield data[start : offset + size]
+        offset += size
 
 
-def _varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+def _varint(data: mmap.mmap, offset: int, end: int) -> tuple[int, int]:
     """Return a number of variable length, and where the next begins."""
     value = shift = 0
-    while at < end and shift < 64:
-        byte = data[at]
+    while offset < end and shift < 64:
+        byte = data[offset]
         value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
+        offset, shift = offset + 1, shift + 7
         if byte < 128:
-            return value, at
+            return value, offset
     raise ValueError("a number does not end")
 
 
 def _as_varint(value: int) -> bytes:
     """Return a number in the variable length that `_varint` reads."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 127:
-        found.append(value & 127 | 128)
+        encoded.append(value & 127 | 128)
         value >>= 7
-    return bytes((*found, value))
+    return bytes((*encoded, value))

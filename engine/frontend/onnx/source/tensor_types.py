@@ -26,7 +26,7 @@ _DEVICE_TYPES = {"float16", "float32", "float64", "bool", *_INTEGER_TYPES}
 _FLOAT8_TYPES = {"float8_e4m3fnuz", "float8_e5m2fnuz"}
 
 
-def element_type(kind: int, what: str) -> str:
+def element_type(kind: int, subject: str) -> str:
     """Return the name of an ONNX element type.
 
     Raises
@@ -37,10 +37,10 @@ def element_type(kind: int, what: str) -> str:
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name
     except KeyError:
-        raise BadModel(f"{what} has element type {kind}, which ONNX does not define") from None
+        raise BadModel(f"{subject} has element type {kind}, which ONNX does not define") from None
 
 
-def check_type(dtype: str, what: str, *, is_input: bool = False) -> None:
+def check_type(dtype: str, subject: str, *, is_input: bool = False) -> None:
     """Refuse a type that the machine does not have.
 
     Raises
@@ -50,7 +50,7 @@ def check_type(dtype: str, what: str, *, is_input: bool = False) -> None:
     """
     if dtype not in (_DEVICE_TYPES if is_input else _DEVICE_TYPES | _FLOAT8_TYPES):
         verb = "is" if is_input else "makes"
-        raise BadModel(f"{what} {verb} {dtype}, which is not supported yet")
+        raise BadModel(f"{subject} {verb} {dtype}, which is not supported yet")
 
 
 def stated_shape(info: onnx.ValueInfoProto) -> list[int | None]:
@@ -95,15 +95,15 @@ def input_shape(
     """
     stated = stated_shape(info)
     if info.name in shapes:
-        given = shapes[info.name]
-        agrees = len(given) == len(stated) and all(
-            s is None or s == g for s, g in zip(stated, given, strict=True)
+        shape = shapes[info.name]
+        agrees = len(shape) == len(stated) and all(
+            s is None or s == g for s, g in zip(stated, shape, strict=True)
         )
         if not agrees:
             raise BadInput(
-                f"Input {info.name!r} has shape {_labels(info)}, which is incompatible with {given}"
+                f"Input {info.name!r} has shape {_labels(info)}, which is incompatible with {shape}"
             )
-        return given
+        return shape
     if leaves_batch_open(info, shapes):
         stated[0] = batch or 1
     if None in stated:
@@ -155,11 +155,11 @@ def check_output(
         for d, (s, size) in enumerate(zip(stated, value.shape, strict=True))
     ):
         return ""
-    taken = ""
+    suffix = ""
     if assumed_ones:
         names = ", ".join(map(repr, assumed_ones))
-        taken = f" (the open first dimension of {names} was taken as 1; --shape says another)"
+        suffix = f" (the open first dimension of {names} was taken as 1; --shape says another)"
     return (
-        f"Output {info.name!r} is declared as {_labels(info)} but computed as {value.shape}{taken}:"
-        " its computed shape counts"
+        f"Output {info.name!r} is declared as {_labels(info)} but computed as"
+        f" {value.shape}{suffix}: its computed shape counts"
     )

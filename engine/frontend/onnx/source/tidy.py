@@ -45,14 +45,14 @@ def check_imports(model: onnx.ModelProto) -> None:
 
 def name_domains(model: onnx.ModelProto) -> None:
     """Give operators of onnxruntime that lack a domain their own, in place."""
-    found = [
+    domains = [
         node
         for node in model.graph.node
         if node.op_type in _WITHOUT_DOMAIN and node.domain in ("", "ai.onnx")
     ]
-    for node in found:
+    for node in domains:
         node.domain = _MICROSOFT
-    if found and all(imported.domain != _MICROSOFT for imported in model.opset_import):
+    if domains and all(imported.domain != _MICROSOFT for imported in model.opset_import):
         model.opset_import.add(domain=_MICROSOFT, version=1)
 
 
@@ -68,7 +68,7 @@ def order_nodes(graph: onnx.GraphProto) -> None:
         for source in {producer[name] for name in _reads(node) if name in producer} - {i}:
             readers[source].append(i)
             n_missing[i] += 1
-    if all(source < i for source, found in readers.items() for i in found):
+    if all(source < i for source, reader_list in readers.items() for i in reader_list):
         return
     ready = deque(i for i, n in enumerate(n_missing) if n == 0)
     order = []
@@ -108,12 +108,12 @@ def with_dense_initializers(graph: onnx.GraphProto) -> None:
     """
     for sparse in graph.sparse_initializer:
         name, dims = sparse.values.name, tuple(sparse.dims)
-        values, places = (numpy_helper.to_array(t) for t in (sparse.values, sparse.indices))
+        values, indices = (numpy_helper.to_array(t) for t in (sparse.values, sparse.indices))
         if min(dims, default=0) < 0 or prod(dims) > _MOST_ELEMENTS:
             raise BadModel(f"Sparse initializer {name!r} has shape {dims}: too large to hold")
         dense = np.zeros(dims, values.dtype)
         try:
-            index = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), dims)
+            index = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
             dense.reshape(-1)[index] = values
         except (IndexError, ValueError):
             raise BadModel(

@@ -85,8 +85,8 @@ def create_recurrent_input(
     request = request_of(builder, options, name)
     a = Operand.of((1, rows, layer.n_inputs), layer.dtype, name)
     b = Operand.of((1, layer.n_inputs, n_units * n_outputs), layer.dtype, "the weights")
-    made = allocated_matrices(request, a, planned_matmul(request, a, b), is_left=True)
-    return made.reshape(*shape)
+    matrices = allocated_matrices(request, a, planned_matmul(request, a, b), is_left=True)
+    return matrices.reshape(*shape)
 
 
 @checked
@@ -166,10 +166,10 @@ def create_lstm_weights(
     """
     layer = sizes_of(shape, n_outputs, dtype, name)
     order = checked_lstm_order(cell_order)
-    made = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
-    inputs, outputs = made.of_rows(len(LSTM_INSIDE))
-    at = [LSTM_INSIDE.index(label) for label in order]
-    return _units(inputs, at), _units(outputs, at), made.biases((len(at),))
+    variables = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
+    inputs, outputs = variables.of_rows(len(LSTM_INSIDE))
+    order_ = [LSTM_INSIDE.index(label) for label in order]
+    return _units(inputs, order_), _units(outputs, order_), variables.biases((len(order_),))
 
 
 @checked
@@ -206,13 +206,17 @@ def create_gru_weights(
     """
     layer = sizes_of(shape, n_outputs, dtype, name)
     order = checked_gru_order(cell_order)
-    made = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
-    inputs = made.matrices(layer.n_inputs, 3, "inputs")
+    variables = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
+    inputs = variables.matrices(layer.n_inputs, 3, "inputs")
     # Without reset_after, the candidate's weights belong to a product of its own.
     parts = [3] if reset_after else [2, 1]
-    outputs = concat([made.matrices(n_outputs, n, f"outputs{n}") for n in parts])
-    at = [GRU_UNITS.index(label) for label in order]
-    return _units(inputs, at), _units(outputs, at), made.biases((3, 2) if reset_after else (3,))
+    outputs = concat([variables.matrices(n_outputs, n, f"outputs{n}") for n in parts])
+    order_ = [GRU_UNITS.index(label) for label in order]
+    return (
+        _units(inputs, order_),
+        _units(outputs, order_),
+        variables.biases((3, 2) if reset_after else (3,)),
+    )
 
 
 @checked
@@ -245,9 +249,9 @@ def create_rnn_weights(
         If a size or the type is invalid.
     """
     layer = sizes_of(shape, n_outputs, dtype, name)
-    made = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
-    inputs, outputs = made.of_rows(1)
-    return inputs, outputs, made.biases((1,))
+    variables = RecurrentVariables(builder, layer, options or RecurrentOptions(), name)
+    inputs, outputs = variables.of_rows(1)
+    return inputs, outputs, variables.biases((1,))
 
 
 def _units(weights: View, indices: Sequence[int]) -> View:

@@ -124,22 +124,22 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     }
     name = "popnn.gruFwd" if attention is None else "popnn.auGruFwd"
     build = builder.inside("gru", name, detail)
-    at = [order.index(name) for name in GRU_UNITS]
-    own = [unit_of(weights, at) for weights in (input_weights, output_weights, biases)]
+    unit_order = [order.index(name) for name in GRU_UNITS]
+    units = [unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)]
     output = initial(build, layer, initial_output, "output")
     cell = _Cell(output, stacked(build, layer, 3, "units"), stacked(build, layer, 3, "hidden"))
 
     def step(inside: Builder, slices: Any) -> None:
-        weighed = product(inside, slices[0], own[0], options, "weighInput")
+        weighed = product(inside, slices[0], units[0], options, "weighInput")
         copy_to(inside, weighed, cell.units, "units")
         if reset_after:
-            with_biases(inside, cell.units, part_of(own[2], 0))
-            weighed = product(inside, output, own[1], options, "weighOutput")
+            with_biases(inside, cell.units, part_of(units[2], 0))
+            weighed = product(inside, output, units[1], options, "weighOutput")
             copy_to(inside, weighed, cell.hidden, "hidden")
-            with_biases(inside, cell.hidden, part_of(own[2], 1))
+            with_biases(inside, cell.hidden, part_of(units[2], 1))
         else:
-            with_biases(inside, cell.units, own[2])
-            weighed = product(inside, output, unit_of(own[1], [0, 1]), options, "weighOutput")
+            with_biases(inside, cell.units, units[2])
+            weighed = product(inside, output, unit_of(units[1], [0, 1]), options, "weighOutput")
             copy_to(inside, weighed, cell.hidden.slice(0, 0, 2), "hidden")
         cell.gate(inside, options)
         if attention is not None:
@@ -150,13 +150,13 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
         else:
             reset = unit(cell.units, 0)
             binary_in_place(inside, "multiply", reset, output)
-            weighed = product(inside, reset, unit_of(own[1], [2]), options, "weighReset")
+            weighed = product(inside, reset, unit_of(units[1], [2]), options, "weighReset")
             copy_to(inside, weighed, cell.hidden.slice(0, 2, 3), "hidden")
         cell.blend(inside, options)
 
-    given = [x] if attention is None else [x, attention]
-    found = run_steps(build, layer, options, given, [output], lengths, step)
-    return found, output
+    sequences = [x] if attention is None else [x, attention]
+    outputs = run_steps(build, layer, options, sequences, [output], lengths, step)
+    return outputs, output
 
 
 @dataclass(frozen=True)

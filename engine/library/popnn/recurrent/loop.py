@@ -93,15 +93,16 @@ def checked_layer(
         "output weights": (outputs, [(n_units, n_outputs, n_outputs)]),
         "biases": (biases, [(n_units, n_outputs), (n_units, 2, n_outputs)]),
     }
-    for what, (weights, shapes) in expected.items():
+    for weights_name, (weights, shapes) in expected.items():
         if tuple(weights.shape) not in shapes:
             raise BadGraph(
-                f"{name}: its {what} have shape {tuple(weights.shape)}: expected"
+                f"{name}: its {weights_name} have shape {tuple(weights.shape)}: expected"
                 f" {' or '.join(map(str, shapes))}"
             )
         if isinstance(weights, View) and weights.dtype != x.dtype:
             raise BadGraph(
-                f"{name}: its {what} are {weights.dtype}, but {x.name!r} is {x.dtype}: cast one"
+                f"{name}: its {weights_name} are {weights.dtype}, but {x.name!r} is {x.dtype}:"
+                " cast one"
             )
     return Layer(n_steps, n_batch, n_inputs, n_outputs, x.dtype)
 
@@ -109,14 +110,14 @@ def checked_layer(
 def stacked(builder: Builder, layer: Layer, n_units: int, name: str) -> Tensor:
     """Return a new variable (units, batch, outputs), whose units have one mapping."""
     shape = (n_units, layer.n_batch, layer.n_outputs)
-    made = builder.graph.add_variable(layer.dtype, shape, name, builder.debug)
+    sequence = builder.graph.add_variable(layer.dtype, shape, name, builder.debug)
     n = layer.n_batch * layer.n_outputs
     grain = vector_elements(builder.tiles.machine, layer.dtype)
     n_parts = min(builder.tiles.n_tiles, -(-n // grain))
     edges = edges_of(n, n_parts, grain)[:-1]
     start = (np.arange(n_units)[:, None] * n + edges).reshape(-1)
-    builder.graph.set_tile_mapping(made, start, np.tile(builder.tiles.ids[:n_parts], n_units))
-    return made
+    builder.graph.set_tile_mapping(sequence, start, np.tile(builder.tiles.ids[:n_parts], n_units))
+    return sequence
 
 
 def unit(units: Tensor, index: int) -> Tensor:
@@ -217,7 +218,7 @@ def run_steps(  # a loop with its states and sequences
             f" {tuple(lengths.shape)}: expected int32 of shape ({layer.n_batch},)"
         )
     held = [_sliceable(builder, sequence) for sequence in sequences]
-    counter, one = _counter(builder, layer, options)
+    counter, increment = _counter(builder, layer, options)
     out: Tensor | None = None
     if options.full_sequence:
         shape = (layer.n_steps, layer.n_batch, layer.n_outputs)
@@ -236,7 +237,7 @@ def run_steps(  # a loop with its states and sequences
         result = _masked_step(inside, slices, states, lengths, counter, step)
     if out is not None:
         dynamic_update(inside, out, result.reshape(1, *result.shape), counter, [0])
-    binary_in_place(inside, "subtract" if options.reverse else "add", counter, one)
+    binary_in_place(inside, "subtract" if options.reverse else "add", counter, increment)
     builder.sequence.add(Repeat(layer.n_steps, body, "steps", debug=builder.debug))
     return states[0] if out is None else out
 
@@ -245,20 +246,20 @@ def _sliceable(builder: Builder, sequence: View) -> Tensor:
     """Return a sequence whose steps are slices on their tiles: itself, or a copy."""
     if isinstance(sequence, Tensor) and is_sliceable(builder, sequence, 0):
         return sequence
-    made = create_sliceable_tensor(builder, sequence.dtype, sequence.shape, 0, "sequence")
-    copy_to(builder, sequence, made, "arrangeSequence")
-    return made
+    sliceable = create_sliceable_tensor(builder, sequence.dtype, sequence.shape, 0, "sequence")
+    copy_to(builder, sequence, sliceable, "arrangeSequence")
+    return sliceable
 
 
 def _counter(builder: Builder, layer: Layer, options: RecurrentOptions) -> tuple[Tensor, Tensor]:
     """Return the counter at the first step, and the constant one."""
     graph = builder.graph
     counter = graph.add_variable("int32", (1,), "counter", builder.debug)
-    one = graph.add_constant(np.array([1], np.int32), "one", debug=builder.debug)
-    for tensor in (counter, one):
+    increment = graph.add_constant(np.array([1], np.int32), "one", debug=builder.debug)
+    for tensor in (counter, increment):
         graph.set_tile_mapping(tensor, [0], builder.tiles.ids[:1])
     fill(builder, counter, layer.n_steps - 1 if options.reverse else 0)
-    return counter, one
+    return counter, increment
 
 
 def _masked_step(  # as run_steps

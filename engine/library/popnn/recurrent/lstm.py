@@ -113,22 +113,22 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
         **options.detail(),
     }
     build = builder.inside("lstm", "popnn.lstmFwd", detail)
-    at = [order.index(name) for name in LSTM_INSIDE]
+    unit_order = [order.index(name) for name in LSTM_INSIDE]
     units = stacked(build, layer, len(LSTM_INSIDE), "units")
     cell = initial(build, layer, initial_cell, "cellState")
     # The output replaces its gate.
     output = initial(build, layer, initial_output, "output", unit(units, _OUTPUT))
-    own = [unit_of(weights, at) for weights in (input_weights, output_weights, biases)]
-    seen = None if peepholes is None else _peepholes(build, peepholes, layer, order)
-    rows = rows_of(build, x, own[0], own[1], options)
+    local = [unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)]
+    peephole_weights = None if peepholes is None else _peepholes(build, peepholes, layer, order)
+    rows = rows_of(build, x, local[0], local[1], options)
 
     def step(inside: Builder, slices: Any) -> None:
         copy_to(inside, rows.weigh(inside, slices[0], output), units, "units")
-        with_biases(inside, units, own[2])
-        _cell(inside, units, cell, options, seen)
+        with_biases(inside, units, local[2])
+        _cell(inside, units, cell, options, peephole_weights)
 
-    found = run_steps(build, layer, options, [rows.sequence], [output, cell], lengths, step)
-    return found, output, cell
+    outputs = run_steps(build, layer, options, [rows.sequence], [output, cell], lengths, step)
+    return outputs, output, cell
 
 
 def checked_lstm_order(order: Any) -> tuple[str, ...]:
@@ -165,8 +165,8 @@ def _peepholes(
         )
     if isinstance(peepholes, View) and peepholes.dtype != layer.dtype:
         raise BadGraph(f"lstm: its peepholes are {peepholes.dtype}: cast them to {layer.dtype}")
-    found = unit_of(peepholes, [gates.index(name) for name in LSTM_INSIDE[:_CANDIDATE]])
-    return in_one(builder, typed(builder, found, layer.dtype, "peepholes")).reshape(3, 1, -1)
+    ordered = unit_of(peepholes, [gates.index(name) for name in LSTM_INSIDE[:_CANDIDATE]])
+    return in_one(builder, typed(builder, ordered, layer.dtype, "peepholes")).reshape(3, 1, -1)
 
 
 def _cell(
@@ -197,8 +197,8 @@ def _cell(
         _see(builder, gate, peepholes.slice(0, _OUTPUT, _CANDIDATE), cell)
         clipped(builder, gate, options.clip)
         activate_in_place(builder, options.recurrent_activation, gate)
-    shown = activated(builder, options.cell_activation or options.activation, cell)
-    binary_in_place(builder, "multiply", output, shown)
+    activated_cell = activated(builder, options.cell_activation or options.activation, cell)
+    binary_in_place(builder, "multiply", output, activated_cell)
 
 
 def _see(builder: Builder, gates: Tensor, peepholes: Tensor, cell: Tensor) -> None:

@@ -85,5 +85,5 @@ def rnn(
         clipped(inside, output, options.clip)
         activate_in_place(inside, options.activation, output)
 
-    found = run_steps(build, layer, options, [rows.sequence], [output], lengths, step)
-    return found, output
+    outputs = run_steps(build, layer, options, [rows.sequence], [output], lengths, step)
+    return outputs, output

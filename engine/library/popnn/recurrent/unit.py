@@ -50,9 +50,9 @@ def joined_weights(builder: Builder, parts: Sequence[Weights], axis: int) -> Wei
         else builder.constant(part.astype(np.float32), "weights", grain=2)
         for part in parts
     ]
-    whole = concat(views, axis)
+    joined_ = concat(views, axis)
     # Those of create_lstm_weights and create_rnn_weights are parts of one variable.
-    return whole if isinstance(whole, Tensor) else row_major_copy(builder, whole, "weights")
+    return joined_ if isinstance(joined_, Tensor) else row_major_copy(builder, joined_, "weights")
 
 
 @dataclass(frozen=True)

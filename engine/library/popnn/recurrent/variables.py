@@ -66,8 +66,8 @@ class RecurrentVariables:
             rows = self.layer.n_steps * self.layer.n_batch
             inputs = self.matrices(n_inputs, n_units, "inputs", rows, is_free=True)
             return inputs, self.matrices(n_outputs, n_units, "outputs")
-        made = self.matrices(n_inputs + n_outputs, n_units, "weights")
-        return made.slice(1, 0, n_inputs), made.slice(1, n_inputs, n_inputs + n_outputs)
+        weights = self.matrices(n_inputs + n_outputs, n_units, "weights")
+        return weights.slice(1, 0, n_inputs), weights.slice(1, n_inputs, n_inputs + n_outputs)
 
     def matrices(
         self, inner: int, n_units: int, name: str, rows: int = 0, *, is_free: bool = False
@@ -88,13 +88,15 @@ class RecurrentVariables:
         sizes = (1, rows or layer.n_batch, inner)
         a = Operand(unallocated(layer.dtype, sizes, "the state"), is_free=is_free)
         b = Operand.of((1, inner, n_columns), layer.dtype, request.name)
-        made = allocated_matrices(request, b, planned_matmul(request, a, b), is_left=False)
-        return made.reshape(inner, n_units, layer.n_outputs).dim_shuffle(1, 0, 2)
+        tensor = allocated_matrices(request, b, planned_matmul(request, a, b), is_left=False)
+        return tensor.reshape(inner, n_units, layer.n_outputs).dim_shuffle(1, 0, 2)
 
     def biases(self, units: tuple[int, ...]) -> Tensor:
         """Return biases (units, outputs), spread evenly: the loop exchanges them."""
         layer, builder = self.layer, self.builder
         shape = (*units, layer.n_outputs)
-        made = builder.graph.add_variable(layer.dtype, shape, f"{self.name}/biases", builder.debug)
-        builder.spread(made, grain=vector_elements(builder.tiles.machine, layer.dtype))
-        return made
+        biases_ = builder.graph.add_variable(
+            layer.dtype, shape, f"{self.name}/biases", builder.debug
+        )
+        builder.spread(biases_, grain=vector_elements(builder.tiles.machine, layer.dtype))
+        return biases_

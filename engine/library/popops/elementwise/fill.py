@@ -15,8 +15,8 @@ __all__ = ["fill"]
 def _holds(dtype: DType, value: float) -> bool:
     if dtype.limits is None:
         return True
-    least, most = dtype.limits
-    return float(value).is_integer() and least <= value <= most
+    minimum, maximum = dtype.limits
+    return float(value).is_integer() and minimum <= value <= maximum
 
 
 @checked

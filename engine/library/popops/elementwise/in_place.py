@@ -144,13 +144,13 @@ def over_operand(
     if function in TO_BOOL:
         return None
     for i in range(len(operands) if function in _COMMUTATIVE else 1):
-        target, others = operands[i], [*operands[:i], *operands[i + 1 :]]
+        target, other_operands = operands[i], [*operands[:i], *operands[i + 1 :]]
         if not is_free[i]:
             continue
         codelets = _codelets(function, len(operands))
-        if fits_in_place(builder, function, codelets, [target, *others], shape):
-            in_place = binary_in_place if others else unary_in_place
-            in_place(builder, function, target, *others)
+        if fits_in_place(builder, function, codelets, [target, *other_operands], shape):
+            in_place = binary_in_place if other_operands else unary_in_place
+            in_place(builder, function, target, *other_operands)
             return target
     return None
 
@@ -177,12 +177,12 @@ def fits_in_place(
     shape
         Shape of the result.
     """
-    target, *others = operands
+    target, *other_operands = operands
     if target.shape != shape or not fills_variable(builder, target):
         return False
-    if any(x != target and target.variable in x.variables for x in others):
+    if any(x != target and target.variable in x.variables for x in other_operands):
         return False
-    return vertices_of(builder.graph, name, codelets, others, target) is not None
+    return vertices_of(builder.graph, name, codelets, other_operands, target) is not None
 
 
 @checked
@@ -251,11 +251,11 @@ def apply_in_place(
     BadGraph
         If the target aliases elements, or strides are incompatible even through row-major copies.
     """
-    target, *others = operands
+    target, *other_operands = operands
     # A vertex must not read what another writes; it may read elements that it writes itself.
     read = [
         row_major_copy(builder, x, "copy") if x != target and share_elements(target, x) else x
-        for x in others
+        for x in other_operands
     ]
     vertices = vertices_of(builder.graph, name, codelets, read, target, scalars)
     if vertices is None:

@@ -44,9 +44,9 @@ def iota(builder: Builder, target: View, first: int = 0) -> None:
     variable.check_mapped()
     build = builder.inside("iota", "popops.iota", {"shape": list(target.shape)}, flops=0)
     row = target.shape[-1]
-    pieces = cut_rows(variable, row, variable.n_elements // row)
-    n = pieces.n_pieces
-    sizes = [pieces.n_rows, pieces.n_columns]
-    out = blocks(variable, pieces.start, sizes, [row, 1], n)
-    scalars = {"begin": np.asarray(first + pieces.start % row)}
-    build.vertices(build.compute_set("iota"), IOTA, pieces.tile, {"out": out}, scalars)
+    rows_by_tile = cut_rows(variable, row, variable.n_elements // row)
+    n = rows_by_tile.n_pieces
+    sizes = [rows_by_tile.n_rows, rows_by_tile.n_columns]
+    out = blocks(variable, rows_by_tile.start, sizes, [row, 1], n)
+    scalars = {"begin": np.asarray(first + rows_by_tile.start % row)}
+    build.vertices(build.compute_set("iota"), IOTA, rows_by_tile.tile, {"out": out}, scalars)

@@ -135,8 +135,8 @@ def _checked(expression: Expression, operands: Sequence[View]) -> list[View]:
             "map_expression: the expression computes nothing: expected a function; use copy_to to"
             " copy a tensor"
         )
-    given = a_list("map_expression: 'operands'", operands, "a list of tensors")
-    views = [a_kind("One of the operands of map_expression", x, View, "a tensor") for x in given]
+    values = a_list("map_expression: 'operands'", operands, "a list of tensors")
+    views = [a_kind("One of the operands of map_expression", x, View, "a tensor") for x in values]
     if len(views) != expression.n_operands:
         raise BadGraph(
             f"map_expression: {expression.text()} takes {expression.n_operands} tensors, got"

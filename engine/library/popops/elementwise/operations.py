@@ -87,9 +87,9 @@ def similar(
             continue
         variable = operand.variable
         if operand.shape == tuple(shape) and fills_variable(builder, operand):
-            made = graph.add_variable(dtype, variable.shape, name, builder.debug)
-            made.variable.map_like(variable)
-            return Tensor(made.variable, 0, operand.dims)
+            tensor = graph.add_variable(dtype, variable.shape, name, builder.debug)
+            tensor.variable.map_like(variable)
+            return Tensor(tensor.variable, 0, operand.dims)
     clones = [
         clone
         for operand in operands
@@ -97,12 +97,12 @@ def similar(
     ]
     if clones:
         chosen = max(clones, key=lambda clone: clone.n_tiles)
-        made = graph.add_variable(dtype, chosen.shape, name, builder.debug)
-        graph.set_tile_mapping(made, chosen.start, chosen.tile)
-        return chosen.as_view(made)
-    made = graph.add_variable(dtype, shape, name, builder.debug)
-    builder.spread(made, grain=vector_elements(builder.tiles.machine, dtype))
-    return made
+        tensor = graph.add_variable(dtype, chosen.shape, name, builder.debug)
+        graph.set_tile_mapping(tensor, chosen.start, chosen.tile)
+        return chosen.as_view(tensor)
+    tensor = graph.add_variable(dtype, shape, name, builder.debug)
+    builder.spread(tensor, grain=vector_elements(builder.tiles.machine, dtype))
+    return tensor
 
 
 def fills_variable(builder: Builder, tensor: Tensor) -> bool:
@@ -121,7 +121,7 @@ def _clone_of(builder: Builder, view: View) -> CloneLayout | None:
     """Return the layout of a view; None if it aliases elements or would be in fragments."""
     if any(not variable.is_mapped for variable in view.variables) or not view.n_elements:
         return None
-    atoms = [atom for piece in view.pieces for atom in piece.atoms if atom[0] > 1]
+    atoms = [atom for tensor in view.pieces for atom in tensor.atoms if atom[0] > 1]
     if any(stride <= 0 for _, stride in atoms):
         return None
     layout = clone_layout(view)
@@ -183,15 +183,15 @@ def copy_together(
     """
     several: list[Vertices] = []
     for source, target in pairs:
-        found = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [source], target)
-        if found is None:
+        batches = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [source], target)
+        if batches is None:
             middle = row_major_copy(builder, source, f"{name}/rowMajor")
-            found = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [middle], target)
-        if found is None:
+            batches = vertices_of(builder.graph, name, (COPY, COPY_BLOCK), [middle], target)
+        if batches is None:
             raise BadGraph(
                 f"cannot copy {source.name!r} to {target.name!r}: their strides are incompatible"
             )
-        several.append(found)
+        several.append(batches)
     add_together(builder.graph, builder.compute_set(name, stage), several)
 
 
@@ -230,11 +230,11 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     BadGraph
         If the strides are incompatible with row-major order.
     """
-    made = builder.graph.add_variable(source.dtype, source.shape, name, builder.debug)
-    builder.spread(made, grain=vector_elements(builder.tiles.machine, source.dtype))
-    if not _apply(builder, name, COPY, COPY_BLOCK, [source], made):
+    row_major = builder.graph.add_variable(source.dtype, source.shape, name, builder.debug)
+    builder.spread(row_major, grain=vector_elements(builder.tiles.machine, source.dtype))
+    if not _apply(builder, name, COPY, COPY_BLOCK, [source], row_major):
         raise BadGraph(f"cannot copy {source.name!r} to shape {source.shape}")
-    return made
+    return row_major
 
 
 def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:

@@ -35,28 +35,28 @@ def map_parts(
         Tile of every part, one dimension per dimension of the variable.
     """
     shape = tensor.variable.shape
-    last = max((d for d, own in enumerate(edges) if own.size > 2), default=0)
+    last = max((d for d, edge in enumerate(edges) if edge.size > 2), default=0)
     start = np.zeros((1,), np.int64)
     part: list[Counts] = []
-    for d, own in enumerate(edges[: last + 1]):
-        index = own[:-1] if d == last else np.arange(shape[d])
-        part.append(np.searchsorted(own, index, side="right") - 1)
+    for d, edge in enumerate(edges[: last + 1]):
+        index = edge[:-1] if d == last else np.arange(shape[d])
+        part.append(np.searchsorted(edge, index, side="right") - 1)
         start = (start[:, None] + index * prod(shape[d + 1 :])).reshape(-1)
-    whole = tile.reshape(*tile.shape[: last + 1])  # later dimensions have one part
-    builder.graph.set_tile_mapping(tensor, start, whole[np.ix_(*part)].reshape(-1))
+    outer_tiles = tile.reshape(*tile.shape[: last + 1])  # later dimensions have one part
+    builder.graph.set_tile_mapping(tensor, start, outer_tiles[np.ix_(*part)].reshape(-1))
 
 
 def as_rows(builder: Builder, x: View, dim: int, name: str) -> Tensor:
     """Return a tensor as (outer, dim, inner) with one stride each; copy it if it needs to be."""
-    whole = in_one(builder, x, name)
+    contiguous = in_one(builder, x, name)
     shape = (prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
-    if whole.can_reshape(*shape):
-        rows = whole.reshape(*shape)
-        if all(len(own) == 1 for own in rows.dims):
+    if contiguous.can_reshape(*shape):
+        rows = contiguous.reshape(*shape)
+        if all(len(atom_list) == 1 for atom_list in rows.dims):
             return rows
-    return row_major_copy(builder, whole, name).reshape(*shape)
+    return row_major_copy(builder, contiguous, name).reshape(*shape)
 
 
 def strides_of(tensor: Tensor) -> list[int]:
     """Return the stride of every dimension of a tensor that has one each."""
-    return [own[0][1] for own in tensor.dims]
+    return [atom_list[0][1] for atom_list in tensor.dims]

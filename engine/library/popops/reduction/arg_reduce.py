@@ -140,12 +140,12 @@ def _chosen(
     n_rows = x.n_elements // x.shape[dim]
     flops = (x.n_elements - n_rows) * x.dtype.is_float
     build = builder.inside(name, f"popnn.{name}", detail, flops=flops)
-    found = _gathered(build, operation, _rows_of(build, x, dim), last=last)
+    candidates = _gathered(build, operation, _rows_of(build, x, dim), last=last)
     stage = 0
-    while stage == 0 or found.values.n_elements > n_rows:
-        found = _compared(build, operation, found, f"reduce{stage}", last=last)
+    while stage == 0 or candidates.values.n_elements > n_rows:
+        candidates = _compared(build, operation, candidates, f"reduce{stage}", last=last)
         stage += 1
-    return found.values.reshape(*shape), found.indices.reshape(*shape)
+    return candidates.values.reshape(*shape), candidates.indices.reshape(*shape)
 
 
 def _rows_of(builder: Builder, x: View, dim: int) -> Tensor:
@@ -158,11 +158,11 @@ def _rows_of(builder: Builder, x: View, dim: int) -> Tensor:
     n_intervals = tile_mapping_of(rows).start.size
     if n_intervals <= rows.shape[0] or n_intervals * _SHORTEST_INTERVAL <= rows.n_elements:
         return rows
-    made = builder.graph.add_variable(x.dtype, rows.shape, "rows", builder.debug)
+    tensor = builder.graph.add_variable(x.dtype, rows.shape, "rows", builder.debug)
     is_whole = rows.shape[0] >= builder.tiles.ids.size
-    builder.spread(made, grain=n if is_whole else vector_elements(builder.tiles.machine, x.dtype))
-    copy_to(builder, rows, made, "rowsCopy")
-    return made
+    builder.spread(tensor, grain=n if is_whole else vector_elements(builder.tiles.machine, x.dtype))
+    copy_to(builder, rows, tensor, "rowsCopy")
+    return tensor
 
 
 def _gathered(builder: Builder, operation: str, rows: Tensor, *, last: bool) -> _Candidates:
@@ -178,15 +178,15 @@ def _gathered(builder: Builder, operation: str, rows: Tensor, *, last: bool) -> 
     count = -(-size // share)
     row, first = cuts // n, cuts % n
     by_row, by_element = strides_of(rows)
-    place = np.cumsum(count) - count
+    first_of_group = np.cumsum(count) - count
     dtype = FLOAT32 if rows.dtype == FLOAT16 else rows.dtype
     owner = np.repeat(tile, count)
     values, indices = _added(builder, "candidate", dtype, owner)
     start = rows.offset + row * by_row + first * by_element
     fields = {
         "x": blocks(rows.variable, start, [size], [by_element], size.size),
-        "values": blocks(values.variable, place, [count], [1], size.size),
-        "indices": blocks(indices.variable, place, [count], [1], size.size),
+        "values": blocks(values.variable, first_of_group, [count], [1], size.size),
+        "indices": blocks(indices.variable, first_of_group, [count], [1], size.size),
     }
     scalars = {"offset": first, "share": share, "is_last": int(last)}
     compute_set = builder.compute_set("gather")
@@ -196,24 +196,24 @@ def _gathered(builder: Builder, operation: str, rows: Tensor, *, last: bool) -> 
 
 
 def _compared(
-    builder: Builder, operation: str, found: _Candidates, name: str, *, last: bool
+    builder: Builder, operation: str, candidates: _Candidates, name: str, *, last: bool
 ) -> _Candidates:
     """Return one candidate per group of those of a row; one per row if they are few."""
-    few = found.count <= _MOST_CANDIDATES
-    groups = np.where(few, 1, [isqrt(int(count)) for count in found.count])
+    few = candidates.count <= _MOST_CANDIDATES
+    groups = np.where(few, 1, [isqrt(int(count)) for count in candidates.count])
     row = np.repeat(np.arange(groups.size), groups)
     nth = np.arange(row.size) - np.repeat(np.cumsum(groups) - groups, groups)
-    before = np.cumsum(found.count) - found.count
-    start = before[row] + nth * found.count[row] // groups[row]
-    size = before[row] + (nth + 1) * found.count[row] // groups[row] - start
-    tile = found.tile[start]
-    values, indices = _added(builder, name, found.values.dtype, tile)
-    place = np.arange(row.size)
+    before = np.cumsum(candidates.count) - candidates.count
+    start = before[row] + nth * candidates.count[row] // groups[row]
+    size = before[row] + (nth + 1) * candidates.count[row] // groups[row] - start
+    tile = candidates.tile[start]
+    values, indices = _added(builder, name, candidates.values.dtype, tile)
+    position = np.arange(row.size)
     fields = {
-        "values": blocks(found.values.variable, start, [size], [1], row.size),
-        "indices": blocks(found.indices.variable, start, [size], [1], row.size),
-        "value": blocks(values.variable, place, [1], [1], row.size),
-        "index": blocks(indices.variable, place, [1], [1], row.size),
+        "values": blocks(candidates.values.variable, start, [size], [1], row.size),
+        "indices": blocks(candidates.indices.variable, start, [size], [1], row.size),
+        "value": blocks(values.variable, position, [1], [1], row.size),
+        "index": blocks(indices.variable, position, [1], [1], row.size),
     }
     compute_set = builder.compute_set(name)
     scalars = {"is_last": int(last)}
@@ -225,9 +225,9 @@ def _added(
     builder: Builder, name: str, dtype: DType, tile: NDArray[np.int32]
 ) -> tuple[Tensor, Tensor]:
     """Return variables for values and positions, one of each on every tile given."""
-    made = []
+    batches = []
     for kind, suffix in ((dtype, "Values"), (INT32, "Indices")):
         variable = builder.graph.add_variable(kind, (tile.size,), name + suffix, builder.debug)
         builder.graph.set_tile_mapping(variable, np.arange(tile.size), tile)
-        made.append(variable)
-    return made[0], made[1]
+        batches.append(variable)
+    return batches[0], batches[1]

@@ -62,19 +62,19 @@ def cumulative_sum(
     detail = {"shape": list(x.shape), "dim": dim, "exclusive": exclusive, "reverse": reverse}
     flops = x.n_elements * x.dtype.is_float
     build = builder.inside("cumulativeSum", "tilescope.cumulativeSum", detail, flops=flops)
-    whole = in_one(build, x)
+    contiguous = in_one(build, x)
     if x.dtype == FLOAT16:
-        whole = cast(build, whole, FLOAT32)
+        contiguous = cast(build, contiguous, FLOAT32)
     if reverse:
-        whole = whole.reverse(dim)
-    others = [d for d in range(len(x.shape)) if d != dim]
-    turned = whole.dim_shuffle(*others, dim)
+        contiguous = contiguous.reverse(dim)
+    other_dims = [d for d in range(len(x.shape)) if d != dim]
+    turned = contiguous.dim_shuffle(*other_dims, dim)
     rows = _as_rows(build, turned, x.shape[dim])
     out = _scan(build, rows, is_exclusive=exclusive)
-    found = out.reshape(*turned.shape).dim_shuffle(*np.argsort([*others, dim]).tolist())
+    sums = out.reshape(*turned.shape).dim_shuffle(*np.argsort([*other_dims, dim]).tolist())
     if reverse:
-        found = found.reverse(dim)
-    return cast(build, found, x.dtype) if x.dtype == FLOAT16 else found
+        sums = sums.reverse(dim)
+    return cast(build, sums, x.dtype) if x.dtype == FLOAT16 else sums
 
 
 def _as_rows(builder: Builder, turned: Tensor, n: int) -> Tensor:
@@ -82,7 +82,7 @@ def _as_rows(builder: Builder, turned: Tensor, n: int) -> Tensor:
     shape = (prod(turned.shape[:-1]), n)
     if turned.can_reshape(*shape):
         rows = turned.reshape(*shape)
-        if all(len(own) == 1 for own in rows.dims):
+        if all(len(atom_list) == 1 for atom_list in rows.dims):
             return rows
     return row_major_copy(builder, turned, "rearrange").reshape(*shape)
 
@@ -105,8 +105,8 @@ def _scan(builder: Builder, x: Tensor, *, is_exclusive: bool) -> Tensor:
     n_parts = min(n_rows * n_segments, machine.n_tiles)
     edges = np.arange(n_parts + 1, dtype=np.int64) * (n_rows * n_segments) // n_parts
     first = edges[:-1]
-    place = first // n_segments * n + first % n_segments * segment
-    graph.set_tile_mapping(out, place, builder.tiles.ids[:n_parts])
+    first_element = first // n_segments * n + first % n_segments * segment
+    graph.set_tile_mapping(out, first_element, builder.tiles.ids[:n_parts])
     graph.set_tile_mapping(totals, first, builder.tiles.ids[:n_parts])
     lengths = (segment, n - (n_segments - 1) * segment)
     start, count, columns, tile = _stretches(edges, n_segments, lengths, builder.tiles.ids)

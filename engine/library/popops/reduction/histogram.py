@@ -64,18 +64,22 @@ def histogram(builder: Builder, x: View, levels: View, *, absolute: bool = False
     assert isinstance(x, Tensor)
     if not isinstance(levels, Tensor) or not levels.is_contiguous:
         levels = row_major_copy(build, levels, "levels")
-    pieces = cut_rows(x.variable, 1, x.n_elements)
-    n, n_counts = pieces.n_pieces, n_levels + 1
+    rows_by_tile = cut_rows(x.variable, 1, x.n_elements)
+    n, n_counts = rows_by_tile.n_pieces, n_levels + 1
     counts = build.graph.add_variable(FLOAT32, (n, n_counts), "counts", build.debug)
-    build.graph.set_tile_mapping(counts, np.arange(n) * n_counts, pieces.tile)
+    build.graph.set_tile_mapping(counts, np.arange(n) * n_counts, rows_by_tile.tile)
     fields = {
-        "data": blocks(x.variable, pieces.start, [pieces.n_rows], [1], n),
+        "data": blocks(x.variable, rows_by_tile.start, [rows_by_tile.n_rows], [1], n),
         "limits": blocks(levels.variable, levels.offset, [n_levels], [1], n),
         "histogram": blocks(counts.variable, np.arange(n) * n_counts, [n_counts], [1], n),
     }
     compute_set = build.compute_set("histogram")
     scalars = {"is_absolute": int(absolute)}
-    build.vertices(compute_set, HISTOGRAM, pieces.tile, fields, scalars)
+    build.vertices(compute_set, HISTOGRAM, rows_by_tile.tile, fields, scalars)
     # As integers: sums of many counts are not exact as floats.
-    whole = cast(build, counts, INT32)
-    return whole.reshape(n_counts) if n == 1 else reduce(build, "sum", whole, [0]).reshape(n_counts)
+    integer_counts = cast(build, counts, INT32)
+    return (
+        integer_counts.reshape(n_counts)
+        if n == 1
+        else reduce(build, "sum", integer_counts, [0]).reshape(n_counts)
+    )

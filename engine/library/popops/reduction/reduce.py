@@ -127,6 +127,6 @@ def _reduced(builder: Builder, calls: Sequence[ReduceCall]) -> list[Tensor]:
         flops = sum(call.flops for call in calls)
         build = builder.inside("reduceMany", "popops.reduceMany", detail, flops=flops)
     labels = [f"{k}/" for k in range(len(calls))] if len(calls) > 1 else [""]
-    made = [ReduceTarget(build, call, label) for call, label in zip(calls, labels, strict=True)]
-    add_stages(build, [target.stages() for target in made])
-    return [target.finish() for target in made]
+    targets = [ReduceTarget(build, call, label) for call, label in zip(calls, labels, strict=True)]
+    add_stages(build, [target.stages() for target in targets])
+    return [target.finish() for target in targets]

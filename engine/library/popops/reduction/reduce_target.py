@@ -70,8 +70,8 @@ class ReduceTarget:
         )
         self._held = out if self._is_direct and isinstance(out, Tensor) else self._new()
         if call.update and out is not None and not self._is_direct:
-            whole = Tensor(self._held.variable, 0, (((self._held.n_elements, 1),),))
-            build.spread(whole)
+            flat = Tensor(self._held.variable, 0, (((self._held.n_elements, 1),),))
+            build.spread(flat)
             copy_to(build, out, self._held, "held")
 
     def _strides(self) -> dict[tuple[int, int], int]:
@@ -95,17 +95,17 @@ class ReduceTarget:
         if refined is None:
             return False
         return all(
-            size == 1 or stride == own
+            size == 1 or stride == stride_of_dim
             for dim, atoms in zip(dims, refined, strict=True)
-            for (size, own), (_, stride) in zip(dim, atoms, strict=True)
+            for (size, stride_of_dim), (_, stride) in zip(dim, atoms, strict=True)
         )
 
     def _new(self) -> Tensor:
         sizes = [size for _, _, size, _ in self._kept] or [1]
-        made = self._build.graph.add_variable(
+        tensor = self._build.graph.add_variable(
             self._dtype, sizes, f"{self._label}out", self._build.debug
         )
-        return Tensor(made.variable, 0, self._dims())
+        return Tensor(tensor.variable, 0, self._dims())
 
     def stages(self) -> PlannedReduction:
         """Plan the reduction, and record the plan."""
@@ -143,8 +143,8 @@ class ReduceTarget:
         out = self._call.out
         if out is not None and not self._is_direct:
             if isinstance(out, Tensor) and not out.variable.is_mapped:
-                found = self._build.graph.tile_mapping(self._held)
-                order = np.argsort(found.start)
-                self._build.graph.set_tile_mapping(out, found.start[order], found.tile[order])
+                mapping = self._build.graph.tile_mapping(self._held)
+                order = np.argsort(mapping.start)
+                self._build.graph.set_tile_mapping(out, mapping.start[order], mapping.tile[order])
             copy_to(self._build, self._held, out, "result")
         return self._held

@@ -67,36 +67,43 @@ def _add_stage(
 ) -> Variable:
     """Add the vertices of a stage, and return the variable of its results."""
     stage = item.stages[i]
-    pieces, kind = stage.pieces, stage.kind
+    operands, kind = stage.pieces, stage.kind
     graph = build.graph
     if stage.is_last:
         out, offset = item.out.variable, item.out.offset
-        whole = Tensor(out, 0, (((out.n_elements, 1),),))
+        flat = Tensor(out, 0, (((out.n_elements, 1),),))
         if not out.is_mapped:
-            graph.set_tile_mapping(whole, *pieces.mapping())
+            graph.set_tile_mapping(flat, *operands.mapping())
     else:
-        name, n = stage_name(Stage.REDUCE_STAGE, i), pieces.blocks.n_elements
-        whole = graph.add_variable(item.partial, (n,), f"{item.label}{name}", build.debug)
-        graph.set_tile_mapping(whole, *pieces.mapping())
-        out, offset = whole.variable, 0
-    made = joined(pieces)
-    section = np.full(made.n_pieces, made.sections)
-    ones = np.ones_like(section)
-    start = made.blocks.out[made.block] - made.blocks.start[made.block] if stage.is_last else 0
+        name, n = stage_name(Stage.REDUCE_STAGE, i), operands.blocks.n_elements
+        flat = graph.add_variable(item.partial, (n,), f"{item.label}{name}", build.debug)
+        graph.set_tile_mapping(flat, *operands.mapping())
+        out, offset = flat.variable, 0
+    joined_operands = joined(operands)
+    section = np.full(joined_operands.n_pieces, joined_operands.sections)
+    unit_counts = np.ones_like(section)
+    start = (
+        joined_operands.blocks.out[joined_operands.block]
+        - joined_operands.blocks.start[joined_operands.block]
+        if stage.is_last
+        else 0
+    )
     fields = {
-        "x": Regions(source, made.start, made.size, made.stride),
+        "x": Regions(source, joined_operands.start, joined_operands.size, joined_operands.stride),
         "out": Regions(
             out,
-            made.out + start + offset,
-            np.stack([section, made.size[:, 0], made.size[:, 1]], axis=1),
-            np.stack([made.section_stride, made.plane_stride, ones], axis=1),
+            joined_operands.out + start + offset,
+            np.stack([section, joined_operands.size[:, 0], joined_operands.size[:, 1]], axis=1),
+            np.stack(
+                [joined_operands.section_stride, joined_operands.plane_stride, unit_counts], axis=1
+            ),
         ),
     }
-    tiles = made.tile.astype(np.int32)
+    tiles = joined_operands.tile.astype(np.int32)
     scale = item.scale if stage.is_last else UNSCALED[kind.operation]
     if isinstance(scale, Tensor):
         codelet = SCALED_REDUCE[kind.operation, kind.is_update]
-        fields["scale"] = blocks(scale.variable, scale.offset, [1], [1], made.n_pieces)
+        fields["scale"] = blocks(scale.variable, scale.offset, [1], [1], joined_operands.n_pieces)
         build.vertices(compute_set, codelet, tiles, fields)
     else:
         codelet = (REDUCE_UPDATE if kind.is_update else REDUCE)[kind.operation]

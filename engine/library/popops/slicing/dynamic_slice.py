@@ -39,23 +39,23 @@ from tilescope.engine.planner.multi_slice import SliceShape, plan_slice
 __all__ = ["dynamic_slice", "dynamic_update"]
 
 
-def _check(what: str, x: View, offset: View, dims: Sequence[int], sizes: Sequence[int]) -> None:
+def _check(subject: str, x: View, offset: View, dims: Sequence[int], sizes: Sequence[int]) -> None:
     """Raise BadGraph unless offsets, dimensions and sizes go together."""
     refuse_float8("a dynamic slice", x)
-    check_indices(what, offset)
+    check_indices(subject, offset)
     if len(set(dims)) != len(dims) or not dims:
-        raise BadGraph(f"{what}: dims is {list(dims)}: expected different dimensions")
+        raise BadGraph(f"{subject}: dims is {list(dims)}: expected different dimensions")
     if len(sizes) != len(dims) or offset.n_elements != len(dims):
         raise BadGraph(
-            f"{what}: {offset.n_elements} offsets in {offset.name!r} and {len(sizes)} sizes for"
+            f"{subject}: {offset.n_elements} offsets in {offset.name!r} and {len(sizes)} sizes for"
             f" {len(dims)} dimensions: expected one of each per dimension"
         )
     for dim, size in zip(dims, sizes, strict=True):
-        check_dim(what, x, dim)
+        check_dim(subject, x, dim)
         if not 1 <= size <= x.shape[dim]:
             raise BadGraph(
-                f"{what}: a slice of {size} elements of dimension {dim} of {x.name!r}: expected 1"
-                f" to {x.shape[dim]}"
+                f"{subject}: a slice of {size} elements of dimension {dim} of {x.name!r}: expected"
+                f" 1 to {x.shape[dim]}"
             )
 
 
@@ -148,9 +148,9 @@ def _positions(builder: Builder, offset: Tensor, size: int, n_rows: int) -> Tens
 
     def constant(value: int, name: str) -> Tensor:
         graph = builder.graph
-        made = graph.add_constant(np.array([value], np.int32), name, debug=builder.debug)
-        graph.set_tile_mapping(made, [0], builder.tiles.ids[:1])
-        return made
+        tensor = graph.add_constant(np.array([value], np.int32), name, debug=builder.debug)
+        graph.set_tile_mapping(tensor, [0], builder.tiles.ids[:1])
+        return tensor
 
     rows, zero = constant(n_rows, "rows"), constant(0, "zero")
     first = select(

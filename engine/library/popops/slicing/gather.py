@@ -45,29 +45,29 @@ def _update_of(operation: str) -> tuple[Codelet, float | None]:
 
 def _by_row(builder: Builder, x: View, dim: int, n_other: int, name: str) -> Tensor:
     """Return a row-major copy as (rows, dim): a row per element of the other dimensions."""
-    others = [d for d in range(len(x.shape)) if d != dim]
-    turned = in_one(builder, x, name).dim_shuffle(*others, dim)
+    other_dims = [d for d in range(len(x.shape)) if d != dim]
+    turned = in_one(builder, x, name).dim_shuffle(*other_dims, dim)
     return row_major_copy(builder, turned, name).reshape(n_other, x.shape[dim])
 
 
 def _from_rows(x: Tensor, shape: tuple[int, ...], dim: int) -> Tensor:
     """Return rows as a tensor of a shape, as `_by_row` has taken it apart."""
-    others = [d for d in range(len(shape)) if d != dim]
-    turned = x.reshape(*(shape[d] for d in others), shape[dim])
-    return turned.dim_shuffle(*np.argsort([*others, dim]).tolist())
+    other_dims = [d for d in range(len(shape)) if d != dim]
+    turned = x.reshape(*(shape[d] for d in other_dims), shape[dim])
+    return turned.dim_shuffle(*np.argsort([*other_dims, dim]).tolist())
 
 
-def _check_elements(what: str, x: View, indices: View, dim: int) -> None:
-    refuse_float8(what, x)
-    check_dim(what, x, dim)
-    check_indices(what, indices)
+def _check_elements(subject: str, x: View, indices: View, dim: int) -> None:
+    refuse_float8(subject, x)
+    check_dim(subject, x, dim)
+    check_indices(subject, indices)
     is_like = len(indices.shape) == len(x.shape) and all(
-        own == other or d == dim
-        for d, (own, other) in enumerate(zip(indices.shape, x.shape, strict=True))
+        index_size == x_size or d == dim
+        for d, (index_size, x_size) in enumerate(zip(indices.shape, x.shape, strict=True))
     )
     if not is_like:
         raise BadGraph(
-            f"{what}: {indices.name!r} has shape {indices.shape}: expected that of {x.name!r},"
+            f"{subject}: {indices.name!r} has shape {indices.shape}: expected that of {x.name!r},"
             f" {x.shape}, except in dimension {dim}"
         )
 
@@ -161,20 +161,20 @@ def _linear(builder: Builder, indices: View, sizes: tuple[int, ...]) -> Tensor:
     return total
 
 
-def _check_tuples(what: str, x: View, indices: View, n_batch: int) -> int:
+def _check_tuples(subject: str, x: View, indices: View, n_batch: int) -> int:
     """Return the length of the index tuples; raise BadGraph if they do not fit the tensor."""
-    refuse_float8(what, x)
-    check_indices(what, indices)
+    refuse_float8(subject, x)
+    check_indices(subject, indices)
     length = indices.shape[-1] if indices.shape else 0
     if not 0 <= n_batch < min(len(x.shape), len(indices.shape)):
         raise BadGraph(
-            f"{what}: {n_batch} batch dimensions: expected fewer than the dimensions of {x.name!r}"
-            f" and {indices.name!r}"
+            f"{subject}: {n_batch} batch dimensions: expected fewer than the dimensions of"
+            f" {x.name!r} and {indices.name!r}"
         )
     if not 1 <= length <= len(x.shape) - n_batch or indices.shape[:n_batch] != x.shape[:n_batch]:
         raise BadGraph(
-            f"{what}: {indices.name!r} of shape {indices.shape} does not index {x.name!r} of shape"
-            f" {x.shape}: expected tuples of 1 to {len(x.shape) - n_batch} indices"
+            f"{subject}: {indices.name!r} of shape {indices.shape} does not index {x.name!r} of"
+            f" shape {x.shape}: expected tuples of 1 to {len(x.shape) - n_batch} indices"
         )
     return length
 
@@ -211,7 +211,7 @@ def gather_nd(builder: Builder, x: View, indices: View, batch_dims: int = 0) -> 
     slice_shape = x.shape[batch_dims + length :]
     n_groups = prod(x.shape[:batch_dims])
     base = rearranged(build, x, (n_groups, prod(sizes), prod(slice_shape)), "rearrange")
-    if any(len(own) > 1 for own in base.dims):
+    if any(len(atom_list) > 1 for atom_list in base.dims):
         base = row_major_copy(build, base, "rearrange")
     positions = flat_indices(build, _linear(build, indices, sizes), n_groups)
     out = grouped_slice(build, base, positions)
@@ -254,7 +254,7 @@ def scatter_nd(
     n_lookups, n_columns = prod(indices.shape[:-1]), prod(x.shape[length:])
     out = row_major_copy(build, x, "out")
     new = rearranged(build, updates, (1, n_lookups, n_columns), "updates")
-    if any(len(own) > 1 for own in new.dims):
+    if any(len(atom_list) > 1 for atom_list in new.dims):
         new = row_major_copy(build, new, "updates")
     positions = flat_indices(build, _linear(build, indices, x.shape[:length]))
     base = out.reshape(1, prod(x.shape[:length]), n_columns)

@@ -42,7 +42,7 @@ __all__ = [
 Counts = NDArray[np.int64]
 
 
-def check_indices(what: str, indices: View) -> None:
+def check_indices(subject: str, indices: View) -> None:
     """Raise BadGraph unless a tensor is int32.
 
     Raises
@@ -52,19 +52,19 @@ def check_indices(what: str, indices: View) -> None:
     """
     if indices.dtype != INT32:
         raise BadGraph(
-            f"{what}: {indices.name!r} is {indices.dtype}: expected indices of int32; cast it"
+            f"{subject}: {indices.name!r} is {indices.dtype}: expected indices of int32; cast it"
         )
 
 
 def flat_indices(builder: Builder, indices: View, n_groups: int = 1) -> Tensor:
     """Return indices as (groups, lookups) with one stride each; copy them if they need to be."""
-    whole = in_one(builder, indices, "indices")
+    contiguous = in_one(builder, indices, "indices")
     shape = (n_groups, indices.n_elements // n_groups)
-    if whole.can_reshape(*shape):
-        flat = whole.reshape(*shape)
-        if all(len(own) == 1 for own in flat.dims):
+    if contiguous.can_reshape(*shape):
+        flat = contiguous.reshape(*shape)
+        if all(len(atom_list) == 1 for atom_list in flat.dims):
             return flat
-    return row_major_copy(builder, whole, "indices").reshape(*shape)
+    return row_major_copy(builder, contiguous, "indices").reshape(*shape)
 
 
 @checked
@@ -129,17 +129,17 @@ def grouped_multi_slice(builder: Builder, x: View, indices: View, dim: int = 0) 
     refuse_float8("a multi-slice", x)
     check_groups("grouped_multi_slice", x, indices, dim)
     n_groups = x.shape[0]
-    others = [d for d in range(1, len(x.shape)) if d != dim + 1]
-    turned = in_one(builder, x).dim_shuffle(0, dim + 1, *others)
+    other_dims = [d for d in range(1, len(x.shape)) if d != dim + 1]
+    turned = in_one(builder, x).dim_shuffle(0, dim + 1, *other_dims)
     rows = as_rows(builder, turned, 1, "rearrange")
-    found = grouped_slice(builder, rows, flat_indices(builder, indices, n_groups))
-    shape, n_index = [x.shape[d] for d in others], len(indices.shape) - 1
-    whole = found.reshape(n_groups, *indices.shape[1:], *shape)
+    slices = grouped_slice(builder, rows, flat_indices(builder, indices, n_groups))
+    shape, n_index = [x.shape[d] for d in other_dims], len(indices.shape) - 1
+    grouped_slices = slices.reshape(n_groups, *indices.shape[1:], *shape)
     first = [1 + n_index + d for d in range(len(shape))]
-    return whole.dim_shuffle(0, *first[:dim], *range(1, 1 + n_index), *first[dim:])
+    return grouped_slices.dim_shuffle(0, *first[:dim], *range(1, 1 + n_index), *first[dim:])
 
 
-def check_groups(what: str, x: View, indices: View, dim: int) -> None:
+def check_groups(subject: str, x: View, indices: View, dim: int) -> None:
     """Raise BadGraph unless groups have a dimension, and positions of their own.
 
     Raises
@@ -149,13 +149,13 @@ def check_groups(what: str, x: View, indices: View, dim: int) -> None:
     """
     if not 0 <= dim < len(x.shape) - 1:
         raise BadGraph(
-            f"{what}: the groups of {x.name!r} of shape {x.shape} have no dimension {dim}"
+            f"{subject}: the groups of {x.name!r} of shape {x.shape} have no dimension {dim}"
             + (f": use 0 to {len(x.shape) - 2}" if len(x.shape) > 1 else "")
         )
-    check_indices(what, indices)
+    check_indices(subject, indices)
     if not indices.shape or indices.shape[0] != x.shape[0]:
         raise BadGraph(
-            f"{what}: {indices.name!r} has shape {indices.shape}: expected positions for each of"
+            f"{subject}: {indices.name!r} has shape {indices.shape}: expected positions for each of"
             f" the {x.shape[0]} groups of {x.name!r}"
         )
 
@@ -230,8 +230,10 @@ class _Slices:
         """Slice every part of the rows into partials [row part, group, lookup, column]."""
         base, indices = self._base, self._indices
         part = [grid.reshape(-1) for grid in np.indices(self._tile.shape)]
-        first = [own[index] for own, index in zip(self._edges, part, strict=True)]
-        size = [own[index + 1] - own[index] for own, index in zip(self._edges, part, strict=True)]
+        first = [edge[index] for edge, index in zip(self._edges, part, strict=True)]
+        size = [
+            edge[index + 1] - edge[index] for edge, index in zip(self._edges, part, strict=True)
+        ]
         (group, lookup, row, column), (n_group, n_lookup, n_row, n_column) = first, size
         n = group.size
         strides = strides_of(base)
@@ -268,25 +270,25 @@ class _Slices:
         lookups = np.stack(within)  # by lookup part and row part
         part = [grid.reshape(-1) for grid in np.indices(self._tile.shape)]
         lookup, end = lookups[part[1], part[2]], lookups[part[1], part[2] + 1]
-        kept = np.flatnonzero(end > lookup)
-        part = [index[kept] for index in part]
-        lookup, n_lookup = lookup[kept], (end - lookup)[kept]
-        tile = self._tile.reshape(-1)[kept]
+        kept_parts = np.flatnonzero(end > lookup)
+        part = [index[kept_parts] for index in part]
+        lookup, n_lookup = lookup[kept_parts], (end - lookup)[kept_parts]
+        tile = self._tile.reshape(-1)[kept_parts]
         group, column = self._groups[part[0]], self._columns[part[3]]
         n_group = self._groups[part[0] + 1] - group
         n_column = self._columns[part[3] + 1] - column
-        n = kept.size
+        n = kept_parts.size
 
         out = builder.graph.add_variable(partials.dtype, shape, "out", builder.debug)
         edges = np.unique(lookups.reshape(-1))
         self._map_out(out, edges, (part, lookup, tile))
         by_part, by_group, by_lookup, _ = strides_of(partials)
-        place = group * by_group + lookup * by_lookup + column
+        element = group * by_group + lookup * by_lookup + column
         offset_stride = strides_of(indices)[0] * (indices.shape[0] > 1)
         fields = {
             "base": blocks(
                 partials.variable,
-                place,
+                element,
                 [n_parts, n_group, n_lookup, n_column],
                 [by_part, by_group, by_lookup, 1],
                 n,
@@ -299,7 +301,7 @@ class _Slices:
                 n,
             ),
             "sub": blocks(
-                out.variable, place, [n_group, n_lookup, n_column], [by_group, by_lookup, 1], n
+                out.variable, element, [n_group, n_lookup, n_column], [by_group, by_lookup, 1], n
             ),
         }
         scalars = {"n_entries": self._base.shape[1], "n_parts": n_parts}

@@ -161,15 +161,15 @@ def grouped_multi_update(  # as `multi_update_op`, with groups
     shape = (*x.shape[: dim + 1], *indices.shape[1:], *x.shape[dim + 2 :])
     _check_updates("grouped_multi_update", x, updates, shape)
     n_index = len(indices.shape) - 1
-    others = [d for d in range(1, len(x.shape)) if d != dim + 1]
+    other_dims = [d for d in range(1, len(x.shape)) if d != dim + 1]
     looked_up = range(dim + 1, dim + 1 + n_index)
     rest = [d for d in range(1, len(shape)) if d not in looked_up]
-    turned = x.dim_shuffle(0, dim + 1, *others) if dim else x
-    given = updates.dim_shuffle(0, *looked_up, *rest) if dim else updates
+    turned = x.dim_shuffle(0, dim + 1, *other_dims) if dim else x
+    ordered = updates.dim_shuffle(0, *looked_up, *rest) if dim else updates
     is_sum = scale if operation != "none" else None
     codelet = MULTI_UPDATE if operation == "none" else MULTI_UPDATE_OP[operation]
     name = f"groupedMultiUpdate{'' if operation == 'none' else operation.capitalize()}"
-    _update(builder, name, (turned, indices, given, 1), codelet, is_sum, n_groups=x.shape[0])
+    _update(builder, name, (turned, indices, ordered, 1), codelet, is_sum, n_groups=x.shape[0])
 
 
 def _check_updates(name: str, x: View, updates: View, shape: tuple[int, ...]) -> None:
@@ -210,13 +210,13 @@ def _update(  # operands, and how they are combined
     offsets = flat_indices(build, indices, n_groups or 1)
     is_whole = isinstance(x, Tensor) and x.is_contiguous
     if is_whole and x.n_elements == x.variable.n_elements:  # type: ignore[union-attr]
-        whole = x
+        full = x
     else:
-        whole = row_major_copy(build, x, "target")
-    base = as_rows(build, whole, dim, "target")
+        full = row_major_copy(build, x, "target")
+    base = as_rows(build, full, dim, "target")
     grouped_update(build, base, offsets, rows, codelet, scale)
-    if whole is not x:
-        copy_to(build, whole, x, "copyBack")
+    if full is not x:
+        copy_to(build, full, x, "copyBack")
 
 
 def _shape_of_rows(x: View, dim: int, n_lookups: int) -> tuple[int, int, int]:
@@ -248,25 +248,25 @@ def grouped_update(
         Vertex of the update, and its factor; None if it takes none.
     """
     base.variable.check_mapped()
-    pieces = _BaseRectangles.of(base)
+    rectangles = _BaseRectangles.of(base)
     machine = builder.tiles.machine
     n_lookups = indices.shape[1]
-    per_lookup = pieces.bytes_per_lookup(base.dtype.n_bytes, machine.n_tiles)
+    per_lookup = rectangles.bytes_per_lookup(base.dtype.n_bytes, machine.n_tiles)
     fits = int(_MEMORY_SHARE * machine.allocatable_bytes) // max(per_lookup, 1)
     n_steps = -(-n_lookups // max(fits, 1))
     for step in range(n_steps):
         low, high = step * n_lookups // n_steps, (step + 1) * n_lookups // n_steps
         some, rows = indices.slice(1, low, high), updates.slice(1, low, high)
         fields = {
-            "base": pieces.base(base),
-            "offsets": pieces.offsets(some),
-            "sub": pieces.updates(rows),
+            "base": rectangles.base(base),
+            "offsets": rectangles.offsets(some),
+            "sub": rectangles.updates(rows),
         }
-        scalars: Mapping[str, Any] = {"base_offset": pieces.row, "n_entries": base.shape[1]}
+        scalars: Mapping[str, Any] = {"base_offset": rectangles.row, "n_entries": base.shape[1]}
         if scale is not None:
             scalars = {**scalars, "scale": scale}
         compute_set = builder.compute_set("update" if n_steps == 1 else f"update{step}")
-        builder.vertices(compute_set, codelet, pieces.tile, fields, scalars)
+        builder.vertices(compute_set, codelet, rectangles.tile, fields, scalars)
 
 
 class _BaseRectangles:
@@ -300,7 +300,7 @@ class _BaseRectangles:
         first, count, spacing = group_pieces(
             tile, key.reshape(-1).astype(np.int64), np.stack([group, group])
         )
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "tile": tile[first],
             "group": group[first],
             "row": in_group[first] // n_columns,
@@ -310,7 +310,7 @@ class _BaseRectangles:
             "n_columns": columns[first],
             "spacing": spacing[:, 0],
         }
-        return cls(base, found)
+        return cls(base, facts)
 
     def bytes_per_lookup(self, item_bytes: int, n_tiles: int) -> int:
         """Return the bytes of one lookup's updates and offsets on the busiest tile."""

@@ -70,16 +70,22 @@ def one_hot(
     out = build.graph.add_variable(kind, (*indices.shape, depth), "out", build.debug)
     build.spread(out, grain=vector_elements(build.tiles.machine, kind))
     fill(build, out, off)
-    pieces = cut_rows(out.variable, depth, n_rows)
-    n = pieces.n_pieces
-    row, column = pieces.start // depth, pieces.start % depth
+    rows_by_tile = cut_rows(out.variable, depth, n_rows)
+    n = rows_by_tile.n_pieces
+    row, column = rows_by_tile.start // depth, rows_by_tile.start % depth
     ((_, stride),) = flat.dims[1]
     if stride != 1 and n_rows > 1:
         flat = row_major_copy(build, flat, "indices")
     fields = {
-        "indices": blocks(flat.variable, flat.offset + row, [pieces.n_rows], [1], n),
-        "out": blocks(out.variable, pieces.start, [pieces.n_rows, pieces.n_columns], [depth, 1], n),
+        "indices": blocks(flat.variable, flat.offset + row, [rows_by_tile.n_rows], [1], n),
+        "out": blocks(
+            out.variable,
+            rows_by_tile.start,
+            [rows_by_tile.n_rows, rows_by_tile.n_columns],
+            [depth, 1],
+            n,
+        ),
     }
     scalars = {"offset": column, "value": float(on)}
-    build.vertices(build.compute_set("encode"), ENCODE_ONE_HOT, pieces.tile, fields, scalars)
+    build.vertices(build.compute_set("encode"), ENCODE_ONE_HOT, rows_by_tile.tile, fields, scalars)
     return out

@@ -74,11 +74,11 @@ def pad(
     for dim in range(rank):
         x = _cut(build, x, dim, (max(0, -before[dim]), max(0, -after[dim])))
         low, high = max(0, before[dim]), max(0, after[dim])
-        most = x.shape[dim] - (mode == "reflect")
-        if mode in ("reflect", "wrap") and max(low, high) > most:
+        largest = x.shape[dim] - (mode == "reflect")
+        if mode in ("reflect", "wrap") and max(low, high) > largest:
             raise BadGraph(
                 f"pad: {max(low, high)} elements at dimension {dim} of {x.name!r}: mode {mode!r}"
-                f" adds at most {most} to its {x.shape[dim]} elements"
+                f" adds at most {largest} to its {x.shape[dim]} elements"
             )
         try:
             x = _with_ends(x, dim, (low, high), mode, constant)
@@ -154,11 +154,11 @@ def unfold(builder: Builder, x: View, dim: int, size: int, step: int = 1) -> Vie
             f"unfold: windows of {size} elements, {step} apart, of dimension {dim} of {x.name!r}:"
             f" expected 1 to {x.shape[dim]} elements, at least 1 apart"
         )
-    whole = in_one(builder, x, "join")
-    if len(whole.dims[dim]) > 1:
-        whole = row_major_copy(builder, whole, "unfold")
-    ((_, stride),) = whole.dims[dim]
+    contiguous = in_one(builder, x, "join")
+    if len(contiguous.dims[dim]) > 1:
+        contiguous = row_major_copy(builder, contiguous, "unfold")
+    ((_, stride),) = contiguous.dims[dim]
     n_windows = (x.shape[dim] - size) // step + 1
     windows = ((n_windows, step * stride),)
-    dims = (*whole.dims[:dim], windows, *whole.dims[dim + 1 :], ((size, stride),))
-    return replace(whole, dims=dims)
+    dims = (*contiguous.dims[:dim], windows, *contiguous.dims[dim + 1 :], ((size, stride),))
+    return replace(contiguous, dims=dims)

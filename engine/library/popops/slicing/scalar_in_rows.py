@@ -24,7 +24,7 @@ __all__ = ["MASKED_LABEL", "select_scalar_from_rows", "update_scalar_in_rows"]
 MASKED_LABEL = -1
 
 
-def _checked(what: str, x: View, indices: View) -> tuple[int, int]:
+def _checked(subject: str, x: View, indices: View) -> tuple[int, int]:
     """Return rows and columns.
 
     Raises
@@ -34,14 +34,14 @@ def _checked(what: str, x: View, indices: View) -> tuple[int, int]:
     """
     if len(x.shape) != 2 or x.dtype not in (FLOAT16, FLOAT32):
         raise BadGraph(
-            f"{what}: {x.name!r} is {x.dtype} of shape {x.shape}: expected rows and columns of"
+            f"{subject}: {x.name!r} is {x.dtype} of shape {x.shape}: expected rows and columns of"
             " float16 or float32"
         )
     n_rows, n_columns = x.shape
     if indices.dtype != INT32 or indices.shape != (n_rows,):
         raise BadGraph(
-            f"{what}: {indices.name!r} is {indices.dtype} of shape {indices.shape}: expected int32"
-            f" of shape ({n_rows},), an index for each row of {x.name!r}"
+            f"{subject}: {indices.name!r} is {indices.dtype} of shape {indices.shape}: expected"
+            f" int32 of shape ({n_rows},), an index for each row of {x.name!r}"
         )
     return n_rows, n_columns
 
@@ -73,9 +73,9 @@ def select_scalar_from_rows(builder: Builder, x: View, indices: View) -> Tensor:
     detail = {"shape": list(x.shape)}
     operation = "popops.selectScalarFromRows"
     build = builder.inside("selectScalarFromRows", operation, detail, flops=0)
-    found = gather_elements(build, x, indices.reshape(n_rows, 1), 1).reshape(n_rows)
+    scalars = gather_elements(build, x, indices.reshape(n_rows, 1), 1).reshape(n_rows)
     nan = build.constant([np.nan], "nan", x.dtype)
-    return select(build, found, nan, _is_label(build, indices, n_columns))
+    return select(build, scalars, nan, _is_label(build, indices, n_columns))
 
 
 @checked
@@ -110,7 +110,7 @@ def update_scalar_in_rows(builder: Builder, x: View, indices: View) -> None:
 
 def _is_label(builder: Builder, indices: View, n_columns: int) -> Tensor:
     """Return whether every index is in range or masked: bool, shape (rows,)."""
-    least = builder.constant([MASKED_LABEL], "masked", INT32)
+    masked = builder.constant([MASKED_LABEL], "masked", INT32)
     end = builder.constant([n_columns], "columns", INT32)
-    is_not_below = binary(builder, "greater_equal", indices, least)
+    is_not_below = binary(builder, "greater_equal", indices, masked)
     return binary(builder, "logical_and", is_not_below, binary(builder, "less", indices, end))

@@ -62,15 +62,19 @@ def sequence_slice(  # source and target, and three tensors of a run each
     detail = {"source": list(x.shape), "target": list(target.shape), "runs": n_runs}
     build = builder.inside("sequenceSlice", "popops.sequenceSlice", detail, flops=0)
     rows = _rows(
-        build, n_rows, [each.reshape(n_runs, 1) for each in (lengths, x_offsets, target_offsets)]
+        build,
+        n_rows,
+        [column.reshape(n_runs, 1) for column in (lengths, x_offsets, target_offsets)],
     )
-    found = multi_slice(build, x, rows).reshape(*target.shape)
+    slices = multi_slice(build, x, rows).reshape(*target.shape)
     if zero_unused:
-        copy_to(build, found, target, "result")
+        copy_to(build, slices, target, "result")
         return
     none = build.constant([0], "none", INT32)
     is_unused = binary(build, "less", rows, none)
-    select_in_place(build, target, found, is_unused.reshape(n_rows, *[1] * (len(target.shape) - 1)))
+    select_in_place(
+        build, target, slices, is_unused.reshape(n_rows, *[1] * (len(target.shape) - 1))
+    )
 
 
 def _check(x: View, target: View, runs: list[View]) -> None:
@@ -88,10 +92,10 @@ def _check(x: View, target: View, runs: list[View]) -> None:
             f" {target.name!r} {target.dtype} of shape {target.shape}: expected one type, two or"
             " more dimensions, and rows of as many elements"
         )
-    for each in runs:
-        if each.dtype != INT32 or len(each.shape) != 1 or each.shape != runs[0].shape:
+    for runs_ in runs:
+        if runs_.dtype != INT32 or len(runs_.shape) != 1 or runs_.shape != runs[0].shape:
             raise BadGraph(
-                f"sequence_slice: {each.name!r} is {each.dtype} of shape {each.shape}: expected"
+                f"sequence_slice: {runs_.name!r} is {runs_.dtype} of shape {runs_.shape}: expected"
                 " int32 of one dimension, as long as lengths and both offsets are"
             )
 

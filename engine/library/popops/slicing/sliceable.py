@@ -60,7 +60,7 @@ def create_sliceable_tensor(
     kind = dtype_of(dtype)
     machine = builder.tiles.machine
     outer, inner = prod(sizes[:dim]), prod(sizes[dim + 1 :])
-    made = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
+    tensor = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
     grain = vector_elements(machine, kind)
     n_outer_parts, n_column_parts = _n_parts(builder, kind, outer, inner)
     edges = (
@@ -69,8 +69,8 @@ def create_sliceable_tensor(
         edges_of(inner, n_column_parts, grain),
     )
     tile = builder.tiles.ids[: n_outer_parts * n_column_parts]
-    map_parts(builder, made, edges, tile.reshape(n_outer_parts, 1, n_column_parts))
-    return made.reshape(*sizes)
+    map_parts(builder, tensor, edges, tile.reshape(n_outer_parts, 1, n_column_parts))
+    return tensor.reshape(*sizes)
 
 
 def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[int, int]:
@@ -110,9 +110,9 @@ def create_indices_tensor(builder: Builder, shape: Sequence[int], name: str = "i
         If a size is less than 1.
     """
     sizes = [a_count("A size of create_indices_tensor", size, 1) for size in shape]
-    made = builder.graph.add_variable("int32", sizes, name, builder.debug)
-    builder.spread(made, grain=vector_elements(builder.tiles.machine, made.dtype))
-    return made
+    tensor = builder.graph.add_variable("int32", sizes, name, builder.debug)
+    builder.spread(tensor, grain=vector_elements(builder.tiles.machine, tensor.dtype))
+    return tensor
 
 
 @dataclass(frozen=True)
@@ -140,19 +140,19 @@ def _columns_of(rows: Tensor) -> _Columns | None:
     if (per_row != per_row[:, :1]).any():
         return None
     first_of = np.cumsum(per_row.reshape(-1)) - per_row.reshape(-1)
-    found: list[tuple[int, NDArray[np.int64], NDArray[np.int32]]] = []
+    results: list[tuple[int, NDArray[np.int64], NDArray[np.int32]]] = []
     for group in range(outer):
         n = int(per_row[group, 0])
-        at = slice(int(first_of[group * n_rows]), int(first_of[group * n_rows]) + n * n_rows)
-        columns, owners = column[at].reshape(n_rows, n), tile[at].reshape(n_rows, n)
+        offset = slice(int(first_of[group * n_rows]), int(first_of[group * n_rows]) + n * n_rows)
+        columns, owners = column[offset].reshape(n_rows, n), tile[offset].reshape(n_rows, n)
         if (columns != columns[0]).any() or (owners != owners[0]).any():
             return None
-        found.append((group, columns[0], owners[0]))
+        results.append((group, columns[0], owners[0]))
     return _Columns(
-        np.concatenate([np.full(first.size, group) for group, first, _ in found]),
-        np.concatenate([first for _, first, _ in found]),
-        np.concatenate([np.diff(np.append(first, n_columns)) for _, first, _ in found]),
-        np.concatenate([owners for _, _, owners in found]),
+        np.concatenate([np.full(first.size, group) for group, first, _ in results]),
+        np.concatenate([first for _, first, _ in results]),
+        np.concatenate([np.diff(np.append(first, n_columns)) for _, first, _ in results]),
+        np.concatenate([owners for _, _, owners in results]),
     )
 
 
@@ -186,7 +186,7 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
         return False
     size = update.shape[dim]
     new = as_rows(builder, update, dim, "rearrange")
-    by_outer, by_row, by_column = (own[0][1] if own else 0 for own in new.dims)
+    by_outer, by_row, by_column = (atom_list[0][1] if atom_list else 0 for atom_list in new.dims)
     n = columns.tile.size
     fields = {
         "base": blocks(

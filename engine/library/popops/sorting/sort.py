@@ -76,9 +76,11 @@ def top_k_with_permutation(
     iota(build, positions)
     order = [*range(len(x.shape) - 1)]
     values = positions.dim_shuffle(*order[:dim], len(x.shape) - 1, *order[dim:])
-    keys, found = _network(build, (x, values), k, dim, is_descending=largest, is_stable=stable)
-    assert found is not None
-    return keys, found
+    keys, sorted_values = _network(
+        build, (x, values), k, dim, is_descending=largest, is_stable=stable
+    )
+    assert sorted_values is not None
+    return keys, sorted_values
 
 
 @checked
@@ -126,9 +128,11 @@ def sort_key_value(
     n = keys.shape[dim]
     build = _inside(builder, "sortKeyValue", (keys, n, dim), True, False)
     pair = (keys, values)
-    sorted_keys, found = _network(build, pair, n, dim, is_descending=descending, is_stable=False)
-    assert found is not None
-    return sorted_keys, found
+    sorted_keys, sorted_values = _network(
+        build, pair, n, dim, is_descending=descending, is_stable=False
+    )
+    assert sorted_values is not None
+    return sorted_keys, sorted_values
 
 
 def _turned(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
@@ -199,8 +203,8 @@ def _network(
             fields = _fields(runs, held)
             builder.vertices(compute_set, codelet, runs.tile, fields, scalars)
     keys, values = (
-        None if own is None or x is None else _first_of(builder, own, k, x, dim)
-        for own, x in zip(held, operands, strict=True)
+        None if tensor is None or x is None else _first_of(builder, tensor, k, x, dim)
+        for tensor, x in zip(held, operands, strict=True)
     )
     assert keys is not None
     return keys, values
@@ -209,37 +213,39 @@ def _network(
 def _fields(runs: Runs, held: list[Tensor | None]) -> dict[str, Regions]:
     """Return the regions of the pairs in keys and values."""
     fields = {}
-    for own, suffix in zip(held, ("", "_value"), strict=True):
-        if own is None:
+    for tensor, suffix in zip(held, ("", "_value"), strict=True):
+        if tensor is None:
             continue
         for side, start, strides in (
             ("low", runs.low, runs.low_strides),
             ("high", runs.high, runs.high_strides),
         ):
-            fields[side + suffix] = blocks(own.variable, start, runs.sizes, strides, runs.tile.size)
+            fields[side + suffix] = blocks(
+                tensor.variable, start, runs.sizes, strides, runs.tile.size
+            )
     return fields
 
 
 def _spread_out(builder: Builder, x: View, dim: int, name: str, spread: Spread) -> Tensor:
     """Return a copy with the dimension last, spread for the network; halves as floats."""
-    others = [d for d in range(len(x.shape)) if d != dim]
-    turned = x.dim_shuffle(*others, dim)
+    other_dims = [d for d in range(len(x.shape)) if d != dim]
+    turned = x.dim_shuffle(*other_dims, dim)
     dtype = _type_of(name, x)
     if x.dtype != dtype:
         turned = cast(builder, turned, dtype)
-    made = builder.graph.add_variable(dtype, turned.shape, name, builder.debug)
-    builder.graph.set_tile_mapping(made, *spread.mapping())
-    copy_to(builder, turned, made, f"{name}Copy")
-    return made
+    tensor = builder.graph.add_variable(dtype, turned.shape, name, builder.debug)
+    builder.graph.set_tile_mapping(tensor, *spread.mapping())
+    copy_to(builder, turned, tensor, f"{name}Copy")
+    return tensor
 
 
-def _first_of(builder: Builder, own: Tensor, k: int, x: View, dim: int) -> Tensor:
+def _first_of(builder: Builder, sorted_: Tensor, k: int, x: View, dim: int) -> Tensor:
     """Return a copy of the first k elements of every row, in the type and order of an operand."""
-    last = len(own.shape) - 1
-    found = own.slice(last, 0, k)
-    if x.dtype != own.dtype:
-        found = cast(builder, found, x.dtype)
-    elif k < own.shape[last]:
-        found = row_major_copy(builder, found, "out")
+    last = len(sorted_.shape) - 1
+    first_values = sorted_.slice(last, 0, k)
+    if x.dtype != sorted_.dtype:
+        first_values = cast(builder, first_values, x.dtype)
+    elif k < sorted_.shape[last]:
+        first_values = row_major_copy(builder, first_values, "out")
     order = [*range(last)]
-    return found.dim_shuffle(*order[:dim], last, *order[dim:])
+    return first_values.dim_shuffle(*order[:dim], last, *order[dim:])

@@ -69,8 +69,8 @@ class NetworkStep:
         low = (sequence[:, None] + block).reshape(-1)
         high = low + self.gap
         length = np.clip(n - high, 0, self.half)  # elements of the second half that exist
-        kept = length > 0
-        low, high, length = low[kept], high[kept], length[kept]
+        is_pair = length > 0
+        low, high, length = low[is_pair], high[is_pair], length[is_pair]
         if self.is_mirrored:
             return low + self.half - length, high + length - 1, length
         return low, high, length
@@ -79,25 +79,25 @@ class NetworkStep:
     def n_pairs(self) -> int:
         """Number of comparisons in a row."""
         n_whole, rest = divmod(self.n, self.pitch)
-        whole = n_whole * self.n_blocks * self.half
-        return whole + (int(self.pairs(rest)[2].sum()) if rest else 0)
+        whole_blocks = n_whole * self.n_blocks * self.half
+        return whole_blocks + (int(self.pairs(rest)[2].sum()) if rest else 0)
 
 
 def network_steps(n: int, k: int) -> Iterator[NetworkStep]:
     """Yield the steps that bring the first k of n elements to the front, sorted."""
-    kept = 1 << (k - 1).bit_length()
+    n_kept = 1 << (k - 1).bit_length()
     half = 1
-    while half < min(kept, n):
+    while half < min(n_kept, n):
         yield NetworkStep(n, half, half, 2 * half, is_mirrored=True)
         for distance in _halves(half):
             yield NetworkStep(n, distance, distance, 2 * distance)
         half *= 2
-    apart = kept
+    apart = n_kept
     while apart < n:
         # The first of two sequences takes the first half of both; the other one is dropped.
-        yield NetworkStep(n, kept, apart, 2 * apart, is_mirrored=True)
-        for distance in _halves(kept):
-            yield NetworkStep(n, distance, distance, 2 * apart, kept // (2 * distance))
+        yield NetworkStep(n, n_kept, apart, 2 * apart, is_mirrored=True)
+        for distance in _halves(n_kept):
+            yield NetworkStep(n, distance, distance, 2 * apart, n_kept // (2 * distance))
         apart *= 2
 
 
@@ -185,8 +185,8 @@ class Spread:
         tile, start = self._tile(row, run), row * self.n + begin
         for size in np.unique(length):
             chosen = is_active & (length == size)
-            ones = np.ones(int(chosen.sum()), np.int64)
-            yield from self._pattern(step, int(size), tile[chosen], start[chosen], ones)
+            unit_counts = np.ones(int(chosen.sum()), np.int64)
+            yield from self._pattern(step, int(size), tile[chosen], start[chosen], unit_counts)
 
     def _pattern(
         self, step: NetworkStep, size: int, tile: NDArray[np.int32], start: Counts, n_rows: Counts
@@ -238,19 +238,19 @@ class Spread:
         end = np.minimum(low[of] + length[of], (first_run[of] + nth + 1) * self.run)
         partner = high[of] + direction * (begin - low[of])
         size = end - begin
-        own = (size + 1) // 2
+        own_size = (size + 1) // 2
         low_run, high_run = begin // self.run, partner // self.run
-        start = np.concatenate([begin, begin + own])
-        other = np.concatenate([partner, partner + direction * own])
-        n_pairs = np.concatenate([own, size - own])
+        start = np.concatenate([begin, begin + own_size])
+        partners = np.concatenate([partner, partner + direction * own_size])
+        n_pairs = np.concatenate([own_size, size - own_size])
         run = np.concatenate([low_run, high_run])
-        kept = n_pairs > 0
+        is_pair = n_pairs > 0
         row = np.arange(self.n_rows)[:, None]
-        index = np.broadcast_to(row, (self.n_rows, int(kept.sum()))).reshape(-1)
-        tile = self._tile(row, run[kept][None]).reshape(-1)
-        low_start = (row * self.n + start[kept]).reshape(-1)
-        high_start = (row * self.n + other[kept]).reshape(-1)
-        n_pairs = np.tile(n_pairs[kept], self.n_rows)
+        index = np.broadcast_to(row, (self.n_rows, int(is_pair.sum()))).reshape(-1)
+        tile = self._tile(row, run[is_pair][None]).reshape(-1)
+        low_start = (row * self.n + start[is_pair]).reshape(-1)
+        high_start = (row * self.n + partners[is_pair]).reshape(-1)
+        n_pairs = np.tile(n_pairs[is_pair], self.n_rows)
         assert index.size == tile.size
         return Runs(
             tile,
