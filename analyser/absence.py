@@ -12,14 +12,14 @@ __all__ = ["absence", "machine_absence"]
 _GRAPH_PROFILE = "autoReport.outputGraphProfile"
 
 
-def absence(report: Report, what: str, option: str = _GRAPH_PROFILE) -> str:
+def absence(report: Report, subject: str, option: str = _GRAPH_PROFILE) -> str:
     """Return in a sentence that a report lacks some data, why, and what to do.
 
     Parameters
     ----------
     report
         Which may be of an engine that still runs.
-    what
+    subject
         The data, such as ``memory``.
     option
         The option that leaves it out of a complete report.
@@ -27,10 +27,10 @@ def absence(report: Report, what: str, option: str = _GRAPH_PROFILE) -> str:
     state = report.state
     if state.is_complete:
         return (
-            f"{report.name} holds no {what}: it was written with {option} false; run the model"
+            f"{report.name} holds no {subject}: it was written with {option} false; run the model"
             " again with it"
         )
-    return f"{report.name} holds no {what}: it {state.clause}; {state.advice}"
+    return f"{report.name} holds no {subject}: it {state.clause}; {state.advice}"
 
 
 def machine_absence(report: Report) -> str:

@@ -189,13 +189,21 @@ def _ipus(baseline: Report, candidate: Report) -> ChangeTable:
     for name, metric in METRICS.items():
         before, after = (side.get(name, ()) for side in sides)
         for ipu_id in range(max(len(before), len(after))):
-            one = before[ipu_id] if ipu_id < len(before) else None
-            other = after[ipu_id] if ipu_id < len(after) else None
-            if one != other:
-                delta = (other or 0) - (one or 0)
-                verdict = _verdict(one, other)
+            baseline_ipu = before[ipu_id] if ipu_id < len(before) else None
+            candidate_ipu = after[ipu_id] if ipu_id < len(after) else None
+            if baseline_ipu != candidate_ipu:
+                delta = (candidate_ipu or 0) - (baseline_ipu or 0)
+                verdict = _verdict(baseline_ipu, candidate_ipu)
                 rows.append(
-                    ChangeRow(f"IPU {ipu_id}", name, metric.unit, one, other, delta, verdict)
+                    ChangeRow(
+                        f"IPU {ipu_id}",
+                        name,
+                        metric.unit,
+                        baseline_ipu,
+                        candidate_ipu,
+                        delta,
+                        verdict,
+                    )
                 )
     rows.sort(key=_relative_size)
     return ChangeTable("ipu", "IPU", "Metric", tuple(rows))
@@ -261,15 +269,15 @@ def _tiles(difference: Difference) -> ChangeTable:
     tiles = difference.tiles
     rows = [
         ChangeRow(
-            f"Tile {int(tiles.tile_id[place])}",
+            f"Tile {int(tiles.tile_id[position])}",
             "",
             "bytes",
-            int(tiles.baseline_bytes[place]),
-            int(tiles.candidate_bytes[place]),
-            int(tiles.delta_bytes[place]),
+            int(tiles.baseline_bytes[position]),
+            int(tiles.candidate_bytes[position]),
+            int(tiles.delta_bytes[position]),
             "changed",
         )
-        for place in tiles.largest(tiles.n_changed)
+        for position in tiles.largest(tiles.n_changed)
     ]
     return ChangeTable("tile", "Tile", "", tuple(rows))
 

@@ -37,16 +37,16 @@ def cached(
     def ask(report: Report, /, *args: P.args, **kwargs: P.kwargs) -> R:
         key = (bytes_style(), args, tuple(sorted(kwargs.items())))
         with lock:
-            kept = answers.get(report)
-            if kept is None:
-                kept = answers.setdefault(report, {})
-            if key in kept:
-                return kept[key]
+            selected = answers.get(report)
+            if selected is None:
+                selected = answers.setdefault(report, {})
+            if key in selected:
+                return selected[key]
         answer = function(report, *args, **kwargs)
         with lock:
-            while len(kept) >= KEPT_ANSWERS:
-                del kept[next(iter(kept))]
-            kept[key] = answer
+            while len(selected) >= KEPT_ANSWERS:
+                del selected[next(iter(selected))]
+            selected[key] = answer
         return answer
 
     return ask

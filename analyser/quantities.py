@@ -132,9 +132,9 @@ def format_lives(lives: Sequence[tuple[int, int]]) -> str:
     """
     if not lives:
         return MISSING
-    shown = ", ".join(format_steps(*life) for life in lives[:_MOST_LIVES])
-    more = len(lives) - _MOST_LIVES
-    return shown if more <= 0 else f"{shown} and {more:,} more"
+    listed = ", ".join(format_steps(*life) for life in lives[:_MOST_LIVES])
+    n_more = len(lives) - _MOST_LIVES
+    return listed if n_more <= 0 else f"{listed} and {n_more:,} more"
 
 
 def format_runs(*n_runs: int) -> str:

@@ -93,8 +93,10 @@ def ranked_insights(report: Report) -> tuple[RankedInsight, ...]:
     A gain of memory counts by the capacity of a tile, one of time by the time of all runs. Those
     whose gain is unknown come last.
     """
-    found = [*_for_memory(report), *_for_time(report)]
-    return tuple(sorted(found, key=lambda one: 1.0 if one.share is None else -one.share))
+    insights_ = [*_for_memory(report), *_for_time(report)]
+    return tuple(
+        sorted(insights_, key=lambda insight: 1.0 if insight.share is None else -insight.share)
+    )
 
 
 def ranked_pairs(
@@ -103,14 +105,16 @@ def ranked_pairs(
     """Return the insights of two reports side by side, the largest share on either side first."""
 
     def by_key(side: Sequence[RankedInsight]) -> dict[str, RankedInsight]:
-        return {one.key: one for one in reversed(side)}
+        return {insight.key: insight for insight in reversed(side)}
 
     def largest(pair: Pair[RankedInsight]) -> float:
-        shares = [one.share for one in (pair.baseline, pair.candidate) if one is not None]
+        shares = [
+            insight.share for insight in (pair.baseline, pair.candidate) if insight is not None
+        ]
         return max((share for share in shares if share is not None), default=-1.0)
 
-    found = pairs(by_key(baseline), by_key(candidate))
-    return tuple(sorted(found, key=lambda pair: -largest(pair)))
+    pairs_ = pairs(by_key(baseline), by_key(candidate))
+    return tuple(sorted(pairs_, key=lambda pair: -largest(pair)))
 
 
 def consumer_changes(
@@ -118,7 +122,10 @@ def consumer_changes(
 ) -> tuple[SizeChange, ...]:
     """Return the largest consumers of two reports by name, the largest change first."""
     return size_changes(
-        *({one.name: one.bytes for one in reversed(side)} for side in (baseline, candidate))
+        *(
+            {consumer.name: consumer.bytes for consumer in reversed(side)}
+            for side in (baseline, candidate)
+        )
     )
 
 
@@ -140,29 +147,31 @@ def _for_memory(report: Report) -> list[RankedInsight]:
     """Return the insights for memory; none without memory."""
     if not has_memory(report):
         return []
-    found = insights(report)
+    memory_insights = insights(report)
     return [
         RankedInsight(
             "memory",
             tip.title,
             "",
             tip.saving_bytes,
-            None if tip.saving_bytes is None else tip.saving_bytes / found.fit.capacity_bytes,
+            None
+            if tip.saving_bytes is None
+            else tip.saving_bytes / memory_insights.fit.capacity_bytes,
             tip.text,
             tile_id=tip.tile_id,
             operation=tip.operation,
             program=tip.program,
         )
-        for tip in tips(found)
+        for tip in tips(memory_insights)
     ]
 
 
 def _for_time(report: Report) -> list[RankedInsight]:
     """Return the insights for time; they overlap."""
-    found, ran, every = time_insights(report), execution(report), steps(report)
+    time, ran, every = time_insights(report), execution(report), steps(report)
     names = {operation.name for operation in operations(report).operations}
     answer = []
-    for insight in found.found:
+    for insight in time.found:
         longest = max(insight.step_ids, key=lambda step: int(ran.step_cycles[step]), default=None)
         answer.append(
             RankedInsight(
@@ -170,11 +179,11 @@ def _for_time(report: Report) -> list[RankedInsight]:
                 INSIGHT_TITLES[insight.kind],
                 insight.subject,
                 insight.gain_cycles,
-                insight.gain_cycles / found.total_cycles,
+                insight.gain_cycles / time.total_cycles,
                 insight.text,
                 insight.advice,
                 insight.bound,
-                longest if found.n_runs else None,
+                longest if time.n_runs else None,
                 None if longest is None else int(every.program_id[longest]),
                 operation=insight.subject if insight.subject in names else "",
             )

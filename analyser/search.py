@@ -26,5 +26,5 @@ def words_fit(words: tuple[str, ...], *labels: str) -> bool:
     """Return whether each of the words is in one of the labels; none fit anything."""
     if not words:
         return True
-    whole = " ".join(labels).lower()
-    return all(word in whole for word in words)
+    text = " ".join(labels).lower()
+    return all(word in text for word in words)

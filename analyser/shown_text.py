@@ -16,24 +16,24 @@ __all__ = ["shown_lines", "shown_text"]
 _HOSTILE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
 
-def shown_text(text: str, kept: str = "") -> str:
+def shown_text(text: str, allowed: str = "") -> str:
     """Return a text with control and invisible characters replaced by a replacement mark.
 
     Parameters
     ----------
     text
         Of any kind.
-    kept
+    allowed
         Control characters that stay.
     """
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        "�" if unicodedata.category(char) in _HOSTILE and char not in kept else char
+        "�" if unicodedata.category(char) in _HOSTILE and char not in allowed else char
         for char in text
     )
 
 
 def shown_lines(text: str) -> str:
     """Return a text as `shown_text` does; line breaks and tabs stay."""
-    return shown_text(text, kept="\t\n\r")
+    return shown_text(text, allowed="\t\n\r")

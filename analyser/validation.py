@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["require", "require_below", "require_known"]
 
 
-def require(report: Report, is_plausible: bool, what: str) -> None:
-    """Reject an implausible report; ``what`` ends the sentence.
+def require(report: Report, is_plausible: bool, subject: str) -> None:
+    """Reject an implausible report; ``subject`` ends the sentence.
 
     Raises
     ------
@@ -30,12 +30,12 @@ def require(report: Report, is_plausible: bool, what: str) -> None:
     """
     if not is_plausible:
         raise DamagedReport(
-            f"{report.name} is damaged: {what}; run the model again or get another copy."
+            f"{report.name} is damaged: {subject}; run the model again or get another copy."
         )
 
 
-def require_below(report: Report, values: NDArray[np.integer], limit: int, what: str) -> None:
-    """Refuse identities that are not from 0 up to a limit; ``what`` names them.
+def require_below(report: Report, values: NDArray[np.integer], limit: int, subject: str) -> None:
+    """Refuse identities that are not from 0 up to a limit; ``subject`` names them.
 
     Raises
     ------
@@ -43,15 +43,17 @@ def require_below(report: Report, values: NDArray[np.integer], limit: int, what:
         When one is not.
     """
     if values.size:
-        least, most = int(values.min()), int(values.max())
-        wrong = least if least < 0 else most
-        require(report, least >= 0 and most < limit, f"{what} {wrong} is not one of {limit}")
+        lowest, highest = int(values.min()), int(values.max())
+        offending = lowest if lowest < 0 else highest
+        require(
+            report, lowest >= 0 and highest < limit, f"{subject} {offending} is not one of {limit}"
+        )
 
 
 def require_known(
-    report: Report, values: Iterable[Hashable], known: Collection[Hashable], what: str
+    report: Report, values: Iterable[Hashable], known: Collection[Hashable], subject: str
 ) -> None:
-    """Refuse values that are not known; ``what`` ends the sentence, with {} for the value.
+    """Refuse values that are not known; ``subject`` ends the sentence, with {} for the value.
 
     Raises
     ------
@@ -59,5 +61,5 @@ def require_known(
         When one is not.
     """
     for value in set(values).difference(known):
-        shown = repr(value[:40]) if isinstance(value, str) else value
-        require(report, False, what.format(shown))
+        text = repr(value[:40]) if isinstance(value, str) else value
+        require(report, False, subject.format(text))

@@ -43,11 +43,11 @@ def answer(
                 if status >= 500:
                     _log.exception("page callback failed")
                 return (frozen(error_panel(failure)), *(no_update for _ in outputs))
-            shown = (
+            shown_content = (
                 frozen(value) if output.component_property == "children" else value
                 for output, value in zip(outputs, values, strict=True)
             )
-            return ([], *shown)
+            return ([], *shown_content)
 
         app.callback(Output(error_slot, "children"), *outputs, *inputs, prevent_initial_call=True)(
             respond

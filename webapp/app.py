@@ -161,20 +161,20 @@ def _document_routes(frame: Frame) -> APIRouter:
     @router.get("/images/{name}")
     def show_image(name: str) -> Response:
         """Return an image of a page."""
-        found = documentation.image(name)
-        if found is None:
+        image = documentation.image(name)
+        if image is None:
             return HTMLResponse(frame.missing(), status_code=404)
-        return Response(found[0], media_type=found[1])
+        return Response(image[0], media_type=image[1])
 
     @router.get("/{path:path}")
     def show_document(path: str, find: Annotated[str, Query(max_length=200)] = "") -> Response:
         """Return a page, the index, or what a search found."""
-        found = documentation.page(path)
-        if found is None:
+        page = documentation.page(path)
+        if page is None:
             return HTMLResponse(frame.missing(), status_code=404)
         if path:
-            return HTMLResponse(frame.document(found))
-        return HTMLResponse(frame.documents(found, find.strip(), documentation.search(find)))
+            return HTMLResponse(frame.document(page))
+        return HTMLResponse(frame.documents(page, find.strip(), documentation.search(find)))
 
     return router
 
@@ -209,8 +209,8 @@ def _explain_errors(api: FastAPI) -> None:
     @api.exception_handler(RequestValidationError)
     async def correct(_request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        place = str(first["loc"][-1])
-        message = f"Invalid parameter {place!r}: {first['msg']}."
+        position = str(first["loc"][-1])
+        message = f"Invalid parameter {position!r}: {first['msg']}."
         return JSONResponse(Failure(False, "bad_request", message, "").as_dict(), status_code=422)
 
     @api.exception_handler(WebError)

@@ -54,9 +54,9 @@ class Compression:
             return _compress(body, coding, _ANSWER_LEVEL)
         key = (scope["path"], scope["query_string"], coding)
         with self._lock:
-            kept = self._kept.get(key)
-        if kept is not None:
-            return kept
+            cached = self._kept.get(key)
+        if cached is not None:
+            return cached
         compressed = _compress(body, coding, _KEPT_LEVEL)
         with self._lock:
             if key not in self._kept and self._kept_bytes + len(compressed) <= _MOST_KEPT_BYTES:

@@ -59,13 +59,15 @@ class Documentation:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or next((one for one in _FOLDERS if one.is_dir()), _FOLDERS[0])
+        self._folder = folder or next(
+            (folder_ for folder_ in _FOLDERS if folder_.is_dir()), _FOLDERS[0]
+        )
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """Paths of all pages below the folder, the index first."""
-        found = [file.relative_to(self._folder).as_posix() for file in self._folder.rglob("*.md")]
-        return tuple(sorted(found, key=lambda path: (path != _INDEX, path)))
+        pages = [file.relative_to(self._folder).as_posix() for file in self._folder.rglob("*.md")]
+        return tuple(sorted(pages, key=lambda path: (path != _INDEX, path)))
 
     @cached_property
     def image_names(self) -> frozenset[str]:
@@ -94,17 +96,23 @@ class Documentation:
         words = text.lower().split()
         if not words:
             return ()
-        found = []
+        findings = []
         for section in self._sections:
             lowered = f"{section.heading} {section.text}".lower()
             if all(word in lowered for word in words):
-                found.append(
+                findings.append(
                     (lowered.count(words[0]) + 20 * (words[0] in section.heading.lower()), section)
                 )
-        found.sort(key=lambda one: -one[0])
+        findings.sort(key=lambda finding: -finding[0])
         return tuple(
-            Finding(one.path, one.anchor, one.title, one.heading, _snippet(one.text, words[0]))
-            for _, one in found[:limit]
+            Finding(
+                finding.path,
+                finding.anchor,
+                finding.title,
+                finding.heading,
+                _snippet(finding.text, words[0]),
+            )
+            for _, finding in findings[:limit]
         )
 
     def _text(self, path: str) -> str:
@@ -113,14 +121,14 @@ class Documentation:
     @cached_property
     def _sections(self) -> tuple[_Section, ...]:
         """All pages cut at their headings."""
-        found = []
+        sections = []
         for path in self.paths:
             title = ""
-            seen: dict[str, int] = {}
+            n_seen: dict[str, int] = {}
             for heading, text in _cut(self._text(path)):
                 title = title or heading
-                found.append(_Section(path, title, _slug(heading, seen), heading, text))
-        return tuple(found)
+                sections.append(_Section(path, title, _slug(heading, n_seen), heading, text))
+        return tuple(sections)
 
 
 def _parser() -> MarkdownIt:
@@ -151,27 +159,27 @@ def _plain(text: str) -> str:
 
 def _snippet(text: str, word: str) -> str:
     """Return the text around the first occurrence of a word."""
-    at = max(text.lower().find(word) - _SNIPPET_CHARACTERS // 2, 0)
-    part = text[at : at + 2 * _SNIPPET_CHARACTERS]
-    return ("… " if at else "") + part + (" …" if at + len(part) < len(text) else "")
+    offset = max(text.lower().find(word) - _SNIPPET_CHARACTERS // 2, 0)
+    part = text[offset : offset + 2 * _SNIPPET_CHARACTERS]
+    return ("… " if offset else "") + part + (" …" if offset + len(part) < len(text) else "")
 
 
-def _slug(heading: str, seen: dict[str, int]) -> str:
+def _slug(heading: str, n_seen: dict[str, int]) -> str:
     """Return the anchor of a heading, as code hosts make it."""
     slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-    seen[slug] = seen.get(slug, 0) + 1
-    return slug if seen[slug] == 1 else f"{slug}-{seen[slug] - 1}"
+    n_seen[slug] = n_seen.get(slug, 0) + 1
+    return slug if n_seen[slug] == 1 else f"{slug}-{n_seen[slug] - 1}"
 
 
 def _anchor_headings(tokens: list[Token]) -> str:
     """Give headings their anchors; returns the text of the first."""
     title = ""
-    seen: dict[str, int] = {}
-    for place, token in enumerate(tokens):
+    n_seen: dict[str, int] = {}
+    for index, token in enumerate(tokens):
         if token.type == "heading_open":
-            text = _plain(tokens[place + 1].content)
+            text = _plain(tokens[index + 1].content)
             title = title or text
-            token.attrSet("id", _slug(text, seen))
+            token.attrSet("id", _slug(text, n_seen))
     return title
 
 

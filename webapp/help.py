@@ -197,9 +197,9 @@ def help_content(fidelity: Fidelity | None) -> html.Div:
     ]
     sections: list[Any] = [
         html.Details(
-            [html.Summary(html.H3(title)), content], open=place == 0, className="help-part"
+            [html.Summary(html.H3(title)), content], open=index == 0, className="help-part"
         )
-        for place, (title, content) in enumerate(entries)
+        for index, (title, content) in enumerate(entries)
     ]
     sections[:0] = [_about(path, *texts) for path, texts in _ABOUT.items()]
     close = html.Button(
@@ -209,24 +209,24 @@ def help_content(fidelity: Fidelity | None) -> html.Div:
     return html.Div([heading, *sections])
 
 
-def _about(path: str, what: str, how: str, trust: str, page: str) -> html.Section:
+def _about(path: str, subject: str, how: str, trust: str, page: str) -> html.Section:
     """Return what is said of one page; the frame shows that of the current page."""
-    more = html.A("More in the documentation", href=f"/docs/{page}", className=PAGE_LINK)
-    texts = [html.P(_marked_up(text)) for text in (what, how, trust)]
-    section = html.Section([html.H3("This page"), *texts, html.P(more)], className="about-page")
+    link = html.A("More in the documentation", href=f"/docs/{page}", className=PAGE_LINK)
+    texts = [html.P(_marked_up(text)) for text in (subject, how, trust)]
+    section = html.Section([html.H3("This page"), *texts, html.P(link)], className="about-page")
     return marked(section, data_path=path)
 
 
 def _keys() -> html.Table:
     """Return the table of keys."""
-    rows = [html.Tr([html.Td(html.Kbd(key)), html.Td(what)]) for key, what in _KEYS]
+    rows = [html.Tr([html.Td(html.Kbd(key)), html.Td(meaning)]) for key, meaning in _KEYS]
     return html.Table(html.Tbody(rows), className="key-table")
 
 
 def _words() -> html.Table:
     """Return the glossary."""
     words = [*_WORDS, *((label, f"{METRICS[name].definition}.") for label, name in _METRICS)]
-    rows = [html.Tr([html.Th(word, scope="row"), html.Td(what)]) for word, what in words]
+    rows = [html.Tr([html.Th(word, scope="row"), html.Td(meaning)]) for word, meaning in words]
     return html.Table(html.Tbody(rows), className="key-table words-table")
 
 
@@ -284,8 +284,8 @@ def _figures(fidelity: Fidelity, rows: Sequence[Sequence[str]]) -> html.Div:
     heads = fidelity.columns[1:]
     body = []
     for reference, group in groupby(rows, key=lambda row: row[0]):
-        what = html.Span(f" {fidelity.references.get(reference, '')}")
-        cell = html.Td([html.B(reference), what], colSpan=len(heads))
+        source = html.Span(f" {fidelity.references.get(reference, '')}")
+        cell = html.Td([html.B(reference), source], colSpan=len(heads))
         body.append(html.Tr(cell, className="figure-target"))
         body += [_figure(row[1:]) for row in group]
     head = html.Thead(html.Tr([html.Th(name, scope="col", className=_side(i, len(heads)))
@@ -302,6 +302,6 @@ def _figure(cells: Sequence[str]) -> html.Tr:
     )
 
 
-def _side(place: int, n_cells: int) -> str:
+def _side(index: int, n_cells: int) -> str:
     """Return the alignment of a cell: right for numbers, which lie between name and verdict."""
-    return "number" if 0 < place < n_cells - 1 else ""
+    return "number" if 0 < index < n_cells - 1 else ""

@@ -195,8 +195,8 @@ def home_values(library: Library, overviews: Overviews, find: str = "") -> dict[
 
 def _demo(library: Library) -> dict[str, str] | None:
     """Return the id of the demo report, None if there is none."""
-    found = library.demo()
-    return None if found is None else {"id": found.report_id}
+    demo = library.demo()
+    return None if demo is None else {"id": demo.report_id}
 
 
 def overview_cells(entry: FoundReport, overviews: Overviews) -> list[Cell]:

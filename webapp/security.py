@@ -147,8 +147,8 @@ class Gate:
         if self._token is None:
             return None
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        given = [value for key, value in query if key == "token"]
-        if given and _same(given[-1], self._token):
+        tokens = [value for key, value in query if key == "token"]
+        if tokens and _same(tokens[-1], self._token):
             rest = urlencode([(key, value) for key, value in query if key != "token"])
             # Only one leading slash: "//" would start a host name.
             path = "/" + scope["path"].replace("\\", "/").lstrip("/")
@@ -160,8 +160,8 @@ class Gate:
         if any(_same(value, self._token) for value in _cookies(headers, self._cookie)):
             return None
         if "text/html" in headers.get("accept", "") and not scope["path"].startswith("/api/"):
-            kept = [(key, value) for key, value in query if key != "token"]
-            page = _token_page(kept, headers.get("host", ""), is_wrong=bool(given))
+            parameters = [(key, value) for key, value in query if key != "token"]
+            page = _token_page(parameters, headers.get("host", ""), is_wrong=bool(tokens))
             return HTMLResponse(page, status_code=401)
         return _failure(
             401,
@@ -263,9 +263,9 @@ def _cookies(headers: Headers, name: str) -> list[str]:
     return values
 
 
-def _same(given: str, token: str) -> bool:
+def _same(offered: str, token: str) -> bool:
     """Compare two strings in constant time."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token.encode())
+    return hmac.compare_digest(offered.encode("utf-8", "surrogatepass"), token.encode())
 
 
 def _bracketed(host: str) -> str:
@@ -283,12 +283,12 @@ def _too_large() -> JSONResponse:
     return _failure(413, "body_too_large", "The request body is larger than this address accepts.")
 
 
-def _token_page(kept: Sequence[tuple[str, str]], host: str, *, is_wrong: bool) -> str:
+def _token_page(parameters: Sequence[tuple[str, str]], host: str, *, is_wrong: bool) -> str:
     """Return the page that tells a browser without the token how to get in.
 
     Parameters
     ----------
-    kept
+    parameters
         Parameters of the address, which the page that is asked for keeps.
     host
         Name and port of the server.
@@ -296,10 +296,11 @@ def _token_page(kept: Sequence[tuple[str, str]], host: str, *, is_wrong: bool) -
         Whether a token was given that is not the server's.
     """
     fields = "".join(
-        f'<input type="hidden" name="{escape(key)}" value="{escape(value)}">' for key, value in kept
+        f'<input type="hidden" name="{escape(key)}" value="{escape(value)}">'
+        for key, value in parameters
     )
-    wrong = "<p><b>This is not the token of this server.</b></p>" if is_wrong else ""
-    return _TOKEN_PAGE.format(wrong=wrong, fields=fields, host=escape(host))
+    refusal = "<p><b>This is not the token of this server.</b></p>" if is_wrong else ""
+    return _TOKEN_PAGE.format(wrong=refusal, fields=fields, host=escape(host))
 
 
 _TOKEN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>TileScope</title>

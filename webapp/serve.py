@@ -71,19 +71,19 @@ def serve_reports(
         When the host is not an address of this machine.
     """
     say = tell or _say
-    places = list(paths) or default_paths()
-    library = Library(places, demo=DEMO)
-    found = library.found()
-    if not found:
-        names = ", ".join(str(place) for place in places)
+    folders = list(paths) or default_paths()
+    library = Library(folders, demo=DEMO)
+    reports = library.found()
+    if not reports:
+        names = ", ".join(str(folder) for folder in folders)
         raise NothingToServe(
             f"No report found in {names}; create one with `tilescope run MODEL.onnx`"
             " or give a profile.pop or a directory that contains one."
         )
-    for place in places:
+    for folder in folders:
         # A file given by name must be a report; files in directories are checked by their pages.
-        if place.is_file():
-            open_report(place).close()
+        if folder.is_file():
+            open_report(folder).close()
     listener = open_listener(host, port)
     try:
         address = listener.getsockname()

@@ -31,15 +31,15 @@ def server_token(path: Path | None = None, *, is_new: bool = False) -> str:
     is_new
         Whether to replace it: links with the earlier one do not work any more.
     """
-    place = path or user_state_path("tilescope", appauthor=False) / "serve-token"
-    known = "" if is_new else _read(place)
-    return known or _made(place)
+    position = path or user_state_path("tilescope", appauthor=False) / "serve-token"
+    known = "" if is_new else _read(position)
+    return known or _made(position)
 
 
-def _read(place: Path) -> str:
+def _read(position: Path) -> str:
     """Return the token of a file that only its owner can read; empty without any."""
     try:
-        descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(position, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
@@ -53,16 +53,16 @@ def _read(place: Path) -> str:
     return text if _FORM.fullmatch(text) else ""
 
 
-def _made(place: Path) -> str:
+def _made(position: Path) -> str:
     """Return a new token, kept in a file if that can be written."""
     token = secrets.token_urlsafe(_BYTES)
-    draft = place.with_name(f"{place.name}.{secrets.token_hex(4)}")
+    draft = position.with_name(f"{position.name}.{secrets.token_hex(4)}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        position.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(f"{token}\n")
-        os.replace(draft, place)
+        os.replace(draft, position)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink()

@@ -53,7 +53,7 @@ def _register_slot(app: Dash, page: ModuleType) -> None:
         Input(f"mount-{name}", "data"),
         prevent_initial_call=True,
     )
-    def mount(_asked: Any) -> list[Any]:
+    def mount(_requested: Any) -> list[Any]:
         """Return the page without content."""
         stores = view_stores(name, page)
         return [*stores, html.H1(page.TITLE, className="unseen"), page.layout()]

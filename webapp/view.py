@@ -124,14 +124,14 @@ def register_view(app: Dash, page: ModuleType) -> None:
 
 def _parameters(page: ModuleType) -> Sequence[Parameter]:
     """Return the parameters of a page."""
-    found: Sequence[Parameter] = getattr(page, "VIEW", ())
-    return found
+    parameters: Sequence[Parameter] = getattr(page, "VIEW", ())
+    return parameters
 
 
 def _panels(page: ModuleType) -> Mapping[str, Sequence[str]]:
     """Return the parameters that panels of a page depend on, besides its reports."""
-    found: Mapping[str, Sequence[str]] = getattr(page, "PANELS", {})
-    return found
+    results: Mapping[str, Sequence[str]] = getattr(page, "PANELS", {})
+    return results
 
 
 def parse_range(view: dict[str, Any], name: str) -> tuple[float, float] | None:

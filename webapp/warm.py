@@ -34,8 +34,8 @@ def _warm(library: Library) -> None:
                 summarise(report)
                 tile_memory(report, "category")
                 curve(report)
-                found = trace.extent(report)
-                if found.tracks:
-                    trace.window(report, found.start_cycle, found.end_cycle, _WIDTH_PX)
+                extent = trace.extent(report)
+                if extent.tracks:
+                    trace.window(report, extent.start_cycle, extent.end_cycle, _WIDTH_PX)
     except Exception:
         _log.debug("warm-up failed", exc_info=True)

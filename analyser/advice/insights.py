@@ -200,10 +200,10 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
     """
     machine = target(report)
     tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
-    own = slice(tiles.start, tiles.stop)
-    used = tile_memory(report, "none", include_gaps=True).total_bytes[own]
-    held = tile_memory(report, "none", include_gaps=False).total_bytes[own]
-    lacks = missing_bytes(report)[own]
+    ipu_tiles = slice(tiles.start, tiles.stop)
+    used = tile_memory(report, "none", include_gaps=True).total_bytes[ipu_tiles]
+    held = tile_memory(report, "none", include_gaps=False).total_bytes[ipu_tiles]
+    lacks = missing_bytes(report)[ipu_tiles]
     fit = Fit(
         machine.capacity_bytes,
         int(used.max(initial=0)),
@@ -212,8 +212,8 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         machine.capacity_bytes * len(used),
         len(used),
         int(np.count_nonzero(lacks)),
-        int(np.count_nonzero(memory_missing_bytes(report)[own])),
-        int(np.count_nonzero(code_missing_bytes(report)[own])),
+        int(np.count_nonzero(memory_missing_bytes(report)[ipu_tiles])),
+        int(np.count_nonzero(code_missing_bytes(report)[ipu_tiles])),
         int(lacks.sum()),
         machine.executable_bytes,
     )
@@ -247,11 +247,11 @@ def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
 
     if fit.fits:
         share = format_percent(100 * fit.max_tile_bytes / fit.capacity_bytes)
-        whole = format_percent(100 * fit.total_bytes / fit.total_capacity_bytes)
+        full = format_percent(100 * fit.total_bytes / fit.total_capacity_bytes)
         return (
             f"It fits: the fullest tile holds {amount(fit.max_tile_bytes)} of"
             f" {amount(fit.capacity_bytes)} ({share}), all tiles hold {amount(fit.total_bytes)} of"
-            f" {amount(fit.total_capacity_bytes)} ({whole}). With gaps, addresses reach"
+            f" {amount(fit.total_capacity_bytes)} ({full}). With gaps, addresses reach"
             f" {amount(fit.max_address_bytes)}."
         )
     reasons = []
@@ -273,10 +273,10 @@ def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
     )
 
 
-def tips(found: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
+def tips(result: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
-    every = [_half_tip(found, style), _plan_tip(found, style), _gap_tip(found, style)]
-    every.append(_exchange_tip(found, style))
+    every = [_half_tip(result, style), _plan_tip(result, style), _gap_tip(result, style)]
+    every.append(_exchange_tip(result, style))
     known = [tip for tip in every if tip is not None]
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
 
@@ -289,16 +289,16 @@ def _fullest_tiles(report: Report, ipu_id: int | None) -> tuple[FullTile, ...]:
     return tuple(
         FullTile(
             tile,
-            int(ranking.ipu_id[place]),
-            int(ranking.including_gaps_bytes[place]),
-            int(ranking.excluding_gaps_bytes[place]),
+            int(ranking.ipu_id[rank]),
+            int(ranking.including_gaps_bytes[rank]),
+            int(ranking.excluding_gaps_bytes[rank]),
             {
                 label: int(by_category[row, tile])
                 for row, label in enumerate(labels)
                 if by_category[row, tile]
             },
         )
-        for place, tile in enumerate(ranking.tile_id.tolist())
+        for rank, tile in enumerate(ranking.tile_id.tolist())
     )
 
 
@@ -307,27 +307,27 @@ def _histogram(held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
     highest = max(int(held.max(initial=0)), 1)
     n_bins = min(_N_BINS, highest)
     edges = highest * np.arange(n_bins + 1, dtype=np.int64) // n_bins
-    place = np.clip(np.searchsorted(edges, held, side="right") - 1, 0, n_bins - 1)
-    return edges, np.bincount(place, minlength=n_bins).astype(np.int64)
+    bin_ = np.clip(np.searchsorted(edges, held, side="right") - 1, 0, n_bins - 1)
+    return edges, np.bincount(bin_, minlength=n_bins).astype(np.int64)
 
 
 def _vertex_states(report: Report) -> tuple[Consumer, ...]:
     """Return the codelets whose vertices' state takes most, over all tiles."""
-    found = []
-    for one, used in _compute_sets_by_codelet(report):
+    consumers = []
+    for codelet, used in _compute_sets_by_codelet(report):
         size = sum(row.state_bytes for row in used)
         largest = max(used, key=lambda row: row.state_bytes)
-        found.append(Consumer(one.name, size, len(used), largest.compute_set))
-    return _largest(found)
+        consumers.append(Consumer(codelet.name, size, len(used), largest.compute_set))
+    return _largest(consumers)
 
 
 def _vertex_codes(report: Report) -> tuple[Consumer, ...]:
     """Return the codelets with most code."""
-    found = []
-    for one, used in _compute_sets_by_codelet(report):
+    consumers = []
+    for codelet, used in _compute_sets_by_codelet(report):
         widest = max(used, key=lambda row: row.n_tiles)
-        found.append(Consumer(one.name, one.code_bytes, len(used), widest.compute_set))
-    return _largest(found)
+        consumers.append(Consumer(codelet.name, codelet.code_bytes, len(used), widest.compute_set))
+    return _largest(consumers)
 
 
 @dataclass(frozen=True)
@@ -344,19 +344,19 @@ def _compute_sets_by_codelet(report: Report) -> tuple[tuple[Codelet, tuple[_Use,
     """Return the codelets in use with the compute sets that have vertices of them."""
     names = dict(report.rows(schema.compute_set, "compute_set_id", "name"))
     columns = ("vertex_type_id", "compute_set_id", "state_bytes", "n_tiles")
-    found: dict[int, list[_Use]] = {}
+    results: dict[int, list[_Use]] = {}
     used = report.column(schema.compute_set_vertex, "compute_set_id")
     require_known(report, used, names, "compute set {} does not exist")
     for type_id, compute_set_id, *rest in report.rows(schema.compute_set_vertex, *columns):
-        found.setdefault(type_id, []).append(_Use(names[compute_set_id], *rest))
+        results.setdefault(type_id, []).append(_Use(names[compute_set_id], *rest))
     known = codelets(report)
-    return tuple((known[type_id], tuple(uses)) for type_id, uses in found.items())
+    return tuple((known[type_id], tuple(uses)) for type_id, uses in results.items())
 
 
-def _largest(found: list[Consumer]) -> tuple[Consumer, ...]:
+def _largest(consumers: list[Consumer]) -> tuple[Consumer, ...]:
     """Return the consumers that take most; none without bytes."""
-    found.sort(key=lambda consumer: (-consumer.bytes, consumer.name))
-    return tuple(consumer for consumer in found[:_N_CONSUMERS] if consumer.bytes)
+    consumers.sort(key=lambda consumer: (-consumer.bytes, consumer.name))
+    return tuple(consumer for consumer in consumers[:_N_CONSUMERS] if consumer.bytes)
 
 
 def _exchanges(report: Report) -> tuple[Consumer, ...]:
@@ -396,34 +396,34 @@ def _plan_of(report: Report, program_id: int) -> Plan | None:
     return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 
-def _half_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
+def _half_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what half precision gains, as where remedies are listed."""
-    half = found.half
-    if half is None or 2 * half.gain_bytes < _WORTH_SAYING * found.fit.max_tile_bytes:
+    half = result.half
+    if half is None or 2 * half.gain_bytes < _WORTH_SAYING * result.fit.max_tile_bytes:
         return None
     gain = format_bytes(half.gain_bytes, style)
     return Tip(
         half.title,
-        f"{half.text} Tile {found.half_tile_id:,} then holds {gain} less, if operations keep their"
+        f"{half.text} Tile {result.half_tile_id:,} then holds {gain} less, if operations keep their"
         " plans.",
         half.gain_bytes,
-        tile_id=found.half_tile_id,
+        tile_id=result.half_tile_id,
     )
 
 
-def _plan_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
+def _plan_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what to change where the tile is fullest in a planned operation."""
-    if found.shortfall is not None and found.shortfall.n_tiles_always_over:
+    if result.shortfall is not None and result.shortfall.n_tiles_always_over:
         # What always lives is too much: no plan of an operation makes it fit.
         return None
-    if found.peak is None or found.peak.plan is None:
+    if result.peak is None or result.peak.plan is None:
         return None
-    plan, held = found.peak.plan, found.peak.variables.total_bytes
-    if held < _WORTH_SAYING * found.fit.max_tile_bytes:
+    plan, held = result.peak.plan, result.peak.variables.total_bytes
+    if held < _WORTH_SAYING * result.fit.max_tile_bytes:
         return None
     return Tip(
         "Give the operation at the peak less memory",
-        f"The fullest tile holds most at step {found.peak.step:,}, in {plan.name}, which"
+        f"The fullest tile holds most at step {result.peak.step:,}, in {plan.name}, which"
         f" adds {format_bytes(held, style)} to what always lives there. It was planned to keep"
         f" to {plan.available_memory_proportion:g} of a tile: a smaller"
         " availableMemoryProportion may make it take less, for more cycles.",
@@ -432,15 +432,15 @@ def _plan_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     )
 
 
-def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
+def _gap_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what gaps take."""
-    if not found.fullest_tiles:
+    if not result.fullest_tiles:
         return None
-    tile = found.fullest_tiles[0]
+    tile = result.fullest_tiles[0]
     gaps = tile.including_gaps_bytes - tile.excluding_gaps_bytes
     if gaps < _WORTH_SAYING * tile.including_gaps_bytes:
         return None
-    harm = "" if not found.fit.fits else " They do no harm while every tile fits."
+    harm = "" if not result.fit.fits else " They do no harm while every tile fits."
     return Tip(
         "Memory lost to gaps",
         f"{format_bytes(gaps, style)} of tile {tile.tile_id:,} hold nothing at its worst step: what"
@@ -452,16 +452,16 @@ def _gap_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
     )
 
 
-def _exchange_tip(found: Insights, style: BytesStyle | None) -> Tip | None:
+def _exchange_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
     """Return what code of exchanges takes."""
-    if not found.fullest_tiles or not found.exchanges:
+    if not result.fullest_tiles or not result.exchanges:
         return None
-    tile = found.fullest_tiles[0]
+    tile = result.fullest_tiles[0]
     labels = {category.label for category in MEMORY_CATEGORIES if category.is_exchange_code}
     size = sum(held for label, held in tile.categories.items() if label in labels)
     if size < 2 * _WORTH_SAYING * tile.excluding_gaps_bytes:
         return None
-    largest = found.exchanges[0]
+    largest = result.exchanges[0]
     share = format_percent(100 * size / tile.excluding_gaps_bytes)
     return Tip(
         "Exchange less, or in larger pieces",

@@ -75,11 +75,11 @@ _PHASE_OF_INSIGHT: dict[InsightKind, str] = {
 def _kinds() -> dict[LedgerKind, _Kind]:
     """Return the phases, with their parts behind them."""
     insights = {phase: insight for insight, phase in _PHASE_OF_INSIGHT.items()}
-    found: dict[LedgerKind, _Kind] = {}
+    kinds: dict[LedgerKind, _Kind] = {}
     for name, phase in vocabulary.PHASES.items():
-        found[name] = _Kind(phase.label, phase.meaning, insights.get(name))
-        found |= _PARTS.get(name, {})
-    return found | {"compute": _Kind("Useful compute", "a tile runs vertices")}
+        kinds[name] = _Kind(phase.label, phase.meaning, insights.get(name))
+        kinds |= _PARTS.get(name, {})
+    return kinds | {"compute": _Kind("Useful compute", "a tile runs vertices")}
 
 
 #: What tile-cycles are spent on, in the order of the waterfall.
@@ -200,49 +200,47 @@ def ledger(report: Report, run_id: int | None = None, n_causes: int = 5) -> Ledg
     """
     machine, n_runs = target(report), execution(report, run_id).n_runs
     total = selected_cycles(report, Selection(run_id=run_id))
-    whole = total * machine.n_tiles
+    tile_cycles = total * machine.n_tiles
     spent = _spent(report, run_id)
     waits, late_steps = _waits(report, run_id)
-    rest = whole - sum(int(cycles.sum()) for cycles in spent.values()) - int(waits.sum())
-    most = gains(report, run_id)
+    rest = tile_cycles - sum(int(cycles.sum()) for cycles in spent.values()) - int(waits.sum())
+    gain_at_most = gains(report, run_id)
     entries = []
     for kind, facts in LEDGER_KINDS.items():
         if kind == "waiting":
-            found = _late_ipus(waits, late_steps)
+            late = _late_ipus(waits, late_steps)
         else:
-            found = _operations(report, spent[kind], rest if kind == "other" else 0)
-        size = sum(cause.tile_cycles for cause in found)
+            late = _operations(report, spent[kind], rest if kind == "other" else 0)
+        size = sum(cause.tile_cycles for cause in late)
         if size:
-            gain = most[facts.insight] if facts.insight is not None else None
-            share = size / whole
-            entries.append(
-                LedgerEntry(kind, size, share, gain, tuple(found[:n_causes]), len(found))
-            )
-    return Ledger(total, whole, n_runs, machine.n_tiles, tuple(entries))
+            gain = gain_at_most[facts.insight] if facts.insight is not None else None
+            share = size / tile_cycles
+            entries.append(LedgerEntry(kind, size, share, gain, tuple(late[:n_causes]), len(late)))
+    return Ledger(total, tile_cycles, n_runs, machine.n_tiles, tuple(entries))
 
 
 def _spent(report: Report, run_id: int | None) -> dict[LedgerKind, NDArray[np.int64]]:
     """Return tile-cycles by kind and step, shape (n_steps,) each; waits are not among them."""
     every, n_tiles = steps(report), target(report).tiles_per_ipu
-    own = _own_cycles(report, run_id)
+    own_cycles = _own_cycles(report, run_id)
     phase = {name: every.phase == number for number, name in enumerate(PHASES)}
     busy, busiest = step_busy_cycles(report, run_id)
     # Within what the trace says: of a report that disagrees with itself, nothing is negative.
-    busiest = np.minimum(busiest, own)
+    busiest = np.minimum(busiest, own_cycles)
     useful = np.minimum(busy, busiest * n_tiles)
     waits_only = joins(report)
-    whole = own.sum(axis=0) * n_tiles
+    tile_cycles = own_cycles.sum(axis=0) * n_tiles
 
     def of(values: NDArray[np.int64], where: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.where(where, values, 0)
 
     compute = phase["compute"]
-    return {name: of(whole, where) for name, where in phase.items()} | {
+    return {name: of(tile_cycles, where) for name, where in phase.items()} | {
         "compute": of(useful.sum(axis=0), compute),
         "imbalance": of((busiest * n_tiles - useful).sum(axis=0), compute),
-        "control": of((own - busiest).sum(axis=0) * n_tiles, compute),
-        "sync": of(whole, phase["sync"] & ~waits_only),
-        "io": of(whole, waits_only),
+        "control": of((own_cycles - busiest).sum(axis=0) * n_tiles, compute),
+        "sync": of(tile_cycles, phase["sync"] & ~waits_only),
+        "io": of(tile_cycles, waits_only),
     }
 
 
@@ -277,9 +275,9 @@ def _waits(report: Report, run_id: int | None) -> tuple[NDArray[np.int64], list[
         for of_run in lengths.values():
             caused[of_run.argmax()] += (of_run.max() - of_run).sum()
     else:
-        own = _own_cycles(report, run_id)
-        late = own.argmax(axis=0) if own.size else np.zeros(0, np.intp)
-        np.add.at(caused, late, (own.max(axis=0, initial=0) - own).sum(axis=0))
+        own_cycles = _own_cycles(report, run_id)
+        late = own_cycles.argmax(axis=0) if own_cycles.size else np.zeros(0, np.intp)
+        np.add.at(caused, late, (own_cycles.max(axis=0, initial=0) - own_cycles).sum(axis=0))
     return caused * machine.tiles_per_ipu, where
 
 
@@ -293,18 +291,20 @@ def _operations(report: Report, spent: NDArray[np.int64], in_no_step: int) -> li
     """Return the operations that spend tile-cycles, the largest first; time in no step as one."""
     every, names = steps(report), operation_names(report)
     known = _names_of_operations(report)
-    most: dict[str, int] = {}
+    gain_at_most: dict[str, int] = {}
     sums: dict[str, int] = {}
     for step in np.flatnonzero(spent).tolist():
         name = names[step] or every.kind[step]
         size = int(spent[step])
         sums[name] = sums.get(name, 0) + size
-        if name not in most or size > spent[most[name]]:
-            most[name] = step
-    found = [LedgerCause(name, size, most[name], name in known) for name, size in sums.items()]
+        if name not in gain_at_most or size > spent[gain_at_most[name]]:
+            gain_at_most[name] = step
+    causes = [
+        LedgerCause(name, size, gain_at_most[name], name in known) for name, size in sums.items()
+    ]
     if in_no_step:
-        found.append(LedgerCause("Time in no step", in_no_step, None, False))
-    return sorted(found, key=lambda cause: (-cause.tile_cycles, cause.subject))
+        causes.append(LedgerCause("Time in no step", in_no_step, None, False))
+    return sorted(causes, key=lambda cause: (-cause.tile_cycles, cause.subject))
 
 
 @cached

@@ -68,18 +68,22 @@ class OperationTiles:
 
 def operation_tiles(report: Report, operation: Operation) -> OperationTiles:
     """Return how an operation of the report lies on the tiles."""
-    own = operation_steps(report, operation)
+    step_ids = operation_steps(report, operation)
     programs = (
-        {step.program_id for step in own}
+        {step.program_id for step in step_ids}
         if operation.step_id is not None
         else set(programs_of(report, operation.debug_context_id))
     )
-    compute = [step.step_id for step in own if step.phase == "compute"]
+    compute = [step.step_id for step in step_ids if step.phase == "compute"]
     of_step = report.column(schema.step, "compute_set_id")
     sets = dict.fromkeys(of_step[step_id] for step_id in compute)
-    vertices = [one for number in sets for one in compute_set_vertices(report, number)[1]]
+    vertices = [
+        vertices_of_set
+        for number in sets
+        for vertices_of_set in compute_set_vertices(report, number)[1]
+    ]
     return OperationTiles(
-        own,
+        step_ids,
         busy_cycles(report, compute),
         _code(report, programs),
         tuple(sorted(vertices, key=lambda vertex: -vertex.total_cycles)),

@@ -145,15 +145,18 @@ def find_operation(report: Report, name: str, layer: Layer = "library") -> Opera
     BadQuestion
         When no layer has it.
     """
-    layers: list[Layer] = [layer, *(other for other in get_args(Layer) if other != layer)]
+    layers: list[Layer] = [
+        layer,
+        *(other_layer for other_layer in get_args(Layer) if other_layer != layer),
+    ]
     names: list[str] = []
-    for one in layers:
-        listed = operations(report, one).by_key
+    for candidate_layer in layers:
+        listed = operations(report, candidate_layer).by_key
         if name in listed:
             return listed[name]
         names += [key for key in listed if key not in names]
-    wanted = name.lower()[:200]
-    near = [known for known in names if wanted and wanted in known.lower()] or (
+    lowered = name.lower()[:200]
+    near = [known for known in names if lowered and lowered in known.lower()] or (
         difflib.get_close_matches(name[:200], names, _N_NAMES, 0.3)
     )
     listing = ", ".join(repr(known[:200]) for known in near[:_N_NAMES])
@@ -163,18 +166,18 @@ def find_operation(report: Report, name: str, layer: Layer = "library") -> Opera
 
 def operation_time(report: Report, operation: Operation) -> OperationTime:
     """Return why an operation of the report takes its time."""
-    own = _steps(report, operation)
-    parts = _parts(report, own)
-    phases = _by_phase(report, own)
+    step_ids = _steps(report, operation)
+    parts = _parts(report, step_ids)
+    phases = _by_phase(report, step_ids)
     bound = max(phases, key=lambda phase: phases[phase]) if phases else ""
-    compute = [step for step in own if PHASES[steps(report).phase[step]] == "compute"]
+    compute = [step for step in step_ids if PHASES[steps(report).phase[step]] == "compute"]
     n_tiles = target(report).tiles_per_ipu
     busy = busy_cycles(report, compute)
     n_busy = int(np.count_nonzero(busy))
     mean, busiest = compute_cycles(report)
     lost = (busiest - mean)[compute]
-    found = plans_of(report, operation.debug_context_id)
-    plan = found[0] if found else None
+    plans = plans_of(report, operation.debug_context_id)
+    plan = plans[0] if plans else None
     return OperationTime(
         operation,
         selected_cycles(report),
@@ -186,30 +189,30 @@ def operation_time(report: Report, operation: Operation) -> OperationTime:
         _slowest(busy, n_tiles),
         compute[int(lost.argmax())] if len(lost) and lost.max() > 0 else None,
         plan,
-        _advice(report, operation, own, parts, plan, n_busy < target(report).n_tiles // 2),
+        _advice(report, operation, step_ids, parts, plan, n_busy < target(report).n_tiles // 2),
     )
 
 
-def operation_verdict(found: OperationTime) -> str:
+def operation_verdict(result: OperationTime) -> str:
     """Return in one sentence why an operation takes its time."""
-    name, actual, ideal = found.operation.name, found.actual_cycles, found.ideal_cycles
+    name, actual, ideal = result.operation.name, result.actual_cycles, result.ideal_cycles
     if not actual:
         return f"{name} takes no time on the critical path."
-    share = format_percent(100 * actual / found.total_cycles) if found.total_cycles else "all"
+    share = format_percent(100 * actual / result.total_cycles) if result.total_cycles else "all"
     takes = f"{name} takes {actual:,} cycles ({share} of the time)"
-    worst = max(found.parts, key=lambda part: part.excess_cycles)
+    worst = max(result.parts, key=lambda part: part.excess_cycles)
     if worst.excess_cycles < _WORTH_SAYING * actual:
         return f"{takes}, close to the {ideal:,} of its ideal: only less work makes it faster."
     times = f"{actual / ideal:,.1f} times" if ideal else "more than"
     of_excess = f"{worst.excess_cycles:,} of the {actual - ideal:,} cycles above it"
     why = f"{worst.label.lower()} is {of_excess}"
-    if worst.kind == "imbalance" and found.slowest_tiles:
-        tile = found.slowest_tiles[0]
+    if worst.kind == "imbalance" and result.slowest_tiles:
+        tile = result.slowest_tiles[0]
         why += f", tile {tile.tile_id:,} computes {tile.times_mean:,.1f} times the mean"
     verdict = f"{takes}, {times} its ideal of {ideal:,}: {why}."
-    if not found.total_cycles:
+    if not result.total_cycles:
         return verdict
-    share = format_percent(100 * (actual - ideal) / found.total_cycles)
+    share = format_percent(100 * (actual - ideal) / result.total_cycles)
     return f"{verdict} At most {share} of the time can be gained here."
 
 
@@ -220,35 +223,37 @@ def _steps(report: Report, operation: Operation) -> list[int]:
     return list(steps_of(report, operation.debug_context_id))
 
 
-def _by_phase(report: Report, own: Sequence[int]) -> dict[str, int]:
+def _by_phase(report: Report, step_ids: Sequence[int]) -> dict[str, int]:
     """Return the cycles of some steps by phase, those without any left out."""
     cycles, phase = selected_step_cycles(report), steps(report).phase
     sums: dict[str, int] = {}
-    for step in own:
+    for step in step_ids:
         if cycles[step]:
             name = PHASES[phase[step]]
             sums[name] = sums.get(name, 0) + int(cycles[step])
     return sums
 
 
-def _parts(report: Report, own: Sequence[int]) -> tuple[TimePart, ...]:
+def _parts(report: Report, step_ids: Sequence[int]) -> tuple[TimePart, ...]:
     """Return the parts of the time of some steps; those without cycles are left out."""
-    actual = _by_phase(report, own)
+    actual = _by_phase(report, step_ids)
     ideal = dict(actual)
     if "compute" in actual:
-        mean, busiest = (round(float(row)) for row in compute_cycles(report)[:, own].sum(axis=1))
-        whole = actual["compute"]
-        busiest = min(busiest, whole)
-        actual |= {"imbalance": max(busiest - mean, 0), "control": whole - busiest}
-        actual["compute"] = ideal["compute"] = whole - actual["imbalance"] - actual["control"]
+        mean, busiest = (
+            round(float(row)) for row in compute_cycles(report)[:, step_ids].sum(axis=1)
+        )
+        full = actual["compute"]
+        busiest = min(busiest, full)
+        actual |= {"imbalance": max(busiest - mean, 0), "control": full - busiest}
+        actual["compute"] = ideal["compute"] = full - actual["imbalance"] - actual["control"]
     if "exchange" in actual:
-        least = least_exchange_cycles(report, own) - actual.get("global_exchange", 0)
-        ideal["exchange"] = min(least, actual["exchange"])
+        least_exchange = least_exchange_cycles(report, step_ids) - actual.get("global_exchange", 0)
+        ideal["exchange"] = min(least_exchange, actual["exchange"])
     if "sync" in actual:
         cycles, waits = selected_step_cycles(report), joins(report)
         syncs = [
             int(cycles[step])
-            for step in own
+            for step in step_ids
             if PHASES[steps(report).phase[step]] == "sync" and cycles[step] and not waits[step]
         ]
         actual["io"] = ideal["io"] = actual["sync"] - sum(syncs)
@@ -264,19 +269,19 @@ def _parts(report: Report, own: Sequence[int]) -> tuple[TimePart, ...]:
 def _slowest(busy: NDArray[np.int64], tiles_per_ipu: int) -> tuple[SlowTile, ...]:
     """Return the tiles that compute longest, those without work left out."""
     of_ipu = busy.reshape(-1, tiles_per_ipu).sum(axis=1)
-    found = []
+    tiles = []
     for tile in np.argsort(-busy, kind="stable")[:_N_TILES].tolist():
         cycles = int(busy[tile])
         balance = figures.tile_balance(int(of_ipu[tile // tiles_per_ipu]), cycles, tiles_per_ipu)
         if balance:
-            found.append(SlowTile(tile, cycles, 1 / balance))
-    return tuple(found)
+            tiles.append(SlowTile(tile, cycles, 1 / balance))
+    return tuple(tiles)
 
 
 def _advice(
     report: Report,
     operation: Operation,
-    own: Sequence[int],
+    step_ids: Sequence[int],
     parts: Sequence[TimePart],
     plan: Plan | None,
     has_idle_tiles: bool,
@@ -284,22 +289,22 @@ def _advice(
     """Return what would help, the largest excess first, then what the planner and insights say."""
     actual = sum(part.actual_cycles for part in parts)
     ordered = sorted(parts, key=lambda part: -part.excess_cycles)
-    found = [
+    sentences = [
         advice_on(_ADVICE[part.kind], has_idle_tiles=has_idle_tiles, is_planned=plan is not None)
         for part in ordered
         if part.kind in _ADVICE and part.excess_cycles >= max(1, _WORTH_SAYING * actual)
     ]
     if plan is not None and BOUNDS[plan.bound].startswith("memory"):
-        found.append(
+        sentences.append(
             f"Give its plan more than {plan.available_memory_proportion:g} of a tile"
             " (availableMemoryProportion): a faster split needs more memory."
         )
-    inside = set(own)
-    found += [
+    inside = set(step_ids)
+    sentences += [
         f"{insight.text} {insight.advice}"
         for insight in time_insights(report).found
         if insight.kind == "copies"
         and insight.subject == operation.name
         and inside.issuperset(insight.step_ids)
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))

@@ -280,16 +280,18 @@ def fit_advice(report: Report) -> FitAdvice:
     machine, lacks = target(report), missing_bytes(report)
     tile = int(np.lexsort((-tile_rows(report)["excluding_gaps"], -lacks))[0])
     memory = _Memory(report, np.flatnonzero(lacks) if lacks.any() else np.array([tile]))
-    before, found, kinds = memory.excess(()), [], _kinds(report)
+    before, remedies, kinds = memory.excess(()), [], _kinds(report)
     if not len(_uses(report)[0]):  # the report does not say what a step uses
         del kinds["recompute"]
     for name, kind in kinds.items():
         gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
         if gain > 0 or after.total_bytes < before.total_bytes:
             command = _command(report, (name,))
-            found.append(Remedy(name, kind.title, kind.text, kind.certainty, gain, after, command))
-    found.sort(key=lambda remedy: (-remedy.gain_bytes, remedy.after.total_bytes))
-    names = [remedy.name for remedy in found]
+            remedies.append(
+                Remedy(name, kind.title, kind.text, kind.certainty, gain, after, command)
+            )
+    remedies.sort(key=lambda remedy: (-remedy.gain_bytes, remedy.after.total_bytes))
+    names = [remedy.name for remedy in remedies]
     together = _least_set(memory, names) if lacks.any() else ()
     rows = tile_rows(report)
     size = simultaneous_bytes(report)
@@ -302,38 +304,38 @@ def fit_advice(report: Report) -> FitAdvice:
         0 if lacks.any() else machine.capacity_bytes - int(rows["including_gaps"].max()),
         size,
         -(-size // machine.capacity_bytes),
-        tuple(found),
+        tuple(remedies),
         together,
         memory.excess(names),
         _command(report, together),
     )
 
 
-def fit_verdict(found: FitAdvice, style: BytesStyle = "binary") -> str:
+def fit_verdict(result: FitAdvice, style: BytesStyle = "binary") -> str:
     """Return in a few sentences what makes a program fit."""
 
     def amount(n_bytes: int) -> str:
         return format_bytes(n_bytes, style)
 
-    if found.fits:
-        return f"It fits: the tile with the highest address has {amount(found.spare_bytes)} left."
-    before = found.before
+    if result.fits:
+        return f"It fits: the tile with the highest address has {amount(result.spare_bytes)} left."
+    before = result.before
     lacks = "tile lacks" if before.n_tiles == 1 else "tiles lack"
     needs = (
-        f"{before.n_tiles:,} of {found.n_tiles:,} {lacks} memory: {amount(before.worst_bytes)} on"
-        f" tile {found.tile_id:,}, the worst, {amount(before.total_bytes)} together. Variables and"
-        f" constants that live at one step, {amount(found.simultaneous_bytes)}, need at least"
-        f" {found.least_tiles:,} tiles, without any code or message"
+        f"{before.n_tiles:,} of {result.n_tiles:,} {lacks} memory: {amount(before.worst_bytes)} on"
+        f" tile {result.tile_id:,}, the worst, {amount(before.total_bytes)} together. Variables and"
+        f" constants that live at one step, {amount(result.simultaneous_bytes)}, need at least"
+        f" {result.least_tiles:,} tiles, without any code or message"
     )
-    needs += "." if found.least_tiles <= found.n_tiles else ": more than there are."
-    by_name = {remedy.name: remedy for remedy in found.remedies}
-    if found.together:
-        titles = " and ".join(f"'{by_name[name].title}'" for name in found.together)
-        is_single = len(found.together) == 1
-        makes = "may make" if not found.is_certain else "makes" if is_single else "make"
+    needs += "." if result.least_tiles <= result.n_tiles else ": more than there are."
+    by_name = {remedy.name: remedy for remedy in result.remedies}
+    if result.together:
+        titles = " and ".join(f"'{by_name[name].title}'" for name in result.together)
+        is_single = len(result.together) == 1
+        makes = "may make" if not result.is_certain else "makes" if is_single else "make"
         return f"{needs} {titles} {'' if is_single else 'together '}{makes} it fit."
-    rest = f"{amount(found.rest.worst_bytes)} would still lack on the worst tile"
-    gaps = f", where gaps take {amount(found.gap_bytes)}" if found.gap_bytes else ""
+    rest = f"{amount(result.rest.worst_bytes)} would still lack on the worst tile"
+    gaps = f", where gaps take {amount(result.gap_bytes)}" if result.gap_bytes else ""
     return f"{needs} All remedies below together do not suffice: {rest}{gaps}."
 
 
@@ -404,22 +406,22 @@ class _Memory:
             gain[self._tiles] += self._peak(frozenset()) - self._peak(names & _OF_STEPS)
         if "batch" in names:
             gain += self._code - _less_batch(self._report, self._code)
-        kept = self._kept - (self._parts.always_float_bytes // 2 if "half" in names else 0)
+        kept_bytes = self._kept - (self._parts.always_float_bytes // 2 if "half" in names else 0)
         if "ipus" in names and self._spans_ipus():
-            kept = kept - kept // 2
+            kept_bytes = kept_bytes - kept_bytes // 2
         if "spread" in names:
-            by_ipu = kept.reshape(self._machine.n_ipus, -1)
+            by_ipu = kept_bytes.reshape(self._machine.n_ipus, -1)
             even = -(-by_ipu.sum(axis=1) // self._machine.tiles_per_ipu)
-            kept = np.repeat(even, self._machine.tiles_per_ipu)
-        gain += self._kept - kept
+            kept_bytes = np.repeat(even, self._machine.tiles_per_ipu)
+        gain += self._kept - kept_bytes
         if "instrumentation" in names and _INSTRUMENTATION in self._by_category:
             gain += self._by_category[_INSTRUMENTATION]
         if "exchange_code" in names:
             gain += self._shared_code()
-        if "tiles" in names and (whole := _whole_ipu(self._report)):
+        if "tiles" in names and (tiles_of_ipu := _whole_ipu(self._report)):
             rest = self._rows["including_gaps"] - gain
             divided = np.maximum(rest - self._code, 0)
-            gain += divided - -(-divided * self._machine.tiles_per_ipu // whole)
+            gain += divided - -(-divided * self._machine.tiles_per_ipu // tiles_of_ipu)
         return gain
 
     def _peak(self, names: frozenset[str]) -> NDArray[np.int64]:
@@ -437,13 +439,13 @@ class _Memory:
         """Return the code of exchanges that others have as well, int64, shape (n_tiles,)."""
         answer = np.zeros(self._machine.n_tiles, dtype=np.int64)
         kinds = {kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code}
-        seen: set[tuple[str, int]] = set()
+        visited: set[tuple[str, int]] = set()
         for kind, pattern_id in self._report.rows(schema.program, "kind", "code_pattern_id"):
             if kind not in kinds or pattern_id is None:
                 continue
-            if (kind, pattern_id) in seen:
+            if (kind, pattern_id) in visited:
                 answer += pattern(self._report, "code.pattern", pattern_id)
-            seen.add((kind, pattern_id))
+            visited.add((kind, pattern_id))
         return answer
 
 
@@ -484,20 +486,20 @@ class _Parts:
         size = self._bytes - np.where(self._is_float & ("half" in names), self._bytes // 2, 0)
         if "batch" in names:
             size = _less_batch(self._report, size)
-        place, start, end = self._place, self._start, self._end
+        position, start, end = self._place, self._start, self._end
         if "recompute" in names:
             part, start, end = self._used
-            place, size = place[part], size[part]
-        place = np.concatenate([place, place])
+            position, size = position[part], size[part]
+        position = np.concatenate([position, position])
         step = np.concatenate([start, end])
         change = np.concatenate([size, -size])
-        order = np.lexsort((step, place))
-        place, step, live = place[order], step[order], np.cumsum(change[order])
+        order = np.lexsort((step, position))
+        position, step, live = position[order], step[order], np.cumsum(change[order])
         # Between two events of a tile nothing changes; what lies between tiles is no time.
         is_time = np.zeros(len(step), dtype=np.bool_)
-        is_time[:-1] = (place[1:] == place[:-1]) & (step[1:] > step[:-1])
+        is_time[:-1] = (position[1:] == position[:-1]) & (step[1:] > step[:-1])
         answer = np.zeros(self._n, dtype=np.int64)
-        np.maximum.at(answer, place[is_time], live[is_time])
+        np.maximum.at(answer, position[is_time], live[is_time])
         return answer
 
     @cached_property
@@ -510,18 +512,18 @@ class _Parts:
         variable, step, streamed = _uses(self._report)
         n_steps = len(liveness_step_ids(self._report))
         keys = variable * n_steps + step
-        own = self._variable.astype(np.int64) * n_steps
-        low, high = (np.searchsorted(keys, own + bound) for bound in (self._start, self._end))
+        key = self._variable.astype(np.int64) * n_steps
+        low, high = (np.searchsorted(keys, key + bound) for bound in (self._start, self._end))
         is_kept = np.isin(self._variable, streamed)
         count = np.where(is_kept, 0, high - low)
         part = np.repeat(np.arange(len(count)), count)
         first = np.cumsum(count) - count
         used = step[np.arange(len(part)) - np.repeat(first, count) + low[part]]
-        kept = np.flatnonzero(is_kept)
+        kept_rows = np.flatnonzero(is_kept)
         return (
-            np.concatenate([part, kept]),
-            np.concatenate([used, self._start[kept]]),
-            np.concatenate([used + 1, self._end[kept]]),
+            np.concatenate([part, kept_rows]),
+            np.concatenate([used, self._start[kept_rows]]),
+            np.concatenate([used + 1, self._end[kept_rows]]),
         )
 
 
@@ -541,9 +543,9 @@ def _uses(report: Report) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray
     count = high - low
     step = np.repeat(np.arange(len(leaves)), count)
     first = np.cumsum(count) - count
-    found = variable[np.arange(len(step)) - np.repeat(first, count) + low[step]]
-    order = np.lexsort((step, found))
-    return found[order], step[order], np.unique(variable[np.isin(program, streams)])
+    used = variable[np.arange(len(step)) - np.repeat(first, count) + low[step]]
+    order = np.lexsort((step, used))
+    return used[order], step[order], np.unique(variable[np.isin(program, streams)])
 
 
 @cached
@@ -557,8 +559,8 @@ def _is_float(report: Report) -> NDArray[np.bool_]:
     names: list[str] = [str(name) for name in variables["name"]]
     is_message = [category == "message" for category in variables["category"]]
     types: dict[str, set[object]] = {}
-    for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True):
-        if not other:
+    for name, dtype, is_message_row in zip(names, variables["dtype"], is_message, strict=True):
+        if not is_message_row:
             types.setdefault(name, set()).add(dtype)
 
     def carries_float(message: str) -> bool:
@@ -568,8 +570,10 @@ def _is_float(report: Report) -> NDArray[np.bool_]:
 
     return np.array(
         [
-            carries_float(name) if other else dtype == "float32"
-            for name, dtype, other in zip(names, variables["dtype"], is_message, strict=True)
+            carries_float(name) if is_message_row else dtype == "float32"
+            for name, dtype, is_message_row in zip(
+                names, variables["dtype"], is_message, strict=True
+            )
         ],
         dtype=np.bool_,
     )
@@ -578,8 +582,8 @@ def _is_float(report: Report) -> NDArray[np.bool_]:
 def _whole_ipu(report: Report) -> int:
     """Return the tiles of a whole IPU where an option chose fewer; 0 otherwise."""
     machine = target(report)
-    whole = _TILES_PER_IPU.get(machine.name, 0)
-    return whole if machine.tiles_per_ipu < whole else 0
+    n_tiles = _TILES_PER_IPU.get(machine.name, 0)
+    return n_tiles if machine.tiles_per_ipu < n_tiles else 0
 
 
 def _command(report: Report, names: Sequence[str]) -> str:

@@ -106,13 +106,13 @@ def shortfall(report: Report, ipu_id: int | None = None, n_tiles: int = 3) -> Sh
     """
     machine, rows = target(report), tile_rows(report)
     tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
-    own = slice(tiles.start, tiles.stop)
-    lacks = missing_bytes(report)[own]
+    ipu_tiles = slice(tiles.start, tiles.stop)
+    lacks = missing_bytes(report)[ipu_tiles]
     if not lacks.any():
         return None
-    always = rows["always_live"][own]
+    always = rows["always_live"][ipu_tiles]
     size = simultaneous_bytes(report, ipu_id)
-    worst = np.lexsort((-rows["excluding_gaps"][own], -lacks))[:n_tiles]
+    worst = np.lexsort((-rows["excluding_gaps"][ipu_tiles], -lacks))[:n_tiles]
     return Shortfall(
         machine.capacity_bytes,
         size,
@@ -124,22 +124,22 @@ def shortfall(report: Report, ipu_id: int | None = None, n_tiles: int = 3) -> Sh
     )
 
 
-def shortfall_sentences(found: Shortfall, style: BytesStyle | None = None) -> tuple[str, ...]:
+def shortfall_sentences(result: Shortfall, style: BytesStyle | None = None) -> tuple[str, ...]:
     """Return the shortfall over all tiles in sentences."""
 
     def amount(n_bytes: int) -> str:
         return format_bytes(n_bytes, style)
 
     needs = (
-        f"Variables and constants that live at one step take {amount(found.simultaneous_bytes)}:"
-        f" they need at least {found.least_tiles:,} tiles of {amount(found.capacity_bytes)}, and"
-        f" there are {found.n_tiles:,}."
+        f"Variables and constants that live at one step take {amount(result.simultaneous_bytes)}:"
+        f" they need at least {result.least_tiles:,} tiles of {amount(result.capacity_bytes)}, and"
+        f" there are {result.n_tiles:,}."
     )
     answer = [needs]
-    if found.n_tiles_always_over:
+    if result.n_tiles_always_over:
         answer.append(
-            f"On {found.n_tiles_always_over:,} tiles, what always lives exceeds the tile"
-            f" (up to {amount(found.max_always_live_bytes)}): no other plan of a single operation"
+            f"On {result.n_tiles_always_over:,} tiles, what always lives exceeds the tile"
+            f" (up to {amount(result.max_always_live_bytes)}): no other plan of a single operation"
             " makes them fit."
         )
     return tuple(answer)

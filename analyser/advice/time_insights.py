@@ -156,14 +156,14 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
         When the run does not exist.
     """
     time = _time(report, run_id)
-    found = [
+    insights_ = [
         *_imbalances(report, time, run_id),
         *_stretches(report, time),
         *_copies(report, time),
         *_waits(report, time, run_id),
         *_overlap(time),
     ]
-    worth = [insight for insight in found if insight.gain_cycles >= time.least]
+    worth = [insight for insight in insights_ if insight.gain_cycles >= time.least]
     worth.sort(key=lambda insight: (-insight.gain_cycles, insight.kind, insight.subject))
     return TimeInsights(time.total, execution(report, run_id).n_runs, tuple(worth))
 
@@ -263,9 +263,11 @@ def _time(report: Report, run_id: int | None) -> _Time:
     cycles = ran.critical_cycles
     if not ran.n_runs:
         column = costs(report).column
-        own = np.zeros(cycles.shape, dtype=np.int64)
-        own[column["ipu_id"], column["step_id"]] = column["cycles"]
-        cycles = np.where(np.arange(len(own))[:, None] == own.argmax(axis=0), own, 0)
+        own_cycles = np.zeros(cycles.shape, dtype=np.int64)
+        own_cycles[column["ipu_id"], column["step_id"]] = column["cycles"]
+        cycles = np.where(
+            np.arange(len(own_cycles))[:, None] == own_cycles.argmax(axis=0), own_cycles, 0
+        )
     return _Time(
         selected_cycles(report, selection),
         cycles,
@@ -295,9 +297,9 @@ def _compute_shares(
             is_own = counted.step_id == step_id[row]
             busiest[row] = cycles[row] = counted.count[is_own] @ counted.max_tile_cycles[is_own]
             total[row] = counted.count[is_own] @ counted.total_tile_cycles[is_own]
-    taken = time.cycles[ipu_id, step_id]
-    taken = np.where(time.phase[step_id] == PHASES.index("compute"), taken, 0)
-    rate = np.divide(taken, cycles, out=np.zeros(len(cycles)), where=cycles > 0)
+    cycles_taken = time.cycles[ipu_id, step_id]
+    cycles_taken = np.where(time.phase[step_id] == PHASES.index("compute"), cycles_taken, 0)
+    rate = np.divide(cycles_taken, cycles, out=np.zeros(len(cycles)), where=cycles > 0)
     return total / n_tiles * rate, busiest * rate
 
 
@@ -365,15 +367,15 @@ def _stretches(report: Report, time: _Time) -> list[TimeInsight]:
         spent = exchange if kind == "exchange_bound" else sync
         names = list(dict.fromkeys(time.subject[step] for step in inside.tolist()))
         subject = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        what = "1 operation" if len(names) == 1 else f"{len(names):,} operations"
+        label = "1 operation" if len(names) == 1 else f"{len(names):,} operations"
         share = f"{cost:,} cycles, compute {int(compute[inside].sum()):,}"
         if kind == "exchange_bound":
             gain = cost - _least_exchange_cycles(report, time, inside)
-            text = f"In {what}, exchanges take {share}."
+            text = f"In {label}, exchanges take {share}."
         else:
             n_syncs = int(np.count_nonzero(sync[inside]))
             gain = _sync_gain(sync[inside])
-            text = f"In {what}, {n_syncs:,} syncs take {share}."
+            text = f"In {label}, {n_syncs:,} syncs take {share}."
         steps_of_kind = inside[spent[inside] > 0]
         answer.append(
             TimeInsight(
@@ -397,7 +399,7 @@ def _bound_stretches(
     stops = np.append(firsts[1:], len(names))
     streams = (time.phase == PHASES.index("stream_copy")).astype(np.int64)
     sums = [np.add.reduceat(part, firsts).tolist() for part in (compute, exchange, sync, streams)]
-    found: list[tuple[InsightKind | None, int, int]] = []
+    stretches: list[tuple[InsightKind | None, int, int]] = []
     for first, stop, busy, moved, waited, copied in zip(
         firsts.tolist(), stops.tolist(), *sums, strict=True
     ):
@@ -406,11 +408,11 @@ def _bound_stretches(
             kind = "exchange_bound"
         elif not copied and waited > busy and waited > moved:
             kind = "sync_bound"
-        if found and found[-1][0] == kind:
-            found[-1] = (kind, found[-1][1], stop)
+        if stretches and stretches[-1][0] == kind:
+            stretches[-1] = (kind, stretches[-1][1], stop)
         else:
-            found.append((kind, first, stop))
-    return [(kind, low, high) for kind, low, high in found if kind is not None]
+            stretches.append((kind, first, stop))
+    return [(kind, low, high) for kind, low, high in stretches if kind is not None]
 
 
 def _least_exchange_cycles(report: Report, time: _Time, inside: NDArray[np.intp]) -> int:
@@ -446,12 +448,12 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
         names = copied.get(subject, set())
         if not names:
             continue
-        own = [
+        copying = [
             step
             for step in time.steps_of(number).tolist()
             if every.name[step] in names and step not in of_product
         ]
-        cost = int(time.step_cycles[own].sum())
+        cost = int(time.step_cycles[copying].sum())
         multiplied = int(time.step_cycles[of_product].sum())
         if cost > multiplied and cost >= time.least:
             answer.append(
@@ -469,7 +471,7 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
                         if subject in planned
                         else "."
                     ),
-                    tuple(own),
+                    tuple(copying),
                 )
             )
     return answer
@@ -478,7 +480,9 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
 def _copying_steps(report: Report) -> tuple[int, ...]:
     """Return the steps whose vertices are all copies."""
     rows = report.rows(schema.compute_set_vertex, "compute_set_id", "vertex_type_id")
-    copies = {type_id for type_id, one in codelets(report).items() if one.name.startswith(_COPIES)}
+    copies = {
+        type_id for type_id, codelet in codelets(report).items() if codelet.name.startswith(_COPIES)
+    }
     copying = {compute_set_id for compute_set_id, type_id in rows if type_id in copies}
     copying -= {compute_set_id for compute_set_id, type_id in rows if type_id not in copies}
     return tuple(
@@ -495,27 +499,29 @@ def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]
     for late in range(n_ipus):
         caused = ran.caused_cycles[late]
         cost = int(caused.sum())
-        at = np.flatnonzero(caused)
+        late_rows = np.flatnonzero(caused)
         if not cost:
             continue
         waits = np.where(
-            ran.executions[:, at] > 0, ran.waiting_cycles[:, at], np.iinfo(np.int64).max
+            ran.executions[:, late_rows] > 0,
+            ran.waiting_cycles[:, late_rows],
+            np.iinfo(np.int64).max,
         )
         waits[late] = np.iinfo(np.int64).max
-        gain = int(np.minimum(waits.min(axis=0), caused[at]).sum())
-        waiting = ran.waiting_cycles[:, at].sum(axis=1)
+        gain = int(np.minimum(waits.min(axis=0), caused[late_rows]).sum())
+        waiting = ran.waiting_cycles[:, late_rows].sum(axis=1)
         waiting[late] = 0
         order = [ipu for ipu in np.argsort(-waiting, kind="stable").tolist() if waiting[ipu]]
         who = ", ".join(f"IPU {ipu} for {int(waiting[ipu]):,} cycles" for ipu in order[:4])
         if len(order) > 4:
             who += f" and {len(order) - 4:,} more"
-        own = np.bincount(time.subject_number, weights=time.cycles[late]).astype(np.int64)
-        most = ""
-        if own.any():
-            longest = int(own.argmax())
-            most = (
+        waited_cycles = np.bincount(time.subject_number, weights=time.cycles[late]).astype(np.int64)
+        latest = ""
+        if waited_cycles.any():
+            longest = int(waited_cycles.argmax())
+            latest = (
                 f" On its part of the critical path, {time.subject[time.steps_of(longest)[0]]}"
-                f" takes most: {int(own[longest]):,} cycles."
+                f" takes most: {int(waited_cycles[longest]):,} cycles."
             )
         answer.append(
             TimeInsight(
@@ -523,10 +529,10 @@ def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]
                 f"IPU {late}",
                 cost,
                 gain,
-                f"Others wait for IPU {late}: {who}.{most}",
+                f"Others wait for IPU {late}: {who}.{latest}",
                 f"Give IPU {late} less to do: move operations to the IPUs that wait, or split the"
                 " stages differently.",
-                tuple(at.tolist()),
+                tuple(late_rows.tolist()),
                 (late, *order),
             )
         )

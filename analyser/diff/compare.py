@@ -85,8 +85,8 @@ class Difference:
         """
         from tilescope.analyser.summary.metrics import metric
 
-        wanted = metric(name).name
-        return next(metric for metric in self.metrics if metric.name == wanted)
+        metric_name = metric(name).name
+        return next(metric for metric in self.metrics if metric.name == metric_name)
 
 
 def compare(baseline: Report, candidate: Report) -> Difference:

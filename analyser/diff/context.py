@@ -64,13 +64,13 @@ def _machine_changes(baseline: Report, candidate: Report) -> list[ContextChange]
     changes = _changes("machine", _machine(baseline), _machine(candidate))
     if not any(change.key == "name" for change in changes):
         return changes
-    own = [change for change in changes if change.key not in _FOLLOWS_NAME]
+    own_changes = [change for change in changes if change.key not in _FOLLOWS_NAME]
     following = [
         ContextChange(change.section, change.key, change.baseline, change.candidate, "name")
         for change in changes
         if change.key in _FOLLOWS_NAME
     ]
-    return own + following
+    return own_changes + following
 
 
 def _machine(report: Report) -> dict[str, object]:

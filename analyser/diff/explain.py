@@ -36,9 +36,9 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
     if difference.is_identical:
         return (*states, "The two reports hold identical data.")
     causes = [cause.sentence for cause in difference.causes[:_MOST_CAUSES]]
-    more = len(difference.causes) - _MOST_CAUSES
-    if more > 0:
-        causes.append(f"{_count(more, 'smaller cause')} more.")
+    n_more = len(difference.causes) - _MOST_CAUSES
+    if n_more > 0:
+        causes.append(f"{_count(n_more, 'smaller cause')} more.")
     effects = [
         *_cycles(difference),
         *_steps(difference),

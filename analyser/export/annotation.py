@@ -22,17 +22,17 @@ def workflow_commands(results: Sequence[GateResult], notes: Sequence[str] = ()) 
 
     At most ten of a kind are returned, the first ones; the last one says how many follow.
     """
-    found: dict[str, list[tuple[str, str]]] = {"error": [], "warning": [], "notice": []}
+    items_by_level: dict[str, list[tuple[str, str]]] = {"error": [], "warning": [], "notice": []}
     for result in results:
         if result.status in _COMMANDS:
-            found[_COMMANDS[result.status]].append((result.name, result.text))
-    found["warning"] += [("tilescope.toml", note) for note in notes]
+            items_by_level[_COMMANDS[result.status]].append((result.name, result.text))
+    items_by_level["warning"] += [("tilescope.toml", note) for note in notes]
     lines = []
-    for command, items in found.items():
-        shown = items if len(items) <= _MOST else items[: _MOST - 1]
-        lines += [f"::{command} title={_property(name)}::{_data(text)}" for name, text in shown]
-        if len(items) > len(shown):
-            lines.append(f"::{command} title=Gates::{len(items) - len(shown)} more.")
+    for command, items in items_by_level.items():
+        listed = items if len(items) <= _MOST else items[: _MOST - 1]
+        lines += [f"::{command} title={_property(name)}::{_data(text)}" for name, text in listed]
+        if len(items) > len(listed):
+            lines.append(f"::{command} title=Gates::{len(items) - len(listed)} more.")
     return tuple(lines)
 
 

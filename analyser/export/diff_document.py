@@ -106,13 +106,13 @@ def gate_lines(results: Sequence[GateResult]) -> tuple[tuple[str, str], ...]:
     for result in results:
         if result.status == "passed" and result.gate.has_wildcard:
             n_passed[result.gate.text] = n_passed.get(result.gate.text, 0) + 1
-    lines, said = [], set()
+    lines, written = [], set()
     for result in results:
         count = n_passed.get(result.gate.text, 0)
         if result.status != "passed" or count < 2:
             lines.append((result.status, result.text))
-        elif result.gate.text not in said:
-            said.add(result.gate.text)
+        elif result.gate.text not in written:
+            written.add(result.gate.text)
             lines.append((result.status, f"{result.gate.text}: {count:,} figures are within it."))
     return tuple(lines)
 
@@ -120,7 +120,7 @@ def gate_lines(results: Sequence[GateResult]) -> tuple[tuple[str, str], ...]:
 def _table(table: ChangeTable, style: BytesStyle | None, top: int) -> DocumentTable:
     """Return a table of changes as texts."""
     is_about_metrics = table.by in {"metric", "ipu"}
-    shown = table.rows if table.by == "metric" else table.rows[:top]
+    text = table.rows if table.by == "metric" else table.rows[:top]
     numbers = ["Baseline", "Candidate", "Change", *(["% of baseline"] if is_about_metrics else [])]
     columns = (
         DocumentColumn(table.title),
@@ -128,8 +128,8 @@ def _table(table: ChangeTable, style: BytesStyle | None, top: int) -> DocumentTa
         *(DocumentColumn(title, is_number=True) for title in numbers),
         DocumentColumn(""),
     )
-    rows = tuple(_cells(row, table, style) for row in shown)
-    return DocumentTable(columns, rows, len(table.rows) - len(shown))
+    rows = tuple(_cells(row, table, style) for row in text)
+    return DocumentTable(columns, rows, len(table.rows) - len(text))
 
 
 def _cells(row: ChangeRow, table: ChangeTable, style: BytesStyle | None) -> tuple[str, ...]:

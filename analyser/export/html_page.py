@@ -69,8 +69,8 @@ def _table(table: DocumentTable) -> str:
         + "</tr>"
         for row in table.rows
     )
-    more = f"\n<p>… {table.n_omitted:,} more.</p>" if table.n_omitted else ""
-    return f"<table>\n<tr>{heads}</tr>\n{rows}\n</table>{more}"
+    omitted = f"\n<p>… {table.n_omitted:,} more.</p>" if table.n_omitted else ""
+    return f"<table>\n<tr>{heads}</tr>\n{rows}\n</table>{omitted}"
 
 
 def _text(text: str) -> str:

@@ -43,7 +43,7 @@ def _table(table: DocumentTable) -> list[str]:
     """Return a table."""
     lines = [
         _row([column.title or " " for column in table.columns]),
-        "| " + " | ".join("---:" if each.is_number else "---" for each in table.columns) + " |",
+        "| " + " | ".join("---:" if item.is_number else "---" for item in table.columns) + " |",
         *(_row(row) for row in table.rows),
     ]
     if table.n_omitted:

@@ -23,7 +23,7 @@ def sarif(
     results: Sequence[GateResult],
     sentences: Sequence[str],
     version: str,
-    place: Callable[[Gate], tuple[str, int]],
+    location_of: Callable[[Gate], tuple[str, int]],
 ) -> str:
     """Return failed, missing, warned and acknowledged gates as SARIF.
 
@@ -35,7 +35,7 @@ def sarif(
         Explanation of the difference; the first three follow every message.
     version
         Of TileScope.
-    place
+    location_of
         Returns the file, relative to the repository, and the line to show a gate at; code hosts
         refuse results without one.
     """
@@ -51,7 +51,7 @@ def sarif(
         },
         "columnKind": "unicodeCodePoints",
         "results": [
-            _result(result, names.index(result.metric), sentences[:3], place(result.gate))
+            _result(result, names.index(result.metric), sentences[:3], location_of(result.gate))
             for result in listed
         ],
     }
@@ -64,8 +64,8 @@ def _rule(name: str) -> dict[str, object]:
     if name in METRICS:
         text = METRICS[name].definition
     else:
-        what = name.rpartition(".")[2].replace("_", " ")
-        text = f"{what.capitalize()} of one operation" if name in OPERATION_FIGURES else name
+        words = name.rpartition(".")[2].replace("_", " ")
+        text = f"{words.capitalize()} of one operation" if name in OPERATION_FIGURES else name
     return {
         "id": name,
         "shortDescription": {"text": f"Change of {name}"},
@@ -75,10 +75,10 @@ def _rule(name: str) -> dict[str, object]:
 
 
 def _result(
-    result: GateResult, rule_index: int, sentences: Sequence[str], place: tuple[str, int]
+    result: GateResult, rule_index: int, sentences: Sequence[str], location_of: tuple[str, int]
 ) -> dict[str, object]:
     """Return a gate's outcome as a result."""
-    uri, line = place
+    uri, line = location_of
     identity = hashlib.sha256(f"{result.gate.text}\0{result.name}".encode()).hexdigest()
     answer: dict[str, object] = {
         "ruleId": result.metric,

@@ -37,6 +37,6 @@ def step_summary(document: DiffDocument, most_bytes: int, complete: str) -> str:
     gates = sorted(document.gates, key=lambda gate: _RANK[gate[0]])
     ending = f"\n\n⚠️ **Cut at {MOST_BYTES >> 20} MiB.** {complete}\n"
     room = max(most_bytes - len(ending.encode()), 0)
-    kept = markdown(replace(document, gates=tuple(gates))).encode()[:room]
-    whole_lines = kept[: kept.rfind(b"\n") + 1].decode()
+    kept_text = markdown(replace(document, gates=tuple(gates))).encode()[:room]
+    whole_lines = kept_text[: kept_text.rfind(b"\n") + 1].decode()
     return f"{whole_lines.rstrip()}{ending}" if room else ""

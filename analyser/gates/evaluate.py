@@ -102,15 +102,15 @@ def _results(
 ) -> Iterator[GateResult]:
     """Yield the outcome of one gate for every figure; one that is missing if it matches none."""
     depends = difference.is_data_dependent
-    found = list(subjects(gate, difference, *reports))
-    for subject in found:
+    matched = list(subjects(gate, difference, *reports))
+    for subject in matched:
         is_marked = depends and subject.figure.is_measured
         limit = gate.limits[subject.figure.name]
         yield _as_level(_result(gate, subject, limit, clock_hz, is_marked))
-    if not found:
+    if not matched:
         name = gate.metric if gate.selector is None else f"{gate.metric}@{gate.selector}"
-        what = f"{name} matches nothing" if gate.has_wildcard else f"{name} is missing"
-        text = f"{what} in either report."
+        problem = f"{name} matches nothing" if gate.has_wildcard else f"{name} is missing"
+        text = f"{problem} in either report."
         yield _as_level(
             GateResult(
                 gate, gate.metric, gate.selector, "", "missing", None, None, None, False, text

@@ -128,12 +128,12 @@ def figures_named(pattern: str) -> tuple[Figure, ...]:
             metric.name: Figure(metric.name, metric.unit, metric.worse, metric.is_measured)
             for metric in METRICS.values()
         }
-    found = tuple(figure for name, figure in known.items() if matches(pattern, name))
-    if not found:
+    figures = tuple(figure for name, figure in known.items() if matches(pattern, name))
+    if not figures:
         near = get_close_matches(pattern, known, n=1, cutoff=0.0)[0]
         word = "no metric matches" if "*" in pattern else "unknown metric"
         raise BadQuestion(f"{word} {pattern!r}; the nearest is {near!r}")
-    return found
+    return figures
 
 
 def split_subject(text: str) -> tuple[str, str | None, tuple[Figure, ...]]:
@@ -144,7 +144,7 @@ def split_subject(text: str) -> tuple[str, str | None, tuple[Figure, ...]]:
     BadQuestion
         When the metric is unknown, or the selector does not suit it.
     """
-    name, at, selector = text.partition("@")
+    name, mark, selector = text.partition("@")
     name, selector = name.strip(), selector.strip()
     figures = figures_named(name)
     if name.startswith("operation."):
@@ -153,7 +153,7 @@ def split_subject(text: str) -> tuple[str, str | None, tuple[Figure, ...]]:
                 f"{name} needs the names of operations, such as {name}@Conv1 or {name}@*"
             )
         return name, selector, figures
-    if not at:
+    if not mark:
         return name, None, figures
     if _IPU.fullmatch(selector) is None:
         raise BadQuestion(f"expected an IPU such as ipu1 or ipu* after '@', got {selector!r}")

@@ -86,22 +86,22 @@ def parse_limit(text: str, unit: str, *, allows_percent: bool = True) -> Limit:
     BadQuestion
         When the text is not a number, or its unit is not one of the figure's.
     """
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise BadQuestion(f"expected a number with a unit such as {_examples(unit)}, got {text!r}")
-    sign, number, given = found.groups()
+    sign, number, unit_text = match.groups()
     amount = Fraction(number) * (-1 if sign == "-" else 1)
-    if given == "%" and allows_percent:
+    if unit_text == "%" and allows_percent:
         return Limit(text.strip(), amount, "percent")
-    if not given or given == unit or (unit == "cycles" and given == "c"):
+    if not unit_text or unit_text == unit or (unit == "cycles" and unit_text == "c"):
         return Limit(text.strip(), amount, "own")
-    if unit == "bytes" and given in _BYTES:
-        return Limit(text.strip(), amount * _BYTES[given], "own")
-    if unit in {"cycles", "seconds"} and given in _SECONDS:
+    if unit == "bytes" and unit_text in _BYTES:
+        return Limit(text.strip(), amount * _BYTES[unit_text], "own")
+    if unit in {"cycles", "seconds"} and unit_text in _SECONDS:
         kind: LimitKind = "time" if unit == "cycles" else "own"
-        return Limit(text.strip(), amount * _SECONDS[given], kind)
-    allowed = ", ".join(each for each in units_of(unit) if allows_percent or each != "%")
-    raise BadQuestion(f"unit {given!r} is not one of {allowed or 'no unit'} or a plain number")
+        return Limit(text.strip(), amount * _SECONDS[unit_text], kind)
+    allowed = ", ".join(unit_ for unit_ in units_of(unit) if allows_percent or unit_ != "%")
+    raise BadQuestion(f"unit {unit_text!r} is not one of {allowed or 'no unit'} or a plain number")
 
 
 def _examples(unit: str) -> str:

@@ -60,13 +60,13 @@ def subjects(
     figures = [figure for figure in figures_named(gate.metric) if figure.name in gate.limits]
     for figure in figures:
         if gate.is_about_operations:
-            found = _of_operations(gate, figure, baseline, candidate)
+            matched = _of_operations(gate, figure, baseline, candidate)
         elif gate.selector is not None:
-            found = _of_ipus(gate.selector, figure, baseline, candidate)
+            matched = _of_ipus(gate.selector, figure, baseline, candidate)
         else:
             change = difference.metric(figure.name)
-            found = iter([Subject(figure, None, change.baseline, change.candidate)])
-        for subject in found:
+            matched = iter([Subject(figure, None, change.baseline, change.candidate)])
+        for subject in matched:
             is_absent = subject.baseline is None and subject.candidate is None
             if not (is_absent and gate.has_wildcard):
                 yield subject
@@ -95,13 +95,13 @@ def _of_operations(
     measure = _MEASURE.get(measure, measure)
     ran = [execution(report).n_runs > 0 for report in (baseline, candidate)]
     is_comparable = not figure.is_measured or ran[0] == ran[1]
-    pattern, seen = gate.selector or "*", set()
+    pattern, visited = gate.selector or "*", set()
     for layer in _LAYERS:
         sides = operations(baseline, layer), operations(candidate, layer)
         for change in operation_changes(*sides, measure):
-            if change.key in seen or not matches(pattern, change.key):
+            if change.key in visited or not matches(pattern, change.key):
                 continue
-            seen.add(change.key)
+            visited.add(change.key)
             before = change.baseline if is_comparable or ran[0] else None
             after = change.candidate if is_comparable or ran[1] else None
             if change.candidate is None and "*" in pattern:

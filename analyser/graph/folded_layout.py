@@ -69,35 +69,35 @@ def fold(layout: Layout) -> FoldedLayout:
     """Return a layout in as many columns as make it largest on a screen."""
     tops = _tops(layout)
     column = [bisect_right(tops, row) - 1 for row in range(layout.n_rows)]
-    places = [*zip(layout.x, layout.row, strict=True), *_places(layout)]
-    shift, left = _columns(places, column, len(tops))
+    points = [*zip(layout.x, layout.row, strict=True), *_places(layout)]
+    shift, left = _columns(points, column, len(tops))
 
     def moved(point: Point) -> Point:
-        own = column[point[1]]
-        return round(point[0] + shift[own], 3), point[1] - tops[own]
+        target_column = column[point[1]]
+        return round(point[0] + shift[target_column], 3), point[1] - tops[target_column]
 
-    x, row = zip(*map(moved, places[: len(layout.x)]), strict=True) if layout.x else ((), ())
+    x, row = zip(*map(moved, points[: len(layout.x)]), strict=True) if layout.x else ((), ())
     ends = [*(top - 1 for top in tops[1:]), layout.n_rows - 1]
     lanes = [0] * len(tops)
     folds: dict[tuple[int, int], tuple[Fold, ...]] = {}
     for edge, route in layout.routes.items():
         rows = [layout.row[edge[0]], *(point[1] for point in route), layout.row[edge[1]]]
-        own = []
+        levels = []
         for after, (upper, lower) in enumerate(pairwise(rows)):
             number = column[upper]
             if column[lower] != number:
                 lane = lanes[number] % _N_LANES
-                at = left[number + 1] - _GUTTER / 2 + _LANE * (lane - _N_LANES // 2)
-                own.append(Fold(after, round(at, 3), ends[number] - tops[number], lane))
+                x_of_lane = left[number + 1] - _GUTTER / 2 + _LANE * (lane - _N_LANES // 2)
+                levels.append(Fold(after, round(x_of_lane, 3), ends[number] - tops[number], lane))
                 lanes[number] += 1
-        if own:
-            folds[edge] = tuple(own)
+        if levels:
+            folds[edge] = tuple(levels)
     return FoldedLayout(
         tuple(x),
         tuple(row),
         {edge: tuple(map(moved, route)) for edge, route in layout.routes.items()},
         folds,
-        round(max((one + 0.5 for one in x), default=0.0), 3),
+        round(max((x_value + 0.5 for x_value in x), default=0.0), 3),
         max(row, default=-1) + 1,
     )
 
@@ -109,10 +109,10 @@ def _places(layout: Layout) -> list[Point]:
 def _tops(layout: Layout) -> list[int]:
     """Return the first row of every column: one column unless several are drawn larger."""
     crossing = [0] * (layout.n_rows + 1)
-    for one, other in layout.routes:
-        if len(layout.routes[one, other]) < layout.row[other] - layout.row[one] - 1:
+    for first, second in layout.routes:
+        if len(layout.routes[first, second]) < layout.row[second] - layout.row[first] - 1:
             return [0]  # the lines have no places to be cut at
-        for row in range(layout.row[one] + 1, layout.row[other] + 1):
+        for row in range(layout.row[first] + 1, layout.row[second] + 1):
             crossing[row] += 1
     width = max(layout.x, default=0.0) + 0.5
     best, best_scale = [0], _scale(width, layout.n_rows) * _LEAST_GAIN
@@ -144,16 +144,19 @@ def _cuts(crossing: Sequence[int], n_rows: int, n_columns: int) -> list[int]:
 
 
 def _columns(
-    places: Sequence[Point], column: Sequence[int], n_columns: int
+    points: Sequence[Point], column: Sequence[int], n_columns: int
 ) -> tuple[list[float], list[float]]:
     """Return how far every column moves to the right, and where it begins then."""
-    least, most = [float("inf")] * n_columns, [0.0] * n_columns
-    for x, row in places:
-        own = column[row]
-        least[own], most[own] = min(least[own], x - 0.5), max(most[own], x + 0.5)
-    shifts, lefts, at = [], [], 0.0
-    for first, last in zip(least, most, strict=True):
-        shifts.append(at - first)
-        lefts.append(at)
-        at += last - first + _GUTTER
+    leftmost, rightmost = [float("inf")] * n_columns, [0.0] * n_columns
+    for x, row in points:
+        column_index = column[row]
+        leftmost[column_index], rightmost[column_index] = (
+            min(leftmost[column_index], x - 0.5),
+            max(rightmost[column_index], x + 0.5),
+        )
+    shifts, lefts, left_edge = [], [], 0.0
+    for first, last in zip(leftmost, rightmost, strict=True):
+        shifts.append(left_edge - first)
+        lefts.append(left_edge)
+        left_edge += last - first + _GUTTER
     return shifts, lefts

@@ -61,23 +61,23 @@ def lay_out(n_boxes: int, edges: Sequence[tuple[int, int]]) -> Layout:
         Pairs of a source and a target. Those whose source is not before their target lead
         backwards: they do not influence the rows and have no route.
     """
-    forward = sorted({(one, other) for one, other in edges if one < other})
+    forward = sorted({(first, second) for first, second in edges if first < second})
     touched = sorted({end for edge in edges for end in edge})
     rows = _rows(n_boxes, forward, touched)
     drawing = _Drawing(rows, forward, touched)
     drawing.order()
     x = drawing.places()
     routes = {
-        edge: tuple((x[place], drawing.row[place]) for place in between)
+        edge: tuple((x[node], drawing.row[node]) for node in between)
         for edge, between in drawing.between.items()
     }
-    found = {box: x[box] for box in touched}
+    boxes = {box: x[box] for box in touched}
     below = max(rows.values(), default=-1) + 1
     isolated = [box for box in range(n_boxes) if box not in rows]
     for number, box in enumerate(isolated):
-        rows[box], found[box] = below + number // _N_BESIDE, 0.5 + number % _N_BESIDE
+        rows[box], boxes[box] = below + number // _N_BESIDE, 0.5 + number % _N_BESIDE
     return Layout(
-        tuple(found[box] for box in range(n_boxes)),
+        tuple(boxes[box] for box in range(n_boxes)),
         tuple(rows[box] for box in range(n_boxes)),
         routes,
     )
@@ -90,11 +90,11 @@ def _rows(
     row = dict.fromkeys(touched, 0)
     nearest: dict[int, int] = {}
     has_source = set()
-    for one, other in forward:  # in order of the source, whose own row is known by then
-        row[other] = max(row[other], row[one] + 1)
-        has_source.add(other)
-    for one, other in forward:
-        nearest[one] = min(nearest.get(one, n_boxes), row[other])
+    for first, second in forward:  # in order of the source, whose own row is known by then
+        row[second] = max(row[second], row[first] + 1)
+        has_source.add(second)
+    for first, second in forward:
+        nearest[first] = min(nearest.get(first, n_boxes), row[second])
     for box, next_row in nearest.items():
         if box not in has_source:
             row[box] = next_row - 1
@@ -116,23 +116,23 @@ class _Drawing:
         self.rows: list[list[int]] = [[] for _ in range(max(self.row.values(), default=-1) + 1)]
         for box in touched:
             self.rows[self.row[box]].append(box)
-        for places in self.between.values():
-            for place in places:
-                self.rows[self.row[place]].append(place)
+        for nodes in self.between.values():
+            for node in nodes:
+                self.rows[self.row[node]].append(node)
 
     def _split(self, forward: Sequence[tuple[int, int]], number: int) -> None:
         """Give a line a place in every row that it crosses."""
-        n_places = sum(self.row[other] - self.row[one] - 1 for one, other in forward)
-        for one, other in forward:
-            chain = [one]
+        n_places = sum(self.row[second] - self.row[first] - 1 for first, second in forward)
+        for first, second in forward:
+            chain = [first]
             if n_places <= _MOST_PLACES:
-                for row in range(self.row[one] + 1, self.row[other]):
+                for row in range(self.row[first] + 1, self.row[second]):
                     self.row[number] = row
                     self._is_line.add(number)
                     chain.append(number)
                     number += 1
-            self.between[one, other] = chain[1:]
-            for upper, lower in pairwise([*chain, other]):
+            self.between[first, second] = chain[1:]
+            for upper, lower in pairwise([*chain, second]):
                 self._below.setdefault(upper, []).append(lower)
                 self._above.setdefault(lower, []).append(upper)
 
@@ -143,11 +143,13 @@ class _Drawing:
             is_down = sweep % 2 == 0
             rows = self.rows if is_down else self.rows[::-1]
             beside = self._above if is_down else self._below
-            place = self._indices()
+            index_of = self._indices()
             for row in rows:
-                wanted = {box: _mean(beside.get(box, ()), place, place[box]) for box in row}
-                row.sort(key=wanted.__getitem__)
-                place.update({box: index for index, box in enumerate(row)})
+                target_index = {
+                    box: _mean(beside.get(box, ()), index_of, index_of[box]) for box in row
+                }
+                row.sort(key=target_index.__getitem__)
+                index_of.update({box: index for index, box in enumerate(row)})
             n_crossings = self._n_crossings()
             if n_crossings < fewest:
                 best, fewest = [list(row) for row in self.rows], n_crossings
@@ -158,11 +160,11 @@ class _Drawing:
 
     def _n_crossings(self) -> int:
         """Return how often lines between adjacent rows cross."""
-        place, n_crossings = self._indices(), 0
+        index_of, n_crossings = self._indices(), 0
         for row in self.rows:
             ends: list[float] = []
             for box in row:
-                lower = sorted(place[other] for other in self._below.get(box, ()))
+                lower = sorted(index_of[neighbour] for neighbour in self._below.get(box, ()))
                 n_crossings += sum(len(ends) - bisect_right(ends, end) for end in lower)
                 for end in lower:
                     insort(ends, end)
@@ -176,8 +178,8 @@ class _Drawing:
         for sweep in range(_N_SWEEPS + 1):
             is_down = sweep % 2 == 0
             for row in self.rows if is_down else self.rows[::-1]:
-                wanted = [self._wanted(box, x, is_down=is_down) for box in row]
-                x.update(zip(row, _fitted(wanted, self._offsets(row)), strict=True))
+                target_x = [self._wanted(box, x, is_down=is_down) for box in row]
+                x.update(zip(row, _fitted(target_x, self._offsets(row)), strict=True))
         left = min((x[box] - self._width(box) / 2 for box in x), default=0.0)
         return {box: round(centre - left, 3) for box, centre in x.items()}
 
@@ -186,27 +188,27 @@ class _Drawing:
 
     def _offsets(self, row: Sequence[int]) -> list[float]:
         """Return the least centres of the boxes of a row from the first box's centre."""
-        found, at = [], 0.0
+        offsets, x = [], 0.0
         for index, box in enumerate(row):
             if index:
-                at += (self._width(row[index - 1]) + self._width(box)) / 2
-            found.append(at)
-        return found
+                x += (self._width(row[index - 1]) + self._width(box)) / 2
+            offsets.append(x)
+        return offsets
 
     def _wanted(self, box: int, x: Mapping[int, float], *, is_down: bool) -> float:
         first, second = (self._above, self._below) if is_down else (self._below, self._above)
         return _mean(first.get(box) or second.get(box) or (), x, x[box])
 
 
-def _mean(boxes: Sequence[int], place: Mapping[int, float], otherwise: float) -> float:
+def _mean(boxes: Sequence[int], index_of: Mapping[int, float], otherwise: float) -> float:
     """Return the mean place of some boxes; something else without any."""
-    return sum(place[box] for box in boxes) / len(boxes) if boxes else otherwise
+    return sum(index_of[box] for box in boxes) / len(boxes) if boxes else otherwise
 
 
-def _fitted(wanted: Sequence[float], offsets: Sequence[float]) -> list[float]:
+def _fitted(target_x: Sequence[float], offsets: Sequence[float]) -> list[float]:
     """Return the centres nearest to those wanted, by least squares, that keep the distances."""
     blocks: list[tuple[float, int]] = []  # sum and number of what boxes moved together want
-    for centre, offset in zip(wanted, offsets, strict=True):
+    for centre, offset in zip(target_x, offsets, strict=True):
         total, n = centre - offset, 1
         while blocks and blocks[-1][0] / blocks[-1][1] >= total / n:
             before = blocks.pop()

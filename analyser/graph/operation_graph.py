@@ -195,11 +195,11 @@ class GraphSide:
 
     def arranged(self, sides: Sequence[GraphSide]) -> tuple[list[_Item], _Tree]:
         """Return the operations of some sides, of which this is the first, and their groups."""
-        found = self._arranged.get(sides[-1])
-        if found is None:
+        layout = self._arranged.get(sides[-1])
+        if layout is None:
             items = _ordered_items(sides)
-            found = self._arranged[sides[-1]] = items, _Tree(items)
-        return found
+            layout = self._arranged[sides[-1]] = items, _Tree(items)
+        return layout
 
     @cached_property
     def _arranged(self) -> WeakKeyDictionary[GraphSide, tuple[list[_Item], _Tree]]:
@@ -275,15 +275,15 @@ def operation_graph(
     visible, opened, is_full = tree.visible(frozenset(toggled), depth)
     box_of = {item: number for number, (member, _) in enumerate(visible) for item in _items(member)}
     sums = [_summed(side, items, number, box_of) for number, side in enumerate(sides)]
-    edges = sorted(set().union(*(one.n_bytes for one in sums)))
+    edges = sorted(set().union(*(flows.n_bytes for flows in sums)))
     layout = fold(lay_out(len(visible), edges))
     boxes = tuple(
         _box(items, tree, member, around, layout, number)
         for number, (member, around) in enumerate(visible)
     )
-    wanted = next((number for number, item in enumerate(items) if item.key == chosen), None)
-    kept = {item.sides[0].number for item in items if item.sides[0] is not None}
-    left = [one for one in sides[0].listed.operations if one.number not in kept]
+    selected_item = next((number for number, item in enumerate(items) if item.key == chosen), None)
+    kept_numbers = {item.sides[0].number for item in items if item.sides[0] is not None}
+    left = [flows for flows in sides[0].listed.operations if flows.number not in kept_numbers]
     return OperationGraph(
         tuple(side.flows.is_recorded for side in sides),
         boxes,
@@ -291,9 +291,9 @@ def operation_graph(
         tuple(OpenGroup(group.key, group.label) for group in opened),
         layout.width,
         layout.n_rows,
-        None if wanted is None else box_of[wanted],
+        None if selected_item is None else box_of[selected_item],
         len(left),
-        sum(one.cycles for one in left),
+        sum(flows.cycles for flows in left),
         is_full,
     )
 
@@ -302,36 +302,39 @@ def _ordered_items(sides: Sequence[GraphSide]) -> list[_Item]:
     """Return the shown operations in program order; those of the candidate follow what they do."""
     baseline = sides[0]
     if len(sides) == 1:
-        found = [_Item(key, one.name, (one,)) for key, one in baseline.listed.by_key.items()]
+        items = [
+            _Item(key, operation.name, (operation,))
+            for key, operation in baseline.listed.by_key.items()
+        ]
     else:
         pairs = operation_pairs(baseline.listed, sides[1].listed)
-        found = [
+        items = [
             _Item(pair.key, pair.known.name, (pair.baseline, pair.candidate)) for pair in pairs
         ]
-    shown = [
+    visible = [
         item
-        for item in found
+        for item in items
         if any(
-            own is not None and side.has_place(own)
-            for own, side in zip(item.sides, sides, strict=True)
+            local is not None and side.has_place(local)
+            for local, side in zip(item.sides, sides, strict=True)
         )
     ]
-    own = [item for item in shown if item.sides[0] is not None]
-    own.sort(key=_order(sides, 0))
+    local = [item for item in visible if item.sides[0] is not None]
+    local.sort(key=_order(sides, 0))
     if len(sides) == 1:
-        return own
+        return local
     # What only the candidate has follows what precedes it there.
-    others = [item for item in shown if item.sides[1] is not None]
-    others.sort(key=_order(sides, 1))
+    candidate_items = [item for item in visible if item.sides[1] is not None]
+    candidate_items.sort(key=_order(sides, 1))
     after: dict[str, list[_Item]] = {}
     before = ""
-    for item in others:
+    for item in candidate_items:
         if item.sides[0] is None:
             after.setdefault(before, []).append(item)
         else:
             before = item.key
     ordered = after.get("", [])
-    for item in own:
+    for item in local:
         ordered += [item, *after.get(item.key, ())]
     return ordered
 
@@ -339,12 +342,12 @@ def _ordered_items(sides: Sequence[GraphSide]) -> list[_Item]:
 def _order(sides: Sequence[GraphSide], number: int) -> Callable[[_Item], tuple[int, int]]:
     """Return the key by which items stand in the order of a report's program."""
     first, last = sides[number].first_step, len(sides[number].first_step)
-    most = max(first.values(), default=0) + last
+    last_position = max(first.values(), default=0) + last
 
     def key(item: _Item) -> tuple[int, int]:
-        own = item.sides[number]
-        assert own is not None
-        return first.get(own.number, most), own.number
+        operation = item.sides[number]
+        assert operation is not None
+        return first.get(operation.number, last_position), operation.number
 
     return key
 
@@ -356,7 +359,7 @@ class _Tree:
         self.labels: dict[int, str] = {}
         self.root = _Group("", "")
         for number, item in enumerate(items):
-            *around, own = item.name.strip("/").split("/", _MOST_LEVELS)
+            *around, last_level = item.name.strip("/").split("/", _MOST_LEVELS)
             group = self.root
             group.items.append(number)
             for name in around:
@@ -367,7 +370,7 @@ class _Tree:
                 inner.items.append(number)
                 group = inner
             group.members.append(number)
-            self.labels[number] = own + item.key[len(item.name) :]
+            self.labels[number] = last_level + item.key[len(item.name) :]
         self._simplify(self.root)
 
     def _simplify(self, group: _Group) -> None:
@@ -392,17 +395,17 @@ class _Tree:
         """Return the members of a group as groups of those that follow each other."""
         members, n = group.members, len(group.members)
         n_stretches = min(_MOST_STRETCHES, -(-n // _STRETCH))
-        found: list[_Member] = []
+        results: list[_Member] = []
         for number in range(n_stretches):
             part = members[number * n // n_stretches : (number + 1) * n // n_stretches]
-            first, last = (self.label(one).split("/")[0] for one in (part[0], part[-1]))
+            first, last = (self.label(element).split("/")[0] for element in (part[0], part[-1]))
             label = f"{first} … {last}"
             stretch = _Group(f"{group.key}~{number + 1}/", label, part)
             stretch.items = [item for member in part for item in _items(member)]
             if len(part) > _MOST_MEMBERS:
                 stretch.members = self._stretches(stretch)
-            found.append(stretch)
-        return found
+            results.append(stretch)
+        return results
 
     def label(self, member: _Member) -> str:
         """Return the name of a member inside its group."""
@@ -412,30 +415,38 @@ class _Tree:
         self, toggled: frozenset[str], depth: int
     ) -> tuple[list[tuple[_Member, tuple[_Group, ...]]], list[_Group], bool]:
         """Return what is visible, with the open groups around it; these; whether room lacked."""
-        shown: list[tuple[_Member, tuple[_Group, ...]]] = [(one, ()) for one in self.root.members]
+        visible_members: list[tuple[_Member, tuple[_Group, ...]]] = [
+            (member, ()) for member in self.root.members
+        ]
         all_open: list[_Group] = []
         is_full, is_automatic, level = False, depth == 0, 0
         while True:
             closed = [
-                one for one, around in shown if isinstance(one, _Group) and len(around) == level
+                member
+                for member, around in visible_members
+                if isinstance(member, _Group) and len(around) == level
             ]
             if not closed:
                 break
-            n_after = len(shown) + sum(len(one.members) - 1 for one in closed)
+            n_after = len(visible_members) + sum(len(member.members) - 1 for member in closed)
             is_automatic = is_automatic and n_after <= _COMFORTABLE
             is_open = is_automatic or level < depth - 1
-            chosen = {one.key for one in closed if is_open != (one.key in toggled)}
-            n_boxes, opened = len(shown), set()
-            for one in closed:
-                if one.key in chosen and n_boxes + len(one.members) - 1 <= _MOST_BOXES:
-                    n_boxes += len(one.members) - 1
-                    opened.add(one.key)
+            chosen = {member.key for member in closed if is_open != (member.key in toggled)}
+            n_boxes, opened = len(visible_members), set()
+            for member in closed:
+                if member.key in chosen and n_boxes + len(member.members) - 1 <= _MOST_BOXES:
+                    n_boxes += len(member.members) - 1
+                    opened.add(member.key)
             is_full = is_full or opened != chosen
-            all_open += [one for one in closed if one.key in opened]
-            shown = [part for one, around in shown for part in _parts(one, around, opened, level)]
+            all_open += [member for member in closed if member.key in opened]
+            visible_members = [
+                part
+                for member, around in visible_members
+                for part in _parts(member, around, opened, level)
+            ]
             level += 1
-        shown.sort(key=lambda part: next(_items(part[0])))
-        return shown, all_open, is_full
+        visible_members.sort(key=lambda part: next(_items(part[0])))
+        return visible_members, all_open, is_full
 
 
 def _parts(
@@ -443,7 +454,7 @@ def _parts(
 ) -> list[tuple[_Member, tuple[_Group, ...]]]:
     """Return a member as it is shown: its own members where it is opened on a level."""
     if isinstance(member, _Group) and len(around) == level and member.key in opened:
-        return [(one, (*around, member)) for one in member.members]
+        return [(nested, (*around, member)) for nested in member.members]
     return [(member, around)]
 
 
@@ -465,19 +476,19 @@ def _summed(
 ) -> _Sums:
     """Return the sums of the flows of a report between boxes."""
     box: dict[int, int] = {}
-    for place, item in enumerate(items):
-        own = item.sides[number]
-        if own is not None:
-            box[own.number] = box_of[place]
-    found: dict[tuple[int, int], int] = {}
+    for index, item in enumerate(items):
+        operation = item.sides[number]
+        if operation is not None:
+            box[operation.number] = box_of[index]
+    bytes_by_edge: dict[tuple[int, int], int] = {}
     forward = set()
-    for (one, other), size in side.flows.n_bytes.items():
-        edge = box.get(one, -1), box.get(other, -1)
+    for (first, second), size in side.flows.n_bytes.items():
+        edge = box.get(first, -1), box.get(second, -1)
         if edge[0] != edge[1] and min(edge) >= 0:
-            found[edge] = found.get(edge, 0) + size
-            if side.first_step[one] < side.first_step[other]:
+            bytes_by_edge[edge] = bytes_by_edge.get(edge, 0) + size
+            if side.first_step[first] < side.first_step[second]:
                 forward.add(edge)
-    return _Sums(found, forward)
+    return _Sums(bytes_by_edge, forward)
 
 
 def _memory(operation: Operation) -> int:
@@ -492,20 +503,23 @@ def _box(
     layout: FoldedLayout,
     number: int,
 ) -> GraphBox:
-    own = [items[item] for item in _items(member)]
+    box_items = [items[item] for item in _items(member)]
     sides = [
-        [item.sides[side] for item in own] if side < len(own[0].sides) else [] for side in (0, 1)
+        [item.sides[side] for item in box_items] if side < len(box_items[0].sides) else []
+        for side in (0, 1)
     ]
-    baseline, candidate = (_figures([one for one in side if one is not None]) for side in sides)
+    baseline, candidate = (
+        _figures([operation for operation in side if operation is not None]) for side in sides
+    )
     is_group = isinstance(member, _Group)
     return GraphBox(
-        member.key if isinstance(member, _Group) else own[0].key,
+        member.key if isinstance(member, _Group) else box_items[0].key,
         tree.label(member),
         " / ".join(group.label for group in around),
         tuple(group.key for group in around),
         is_group,
-        "" if is_group else own[0].known.operation,
-        len(own),
+        "" if is_group else box_items[0].known.operation,
+        len(box_items),
         baseline,
         candidate,
         layout.x[number],
@@ -513,14 +527,14 @@ def _box(
     )
 
 
-def _figures(found: Sequence[Operation]) -> Figures | None:
+def _figures(operations_: Sequence[Operation]) -> Figures | None:
     """Return the sums over operations; None without any."""
-    if not found:
+    if not operations_:
         return None
     return Figures(
-        sum(one.cycles for one in found),
-        sum(one.code_bytes for one in found),
-        sum(_memory(one) for one in found),
+        sum(operation.cycles for operation in operations_),
+        sum(operation.code_bytes for operation in operations_),
+        sum(_memory(operation) for operation in operations_),
     )
 
 
@@ -531,7 +545,7 @@ def _edge(edge: tuple[int, int], sums: Sequence[_Sums], layout: FoldedLayout) ->
         target,
         sums[0].n_bytes.get(edge),
         sums[1].n_bytes.get(edge) if len(sums) > 1 else None,
-        not any(edge in one.forward for one in sums),
+        not any(edge in flows.forward for flows in sums),
         layout.routes.get(edge, ()),
         layout.folds.get(edge, ()),
     )

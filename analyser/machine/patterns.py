@@ -39,7 +39,7 @@ def pattern(report: Report, name: str, row: int) -> NDArray[np.int64]:
     BadQuestion
         When the row does not exist.
     """
-    number, place = divmod(row, _BLOCK_ROWS)
+    number, row_in_block = divmod(row, _BLOCK_ROWS)
     blocks = _blocks(report, name)
     block = blocks.get(number)
     if block is None:
@@ -49,10 +49,10 @@ def pattern(report: Report, name: str, row: int) -> NDArray[np.int64]:
         blocks[number] = block
         while len(blocks) > max(1, _KEPT_BYTES // max(block.nbytes, 1)):
             blocks.popitem(last=False)
-    if row < 0 or place >= len(block):
+    if row < 0 or row_in_block >= len(block):
         n_rows = report.array(name).shape[0]
         raise BadQuestion(f"pattern {row} does not exist; this report has {n_rows} of them")
-    values: NDArray[np.int64] = block[place]
+    values: NDArray[np.int64] = block[row_in_block]
     return values
 
 

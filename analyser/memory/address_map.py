@@ -86,12 +86,12 @@ def address_map(report: Report, tile: int) -> AddressMap:
     BadQuestion
         When the machine has no such tile.
     """
-    found, machine = tile_variables(report, tile), target(report)
+    variables, machine = tile_variables(report, tile), target(report)
     return AddressMap(
-        found.tile_id,
+        variables.tile_id,
         machine.capacity_bytes,
         machine.non_interleaved_bytes,
-        _blocks(found, _code_bytes(report, found.tile_id)),
+        _blocks(variables, _code_bytes(report, variables.tile_id)),
     )
 
 
@@ -100,32 +100,32 @@ def _code_bytes(report: Report, tile: int) -> int:
     sizes = category_bytes(report)[:, tile].tolist()
     return sum(
         size
-        for one, size in zip(categories(report), sizes, strict=True)
-        if not MEMORY_CATEGORY[one.name].is_variable
+        for category, size in zip(categories(report), sizes, strict=True)
+        if not MEMORY_CATEGORY[category.name].is_variable
     )
 
 
-def _blocks(found: TileVariables, code_bytes: int) -> tuple[AddressBlock, ...]:
+def _blocks(variables: TileVariables, code_bytes: int) -> tuple[AddressBlock, ...]:
     """Return blocks by address."""
-    start, end = found.offset_bytes, found.offset_bytes + found.bytes
+    start, end = variables.offset_bytes, variables.offset_bytes + variables.bytes
     # Code ends where the first variable begins, if not before.
     code_end = min(code_bytes, int(start.min())) if len(start) else code_bytes
     ends = np.array([0, code_end], np.int64)
     edges = np.unique(np.concatenate([ends, start, end])).tolist()
     opens: dict[int, list[int]] = {}
     closes: dict[int, list[int]] = {}
-    for place, (low, high) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+    for index, (low, high) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
         if low < high:
-            opens.setdefault(low, []).append(place)
-            closes.setdefault(high, []).append(place)
+            opens.setdefault(low, []).append(index)
+            closes.setdefault(high, []).append(index)
     inside: dict[int, None] = {}
     blocks: list[AddressBlock] = []
     for low, high in pairwise(edges):
-        for place in closes.get(low, ()):
-            inside.pop(place)
+        for index in closes.get(low, ()):
+            inside.pop(index)
         inside.update(dict.fromkeys(opens.get(low, ())))
         is_code = high <= code_end
-        block = _block(found, low, high, list(inside), is_code=is_code)
+        block = _block(variables, low, high, list(inside), is_code=is_code)
         before = blocks[-1] if blocks else None
         if before is not None and _is_same(before, block):
             block = _joined(before, block)
@@ -135,31 +135,35 @@ def _blocks(found: TileVariables, code_bytes: int) -> tuple[AddressBlock, ...]:
 
 
 def _block(
-    found: TileVariables, low: int, high: int, inside: list[int], *, is_code: bool
+    variables: TileVariables, low: int, high: int, inside: list[int], *, is_code: bool
 ) -> AddressBlock:
     """Return what lies between two addresses."""
     if not inside:
         return AddressBlock(low, high - low, "code" if is_code else "gap", (), 0, is_code)
-    inside.sort(key=lambda place: (-int(found.bytes[place]), place))
-    names = list(dict.fromkeys(found.name[place] for place in inside))
-    kinds = {found.category[place] for place in inside}
+    inside.sort(key=lambda row: (-int(variables.bytes[row]), row))
+    names = list(dict.fromkeys(variables.name[row] for row in inside))
+    kinds = {variables.category[row] for row in inside}
     use = kinds.pop() if len(names) == 1 and len(kinds) == 1 else "shared"
-    always = bool(found.is_always_live[inside].any())
+    always = bool(variables.is_always_live[inside].any())
     return AddressBlock(low, high - low, use, tuple(names[:_N_NAMES]), len(names), always)
 
 
-def _is_same(one: AddressBlock, other: AddressBlock) -> bool:
+def _is_same(first: AddressBlock, second: AddressBlock) -> bool:
     """Return whether two neighbours hold the same variables."""
-    return (one.use, one.names, one.n_variables) == (other.use, other.names, other.n_variables)
+    return (first.use, first.names, first.n_variables) == (
+        second.use,
+        second.names,
+        second.n_variables,
+    )
 
 
-def _joined(one: AddressBlock, other: AddressBlock) -> AddressBlock:
+def _joined(first: AddressBlock, second: AddressBlock) -> AddressBlock:
     """Return two neighbours as one block."""
     return AddressBlock(
-        one.offset_bytes,
-        one.bytes + other.bytes,
-        one.use,
-        one.names,
-        one.n_variables,
-        one.is_always_live and other.is_always_live,
+        first.offset_bytes,
+        first.bytes + second.bytes,
+        first.use,
+        first.names,
+        first.n_variables,
+        first.is_always_live and second.is_always_live,
     )

@@ -105,16 +105,16 @@ def shown_together(
         Functions that return a report's series for the parameter ``also`` of `tile_series`.
     """
     none = np.zeros(0, dtype=np.int64)
-    found = [side(none) for side in sides]
-    if len(found) < 2:
-        return found
-    every = np.unique(np.concatenate([series.place for series in found]))
+    charts = [side(none) for side in sides]
+    if len(charts) < 2:
+        return charts
+    every = np.unique(np.concatenate([series.place for series in charts]))
     return [side(every) for side in sides]
 
 
 def tile_series(
     memory: TileMemory,
-    shown: ChartRange,
+    chart_range: ChartRange,
     order: NDArray[np.int64] | None = None,
     also: NDArray[np.int64] | None = None,
 ) -> ChartSeries:
@@ -124,7 +124,7 @@ def tile_series(
     ----------
     memory
         The memory of every tile.
-    shown
+    chart_range
         Range of tiles, by place in the order.
     order : ndarray of int64, shape (n_tiles,), or None
         The tiles in order of their places; by number by default.
@@ -133,31 +133,31 @@ def tile_series(
     """
     height = memory.stacked_bytes
     item = np.arange(len(height), dtype=np.int64) if order is None else order
-    place = _kept(height[item], np.arange(len(item), dtype=np.int64), shown, also)
-    picked = item[place]
+    kept_rows = _kept(height[item], np.arange(len(item), dtype=np.int64), chart_range, also)
+    picked = item[kept_rows]
     many = len(memory.series) > 1
     series = {
         label: values[picked] for label, values in memory.series.items() if not many or values.any()
     }
     return ChartSeries(
-        place,
+        kept_rows,
         picked,
         series,
         memory.total_bytes[picked],
         int(height.max(initial=0)),
         memory.capacity_bytes,
         0,
-        max(0, min(shown.end, len(item)) - max(shown.start, 0)),
+        max(0, min(chart_range.end, len(item)) - max(chart_range.start, 0)),
     )
 
 
 def step_series(
     live: Curve,
-    shown: ChartRange,
+    chart_range: ChartRange,
     *,
     includes_always_live: bool = False,
     text: str = "",
-    places: NDArray[np.int64] | None = None,
+    positions: NDArray[np.int64] | None = None,
     also: NDArray[np.int64] | None = None,
 ) -> ChartSeries:
     """Return the live memory of steps, without or with what is always live.
@@ -166,28 +166,28 @@ def step_series(
     ----------
     live
         Live memory at each step.
-    shown
+    chart_range
         Range of steps, by place.
     includes_always_live
         Whether live memory is stacked on what is always live.
     text
         Steps whose name or kind contains it are matches; empty for no search.
-    places : ndarray of int64, shape (n_steps,), or None
+    positions : ndarray of int64, shape (n_steps,), or None
         Ascending place of every step, such as those of `LivenessPairs`; its number by default.
     also : ndarray of int64, or None
         Ascending places of the range that are shown in any case, if a step is there.
     """
     values = live.not_always_live_bytes
     base = live.always_live_bytes if includes_always_live else 0
-    where = live.step_id if places is None else places
-    step = _kept(values, where, shown, also)
+    where = live.step_id if positions is None else positions
+    step = _kept(values, where, chart_range, also)
     series = {"Not always live": values[step]}
     if includes_always_live:
         series = {"Always live": np.full(len(step), base, dtype=np.int64), **series}
-    low, high = np.searchsorted(where, [shown.start, shown.end]).tolist()
+    low, high = np.searchsorted(where, [chart_range.start, chart_range.end]).tolist()
     matches = None
     if text.strip():
-        matches = _matches(live.matching(text), values, base, where, shown)
+        matches = _matches(live.matching(text), values, base, where, chart_range)
     return ChartSeries(
         where[step],
         step,
@@ -203,35 +203,37 @@ def step_series(
 
 def _kept(
     height: NDArray[np.int64],
-    places: NDArray[np.int64],
-    shown: ChartRange,
+    positions: NDArray[np.int64],
+    chart_range: ChartRange,
     also: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
     """Return the positions to show of values at ascending places."""
-    low, high = np.searchsorted(places, [shown.start, shown.end]).tolist()
-    kept: NDArray[np.int64] = keep_extremes(height[low:high], max(1, shown.n_columns // 2)) + low
+    low, high = np.searchsorted(positions, [chart_range.start, chart_range.end]).tolist()
+    extremes: NDArray[np.int64] = (
+        keep_extremes(height[low:high], max(1, chart_range.n_columns // 2)) + low
+    )
     if also is not None and len(also):
-        kept = np.union1d(kept, np.flatnonzero(np.isin(places[low:high], also)) + low)
-    return kept
+        extremes = np.union1d(extremes, np.flatnonzero(np.isin(positions[low:high], also)) + low)
+    return extremes
 
 
 def _matches(
-    found: NDArray[np.int64],
+    rows: NDArray[np.int64],
     values: NDArray[np.int64],
     base: int,
     where: NDArray[np.int64],
-    shown: ChartRange,
+    chart_range: ChartRange,
 ) -> Matches:
     """Return the matching steps of a range, one a column."""
-    place = where[found]
-    is_inside = (place >= shown.start) & (place < shown.end)
-    inner, place = found[is_inside], place[is_inside]
-    n_places = min(shown.end, int(where[-1]) + 1 if len(where) else 0) - shown.start
-    column = (place - shown.start) * shown.n_columns // max(1, n_places)
+    positions = where[rows]
+    is_inside = (positions >= chart_range.start) & (positions < chart_range.end)
+    inner, positions = rows[is_inside], positions[is_inside]
+    n_places = min(chart_range.end, int(where[-1]) + 1 if len(where) else 0) - chart_range.start
+    column = (positions - chart_range.start) * chart_range.n_columns // max(1, n_places)
     # The highest of a column comes first; the first of equals is kept.
-    order = np.lexsort((place, -values[inner], column))
+    order = np.lexsort((positions, -values[inner], column))
     is_first = np.ones(len(order), dtype=np.bool_)
     is_first[1:] = np.diff(column[order]) != 0
     chosen = np.sort(order[is_first])
     step = inner[chosen]
-    return Matches(len(found), where[step], step, values[step] + base)
+    return Matches(len(rows), where[step], step, values[step] + base)

@@ -66,12 +66,18 @@ def always_live_rows(report: Report, source: Source = "all") -> tuple[AlwaysLive
     BadQuestion
         When the machine has no such IPU or tile.
     """
-    found = always_live_variables(report, source)
-    columns = found.variable_id.tolist(), found.name, found.category, found.dtype, found.shape
+    variables = always_live_variables(report, source)
+    columns = (
+        variables.variable_id.tolist(),
+        variables.name,
+        variables.category,
+        variables.dtype,
+        variables.shape,
+    )
     return tuple(
-        AlwaysLiveRow(number if number >= 0 else -1 - place, name, category, dtype, shape, size)
-        for place, (number, name, category, dtype, shape, size) in enumerate(
-            zip(*columns, found.bytes.tolist(), strict=True)
+        AlwaysLiveRow(number if number >= 0 else -1 - index, name, category, dtype, shape, size)
+        for index, (number, name, category, dtype, shape, size) in enumerate(
+            zip(*columns, variables.bytes.tolist(), strict=True)
         )
     )
 
@@ -95,17 +101,17 @@ def live_columns(
     BadQuestion
         When a step, IPU or tile does not exist.
     """
-    found: dict[int, LiveRow] = {}
-    for place, step in enumerate(steps):
+    rows: dict[int, LiveRow] = {}
+    for index, step in enumerate(steps):
         if step is None:
             continue
         live = step_variables(report, step, source)
         for row, (number, size) in enumerate(
             zip(live.variable_id.tolist(), live.bytes.tolist(), strict=True)
         ):
-            known = found.get(number)
+            known = rows.get(number)
             sizes = known.bytes if known else (None,) * len(steps)
-            found[number] = LiveRow(
+            rows[number] = LiveRow(
                 number,
                 live.name[row],
                 live.category[row],
@@ -113,6 +119,6 @@ def live_columns(
                 live.shape[row],
                 known.start_step if known else int(live.start_step[row]),
                 known.end_step if known else int(live.end_step[row]),
-                (*sizes[:place], size, *sizes[place + 1 :]),
+                (*sizes[:index], size, *sizes[index + 1 :]),
             )
-    return tuple(sorted(found.values(), key=lambda row: (-row.max_bytes, row.variable_id)))
+    return tuple(sorted(rows.values(), key=lambda row: (-row.max_bytes, row.variable_id)))

@@ -86,18 +86,18 @@ class Curve:
         words = search_words(text)
         if not words:
             return np.arange(len(self), dtype=np.int64)
-        found = [
+        matches = [
             position
             for position, (name, kind) in enumerate(zip(self.name, self.kind, strict=True))
             if words_fit(words, kind, name)
         ]
-        return np.array(found, dtype=np.int64)
+        return np.array(matches, dtype=np.int64)
 
     def fullest(self, n: int, text: str = "") -> NDArray[np.int64]:
         """Return the positions of the steps with most live memory among those that match."""
-        found = self.matching(text)
-        order = np.argsort(-self.not_always_live_bytes[found], kind="stable")
-        return found[order][:n]
+        matching = self.matching(text)
+        order = np.argsort(-self.not_always_live_bytes[matching], kind="stable")
+        return matching[order][:n]
 
 
 @dataclass(frozen=True)
@@ -139,16 +139,16 @@ class _LivenessSteps(NamedTuple):
 @cached
 def _liveness_steps(report: Report) -> _LivenessSteps:
     """Return the steps of the liveness report."""
-    found = _LivenessSteps(
+    liveness_steps = _LivenessSteps(
         *(
             report.array(f"liveness.{name}").read().astype(np.int64)
             for name in _LivenessSteps._fields
         )
     )
     n_patterns = report.array("liveness.pattern").shape[0]
-    require_below(report, found.step_id, report.n_rows(schema.step), "step")
-    require_below(report, found.pattern_id, n_patterns, "pattern of liveness")
-    return found
+    require_below(report, liveness_steps.step_id, report.n_rows(schema.step), "step")
+    require_below(report, liveness_steps.pattern_id, n_patterns, "pattern of liveness")
+    return liveness_steps
 
 
 def liveness_step_ids(report: Report) -> NDArray[np.int64]:
@@ -279,10 +279,10 @@ def variable_lives(report: Report) -> dict[int, tuple[tuple[int, int], ...]]:
     A variable whose content nobody needs for a while lives several times.
     """
     rows = _lifetimes(report)
-    found: dict[int, list[tuple[int, int]]] = {}
+    lives_by_variable: dict[int, list[tuple[int, int]]] = {}
     for number, start, end in zip(*(values.tolist() for values in rows.values()), strict=True):
-        found.setdefault(number, []).append((start, end))
-    return {number: _joined(lives) for number, lives in found.items()}
+        lives_by_variable.setdefault(number, []).append((start, end))
+    return {number: _joined(lives) for number, lives in lives_by_variable.items()}
 
 
 def _joined(lives: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -302,13 +302,15 @@ def named_lifetimes(report: Report, name: str) -> tuple[tuple[int, int], ...]:
     What is always live lives at all steps. A name that no variable has lives at none.
     """
     columns, n_steps = variable_columns(report), len(_liveness_steps(report).step_id)
-    rows = [row for row, other in enumerate(columns["name"]) if other == name]
+    rows = [row for row, row_name in enumerate(columns["name"]) if row_name == name]
     if any(columns["is_always_live"][row] for row in rows):
         return ((0, n_steps),) if n_steps else ()
     lives = _lifetimes(report)
     ids = np.array([columns["variable_id"][row] for row in rows], dtype=np.int64)
-    own = np.isin(lives["variable_id"], ids)
-    pairs = zip(lives["start_step"][own].tolist(), lives["end_step"][own].tolist(), strict=True)
+    is_named = np.isin(lives["variable_id"], ids)
+    pairs = zip(
+        lives["start_step"][is_named].tolist(), lives["end_step"][is_named].tolist(), strict=True
+    )
     return _joined(pairs)
 
 
@@ -365,14 +367,14 @@ def always_live_variables(report: Report, source: Source = "all") -> LiveVariabl
         index, held = index[is_asked], parts["bytes"][is_asked]
     n_steps = len(_liveness_steps(report).step_id)
     starts, ends = np.zeros(len(index), np.int64), np.full(len(index), n_steps, np.int64)
-    found = _live_variables(variables, _merged(index, held, starts, ends))
+    live = _live_variables(variables, _merged(index, held, starts, ends))
     by_category = category_bytes(report)[:, tiles.start : tiles.stop].sum(axis=1)
     code = [
         (category.name, int(by_category[row]))
         for row, category in enumerate(categories(report))
         if not MEMORY_CATEGORY[category.name].is_variable and by_category[row]
     ]
-    return _with_code(found, code, n_steps)
+    return _with_code(live, code, n_steps)
 
 
 def _sizes(variables: dict[str, tuple[object, ...]]) -> NDArray[np.int64]:
@@ -424,10 +426,10 @@ def parsed_shape(text: str) -> tuple[int, ...]:
         return ()
 
 
-def _with_code(found: LiveVariables, code: list[tuple[str, int]], n_steps: int) -> LiveVariables:
+def _with_code(live: LiveVariables, code: list[tuple[str, int]], n_steps: int) -> LiveVariables:
     """Return variables and code together, largest first."""
     n_code = len(code)
-    held = np.concatenate([found.bytes, np.array([size for _, size in code], dtype=np.int64)])
+    held = np.concatenate([live.bytes, np.array([size for _, size in code], dtype=np.int64)])
     order = np.argsort(-held, kind="stable")
     names = tuple(name for name, _ in code)
 
@@ -436,16 +438,16 @@ def _with_code(found: LiveVariables, code: list[tuple[str, int]], n_steps: int) 
 
     def picker(values: tuple[str, ...], filler: tuple[str, ...]) -> tuple[str, ...]:
         joined = values + filler
-        return tuple(joined[place] for place in order.tolist())
+        return tuple(joined[row] for row in order.tolist())
 
-    shapes = found.shape + ((),) * n_code
+    shapes = live.shape + ((),) * n_code
     return LiveVariables(
-        numbers(found.variable_id, -1),
-        picker(found.name, names),
-        picker(found.category, names),
+        numbers(live.variable_id, -1),
+        picker(live.name, names),
+        picker(live.category, names),
         held[order],
-        tuple(shapes[place] for place in order.tolist()),
-        picker(found.dtype, ("",) * n_code),
-        numbers(found.start_step, 0),
-        numbers(found.end_step, n_steps),
+        tuple(shapes[row] for row in order.tolist()),
+        picker(live.dtype, ("",) * n_code),
+        numbers(live.start_step, 0),
+        numbers(live.end_step, n_steps),
     )

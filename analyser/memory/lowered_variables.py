@@ -135,7 +135,7 @@ def tile_variables(report: Report, tile: int) -> TileVariables:
         np.array([variables["bytes"][row] for row in index], dtype=np.int64),
         columns["start_step"],
         columns["end_step"],
-        np.array([bool(variables["is_always_live"][each]) for each in index], dtype=np.bool_),
+        np.array([bool(variables["is_always_live"][item]) for item in index], dtype=np.bool_),
         _regions_of(report, columns["offset"], columns["bytes"]),
     )
 

@@ -139,22 +139,22 @@ def compute_set_placements(
         When a tile does not exist.
     """
     _check(report, tiles)
-    places, instances = compute_set_places(report), _instances(report)
+    sets, instances = compute_set_places(report), _instances(report)
     totals, every = _counts(report, tiles), steps(report)
     n_vertices, n_tiles = totals.sums, totals.n_used
     words = search_words(text)
-    found = []
+    results = []
     for entry in compute_sets(report):
         number = entry.compute_set_id
         _, codelets = compute_set_vertices(report, number)
-        names = (entry.name, *(one.vertex_type for one in codelets))
+        names = (entry.name, *(codelet.vertex_type for codelet in codelets))
         if not words_fit(words, *names):
             continue
-        rows = [(one, places[number, one.vertex_type]) for one in codelets]
+        rows = [(codelet, sets[number, codelet.vertex_type]) for codelet in codelets]
         vertices = sum(int(n_vertices[row]) for _, row in rows)
         if not vertices:
             continue
-        found.append(
+        results.append(
             ComputeSetPlacement(
                 number,
                 entry.name,
@@ -164,13 +164,13 @@ def compute_set_placements(
                 vertices,
                 max(int(n_tiles[row]) for _, row in rows),
                 sum(
-                    one.state_bytes * int(n_vertices[row]) // max(one.n_vertices, 1)
-                    for one, row in rows
+                    codelet.state_bytes * int(n_vertices[row]) // max(codelet.n_vertices, 1)
+                    for codelet, row in rows
                 ),
-                sum(one.code_bytes * int(n_tiles[row]) for one, row in rows),
+                sum(codelet.code_bytes * int(n_tiles[row]) for codelet, row in rows),
             )
         )
-    return tuple(sorted(found, key=lambda row: (-row.bytes, row.compute_set_id)))
+    return tuple(sorted(results, key=lambda row: (-row.bytes, row.compute_set_id)))
 
 
 def codelet_placements(
@@ -191,7 +191,7 @@ def codelet_placements(
     n_vertices, n_tiles = counts.sum(axis=1).tolist(), np.count_nonzero(counts, axis=1).tolist()
     n_sets, first = _users(report, tiles)
     words = search_words(text)
-    found = [
+    rows = [
         CodeletPlacement(
             name,
             every.kinds[row],
@@ -205,9 +205,7 @@ def codelet_placements(
         for row, name in enumerate(every.names)
         if n_vertices[row] and words_fit(words, name)
     ]
-    return tuple(
-        sorted(found, key=lambda row: (-row.state_bytes - row.code_bytes, row.vertex_type))
-    )
+    return tuple(sorted(rows, key=lambda row: (-row.state_bytes - row.code_bytes, row.vertex_type)))
 
 
 def exchange_placements(
@@ -224,23 +222,23 @@ def exchange_placements(
     """
     _check(report, tiles)
     code, busy = _exchange_code(report, tiles), _busy_cycles(report, tiles)
-    found = [
+    rows = [
         ExchangePlacement(
-            one.step_id,
-            one.program_id,
-            one.kind,
-            one.name,
-            code.get(one.program_id, 0) if tiles else one.code_bytes,
-            int(busy[one.step_id]),
-            one.n_fragments,
-            one.n_active_tiles,
-            one.sent_bytes,
-            one.received_bytes,
+            exchange.step_id,
+            exchange.program_id,
+            exchange.kind,
+            exchange.name,
+            code.get(exchange.program_id, 0) if tiles else exchange.code_bytes,
+            int(busy[exchange.step_id]),
+            exchange.n_fragments,
+            exchange.n_active_tiles,
+            exchange.sent_bytes,
+            exchange.received_bytes,
         )
-        for one in exchanges(report, text).exchanges
+        for exchange in exchanges(report, text).exchanges
     ]
-    kept = [row for row in found if row.code_bytes or row.max_tile_cycles or not tiles]
-    return tuple(sorted(kept, key=lambda row: (-row.code_bytes, row.step_id)))
+    rows_with_bytes = [row for row in rows if row.code_bytes or row.max_tile_cycles or not tiles]
+    return tuple(sorted(rows_with_bytes, key=lambda row: (-row.code_bytes, row.step_id)))
 
 
 def _check(report: Report, tiles: Sequence[int]) -> None:
@@ -252,11 +250,11 @@ def _check(report: Report, tiles: Sequence[int]) -> None:
 @cached
 def _instances(report: Report) -> dict[int, int]:
     """Return how many steps run every compute set."""
-    found: dict[int, int] = {}
+    n_instances: dict[int, int] = {}
     for number in report.column(schema.step, "compute_set_id"):
         if number is not None:
-            found[number] = found.get(number, 0) + 1
-    return found
+            n_instances[number] = n_instances.get(number, 0) + 1
+    return n_instances
 
 
 def _counts(report: Report, tiles: Sequence[int]) -> PatternTotals:

@@ -60,16 +60,22 @@ def program_code(report: Report, program_id: int) -> ProgramCode:
     BadQuestion
         When the program does not exist.
     """
-    inside = [program(report, one) for one in inside_ids(report, program_id)]
-    sets = {one.compute_set_id for one in inside if one.compute_set_id is not None}
-    size = {one.name: one.code_bytes for one in codelets(report).values()}
+    inside = [program(report, inside_id) for inside_id in inside_ids(report, program_id)]
+    sets = {
+        inside_id.compute_set_id for inside_id in inside if inside_id.compute_set_id is not None
+    }
+    size = {inside_id.name: inside_id.code_bytes for inside_id in codelets(report).values()}
     on_tiles: dict[str, NDArray[np.bool_]] = {}
     for (compute_set_id, name), row in compute_set_places(report).items():
         if compute_set_id in sets:
             here = pattern(report, "vertices.pattern", row) > 0
             on_tiles[name] = here | on_tiles.get(name, here)
     return ProgramCode(
-        sum(one.code_bytes for one in inside if PROGRAM_KINDS[one.kind].has_exchange_code),
+        sum(
+            inside_id.code_bytes
+            for inside_id in inside
+            if PROGRAM_KINDS[inside_id.kind].has_exchange_code
+        ),
         int(control_code(report, program_id).sum()),
         sum(size[name] * int(np.count_nonzero(here)) for name, here in on_tiles.items()),
     )
@@ -79,15 +85,15 @@ def program_code(report: Report, program_id: int) -> ProgramCode:
 def _patterns(report: Report) -> dict[int, int]:
     """Return the row of ``code.pattern`` of every program with code."""
     rows = report.rows(schema.program, "program_id", "code_pattern_id")
-    found = {program_id: row for program_id, row in rows if row is not None}
-    used = np.array(list(found.values()), np.int64)
+    patterns = {program_id: row for program_id, row in rows if row is not None}
+    used = np.array(list(patterns.values()), np.int64)
     require_below(report, used, report.array("code.pattern").shape[0], "pattern of code")
-    return found
+    return patterns
 
 
 def exchange_code_rows(report: Report) -> dict[int, int]:
     """Return the row of ``code.pattern`` of every program that has exchange code."""
-    kinds = {number: one.kind for number, one in all_programs(report).items()}
+    kinds = {number: program_.kind for number, program_ in all_programs(report).items()}
     return {
         number: row
         for number, row in _patterns(report).items()
@@ -144,7 +150,7 @@ def own_control_code(report: Report, program_ids: Collection[int]) -> NDArray[np
     BadQuestion
         When a program does not exist.
     """
-    n_inside = sum(program(report, one).step_id is not None for one in program_ids)
+    n_inside = sum(program(report, inside_id).step_id is not None for inside_id in program_ids)
     held, n_steps = _control_code(report), len(steps(report))
     share = held // max(n_steps, 1)
     rest = held - share * n_steps if min(all_programs(report)) in program_ids else 0

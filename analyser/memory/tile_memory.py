@@ -270,7 +270,9 @@ def memory_table(
     rows: list[MemoryRow] = []
 
     def add(key: str, label: str, values: NDArray[np.int64]) -> None:
-        picked = tuple(int(values[own.start : own.stop].sum()) for own in ranges)
+        picked = tuple(
+            int(values[tiles_of_ipu.start : tiles_of_ipu.stop].sum()) for tiles_of_ipu in ranges
+        )
         rows.append(MemoryRow(key, label, key.count("/"), picked))
 
     tile = tile_rows(report)
@@ -317,16 +319,18 @@ def fullest_tile(report: Report, ipu_id: int | None = None) -> FullestTile:
         When the report holds no memory, or the machine has no such IPU.
     """
     _require_memory(report)
-    own = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
-    return fullest_of(tile_rows(report)["excluding_gaps"][own.start : own.stop], own.start)
+    tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return fullest_of(tile_rows(report)["excluding_gaps"][tiles.start : tiles.stop], tiles.start)
 
 
 def fullest_of(held: NDArray[np.int64], first_tile: int = 0) -> FullestTile:
     """Return the tile with most of some bytes, int64 of shape (n_tiles,); see `FullestTile`."""
-    most = int(held.max(initial=0))
+    largest = int(held.max(initial=0))
     if not len(held):
         return FullestTile(first_tile, 0, 0)
-    return FullestTile(first_tile + int(np.argmax(held)), most, int(np.count_nonzero(held == most)))
+    return FullestTile(
+        first_tile + int(np.argmax(held)), largest, int(np.count_nonzero(held == largest))
+    )
 
 
 def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None) -> TileRanking:
@@ -344,8 +348,8 @@ def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None)
     chosen = np.zeros(machine.n_tiles, dtype=np.bool_)
     sources: list[Source] = [("ipu", ipu) for ipu in ipus or ()]
     for source in sources or ["all"]:
-        own = tile_range(report, source)
-        chosen[own.start : own.stop] = True
+        tiles = tile_range(report, source)
+        chosen[tiles.start : tiles.stop] = True
     order = np.argsort(-tile["excluding_gaps"], kind="stable")
     order = order[chosen[order]][: max(n, 0)]
     return TileRanking(

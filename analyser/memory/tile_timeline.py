@@ -109,15 +109,15 @@ class TileMap:
         BadQuestion
             When the step does not exist.
         """
-        found: list[Gap] = []
+        gaps: list[Gap] = []
         end, below = 0, None
         for block in self.live_at(step).tolist():
             offset = int(self.offset_bytes[block])
             if offset > end:
-                found.append(Gap(end, offset - end, below, block))
+                gaps.append(Gap(end, offset - end, below, block))
             if offset + int(self.bytes[block]) >= end:
                 end, below = offset + int(self.bytes[block]), block
-        return tuple(found)
+        return tuple(gaps)
 
     @cached_property
     def heights(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -151,7 +151,7 @@ _KEYS: dict[Sort, Callable[[VariableRow], tuple[object, ...]]] = {
 
 
 def list_variables(
-    report: Report, wanted: VariableFilter | None = None, sort: Sort = "size"
+    report: Report, variable_filter: VariableFilter | None = None, sort: Sort = "size"
 ) -> VariableList:
     """Return variables that pass a filter; equal ones in order of their ids.
 
@@ -160,21 +160,21 @@ def list_variables(
     BadQuestion
         When the category, tile, IPU or step does not exist.
     """
-    wanted = wanted or VariableFilter()
-    _check(report, wanted)
+    variable_filter = variable_filter or VariableFilter()
+    _check(report, variable_filter)
     every = _rows(report)
-    rows = every if wanted.source == "all" else _rows_on(report, wanted.source)
-    words = search_words(wanted.text)
-    found = [
+    rows = every if variable_filter.source == "all" else _rows_on(report, variable_filter.source)
+    words = search_words(variable_filter.text)
+    results = [
         row
         for row in rows
         if words_fit(words, row.name)
-        and wanted.category in {"", row.category}
-        and wanted.dtype in {"", row.dtype}
-        and (wanted.step is None or _is_live(row, wanted.step))
+        and variable_filter.category in {"", row.category}
+        and variable_filter.dtype in {"", row.dtype}
+        and (variable_filter.step is None or _is_live(row, variable_filter.step))
     ]
-    found.sort(key=lambda row: (*_KEYS[sort](row), row.variable_id))
-    return VariableList(tuple(found), len(every))
+    results.sort(key=lambda row: (*_KEYS[sort](row), row.variable_id))
+    return VariableList(tuple(results), len(every))
 
 
 def variable_places(report: Report, name: str) -> VariablePlaces:
@@ -204,14 +204,14 @@ def _named(report: Report, name: str) -> VariableRow:
     from difflib import get_close_matches
 
     rows = _rows(report)
-    found = [row for row in rows if row.name == name]
-    if not found and name.isascii() and name.isdigit() and len(name) < 10:
-        found = [row for row in rows if row.variable_id == int(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(str(row.variable_id) for row in found[:10])
-        raise BadQuestion(f"{len(found):,} variables are named {name[:80]!r}; give an id: {ids}")
+    matches = [row for row in rows if row.name == name]
+    if not matches and name.isascii() and name.isdigit() and len(name) < 10:
+        matches = [row for row in rows if row.variable_id == int(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(str(row.variable_id) for row in matches[:10])
+        raise BadQuestion(f"{len(matches):,} variables are named {name[:80]!r}; give an id: {ids}")
     if not rows:
         raise BadQuestion(absence(report, "variables"))
     near = get_close_matches(name, {row.name for row in rows}, n=1, cutoff=0.0)
@@ -220,24 +220,25 @@ def _named(report: Report, name: str) -> VariableRow:
     )
 
 
-def _check(report: Report, wanted: VariableFilter) -> None:
+def _check(report: Report, variable_filter: VariableFilter) -> None:
     """Refuse what the report does not have."""
-    tile_range(report, wanted.source)
+    tile_range(report, variable_filter.source)
     allowed = [category.name for category in MEMORY_CATEGORIES if category.is_variable]
-    if wanted.category and wanted.category not in allowed:
+    if variable_filter.category and variable_filter.category not in allowed:
         raise BadQuestion(
-            f"category {wanted.category[:60]!r} has no variables; allowed are {', '.join(allowed)}"
+            f"category {variable_filter.category[:60]!r} has no variables; allowed are"
+            f" {', '.join(allowed)}"
         )
     known = sorted({row.dtype for row in _rows(report)})
-    if wanted.dtype and wanted.dtype not in known:
+    if variable_filter.dtype and variable_filter.dtype not in known:
         raise BadQuestion(
-            f"no variable has type {wanted.dtype[:60]!r}; this report has"
+            f"no variable has type {variable_filter.dtype[:60]!r}; this report has"
             f" {', '.join(known) or 'no variables'}"
         )
     n_steps = len(curve(report))
-    if wanted.step is not None and not 0 <= wanted.step < n_steps:
+    if variable_filter.step is not None and not 0 <= variable_filter.step < n_steps:
         held = f"liveness steps 0 to {n_steps - 1}" if n_steps else "no liveness"
-        raise BadQuestion(f"step {wanted.step} does not exist; this report has {held}")
+        raise BadQuestion(f"step {variable_filter.step} does not exist; this report has {held}")
 
 
 def _is_live(row: VariableRow, step: int) -> bool:
@@ -288,13 +289,13 @@ def _rows_on(report: Report, source: Source) -> list[VariableRow]:
     rows, tiles = _rows(report), tile_range(report, source)
     starts = report.array("lowered.tile_start").read(tiles.start, tiles.stop + 1).astype(np.int64)
     parts = lowered_parts(report, tiles.start, tiles.stop)
-    place = variable_positions(report, parts["variable_id"])
-    if not len(place):
+    positions = variable_positions(report, parts["variable_id"])
+    if not len(positions):
         return []
     tile = np.repeat(np.arange(len(tiles)), np.diff(starts))
     once = places_once(tile, parts["variable_id"], parts["offset"])
-    place, tile = place[once], tile[once]
-    keys, where = np.unique(place * len(tiles) + tile, return_inverse=True)
+    positions, tile = positions[once], tile[once]
+    keys, where = np.unique(positions * len(tiles) + tile, return_inverse=True)
     held = np.zeros(len(keys), dtype=np.int64)
     np.add.at(held, where.reshape(-1), parts["bytes"][once])
     variable = keys // len(tiles)

@@ -108,9 +108,9 @@ def program_parts(report: Report, program_ids: Iterable[int]) -> NDArray[np.int6
         first, stop = np.searchsorted(users, (program_id, program_id + 1)).tolist()
         for variable_id in used[first:stop].tolist():
             low, high = np.searchsorted(sorted_ids, (variable_id, variable_id + 1)).tolist()
-            found = order[low:high]
+            result = order[low:high]
             if step is not None:
-                lives = (every.start_step[found] <= step) & (step < every.end_step[found])
-                found = found[lives] if lives.any() else found
-            is_used[found] = True
+                lives = (every.start_step[result] <= step) & (step < every.end_step[result])
+                result = result[lives] if lives.any() else result
+            is_used[result] = True
     return np.flatnonzero(is_used)

@@ -73,33 +73,33 @@ def named_variables(report: Report, text: str) -> NamedVariables:
     """
     columns = variable_columns(report)
     names = [str(name) for name in columns["name"]]
-    wanted = search_words(text)
-    chosen = [place for place, name in enumerate(names) if name == text.strip()]
-    chosen = chosen or [place for place, name in enumerate(names) if words_fit(wanted, name)]
-    if not wanted or not chosen:
+    words = search_words(text)
+    chosen = [index for index, name in enumerate(names) if name == text.strip()]
+    chosen = chosen or [index for index, name in enumerate(names) if words_fit(words, name)]
+    if not words or not chosen:
         raise BadQuestion(
             f"no variable has {text[:80]!r} in its name; this report has {len(names):,} variables"
         )
-    ids = [cast("int", columns["variable_id"][place]) for place in chosen]
-    found = tuple(dict.fromkeys(names[row] for row in chosen))
-    return NamedVariables(found, len(chosen), variable_memory(report, *ids))
+    ids = [cast("int", columns["variable_id"][index]) for index in chosen]
+    names_ = tuple(dict.fromkeys(names[row] for row in chosen))
+    return NamedVariables(names_, len(chosen), variable_memory(report, *ids))
 
 
-def variable_tiles(report: Report, found: NamedVariables | None) -> TileMemory:
+def variable_tiles(report: Report, named: NamedVariables | None) -> TileMemory:
     """Return the memory of variables on every tile, as one series by their name.
 
     Parameters
     ----------
     report
         The report.
-    found
+    named
         The variables; None for a series of zeros without a name.
     """
     machine = target(report)
     label, sizes = "", np.zeros(machine.n_tiles, np.int64)
-    if found is not None:
-        more = f" and {len(found.names) - 1:,} more" if len(found.names) > 1 else ""
-        label, sizes = found.names[0] + more, found.tile_bytes
+    if named is not None:
+        rest = f" and {len(named.names) - 1:,} more" if len(named.names) > 1 else ""
+        label, sizes = named.names[0] + rest, named.tile_bytes
     tiles = np.arange(machine.n_tiles, dtype=np.int64)
     return TileMemory(
         "none",
@@ -145,14 +145,14 @@ def shown_memory(
     if breakdown != BREAKDOWN_VARIABLES:
         allowed = ", ".join((*BREAKDOWNS, BREAKDOWN_VARIABLES))
         raise BadQuestion(f"breakdown {breakdown[:40]!r} is not known; allowed are {allowed}")
-    found = None
+    named = None
     if text.strip():
         try:
-            found = named_variables(report, text)
+            named = named_variables(report, text)
         except BadQuestion:
             if not may_lack:
                 raise
-    return variable_tiles(report, found)
+    return variable_tiles(report, named)
 
 
 @dataclass(frozen=True)
@@ -165,18 +165,20 @@ class MappedMemory:
 
 def map_choices(report: Report) -> tuple[tuple[str, str], ...]:
     """Return what `mapped_memory` takes besides variables, with labels: categories in use last."""
-    used = [(found.name, found.label) for found in categories(report) if found.total_bytes]
+    used = [
+        (category.name, category.label) for category in categories(report) if category.total_bytes
+    ]
     return (("total", "Memory held"), ("gaps", "Gaps"), *used)
 
 
-def mapped_memory(report: Report, what: str) -> MappedMemory:
+def mapped_memory(report: Report, name: str) -> MappedMemory:
     """Return how much of something every tile holds.
 
     Parameters
     ----------
     report
         The report.
-    what
+    name
         ``total``, ``gaps``, a category of memory, or ``variable:NAME``.
 
     Raises
@@ -185,20 +187,20 @@ def mapped_memory(report: Report, what: str) -> MappedMemory:
         When it is none of these, or the report holds no memory.
     """
     held = tile_memory(report).total_bytes
-    if what == "total":
+    if name == "total":
         return MappedMemory("Memory held", held)
-    if what == "gaps":
+    if name == "gaps":
         including = tile_memory(report, "none", include_gaps=True).total_bytes
         return MappedMemory("Gaps", including - held)
-    if what.startswith(VARIABLE):
-        memory = variable_tiles(report, named_variables(report, what.removeprefix(VARIABLE)))
+    if name.startswith(VARIABLE):
+        memory = variable_tiles(report, named_variables(report, name.removeprefix(VARIABLE)))
         (title,) = memory.series
         return MappedMemory(title, memory.total_bytes)
     names = [category.name for category in categories(report)]
-    if what not in names:
+    if name not in names:
         raise BadQuestion(
-            f"expected total, gaps, variable:NAME or a category of memory, got {what[:60]!r};"
+            f"expected total, gaps, variable:NAME or a category of memory, got {name[:60]!r};"
             f" categories: {', '.join(names)}"
         )
-    row = names.index(what)
+    row = names.index(name)
     return MappedMemory(categories(report)[row].label, category_bytes(report)[row])

@@ -50,7 +50,7 @@ def associated_programs(report: Report, program_id: int, layer: str) -> Associat
     if layer not in LAYERS:
         raise BadQuestion(f"unknown layer {layer[:40]!r}; expected one of {', '.join(LAYERS)}")
     around = enclosing(report, program(report, program_id).debug_context_id)
-    context = next((one for one in around if one.layer == layer), None)
+    context = next((item for item in around if item.layer == layer), None)
     if context is None:
         return Associated(None, ())
     return Associated(context, _inside(report).get(context.debug_context_id, ()))
@@ -60,10 +60,10 @@ def associated_programs(report: Report, program_id: int, layer: str) -> Associat
 def _inside(report: Report) -> dict[int, tuple[int, ...]]:
     """Return the programs in every context, those of contexts in it included."""
     every = contexts(report)
-    found: dict[int, list[int]] = {}
-    for number, one in all_programs(report).items():
-        context_id = one.debug_context_id
+    inside_ids: dict[int, list[int]] = {}
+    for number, program_ in all_programs(report).items():
+        context_id = program_.debug_context_id
         while context_id is not None and context_id in every:
-            found.setdefault(context_id, []).append(number)
+            inside_ids.setdefault(context_id, []).append(number)
             context_id = every[context_id].parent_id
-    return {context_id: tuple(numbers) for context_id, numbers in found.items()}
+    return {context_id: tuple(numbers) for context_id, numbers in inside_ids.items()}

@@ -45,7 +45,7 @@ def block_executions(report: Report, ipu_id: int) -> tuple[BlockExecution, ...]:
         for program in all_programs(report).values()
         if program.kind == "StreamCopyMid" and program.step_id is not None
     ]
-    found: list[BlockExecution] = []
+    executions: list[BlockExecution] = []
     for run in runs(report):
         ran = executed(report, run.run_id)
         takes_part = ran.start_cycle[:, ipu_id] >= 0
@@ -64,8 +64,8 @@ def block_executions(report: Report, ipu_id: int) -> tuple[BlockExecution, ...]:
                 BlockExecution(run.run_id, copy.program_id, start, end, is_stream_copy=True)
                 for start, end in spans.of_block({int(copy.step_id or 0): 1})
             )
-        found += sorted(here, key=lambda block: (block.start_cycle, block.program_id))
-    return tuple(found)
+        executions += sorted(here, key=lambda block: (block.start_cycle, block.program_id))
+    return tuple(executions)
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class _Spans:
         spans: dict[int, tuple[int, int]] = {}
         for step_id, times in leaves.items():
             first, stop = np.searchsorted(self.step_id, (step_id, step_id + 1)).tolist()
-            for place in range(first, stop):
-                turn = (place - first) // times
-                start, end = int(self.start[place]), int(self.end[place])
+            for position in range(first, stop):
+                turn = (position - first) // times
+                start, end = int(self.start[position]), int(self.end[position])
                 known = spans.get(turn, (start, end))
                 spans[turn] = min(known[0], start), max(known[1], end)
         return [spans[turn] for turn in sorted(spans)]

@@ -113,10 +113,10 @@ class CallTree:
     @cached_property
     def root_of(self) -> dict[int, int]:
         """The outermost call around every call, by id."""
-        found: dict[int, int] = {}
+        roots: dict[int, int] = {}
         for number, context in self.contexts.items():
-            found[number] = number if context.parent_id is None else found[context.parent_id]
-        return found
+            roots[number] = number if context.parent_id is None else roots[context.parent_id]
+        return roots
 
 
 @cached
@@ -161,10 +161,8 @@ def _describe(context: DebugContext, name: str) -> Call:
             context, name, own_name, operation, _text(arguments), shapes, arguments, inputs, outputs
         )
     of_operands = {key: value for key, value in detail.items() if key in _SHAPES}
-    others = {key: value for key, value in detail.items() if key not in _SHAPES}
-    return Call(
-        context, name, own_name, operation, _text(others), _text(of_operands), detail, (), ()
-    )
+    rest = {key: value for key, value in detail.items() if key not in _SHAPES}
+    return Call(context, name, own_name, operation, _text(rest), _text(of_operands), detail, (), ())
 
 
 def _operands(rows: object) -> tuple[tuple[Any, ...], ...]:

@@ -99,10 +99,10 @@ def codelets(report: Report) -> dict[int, Codelet]:
         A compute set has vertices of an unknown type.
     """
     columns = ("vertex_type_id", *Codelet.__dataclass_fields__)
-    found = {row[0]: Codelet(*row[1:]) for row in report.rows(schema.vertex_type, *columns)}
+    codelets_ = {row[0]: Codelet(*row[1:]) for row in report.rows(schema.vertex_type, *columns)}
     used = report.column(schema.compute_set_vertex, "vertex_type_id")
-    require_known(report, used, found, "vertex type {} does not exist")
-    return found
+    require_known(report, used, codelets_, "vertex type {} does not exist")
+    return codelets_
 
 
 @cached
@@ -118,28 +118,28 @@ def _vertices(report: Report) -> dict[int, tuple[ComputeSetVertices, ...]]:
         "total_cycles",
         "flops",
     )
-    found: dict[int, list[ComputeSetVertices]] = {}
+    vertices_of_set: dict[int, list[ComputeSetVertices]] = {}
     known = codelets(report)
     for row in report.rows(schema.compute_set_vertex, *columns):
         compute_set_id, type_id, n_vertices, n_tiles, state_bytes, largest, total, flops = row
-        one = known[type_id]
-        found.setdefault(compute_set_id, []).append(
+        codelet = known[type_id]
+        vertices_of_set.setdefault(compute_set_id, []).append(
             ComputeSetVertices(
-                one.name,
-                one.kind,
+                codelet.name,
+                codelet.kind,
                 n_vertices,
                 n_tiles,
-                one.code_bytes,
+                codelet.code_bytes,
                 state_bytes,
                 largest,
                 total,
                 flops,
-                one.is_data_dependent,
+                codelet.is_data_dependent,
             )
         )
     return {
         compute_set_id: tuple(sorted(rows, key=lambda row: (-row.max_cycles, row.vertex_type)))
-        for compute_set_id, rows in found.items()
+        for compute_set_id, rows in vertices_of_set.items()
     }
 
 
@@ -222,19 +222,19 @@ class CodeletPlaces:
 def codelet_places(report: Report) -> CodeletPlaces:
     """Return all codelets with their vertices on every tile."""
     rows = list(codelets(report).values())
-    place = {one.name: number for number, one in enumerate(rows)}
+    row_of = {codelet.name: number for number, codelet in enumerate(rows)}
     counts = np.zeros((len(rows), target(report).n_tiles), dtype=np.int64)
     total, state = np.zeros((2, len(rows)), dtype=np.int64)
     for (_, name), row in compute_set_places(report).items():
-        counts[place[name]] += pattern(report, "vertices.pattern", row)
+        counts[row_of[name]] += pattern(report, "vertices.pattern", row)
     for vertices in _vertices(report).values():
-        for one in vertices:
-            total[place[one.vertex_type]] += one.n_vertices
-            state[place[one.vertex_type]] += one.state_bytes
+        for codelet in vertices:
+            total[row_of[codelet.vertex_type]] += codelet.n_vertices
+            state[row_of[codelet.vertex_type]] += codelet.state_bytes
     return CodeletPlaces(
-        tuple(place),
-        tuple(one.kind for one in rows),
-        tuple(one.code_bytes for one in rows),
+        tuple(row_of),
+        tuple(codelet.kind for codelet in rows),
+        tuple(codelet.code_bytes for codelet in rows),
         tuple((state // np.maximum(total, 1)).tolist()),
         counts,
     )
@@ -244,7 +244,7 @@ def tile_vertices(report: Report, tile_id: int) -> tuple[TileVertices, ...]:
     """Return the codelets on a tile with their vertices, by name."""
     every = codelet_places(report)
     here = every.n_vertices[:, tile_id]
-    found = [
+    rows = [
         TileVertices(
             every.names[row],
             int(here[row]),
@@ -253,4 +253,4 @@ def tile_vertices(report: Report, tile_id: int) -> tuple[TileVertices, ...]:
         )
         for row in np.flatnonzero(here).tolist()
     ]
-    return tuple(sorted(found, key=lambda vertices: vertices.vertex_type))
+    return tuple(sorted(rows, key=lambda vertices: vertices.vertex_type))

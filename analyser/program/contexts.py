@@ -40,13 +40,13 @@ def contexts(report: Report) -> dict[int, DebugContext]:
     DamagedReport
         When a context stands in a later one, or in an unknown one.
     """
-    found: dict[int, DebugContext] = {}
+    contexts_: dict[int, DebugContext] = {}
     for row in report.rows(schema.debug_context, *DebugContext.__dataclass_fields__):
         context = DebugContext(*row)
-        is_there = context.parent_id is None or context.parent_id in found
+        is_there = context.parent_id is None or context.parent_id in contexts_
         require(report, is_there, f"debug context {context.parent_id} does not exist")
-        found[context.debug_context_id] = context
-    return found
+        contexts_[context.debug_context_id] = context
+    return contexts_
 
 
 def enclosing(report: Report, context_id: int | None) -> tuple[DebugContext, ...]:
@@ -69,5 +69,5 @@ def _locations(report: Report) -> dict[int, tuple[str, int]]:
 def location(report: Report, context_id: int) -> tuple[str, int] | None:
     """Return source file and line of a context, or of the closest around it; None if unknown."""
     known = _locations(report)
-    found = (context.debug_context_id for context in enclosing(report, context_id))
-    return next((known[number] for number in found if number in known), None)
+    enclosing_ids = (context.debug_context_id for context in enclosing(report, context_id))
+    return next((known[number] for number in enclosing_ids if number in known), None)

@@ -50,30 +50,30 @@ def operation_flows(report: Report, layer: Layer) -> Dataflow:
     rows = _flows(report)
     owner = numbers_of_steps(report, layer)
     source, target = owner[rows[:, _SOURCE]], owner[rows[:, _TARGET]]
-    found: dict[tuple[int, int], int] = {}
+    n_bytes: dict[tuple[int, int], int] = {}
 
-    def add(one: int, other: int, size: int) -> None:
-        if one != other:
-            found[one, other] = found.get((one, other), 0) + size
+    def add(source: int, target: int, size: int) -> None:
+        if source != target:
+            n_bytes[source, target] = n_bytes.get((source, target), 0) + size
 
     is_own = (source >= 0) & (target >= 0)
     sizes = rows[:, _BYTES]
-    for one, other, size in zip(
+    for first, second, size in zip(
         source[is_own].tolist(), target[is_own].tolist(), sizes[is_own].tolist(), strict=True
     ):
-        add(one, other, size)
+        add(first, second, size)
     is_passed = (source < 0) & (target >= 0)
     if is_passed.any():
         passing = _Passing(rows, owner)
-        for step, other, size in zip(
+        for step, second, size in zip(
             rows[is_passed, _SOURCE].tolist(),
             target[is_passed].tolist(),
             sizes[is_passed].tolist(),
             strict=True,
         ):
-            for one, most in passing.origins(step).items():
-                add(one, other, min(size, most))
-    return Dataflow(bool(len(rows)), dict(sorted(found.items())))
+            for first, n_bytes_at_most in passing.origins(step).items():
+                add(first, second, min(size, n_bytes_at_most))
+    return Dataflow(bool(len(rows)), dict(sorted(n_bytes.items())))
 
 
 def _flows(report: Report) -> NDArray[np.int64]:
@@ -107,15 +107,15 @@ class _Passing:
     def origins(self, step: int) -> dict[int, int]:
         """Return the numbers of the operations that a step reads from, with the most bytes."""
         if step not in self._known:
-            found: dict[int, int] = {}
-            seen, waiting = {step}, [step]
-            for one in waiting:
-                for source, size in self._reads.get(one, ()):
+            origins_: dict[int, int] = {}
+            visited, waiting = {step}, [step]
+            for origin in waiting:
+                for source, size in self._reads.get(origin, ()):
                     number = int(self._owner[source])
                     if number >= 0:
-                        found[number] = max(found.get(number, 0), size)
-                    elif source not in seen:
-                        seen.add(source)
+                        origins_[number] = max(origins_.get(number, 0), size)
+                    elif source not in visited:
+                        visited.add(source)
                         waiting.append(source)
-            self._known[step] = found
+            self._known[step] = origins_
         return self._known[step]

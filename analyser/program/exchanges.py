@@ -124,13 +124,13 @@ def exchanges(report: Report, text: str = "", selection: Selection = ALL) -> Exc
     total = selected_step_cycles(report, selection)
     run_id = selection.run_id
     code = _code_bytes(report)
-    found = [
+    results = [
         _exchange(report, step, of_step, int(total[step]), code.get(step, 0), run_id)
         for step, of_step in rows_of.items()
     ]
-    found.sort(key=lambda exchange: (-exchange.total_cycles, exchange.step_id))
+    results.sort(key=lambda exchange: (-exchange.total_cycles, exchange.step_id))
     n_runs = execution(report, run_id).n_runs
-    return Exchanges(tuple(found), selected_cycles(report, selection), n_runs)
+    return Exchanges(tuple(results), selected_cycles(report, selection), n_runs)
 
 
 def busiest_tiles(report: Report, step_id: int, n: int = 5) -> tuple[BusyTile, ...]:

@@ -147,10 +147,10 @@ class Operations:
         The key is the name; of several of one name, ``name#2`` and so on in program order.
         """
         ordered = sorted(self.operations, key=lambda operation: operation.number)
-        seen: dict[str, int] = {}
+        n_of_key: dict[str, int] = {}
         keys: dict[int, str] = {}
         for operation in ordered:
-            number = seen[operation.name] = seen.get(operation.name, 0) + 1
+            number = n_of_key[operation.name] = n_of_key.get(operation.name, 0) + 1
             key = operation.name if number == 1 else f"{operation.name}#{number}"
             keys[operation.number] = key
         return {keys[operation.number]: operation for operation in self.operations}
@@ -158,14 +158,17 @@ class Operations:
     @property
     def kinds(self) -> tuple[KindTotal, ...]:
         """The same by kind, the longest first."""
-        found: dict[str, list[Operation]] = {}
+        by_kind: dict[str, list[Operation]] = {}
         for operation in self.operations:
-            found.setdefault(operation.operation, []).append(operation)
+            by_kind.setdefault(operation.operation, []).append(operation)
         totals = [
             KindTotal(
-                kind, len(group), sum(one.cycles for one in group), sum(one.flops for one in group)
+                kind,
+                len(group),
+                sum(item.cycles for item in group),
+                sum(item.flops for item in group),
             )
-            for kind, group in found.items()
+            for kind, group in by_kind.items()
         ]
         return tuple(sorted(totals, key=lambda total: (-total.cycles, total.operation)))
 
@@ -224,7 +227,7 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
         strict=True,
     )
     memory = _variables(report, {number: row_of[owns] for number, owns in owner.items()}, n_rows)
-    found = [
+    operations_ = [
         Operation(
             number,
             every[number].name,
@@ -232,20 +235,20 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
             cycles,
             compute,
             flops,
-            figures.parallel_efficiency(busy, taken, machine.tiles_per_ipu),
+            figures.parallel_efficiency(busy, taken_cycles, machine.tiles_per_ipu),
             int(memory[row, 1]),
             int(memory[row, 0]),
             code.get(row, 0),
             n_steps,
         )
-        for row, (number, (cycles, compute, flops, busy, taken, n_steps)) in enumerate(
+        for row, (number, (cycles, compute, flops, busy, taken_cycles, n_steps)) in enumerate(
             zip(listed, columns, strict=True)
         )
     ]
-    found.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
+    operations_.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
     n_runs = execution(report, selection.run_id).n_runs
     return Operations(
-        layer, tuple(found), selected_cycles(report, selection), n_runs, call_tree(report)
+        layer, tuple(operations_), selected_cycles(report, selection), n_runs, call_tree(report)
     )
 
 
@@ -263,7 +266,7 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
         context[step_id] = -1 if context_id is None else context_id
         code[step_id] = size
     memory = _used_bytes(report)
-    found = [
+    operations_ = [
         Operation(
             int(context[step_id]),
             every.name[step_id],
@@ -282,10 +285,10 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
         )
         for step_id in np.unique(costs(report).column["step_id"][rows]).tolist()
     ]
-    found.sort(key=lambda operation: (-operation.cycles, operation.number))
+    operations_.sort(key=lambda operation: (-operation.cycles, operation.number))
     n_runs = execution(report, selection.run_id).n_runs
     return Operations(
-        "step", tuple(found), selected_cycles(report, selection), n_runs, call_tree(report)
+        "step", tuple(operations_), selected_cycles(report, selection), n_runs, call_tree(report)
     )
 
 
@@ -297,8 +300,8 @@ def _used_bytes(report: Report) -> NDArray[np.int64]:
     )
     program = report.array("program_variable.program_id").read().astype(np.int64)
     variable = report.array("program_variable.variable_id").read().astype(np.int64)
-    place = np.searchsorted(ids, variable)
-    is_known = bool((place < len(ids)).all()) and bool((ids[place] == variable).all())
+    position = np.searchsorted(ids, variable)
+    is_known = bool((position < len(ids)).all()) and bool((ids[position] == variable).all())
     require(report, is_known, "a program uses a variable that does not exist")
     every = steps(report)
     answer = np.zeros((len(every), 2), np.int64)
@@ -306,7 +309,7 @@ def _used_bytes(report: Report) -> NDArray[np.int64]:
     ordered = every.program_id[order]
     step = np.minimum(np.searchsorted(ordered, program), max(len(ordered) - 1, 0))
     is_step = ordered[step] == program if len(ordered) else np.zeros(len(program), np.bool_)
-    np.add.at(answer, (order[step[is_step]], always[place[is_step]]), sizes[place[is_step]])
+    np.add.at(answer, (order[step[is_step]], always[position[is_step]]), sizes[position[is_step]])
     return answer
 
 
@@ -334,46 +337,46 @@ def numbers_of_steps(report: Report, layer: Layer) -> NDArray[np.int64]:
     return _programs(report, _owners(report, layer))[0]
 
 
-def listed_layer(asked: Layer, has_any: Callable[[Layer], bool]) -> Layer:
+def listed_layer(requested: Layer, has_any: Callable[[Layer], bool]) -> Layer:
     """Return a layer, or the first that has operations if it has none.
 
     Parameters
     ----------
-    asked
+    requested
         The layer.
     has_any
         Whether a layer has operations.
     """
-    layers = (asked, *(layer for layer in LAYERS if layer != asked))
-    return next((layer for layer in layers if has_any(layer)), asked)
+    layers = (requested, *(layer for layer in LAYERS if layer != requested))
+    return next((layer for layer in layers if has_any(layer)), requested)
 
 
 def inside(report: Report, context_id: int) -> frozenset[int]:
     """Return a debug context and all in it, by id."""
-    within, found = _contexts_within(report), [context_id]
-    for one in found:
-        found += within.get(one, ())
-    return frozenset(found)
+    within, context_ids = _contexts_within(report), [context_id]
+    for inside_id in context_ids:
+        context_ids += within.get(inside_id, ())
+    return frozenset(context_ids)
 
 
 @cached
 def _programs_by_context(report: Report) -> dict[int, list[int]]:
     """Return the programs of every debug context, in order of their ids."""
-    found: dict[int, list[int]] = {}
+    program_ids: dict[int, list[int]] = {}
     for context_id, program_id in report.rows(schema.program, "debug_context_id", "program_id"):
         if context_id is not None:
-            found.setdefault(context_id, []).append(program_id)
-    return found
+            program_ids.setdefault(context_id, []).append(program_id)
+    return program_ids
 
 
 @cached
 def _contexts_within(report: Report) -> dict[int, tuple[int, ...]]:
     """Return the debug contexts that stand directly in each."""
-    found: dict[int, list[int]] = {}
+    context_ids: dict[int, list[int]] = {}
     for context in contexts(report).values():
         if context.parent_id is not None:
-            found.setdefault(context.parent_id, []).append(context.debug_context_id)
-    return {parent: tuple(children) for parent, children in found.items()}
+            context_ids.setdefault(context.parent_id, []).append(context.debug_context_id)
+    return {parent: tuple(children) for parent, children in context_ids.items()}
 
 
 @cached
@@ -392,8 +395,14 @@ def _step_code(report: Report) -> dict[int, int]:
 
 def programs_of(report: Report, context_id: int) -> tuple[int, ...]:
     """Return the programs of a debug context and those in it, in order of their ids."""
-    own = _programs_by_context(report)
-    return tuple(sorted(one for part in inside(report, context_id) for one in own.get(part, ())))
+    by_context = _programs_by_context(report)
+    return tuple(
+        sorted(
+            program_id
+            for part in inside(report, context_id)
+            for program_id in by_context.get(part, ())
+        )
+    )
 
 
 def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
@@ -402,15 +411,15 @@ def steps_of(report: Report, context_id: int | None) -> tuple[int, ...]:
         return ()
     of_program = _step_of_program(report)
     programs = programs_of(report, context_id)
-    found = sorted(of_program[program] for program in programs if program in of_program)
-    require_below(report, np.array(found, np.int64), len(steps(report)), "step")
-    return tuple(found)
+    step_ids = sorted(of_program[program] for program in programs if program in of_program)
+    require_below(report, np.array(step_ids, np.int64), len(steps(report)), "step")
+    return tuple(step_ids)
 
 
 def operation_steps(report: Report, operation: Operation) -> tuple[OperationStep, ...]:
     """Return the steps that an operation became, in program order, with what they cost."""
     every, ran = steps(report), execution(report)
-    own = () if operation.step_id is None else (operation.step_id,)
+    step_ids = () if operation.step_id is None else (operation.step_id,)
     time, code = _step_time(report, ALL), _step_code(report)
     return tuple(
         OperationStep(
@@ -424,7 +433,7 @@ def operation_steps(report: Report, operation: Operation) -> tuple[OperationStep
             int(time.flops[step_id]),
             code.get(step_id, 0),
         )
-        for step_id in own or steps_of(report, operation.debug_context_id)
+        for step_id in step_ids or steps_of(report, operation.debug_context_id)
     )
 
 
@@ -453,22 +462,22 @@ def _step_time(report: Report, selection: Selection) -> _Time:
         return answer
 
     cycles = selected_step_cycles(report, selection)
-    busy, taken = summed(cost.column["total_tile_cycles"]), summed(cost.column["cycles"])
+    busy, taken_cycles = summed(cost.column["total_tile_cycles"]), summed(cost.column["cycles"])
     if ran.n_runs:
         # Where data decide, each execution counts with what it took.
         counted = is_measured(report)
-        busy[counted] = taken[counted] = 0
+        busy[counted] = taken_cycles[counted] = 0
         for ipu_id, executed in measured(report, selection.run_id).items():
             if selection.ipu_id not in (None, ipu_id):
                 continue
             np.add.at(busy, executed.step_id, executed.count * executed.total_tile_cycles)
-            np.add.at(taken, executed.step_id, executed.count * executed.max_tile_cycles)
+            np.add.at(taken_cycles, executed.step_id, executed.count * executed.max_tile_cycles)
     return _Time(
         cycles,
         np.where(every.phase == PHASES.index("compute"), cycles, 0),
         summed(cost.column["flops"]),
         busy,
-        taken,
+        taken_cycles,
     )
 
 
@@ -500,7 +509,7 @@ def _all_owners(report: Report, layer: Layer) -> dict[int, int]:
 @cached
 def _keys(report: Report, layer: Layer) -> dict[int, str]:
     """Return the keys of a layer's operations by their number."""
-    return {found.number: key for key, found in operations(report, layer).by_key.items()}
+    return {operation.number: key for key, operation in operations(report, layer).by_key.items()}
 
 
 def _programs(report: Report, row_of: dict[int, int]) -> tuple[NDArray[np.int64], dict[int, int]]:

@@ -98,13 +98,13 @@ def explain_plan(report: Report, name: str) -> PlanExplanation:
 
 def plans_of(report: Report, context_id: int) -> tuple[Plan, ...]:
     """Return the plans of an operation and of what it called, the longest first."""
-    wanted = inside(report, context_id)
-    return tuple(plan for plan in plans(report) if plan.debug_context_id in wanted)
+    context_ids = inside(report, context_id)
+    return tuple(plan for plan in plans(report) if plan.debug_context_id in context_ids)
 
 
 def explanation(report: Report, plan: Plan) -> PlanExplanation:
     """Return one of the report's plans with what became of it."""
-    found = _steps_of(report, plan)
+    step_ids = _steps_of(report, plan)
     machine = target(report)
     around = enclosing(report, plan.debug_context_id)
     return PlanExplanation(
@@ -114,9 +114,9 @@ def explanation(report: Report, plan: Plan) -> PlanExplanation:
         else ("", ""),
         machine.n_tiles,
         int(machine.capacity_bytes * plan.available_memory_proportion),
-        _live_bytes(report, found),
+        _live_bytes(report, step_ids),
         _parts(report, plan),
-        _vertices(report, found),
+        _vertices(report, step_ids),
     )
 
 
@@ -141,9 +141,9 @@ def _find(report: Report, name: str) -> Plan:
         return inside[0]
     names = [plan.name for plan in inside] or _near(name, [plan.name for plan in every])
     listed = ", ".join(repr(near[:200]) for near in names[:_NEAR_NAMES])
-    more = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
+    rest = f" and {len(names) - _NEAR_NAMES} more" if len(names) > _NEAR_NAMES else ""
     if inside:
-        raise BadQuestion(f"{name[:200]!r} has {len(inside)} plans; ask for one of {listed}{more}")
+        raise BadQuestion(f"{name[:200]!r} has {len(inside)} plans; ask for one of {listed}{rest}")
     raise BadQuestion(
         f"unknown plan {name[:200]!r}; this report has {len(every)},"
         f" and the nearest names are {listed}"
@@ -152,11 +152,11 @@ def _find(report: Report, name: str) -> Plan:
 
 def _near(name: str, names: list[str]) -> list[str]:
     """Return the names most like an unknown one: those that hold it, else by likeness."""
-    wanted = name.lower()[:200]
-    holding = [known for known in names if wanted and wanted in known.lower()]
+    lowered = name.lower()[:200]
+    holding = [known for known in names if lowered and lowered in known.lower()]
 
     def likeness(known: str) -> float:
-        return difflib.SequenceMatcher(None, wanted, known.lower()[:200]).ratio()
+        return difflib.SequenceMatcher(None, lowered, known.lower()[:200]).ratio()
 
     return (holding or sorted(names, key=likeness, reverse=True))[:_NEAR_NAMES]
 
@@ -181,21 +181,21 @@ def _parts(report: Report, plan: Plan) -> tuple[PartCost, ...]:
 
 def _steps_of(report: Report, plan: Plan) -> tuple[int, ...]:
     """Return the steps that belong to a plan, in program order."""
-    own = {stage.plan_stage_id for stage in stages(report) if stage.plan_id == plan.plan_id}
-    return tuple(step_id for step_id, stage in stage_of_step(report).items() if stage in own)
+    stage_ids = {stage.plan_stage_id for stage in stages(report) if stage.plan_id == plan.plan_id}
+    return tuple(step_id for step_id, stage in stage_of_step(report).items() if stage in stage_ids)
 
 
-def _live_bytes(report: Report, found: tuple[int, ...]) -> int | None:
+def _live_bytes(report: Report, step_ids: tuple[int, ...]) -> int | None:
     """Return the most that is live but not always on one tile in some steps."""
     names = ("step_id", "max_tile_bytes")
     step_id, live = (report.array(f"liveness.{name}").read() for name in names)
-    own = live[np.isin(step_id, found)]
-    return int(own.max()) if own.size else None
+    live_bytes = live[np.isin(step_id, step_ids)]
+    return int(live_bytes.max()) if live_bytes.size else None
 
 
-def _vertices(report: Report, found: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
+def _vertices(report: Report, step_ids: tuple[int, ...]) -> tuple[ComputeSetVertices, ...]:
     """Return the codelets of the compute sets that some steps run."""
     of_step = report.column(schema.step, "compute_set_id")
-    ids = dict.fromkeys(of_step[step_id] for step_id in found)
-    used = [vertex for one in ids for vertex in compute_set_vertices(report, one)[1]]
+    ids = dict.fromkeys(of_step[step_id] for step_id in step_ids)
+    used = [vertex for set_id in ids for vertex in compute_set_vertices(report, set_id)[1]]
     return tuple(sorted(used, key=lambda vertex: -vertex.total_cycles))

@@ -45,16 +45,16 @@ class PartRow:
 
 def split_words(choice: Mapping[str, int | str]) -> str:
     """Return the parts of a split or grouping that say something."""
-    said = [f"{name} {number}" for name, number in choice.items() if number != 1]
-    return ", ".join(said) or "not split"
+    parts = [f"{name} {number}" for name, number in choice.items() if number != 1]
+    return ", ".join(parts) or "not split"
 
 
 def plan_facts(
-    found: PlanExplanation, style: BytesStyle | None = None
+    explanation: PlanExplanation, style: BytesStyle | None = None
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what was chosen and why: labels, each with one text or several."""
-    plan = found.plan
-    name, kind = found.asked_by
+    plan = explanation.plan
+    name, kind = explanation.asked_by
     facts: list[tuple[str, tuple[str, ...]]] = []
     if name:
         facts.append(("Asked for by", (f"{kind} node {name}",)))
@@ -66,19 +66,19 @@ def plan_facts(
         facts.append(("Operands", ("swapped: made as the transposed product",)))
     balance = f"balance {plan.tile_balance:.1%} (mean over busiest, idle tiles included)"
     facts += [
-        ("Tiles", (f"{plan.n_tiles:,} of {found.n_machine_tiles:,} compute, {balance}",)),
-        ("Vertices", _vertices(found)),
+        ("Tiles", (f"{plan.n_tiles:,} of {explanation.n_machine_tiles:,} compute, {balance}",)),
+        ("Vertices", _vertices(explanation)),
         (
             "Memory",
             (
                 f"{format_bytes(plan.temporary_bytes, style)} of temporary memory predicted on a"
                 f" tile; {plan.available_memory_proportion:g} of a tile is available, that is"
-                f" {format_bytes(found.available_bytes, style)}",
+                f" {format_bytes(explanation.available_bytes, style)}",
             ),
         ),
     ]
-    if found.live_bytes is not None:
-        live = format_bytes(found.live_bytes, style)
+    if explanation.live_bytes is not None:
+        live = format_bytes(explanation.live_bytes, style)
         facts.append(
             ("Live meanwhile", (f"up to {live} on a tile, its operands and results included",))
         )
@@ -89,27 +89,27 @@ def plan_facts(
     return tuple(fact for fact in facts if fact[1])
 
 
-def part_rows(found: PlanExplanation) -> tuple[PartRow, ...]:
+def part_rows(explanation: PlanExplanation) -> tuple[PartRow, ...]:
     """Return predicted beside compiled cycles: each part, then their sums."""
     rows = [
         PartRow(part.part, part.predicted_cycles, part.compiled_cycles, False, part.is_exchange)
-        for part in found.parts
+        for part in explanation.parts
     ]
-    predicted, compared = found.plan.predicted_cycles, found.compared_cycles or None
+    predicted, compared = explanation.plan.predicted_cycles, explanation.compared_cycles or None
     rows.append(PartRow("What was predicted", predicted, compared, True))
-    if found.compiled_cycles != found.compared_cycles:
-        rows.append(PartRow("All parts", None, found.compiled_cycles, True))
+    if explanation.compiled_cycles != explanation.compared_cycles:
+        rows.append(PartRow("All parts", None, explanation.compiled_cycles, True))
     return tuple(rows)
 
 
-def _vertices(found: PlanExplanation) -> tuple[str, ...]:
+def _vertices(explanation: PlanExplanation) -> tuple[str, ...]:
     """Return what computes; compute sets that are alike, as those of parts in turn, once."""
     times = Counter(
         f"{vertex.n_vertices:,} {vertex.vertex_type} on {vertex.n_tiles:,} tile"
         f"{'' if vertex.n_tiles == 1 else 's'}"
-        for vertex in found.vertices
+        for vertex in explanation.vertices
     )
-    return tuple(said if n == 1 else f"{said}, {n} times" for said, n in times.items())
+    return tuple(words if n == 1 else f"{words}, {n} times" for words, n in times.items())
 
 
 def runner_up_words(plan: Plan) -> str:

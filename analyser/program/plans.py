@@ -153,12 +153,15 @@ def _counts(text: str) -> dict[str, int]:
 def _runner_up(text: str) -> RunnerUp | None:
     """Return the runner-up; None if there was none, or the engine wrote something else."""
     try:
-        found = dict(json.loads(text))
-        cycles = int(found.pop("cycles"))
+        choice = dict(json.loads(text))
+        cycles = int(choice.pop("cycles"))
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     return RunnerUp(
-        {str(key): value if isinstance(value, int) else str(value) for key, value in found.items()},
+        {
+            str(key): value if isinstance(value, int) else str(value)
+            for key, value in choice.items()
+        },
         cycles,
     )
 
@@ -189,10 +192,10 @@ def stages(report: Report) -> tuple[Stage, ...]:
 def stage_of_step(report: Report) -> dict[int, int]:
     """Return the stage of every step that belongs to a plan."""
     rows = report.rows(schema.step, "step_id", "plan_stage_id")
-    found = {step_id: stage_id for step_id, stage_id in rows if stage_id is not None}
+    stage_ids = {step_id: stage_id for step_id, stage_id in rows if stage_id is not None}
     known = {stage.plan_stage_id for stage in stages(report)}
-    require_known(report, found.values(), known, "stage {} of a plan is missing")
-    return found
+    require_known(report, stage_ids.values(), known, "stage {} of a plan is missing")
+    return stage_ids
 
 
 @cached

@@ -152,9 +152,9 @@ class ProgramSearch:
 
 def roots(report: Report) -> tuple[ProgramNode, ...]:
     """Return the control programs, then the functions, each list in order of its numbers."""
-    found = [one for one in all_programs(report).values() if one.parent_id is None]
-    found.sort(key=lambda one: (one.root_kind or "", one.root_index or 0, one.position))
-    return tuple(found)
+    roots_ = [root for root in all_programs(report).values() if root.parent_id is None]
+    roots_.sort(key=lambda root: (root.root_kind or "", root.root_index or 0, root.position))
+    return tuple(roots_)
 
 
 def program(report: Report, program_id: int) -> ProgramNode:
@@ -184,8 +184,8 @@ def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
 def inside_ids(report: Report, program_id: int) -> list[int]:
     """Return the ids of a program and of all programs in it."""
     below, inside = child_ids(report), [program_id]
-    for one in inside:
-        inside += below.get(one, ())
+    for item in inside:
+        inside += below.get(item, ())
     return inside
 
 
@@ -212,16 +212,16 @@ def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramD
     BadQuestion
         When the program or the run does not exist.
     """
-    found = program(report, program_id)
-    name, vertices = compute_set_vertices(report, found.compute_set_id)
+    program_ = program(report, program_id)
+    name, vertices = compute_set_vertices(report, program_.compute_set_id)
     return ProgramDetails(
-        found,
+        program_,
         _nodes(report, ancestors(report, program_id)),
-        _costs(report, found.step_id, run_id),
+        _costs(report, program_.step_id, run_id),
         name,
         vertices,
-        enclosing(report, found.debug_context_id),
-        sum(program(report, one).code_bytes for one in inside_ids(report, program_id)),
+        enclosing(report, program_.debug_context_id),
+        sum(program(report, inside_id).code_bytes for inside_id in inside_ids(report, program_id)),
         program_cycles(report, run_id).get(program_id),
         execution(report, run_id).n_runs,
     )
@@ -254,15 +254,19 @@ def cycles_inside(report: Report, step_cycles: NDArray[np.int64]) -> dict[int, i
         The time of every step.
     """
     every = all_programs(report)
-    found: dict[int, int] = {}
-    for number, one in every.items():
-        if one.step_id is None:
+    cycles_by_program: dict[int, int] = {}
+    for number, program_ in every.items():
+        if program_.step_id is None:
             continue
-        require(report, 0 <= one.step_id < len(step_cycles), f"step {one.step_id} does not exist")
-        cycles = int(step_cycles[one.step_id])
+        require(
+            report,
+            0 <= program_.step_id < len(step_cycles),
+            f"step {program_.step_id} does not exist",
+        )
+        cycles = int(step_cycles[program_.step_id])
         for outer in (number, *ancestors(report, number)):
-            found[outer] = found.get(outer, 0) + cycles
-    return found
+            cycles_by_program[outer] = cycles_by_program.get(outer, 0) + cycles
+    return cycles_by_program
 
 
 def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
@@ -292,10 +296,17 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     words = search_words(text)
     if not words:
         return ProgramSearch((), 0)
-    found = [one for one in all_programs(report).values() if words_fit(words, one.kind, one.name)]
-    matches = found[: max(limit, 0)]
+    results = [
+        program_
+        for program_ in all_programs(report).values()
+        if words_fit(words, program_.kind, program_.name)
+    ]
+    matches = results[: max(limit, 0)]
     return ProgramSearch(
-        tuple(ProgramMatch(one, ancestors(report, one.program_id)) for one in matches), len(found)
+        tuple(
+            ProgramMatch(program_, ancestors(report, program_.program_id)) for program_ in matches
+        ),
+        len(results),
     )
 
 
@@ -316,19 +327,21 @@ def unique_programs(report: Report) -> dict[int, tuple[int, ...]]:
     with the number of the first.
     """
     firsts: dict[int, int] = {}
-    found: dict[int, list[int]] = {}
-    for number, one in all_programs(report).items():
+    ids_by_key: dict[int, list[int]] = {}
+    for number, program_ in all_programs(report).items():
         first = number
-        if one.compute_set_id is not None:
-            first = firsts.setdefault(one.compute_set_id, number)
-        found.setdefault(first, []).append(number)
-    return {first: tuple(numbers) for first, numbers in found.items()}
+        if program_.compute_set_id is not None:
+            first = firsts.setdefault(program_.compute_set_id, number)
+        ids_by_key.setdefault(first, []).append(number)
+    return {first: tuple(numbers) for first, numbers in ids_by_key.items()}
 
 
 @cached
 def first_program(report: Report) -> dict[int, int]:
     """Return the number that `unique_programs` gives every program."""
-    return {one: first for first, numbers in unique_programs(report).items() for one in numbers}
+    return {
+        number: first for first, numbers in unique_programs(report).items() for number in numbers
+    }
 
 
 @cached
@@ -364,7 +377,7 @@ def _costs(report: Report, step_id: int | None, run_id: int | None) -> tuple[Nod
     if step_id is None:
         return ()
     cost = costs(report).column
-    taken = taken_cycles(report, run_id)
+    used = taken_cycles(report, run_id)
     n_tiles = target(report).tiles_per_ipu
     answer = []
     for row in (cost["step_id"] == step_id).nonzero()[0]:
@@ -385,7 +398,7 @@ def _costs(report: Report, step_id: int | None, run_id: int | None) -> tuple[Nod
                 value["remote_out_bytes"],
                 value["flops"],
                 int(executions[value["ipu_id"], step_id]),
-                int(taken[value["ipu_id"], step_id]),
+                int(used[value["ipu_id"], step_id]),
             )
         )
     return tuple(sorted(answer, key=lambda cost: cost.ipu_id))

@@ -36,8 +36,8 @@ class Match:
 class _Things:
     """Things of a kind, the largest first, which one pass over their joined texts finds."""
 
-    def __init__(self, found: Iterable[tuple[str, Match]]) -> None:
-        rows = [(text.lower().replace("\n", " "), match) for text, match in found]
+    def __init__(self, matches: Iterable[tuple[str, Match]]) -> None:
+        rows = [(text.lower().replace("\n", " "), match) for text, match in matches]
         self._texts = [text for text, _ in rows]
         self._matches = [match for _, match in rows]
         self._joined = "\n".join(self._texts)
@@ -46,12 +46,12 @@ class _Things:
     def having(self, words: Sequence[str]) -> Iterator[Match]:
         """Yield those whose text holds all words."""
         rarest = max(words, key=len)
-        at = self._joined.find(rarest)
-        while at >= 0:
-            row = bisect_right(self._starts, at) - 1
+        start = self._joined.find(rarest)
+        while start >= 0:
+            row = bisect_right(self._starts, start) - 1
             if all(word in self._texts[row] for word in words):
                 yield self._matches[row]
-            at = self._joined.find(rarest, self._starts[row + 1])
+            start = self._joined.find(rarest, self._starts[row + 1])
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def look_up(report: Report, text: str, limit: int = 8) -> tuple[Match, ...]:
     index = _index(report)
     kinds = (
         _numbered(report, index, text.strip()),
-        *(things.having(words) for things in index.kinds),
+        *(kind_index.having(words) for kind_index in index.kinds),
     )
     return tuple(match for matches in kinds for match in islice(matches, limit))
 
@@ -98,10 +98,10 @@ def _index(report: Report) -> _Index:
     """Return the index of a report, built once while it is open."""
     operation: dict[str, tuple[str, Match]] = {}
     for layer in ("onnx", "library"):
-        for key, one in operations(report, layer).by_key.items():
-            detail = f"{one.operation}, {one.cycles:,} cycles"
-            match = Match("Operation", one.name, detail, f"operation:{key}")
-            operation.setdefault(key, (f"{one.name} {one.operation}", match))
+        for key, item in operations(report, layer).by_key.items():
+            detail = f"{item.operation}, {item.cycles:,} cycles"
+            match = Match("Operation", item.name, detail, f"operation:{key}")
+            operation.setdefault(key, (f"{item.name} {item.operation}", match))
     variable: dict[str, tuple[str, Match]] = {}
     for row in list_variables(report).rows:
         match = Match("Variable", row.name, format_bytes(row.bytes), f"variable:{row.name}")
@@ -111,8 +111,8 @@ def _index(report: Report) -> _Index:
     for node in all_programs(report).values():
         if node.step_id is None:
             continue
-        number, what = f"{node.step_id:,}", f"step:{node.step_id}"
-        step.append((node.label, Match("Step", node.label, f"step {number}", what)))
-        by_number.setdefault(node.step_id, Match("Step", f"Step {number}", node.label, what))
+        number, subject = f"{node.step_id:,}", f"step:{node.step_id}"
+        step.append((node.label, Match("Step", node.label, f"step {number}", subject)))
+        by_number.setdefault(node.step_id, Match("Step", f"Step {number}", node.label, subject))
     kinds = (_Things(operation.values()), _Things(variable.values()), _Things(step))
     return _Index(kinds, by_number)

@@ -214,8 +214,8 @@ def _executed_sum(
 
 def _tiles(report: Report, ipu_id: int | None) -> slice:
     """Return the tiles of one IPU, or all."""
-    found = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
-    return slice(found.start, found.stop)
+    tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    return slice(tiles.start, tiles.stop)
 
 
 def _tile_memory(row: str, combine: str, report: Report, ipu_id: int | None = None) -> MetricValue:
@@ -253,8 +253,8 @@ def _categories(names: tuple[str, ...], report: Report, ipu_id: int | None = Non
     held = _category_bytes(report)
     if not held:
         return None
-    found = [held[name] for name in names if name in held]
-    return sum(sum(row) if ipu_id is None else row[ipu_id] for row in found)
+    sizes = [held[name] for name in names if name in held]
+    return sum(sum(row) if ipu_id is None else row[ipu_id] for row in sizes)
 
 
 def _count(table: TableSpec, report: Report) -> MetricValue:

@@ -74,12 +74,12 @@ def report_overview(report: Report) -> ReportOverview:
     """Return the line of a report; what it does not hold is None."""
     machine = target(report)
     values = {name: METRICS[name].compute(report) for name in _METRICS}
-    cycles, most, over = (
+    cycles, max_tile_bytes, over = (
         int(value) if isinstance(value, int | float) else None
         for value in (values[name] for name in _METRICS)
     )
     try:
-        fullest = fullest_tile(report).tile_id if most is not None else None
+        fullest = fullest_tile(report).tile_id if max_tile_bytes is not None else None
     except AnalyserError:
         fullest = None
     n_runs = execution(report).n_runs
@@ -89,7 +89,7 @@ def report_overview(report: Report) -> ReportOverview:
         machine.n_ipus,
         n_runs,
         cycles if n_runs else None,
-        most,
+        max_tile_bytes,
         fullest,
         over,
     )

@@ -61,7 +61,7 @@ class Place:
     variable: str | None = None
 
 
-def place_of(report: Report, what: str) -> Place:
+def place_of(report: Report, selection: str) -> Place:
     """Return where a thing stands, named as ``kind:number`` or ``kind:name``.
 
     Raises
@@ -69,10 +69,10 @@ def place_of(report: Report, what: str) -> Place:
     BadQuestion
         When the kind is unknown, or the report has no such thing.
     """
-    kind, _, value = what.partition(":")
+    kind, _, value = selection.partition(":")
     if kind not in KINDS or not value:
         raise BadQuestion(
-            f"Expected one of {', '.join(f'{name}:…' for name in KINDS)}, got {what[:80]!r}."
+            f"Expected one of {', '.join(f'{name}:…' for name in KINDS)}, got {selection[:80]!r}."
         )
     if kind == "variable":
         return _variable(report, value)
@@ -110,8 +110,8 @@ def _moment(report: Report, moment: int) -> Place:
 
 def _program(report: Report, node: ProgramNode) -> Place:
     step_id = node.step_id
-    found = operation_of(report, node.debug_context_id)
-    key, layer = (None, "library") if found is None else found
+    operation = operation_of(report, node.debug_context_id)
+    key, layer = (None, "library") if operation is None else operation
     title = f"Step {step_id:,}" if step_id is not None else f"Program {node.program_id:,}"
     return Place(
         "program" if step_id is None else "step",
@@ -138,9 +138,9 @@ def _variable(report: Report, name: str) -> Place:
     row = _variables(report).get(name)
     if row is None:
         raise BadQuestion(f"The report has no variable {name[:80]!r}.")
-    found = variable_lives(report).get(row.variable_id, ())
-    moment = found[0][0] if found else None
-    lives = f"live in steps {format_lives(found)}" if found else "always live"
+    result = variable_lives(report).get(row.variable_id, ())
+    moment = result[0][0] if result else None
+    lives = f"live in steps {format_lives(result)}" if result else "always live"
     tiles = f"{row.n_tiles:,} tile{'s' * (row.n_tiles != 1)}"
     detail = f"{format_bytes(row.bytes)} on {tiles}, {lives}"
     return Place("variable", row.name, detail, variable=row.name, moment=moment)
@@ -148,23 +148,23 @@ def _variable(report: Report, name: str) -> Place:
 
 def _operation(report: Report, key: str) -> Place:
     for layer in ("library", "onnx", "step"):
-        found = operations(report, layer).by_key.get(key)
-        if found is not None:
-            return _of_operation(report, key, layer, found)
+        operation = operations(report, layer).by_key.get(key)
+        if operation is not None:
+            return _of_operation(report, key, layer, operation)
     raise BadQuestion(f"The report has no operation {key[:80]!r}.")
 
 
-def _of_operation(report: Report, key: str, layer: str, found: Operation) -> Place:
+def _of_operation(report: Report, key: str, layer: str, operation: Operation) -> Place:
     """Return an operation with its longest step."""
     longest = max(
-        operation_steps(report, found),
+        operation_steps(report, operation),
         key=lambda step: (step.n_executions > 0, step.cycles),
         default=None,
     )
     return Place(
         "operation",
-        found.name,
-        f"{found.operation}, {found.cycles:,} cycles",
+        operation.name,
+        f"{operation.operation}, {operation.cycles:,} cycles",
         step_id=longest.step_id if longest else None,
         moment=_moments(report).get(longest.step_id) if longest else None,
         program_id=longest.program_id if longest else None,
@@ -183,29 +183,29 @@ def _node_of_step(report: Report) -> dict[int, ProgramNode]:
 @cached
 def _moments(report: Report) -> dict[int, int]:
     """Return the first liveness step of every step."""
-    found: dict[int, int] = {}
+    moments: dict[int, int] = {}
     for moment, step_id in enumerate(liveness_step_ids(report).tolist()):
-        found.setdefault(step_id, moment)
-    return found
+        moments.setdefault(step_id, moment)
+    return moments
 
 
 @cached
 def _variables(report: Report) -> dict[str, VariableRow]:
     """Return the largest variable of every name."""
-    found: dict[str, VariableRow] = {}
+    rows: dict[str, VariableRow] = {}
     for row in list_variables(report).rows:
-        found.setdefault(row.name, row)
-    return found
+        rows.setdefault(row.name, row)
+    return rows
 
 
 def busiest_tile(report: Report, step_id: int) -> int | None:
     """Return the tile that computes longest in a step, the first of equals; None if none does."""
     column, patterns = costs(report).column, report.array("cycles.pattern")
-    found: tuple[int, int] | None = None
+    busiest: tuple[int, int] | None = None
     for row in np.flatnonzero(column["step_id"] == step_id).tolist():
         cycles = np.asarray(patterns.row(int(column["pattern_id"][row])))
-        most = int(cycles.max(initial=0))
-        if most and (found is None or most > found[0]):
+        largest = int(cycles.max(initial=0))
+        if largest and (busiest is None or largest > busiest[0]):
             first = int(column["ipu_id"][row]) * target(report).tiles_per_ipu
-            found = most, first + int(cycles.argmax())
-    return None if found is None else found[1]
+            busiest = largest, first + int(cycles.argmax())
+    return None if busiest is None else busiest[1]

@@ -119,12 +119,12 @@ def comparable_sections(
     runs = [_n_runs(summary) for summary in (baseline, candidate)]
     if runs == [1, 1] or not all(runs):
         return baseline.sections, candidate.sections
-    ones, others = (
+    baseline_sections, candidate_sections = (
         summary.sections
         | {"Execution": tuple(_per_run(row, n_runs, style) for row in summary.execution)}
         for summary, n_runs in zip((baseline, candidate), runs, strict=True)
     )
-    return ones, others
+    return baseline_sections, candidate_sections
 
 
 def _n_runs(summary: Summary) -> int:
@@ -206,11 +206,11 @@ _TRAFFIC_ROWS = (
 
 
 def _metric_rows(
-    report: Report, wanted: tuple[tuple[str, str], ...], style: BytesStyle | None
+    report: Report, metrics: tuple[tuple[str, str], ...], style: BytesStyle | None
 ) -> tuple[Row, ...]:
     """Return rows of the metric catalogue; their keys are the metrics' names with their unit."""
     rows = []
-    for name, label in wanted:
+    for name, label in metrics:
         metric = METRICS[name]
         key = name.partition(".")[2] if name.startswith(("graph.", "memory.")) else name
         value = metric.compute(report)

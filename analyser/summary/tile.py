@@ -191,8 +191,10 @@ def busy_cycles(report: Report, step_ids: Iterable[int]) -> NDArray[np.int64]:
             is_own = (is_chosen & by_data)[step_id]
             ids, which = np.unique(pattern_id[is_own], return_inverse=True)
             sums = np.bincount(which, weights=count[is_own], minlength=len(ids))
-            for one, times_run in zip(ids.tolist(), sums.astype(np.int64).tolist(), strict=True):
-                answer[ipu_id] += times_run * pattern(report, "cycles.pattern", one)
+            for compute_set_id, times_run in zip(
+                ids.tolist(), sums.astype(np.int64).tolist(), strict=True
+            ):
+                answer[ipu_id] += times_run * pattern(report, "cycles.pattern", compute_set_id)
     return answer.reshape(-1)
 
 
@@ -216,15 +218,15 @@ def _vertices(report: Report, tile: int) -> tuple[TileVertices, ...]:
     pattern_id = np.array(pattern_ids, dtype=np.int64)
     require_below(report, pattern_id, patterns.shape[0], "pattern of vertices")
     counts = patterns.column(tile)[pattern_id] if rows else pattern_id
-    found: dict[str, TileVertices] = {}
-    for one, number in zip(rows, counts.tolist(), strict=True):
+    vertices: dict[str, TileVertices] = {}
+    for codelet, number in zip(rows, counts.tolist(), strict=True):
         if number:
-            before = found.get(one.name)
+            before = vertices.get(codelet.name)
             n_vertices, n_sets = (before.n_vertices, before.n_compute_sets) if before else (0, 0)
-            found[one.name] = TileVertices(
-                one.name, one.kind, n_vertices + number, n_sets + 1, one.code_bytes
+            vertices[codelet.name] = TileVertices(
+                codelet.name, codelet.kind, n_vertices + number, n_sets + 1, codelet.code_bytes
             )
-    return tuple(sorted(found.values(), key=lambda row: (-row.n_vertices, row.vertex_type)))
+    return tuple(sorted(vertices.values(), key=lambda row: (-row.n_vertices, row.vertex_type)))
 
 
 def _steps(report: Report, tile: int, run_id: int | None) -> tuple[TileStep, ...]:

@@ -75,17 +75,17 @@ def critical_path(tracks: Sequence[Track], is_meeting: NDArray[np.bool_]) -> Cri
     last = int(np.argmax([track.n_cycles for track in tracks]))
     meetings = _Meetings(tracks, is_meeting)
     for ipu, track in enumerate(tracks):
-        own = meetings.rows[ipu]
+        rows = meetings.rows[ipu]
         is_late = np.append(meetings.late == ipu, ipu == last)
         took = track.end - track.start
         released = meetings.release[meetings.number[ipu]]
-        took[own] = track.end[own] - released  # the wait is not what the step itself takes
+        took[rows] = track.end[rows] - released  # the wait is not what the step itself takes
         np.add.at(answer.own[ipu], track.step_id, took * track.count)
         waited = released - meetings.arrival[ipu, meetings.number[ipu]]
-        rounds = _rounds_before(track, own, np.append(meetings.number[ipu], len(meetings.late)))
+        rounds = _rounds_before(track, rows, np.append(meetings.number[ipu], len(meetings.late)))
         for meeting, count in rounds:
             np.add.at(answer.cycles[ipu], track.step_id, took * count * is_late[meeting])
-        step_id, count = track.step_id[own], track.count[own]
+        step_id, count = track.step_id[rows], track.count[rows]
         np.add.at(answer.waiting[ipu], step_id, waited * count)
         np.add.at(answer.caused, (meetings.late[meetings.number[ipu]], step_id), waited * count)
     return answer
@@ -138,7 +138,7 @@ def _nth(step_id: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _rounds_before(
-    track: Track, own: NDArray[np.intp], number: NDArray[np.intp]
+    track: Track, rows: NDArray[np.intp], number: NDArray[np.intp]
 ) -> list[tuple[NDArray[np.intp], NDArray[np.int64]]]:
     """Return the next meeting of every entry's rounds, with how many rounds it is the next of.
 
@@ -147,19 +147,19 @@ def _rounds_before(
 
     Parameters
     ----------
-    own : ndarray of intp, shape (n_meetings,)
+    rows : ndarray of intp, shape (n_meetings,)
         Entries of the track that are meetings.
     number : ndarray of intp, shape (n_meetings + 1,)
         Which meeting they are; at the end, what stands for the end of the run.
     """
-    following = np.searchsorted(own, np.arange(len(track.start)), side="right")
-    if not len(own):
+    following = np.searchsorted(rows, np.arange(len(track.start)), side="right")
+    if not len(rows):
         return [(number[following], track.count)]
-    looped = np.searchsorted(track.start[own], track.start - track.period, side="right")
+    looped = np.searchsorted(track.start[rows], track.start - track.period, side="right")
 
-    def is_same_loop(place: NDArray[np.intp]) -> NDArray[np.bool_]:
-        row = own[np.minimum(place, len(own) - 1)]
-        answer: NDArray[np.bool_] = place < len(own)
+    def is_same_loop(position: NDArray[np.intp]) -> NDArray[np.bool_]:
+        row = rows[np.minimum(position, len(rows) - 1)]
+        answer: NDArray[np.bool_] = position < len(rows)
         answer &= (track.period[row] == track.period) & (track.count[row] == track.count)
         answer &= np.abs(track.start[row] - track.start) <= track.period
         return answer

@@ -76,10 +76,10 @@ class Measured:
 def is_measured(report: Report) -> NDArray[np.bool_]:
     """Return which steps compute for as long as data say: bool, shape (n_steps,)."""
     all_steps = steps(report)
-    found: NDArray[np.bool_] = all_steps.phase == PHASES.index("compute")
-    found &= all_steps.is_data_dependent
-    found.flags.writeable = False
-    return found
+    is_compute: NDArray[np.bool_] = all_steps.phase == PHASES.index("compute")
+    is_compute &= all_steps.is_data_dependent
+    is_compute.flags.writeable = False
+    return is_compute
 
 
 @cached

@@ -197,24 +197,24 @@ def _execution(report: Report, run_id: int | None) -> Execution:
     index_of_run = {number: index for index, (number, _) in enumerate(runs)}
     rows = [row for row in track_rows(report) if row.run_id in index_of_run]
     time = np.zeros((len(runs), machine.n_ipus), dtype=np.int64)
-    at = [index_of_run[row.run_id] for row in rows], [row.ipu_id for row in rows]
-    np.maximum.at(time, at, np.array([row.n_cycles for row in rows], dtype=np.int64))
+    key = [index_of_run[row.run_id] for row in rows], [row.ipu_id for row in rows]
+    np.maximum.at(time, key, np.array([row.n_cycles for row in rows], dtype=np.int64))
 
     executions, cycles = _sum_trace(report, rows, len(all_steps), track=0)
-    critical, waiting, caused, own = (
+    critical, waiting, caused, own_cycles = (
         np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
     )
     if machine.n_ipus == 1:
-        critical, own = cycles, cycles.copy()
+        critical, own_cycles = cycles, cycles.copy()
     else:
         computing = [row for row in rows if row.track == 0]
         for path, n_runs in _critical_paths(report, computing):
             critical += n_runs * path.cycles
             waiting += n_runs * path.waiting
             caused += n_runs * path.caused
-            own += n_runs * path.own
+            own_cycles += n_runs * path.own
     run_cycles = time.max(axis=1) if runs else np.zeros(0, dtype=np.int64)
-    for array in (run_cycles, executions, critical, waiting, caused, own):
+    for array in (run_cycles, executions, critical, waiting, caused, own_cycles):
         array.flags.writeable = False
     return Execution(
         run_cycles,
@@ -222,7 +222,7 @@ def _execution(report: Report, run_id: int | None) -> Execution:
         critical,
         waiting,
         caused,
-        own,
+        own_cycles,
         _by_phase(all_steps, critical.sum(axis=0), int(run_cycles.sum())),
         any(bool(flag) for _, flag in runs),
     )
@@ -368,9 +368,9 @@ def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]
 def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     """Return what every step took on each IPU."""
     rows = [row for row in track_rows(report) if run_id in (None, row.run_id)]
-    taken = _sum_trace(report, rows, len(steps(report)))[1]
-    taken.flags.writeable = False
-    return taken
+    cycles = _sum_trace(report, rows, len(steps(report)))[1]
+    cycles.flags.writeable = False
+    return cycles
 
 
 def ipu_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
@@ -379,8 +379,8 @@ def ipu_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
     for row in track_rows(report):
         if run_id not in (None, row.run_id):
             continue
-        at = row.run_id, row.ipu_id
-        cycles[at] = max(cycles.get(at, 0), row.n_cycles)
+        key = row.run_id, row.ipu_id
+        cycles[key] = max(cycles.get(key, 0), row.n_cycles)
     answer = np.zeros(target(report).n_ipus, dtype=np.int64)
     for (_, ipu_id), n_cycles in cycles.items():
         answer[ipu_id] += n_cycles
@@ -397,9 +397,9 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
     dict of str to ndarray of int64, shape (n_ipus,), cycles
         ``other`` includes time in no step, so that the phases add up to `ipu_cycles`.
     """
-    taken = _sum_trace(report, track_rows(report), len(steps(report)), track=0)[1]
+    cycles = _sum_trace(report, track_rows(report), len(steps(report)), track=0)[1]
     phase = steps(report).phase
-    answer = {name: taken[:, phase == index].sum(axis=1) for index, name in enumerate(PHASES)}
+    answer = {name: cycles[:, phase == index].sum(axis=1) for index, name in enumerate(PHASES)}
     answer["other"] = answer["other"] + ipu_cycles(report) - sum(answer.values())
     return answer
 
@@ -424,14 +424,14 @@ def _sum_trace(
         require_below(report, ids, n_steps, "step")
         _require_sound(report, ids, began, ended, counts, n_steps)
         sizes = [n_entries for _, n_entries in parts]
-        place = np.repeat([row.ipu_id * n_steps for row, _ in parts], sizes) + ids
+        target_index = np.repeat([row.ipu_id * n_steps for row, _ in parts], sizes) + ids
         times = counts.astype(np.int64)
-        _add_at(executions, place, times)
+        _add_at(executions, target_index, times)
         if track is not None:
             is_counted = np.repeat([row.track == track for row, _ in parts], sizes)
-            place, times = place[is_counted], times[is_counted]
+            target_index, times = target_index[is_counted], times[is_counted]
             began, ended = began[is_counted], ended[is_counted]
-        _add_at(cycles, place, (ended - began) * times)
+        _add_at(cycles, target_index, (ended - began) * times)
     shape = n_ipus, n_steps
     return executions.reshape(shape), cycles.reshape(shape)
 
@@ -449,16 +449,16 @@ def _stretches(
     parts: list[tuple[TrackRow, int]] = []
     begin = end = 0
     for row in rows:
-        at = row.first_entry
-        while at < row.stop_entry:
-            if parts and (at != end or end - begin >= _ENTRIES_AT_A_TIME):
+        entry = row.first_entry
+        while entry < row.stop_entry:
+            if parts and (entry != end or end - begin >= _ENTRIES_AT_A_TIME):
                 yield begin, end, parts
                 parts = []
             if not parts:
-                begin = end = at
-            n = min(row.stop_entry - at, _ENTRIES_AT_A_TIME - (end - begin))
+                begin = end = entry
+            n = min(row.stop_entry - entry, _ENTRIES_AT_A_TIME - (end - begin))
             parts.append((row, n))
-            at += n
+            entry += n
             end += n
     if parts:
         yield begin, end, parts
@@ -480,12 +480,12 @@ def _require_sound(
     require(report, total < MOST_CYCLES, "its steps take longer than can be")
 
 
-def _add_at(into: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.int64]) -> None:
+def _add_at(totals: NDArray[np.int64], index: NDArray[np.int64], values: NDArray[np.int64]) -> None:
     """Add values at indices; exact below 2**53, where float sums of integers are exact."""
     if len(values) and int(np.abs(values).sum()) < 1 << 53:
-        into += np.bincount(index, weights=values, minlength=len(into)).astype(np.int64)
+        totals += np.bincount(index, weights=values, minlength=len(totals)).astype(np.int64)
     else:
-        np.add.at(into, index, values)
+        np.add.at(totals, index, values)
 
 
 def _by_phase(all_steps: Steps, step_cycles: NDArray[np.int64], total: int) -> dict[str, int]:

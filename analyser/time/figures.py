@@ -126,9 +126,9 @@ def _exchange_cycles(report: Report) -> NDArray[np.int64]:
     cost, all_steps = costs(report).column, steps(report)
     exchanges = [number for number, name in enumerate(PHASES) if PHASE[name].is_exchange]
     is_exchange = np.isin(all_steps.phase[cost["step_id"]], exchanges)
-    taken = (executed_weights(report) * cost["total_tile_cycles"])[is_exchange]
+    cycles = (executed_weights(report) * cost["total_tile_cycles"])[is_exchange]
     answer = np.zeros(target(report).n_ipus, dtype=np.int64)
-    np.add.at(answer, cost["ipu_id"][is_exchange], taken)
+    np.add.at(answer, cost["ipu_id"][is_exchange], cycles)
     return answer
 
 
@@ -168,18 +168,18 @@ def tile_cycles(report: Report) -> NDArray[np.int64]:
     step_id, ipu_id = column["step_id"], column["ipu_id"]
     executions = np.where(is_measured(report)[step_id], 0, ran.executions[ipu_id, step_id])
     names = ("cycles", "total_tile_cycles", "max_tile_cycles", "n_active_tiles")
-    taken = executions * _occupied_sum(machine.tiles_per_ipu, *(column[name] for name in names))
+    cycles = executions * _occupied_sum(machine.tiles_per_ipu, *(column[name] for name in names))
     answer = np.zeros((len(PHASES), machine.n_ipus), dtype=np.int64)
-    np.add.at(answer, (steps(report).phase[step_id], ipu_id), taken)
+    np.add.at(answer, (steps(report).phase[step_id], ipu_id), cycles)
     for ipu, entries in measured(report).items():
-        taken = entries.count * _occupied_sum(
+        cycles = entries.count * _occupied_sum(
             machine.tiles_per_ipu,
             entries.end - entries.start,
             entries.total_tile_cycles,
             entries.max_tile_cycles,
             entries.n_active_tiles,
         )
-        np.add.at(answer[:, ipu], steps(report).phase[entries.step_id], taken)
+        np.add.at(answer[:, ipu], steps(report).phase[entries.step_id], cycles)
     answer.flags.writeable = False
     return answer
 

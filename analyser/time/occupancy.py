@@ -31,15 +31,15 @@ class BusyTile:
 def slowest_tiles(report: Report, step_id: int, n: int = 5) -> tuple[BusyTile, ...]:
     """Return the tiles that are busy for longest in one execution of a step; none that idle."""
     column, machine = costs(report).column, target(report)
-    found = []
+    tiles = []
     for row in np.flatnonzero(column["step_id"] == step_id).tolist():
         ipu_id = int(column["ipu_id"][row])
         cycles = report.array("cycles.pattern").row(int(column["pattern_id"][row]))
         for tile in np.argsort(-cycles, kind="stable")[:n].tolist():
             if cycles[tile]:
                 first = ipu_id * machine.tiles_per_ipu
-                found.append(BusyTile(first + tile, ipu_id, int(cycles[tile])))
-    return tuple(sorted(found, key=lambda tile: (-tile.cycles, tile.tile_id))[:n])
+                tiles.append(BusyTile(first + tile, ipu_id, int(cycles[tile])))
+    return tuple(sorted(tiles, key=lambda tile: (-tile.cycles, tile.tile_id))[:n])
 
 
 def occupied_cycles(report: Report, pattern_id: int, step_cycles: int) -> NDArray[np.int64]:

@@ -90,10 +90,10 @@ def executed(report: Report, run_id: int) -> Executed:
     """
     if run_id not in {run.run_id for run in runs(report)}:
         raise BadQuestion(f"run {run_id} does not exist; this report has {len(runs(report))} runs")
-    found = [row for row in track_rows(report) if row.run_id == run_id]
+    rows_ = [row for row in track_rows(report) if row.run_id == run_id]
     parts = [
         _written_out(report, (row.ipu_id, row.track), row.first_entry, row.n_entries)
-        for row in sorted(found, key=lambda row: (row.ipu_id, row.track))
+        for row in sorted(rows_, key=lambda row: (row.ipu_id, row.track))
     ]
     rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
     # The nth time a step runs on one IPU is the nth time it runs on the others.
@@ -102,8 +102,8 @@ def executed(report: Report, run_id: int) -> Executed:
     pairs, which = np.unique(np.stack([rows[:, 1], turn], axis=1), axis=0, return_inverse=True)
     shape = (len(pairs), target(report).n_ipus)
     starts, ends, patterns, tracks = (np.full(shape, -1, dtype=np.int64) for _ in range(4))
-    at = (which.reshape(-1), rows[:, 0])
-    starts[at], ends[at], patterns[at], tracks[at] = rows[:, 2:].T
+    key = (which.reshape(-1), rows[:, 0])
+    starts[key], ends[key], patterns[key], tracks[key] = rows[:, 2:].T
     begin = np.where(starts < 0, np.iinfo(np.int64).max, starts).min(axis=1)
     order = np.lexsort((pairs[:, 0], begin))
     return Executed(pairs[order, 0], starts[order], ends[order], patterns[order], tracks[order])
@@ -115,10 +115,10 @@ def tracks(report: Report, ipu_id: int) -> tuple[int, ...]:
 
 
 def _written_out(
-    report: Report, place: tuple[int, int], first: int, n_entries: int
+    report: Report, run_and_ipu: tuple[int, int], first: int, n_entries: int
 ) -> NDArray[np.int64]:
     """Return one row per execution on an IPU and track: IPU, step, start, end, pattern, track."""
-    ipu_id, track = place
+    ipu_id, track = run_and_ipu
     names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
     step_id, start, end, period, count, pattern_id = (
         report.array(f"trace.{name}").read(first, first + n_entries).astype(np.int64)

@@ -168,11 +168,11 @@ _COST_NAMES = (
 def _costs(report: Report, step_id: int, n_tiles: int) -> list[StepCost]:
     """Return the cost of a step on each IPU."""
     column = costs(report).column
-    found = np.flatnonzero(column["step_id"] == step_id)
+    rows = np.flatnonzero(column["step_id"] == step_id)
     zones = {code: name for name, code in SYNC_ZONES.items()}
     patterns = report.array("cycles.pattern")
     answer = []
-    for row in found.tolist():
+    for row in rows.tolist():
         named: dict[str, Any] = {name: int(column[name][row]) for name in _COST_NAMES}
         named["sync_zone"] = zones[named["sync_zone"]]
         total = int(column["total_tile_cycles"][row])
@@ -209,13 +209,15 @@ def _vertex_rows(vertices: Iterable[ComputeSetVertices]) -> list[VertexRow]:
     """Return the codelets of a compute set, the most cycles first."""
     return [
         VertexRow(
-            one.vertex_type,
-            one.n_vertices,
-            one.n_tiles,
-            one.max_cycles,
-            one.total_cycles,
-            one.flops,
-            one.state_bytes,
+            vertex.vertex_type,
+            vertex.n_vertices,
+            vertex.n_tiles,
+            vertex.max_cycles,
+            vertex.total_cycles,
+            vertex.flops,
+            vertex.state_bytes,
         )
-        for one in sorted(vertices, key=lambda one: (-one.total_cycles, one.vertex_type))
+        for vertex in sorted(
+            vertices, key=lambda vertex: (-vertex.total_cycles, vertex.vertex_type)
+        )
     ]

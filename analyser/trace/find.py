@@ -107,19 +107,19 @@ def slice_at(
         name, start, end, n = run
         return Slice(ipu_id, track, -1, name, "run", start, end, None, name, n, 0, 1)
     lane = lane_of(trace, ipu_id, track, level, view)
-    piece = trace.group(ipu_id, track).timeline.piece_at(cycle)
-    if piece is None:
+    part = trace.group(ipu_id, track).timeline.piece_at(cycle)
+    if part is None:
         return None
     shift = 0
     iteration = 0
-    if piece.period_cycles:
-        iteration = min((cycle - piece.start_cycle) // piece.period_cycles, piece.n_iterations - 1)
-        shift = iteration * piece.period_cycles
-    index = lane.at(cycle - shift, piece.first_entry, piece.stop_entry)
+    if part.period_cycles:
+        iteration = min((cycle - part.start_cycle) // part.period_cycles, part.n_iterations - 1)
+        shift = iteration * part.period_cycles
+    index = lane.at(cycle - shift, part.first_entry, part.stop_entry)
     if index is None:
         return None
-    at = np.asarray([index])
-    row = int(lane.slice_row(at)[0])
+    index_ = np.asarray([index])
+    row = int(lane.slice_row(index_)[0])
     kind = int(lane.kinds[row])
     n_steps = (
         1
@@ -132,13 +132,13 @@ def slice_at(
         level,
         trace.paths.full(int(lane.names[row])),
         KINDS[kind].name,
-        int(lane.slice_start(at)[0]) + shift,
-        int(lane.slice_end(at)[0]) + shift,
+        int(lane.slice_start(index_)[0]) + shift,
+        int(lane.slice_end(index_)[0]) + shift,
         None if kind == GROUP else int(row),
         run[0] if run else "",
         n_steps,
         iteration,
-        piece.n_iterations,
+        part.n_iterations,
     )
 
 
@@ -172,24 +172,24 @@ def search(
     """
     trace = trace_of(report)
     is_match = matching_steps(trace, text, hidden)
-    shown = checked_ipus(trace, ipus)
+    ipu_ids = checked_ipus(trace, ipus)
     n_steps = len(is_match)
     count, cycles = np.zeros(n_steps, np.int64), np.zeros(n_steps)
     first: list[Occurrence] = []
     if is_match.any():
         for ipu_id, track in trace.keys:
-            if ipu_id not in shown:
+            if ipu_id not in ipu_ids:
                 continue
             line = trace.group(ipu_id, track).timeline
-            for piece in line.pieces:
-                entries = slice(piece.first_entry, piece.stop_entry)
+            for part in line.pieces:
+                entries = slice(part.first_entry, part.stop_entry)
                 step = line.step[entries]
-                times = piece.n_iterations
+                times = part.n_iterations
                 count += np.bincount(step, minlength=n_steps) * times
                 spent = line.end[entries] - line.start[entries]
                 cycles += np.bincount(step, spent, minlength=n_steps) * times
             first += following(trace, ipu_id, track, line, is_match, trace.start_cycle, limit)
-    first.sort(key=lambda found: (found.start_cycle, found.ipu_id, found.track))
+    first.sort(key=lambda occurrence: (occurrence.start_cycle, occurrence.ipu_id, occurrence.track))
     names: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero(is_match & (count > 0)).tolist():
         name = trace.steps.name[row]
@@ -248,12 +248,12 @@ def match(
     BadQuestion
         For an empty text, an unknown IPU, kind, direction or number.
     """
-    found = Matches(report, text, ipus, hidden)
-    wanted = match_near(found, cycle, direction) if number is None else number
-    if not wanted and number is None:
+    matches = Matches(report, text, ipus, hidden)
+    number_ = match_near(matches, cycle, direction) if number is None else number
+    if not number_ and number is None:
         return NumberedMatch(None, 0, 0)
-    start, place = match_at(found, wanted)
-    return NumberedMatch(found.between(start, start + 1)[place], wanted, found.n)
+    start, position = match_at(matches, number_)
+    return NumberedMatch(matches.between(start, start + 1)[position], number_, matches.n)
 
 
 def first_execution(report: Report, step_id: int) -> Occurrence | None:
@@ -269,11 +269,11 @@ def first_execution(report: Report, step_id: int) -> Occurrence | None:
     if not 0 <= step_id < n_steps:
         raise BadQuestion(f"step {step_id} does not exist; the steps are 0 to {n_steps - 1}")
     is_match = np.arange(n_steps) == step_id
-    found: list[Occurrence] = []
+    executions: list[Occurrence] = []
     for ipu_id, track in trace.keys:
         line = trace.group(ipu_id, track).timeline
-        found += following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
-    return min(found, key=lambda one: one.start_cycle, default=None)
+        executions += following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
+    return min(executions, key=lambda occurrence: occurrence.start_cycle, default=None)
 
 
 def _run_at(trace: Trace, ipu_id: int, track: int, cycle: int) -> tuple[str, int, int, int] | None:

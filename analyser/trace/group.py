@@ -47,11 +47,11 @@ class TrackGroup:
     def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
         """Return the bars of a lane in a window; see ``SliceLane.bars``."""
         parts = [
-            _loop_bars(lane, piece, start, end, n_pixels)
-            if piece.period_cycles
-            else lane.bars(start, end, n_pixels, piece.first_entry, piece.stop_entry)
-            for piece in self.timeline.pieces
-            if piece.end_cycle > start and piece.start_cycle < end
+            _loop_bars(lane, part, start, end, n_pixels)
+            if part.period_cycles
+            else lane.bars(start, end, n_pixels, part.first_entry, part.stop_entry)
+            for part in self.timeline.pieces
+            if part.end_cycle > start and part.start_cycle < end
         ]
         return join_bars(parts)
 
@@ -116,48 +116,48 @@ def _slices(
     step: np.ndarray, paths: PathTable, level: int, is_merged: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first and last entry of each slice of one level of a run, int64."""
-    shown = paths.level[level][step]
+    labels = paths.level[level][step]
     is_first = np.ones(len(step), bool)
-    is_first[1:] = shown[1:] != shown[:-1]
+    is_first[1:] = labels[1:] != labels[:-1]
     if not is_merged:
         is_first[1:] |= (paths.depth[step[1:]] == level) | (paths.depth[step[:-1]] == level)
     first = np.flatnonzero(is_first)
     last = np.append(first[1:], len(step)) - 1
-    keep = shown[first] >= 0
+    keep = labels[first] >= 0
     return first[keep], last[keep]
 
 
-def _loop_bars(lane: SliceLane, piece: Piece, start: int, end: int, n_pixels: int) -> Bars:
+def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int) -> Bars:
     """Return the bars of a loop in a window, expanding only the iterations that are seen."""
-    low, high = lane.slices_of(np.asarray([piece.first_entry, piece.stop_entry])).tolist()
+    low, high = lane.slices_of(np.asarray([part.first_entry, part.stop_entry])).tolist()
     n_slices = high - low
     if n_slices == 0:
         return join_bars([])
-    only = lane.every(piece.first_entry, piece.stop_entry) if n_slices == 1 else None
-    period = piece.period_cycles
+    only = lane.every(part.first_entry, part.stop_entry) if n_slices == 1 else None
+    period = part.period_cycles
     if only is not None and only.kind[0] == GROUP:
         # Every iteration is inside the same group: the group goes on through all of them.
         return Bars(
             only.start_cycle,
-            only.end_cycle + period * (piece.n_iterations - 1),
+            only.end_cycle + period * (part.n_iterations - 1),
             only.name,
             only.kind,
             only.count,
             only.share,
         )
-    body_cycles = piece.end_cycle - piece.start_cycle - period * (piece.n_iterations - 1)
-    k_low = max(0, math.floor((start - piece.start_cycle - body_cycles) / period) + 1)
-    k_high = min(piece.n_iterations, math.ceil((end - piece.start_cycle) / period))
+    body_cycles = part.end_cycle - part.start_cycle - period * (part.n_iterations - 1)
+    k_low = max(0, math.floor((start - part.start_cycle - body_cycles) / period) + 1)
+    k_high = min(part.n_iterations, math.ceil((end - part.start_cycle) / period))
     if k_high <= k_low:
         return join_bars([])
     pixel_cycles = (end - start) / n_pixels
     n_seen = k_high - k_low
     shifts = period * np.arange(k_low, k_high, dtype=np.int64) if n_seen <= 4 * n_pixels else None
     if shifts is not None and n_slices * n_seen <= 4 * n_pixels:
-        bars = lane.every(piece.first_entry, piece.stop_entry).shifted(shifts)
+        bars = lane.every(part.first_entry, part.stop_entry).shifted(shifts)
     elif shifts is not None and period >= 2 * pixel_cycles:
         body_pixels = min(max(1, math.ceil(period / pixel_cycles)), n_pixels * 4)
-        body_end = piece.start_cycle + period
+        body_end = part.start_cycle + period
         if n_seen <= 2:  # deep inside a long body: only the part that is seen
             return join_bars(
                 [
@@ -165,23 +165,23 @@ def _loop_bars(lane: SliceLane, piece: Piece, start: int, end: int, n_pixels: in
                         start - k * period,
                         end - k * period,
                         n_pixels,
-                        piece.first_entry,
-                        piece.stop_entry,
+                        part.first_entry,
+                        part.stop_entry,
                     ).shifted(np.asarray([k * period]))
                     for k in range(k_low, k_high)
                 ]
             )
         bars = lane.bars(
-            piece.start_cycle, body_end, body_pixels, piece.first_entry, piece.stop_entry
+            part.start_cycle, body_end, body_pixels, part.first_entry, part.stop_entry
         ).shifted(shifts)
     else:
-        whole = lane.whole(piece.first_entry, piece.stop_entry)
+        round_bars = lane.whole(part.first_entry, part.stop_entry)
         return Bars(
-            whole.start_cycle + period * k_low,
-            whole.end_cycle + period * (k_high - 1),
-            whole.name if n_slices == 1 and n_seen == 1 else np.full(1, -1, np.int32),
-            whole.kind,
-            whole.count * n_seen,
-            whole.share,
+            round_bars.start_cycle + period * k_low,
+            round_bars.end_cycle + period * (k_high - 1),
+            round_bars.name if n_slices == 1 and n_seen == 1 else np.full(1, -1, np.int32),
+            round_bars.kind,
+            round_bars.count * n_seen,
+            round_bars.share,
         )
     return bars.within(start, end)

@@ -41,10 +41,10 @@ class Bars:
     count: np.ndarray
     share: np.ndarray
 
-    def at(self, place: np.ndarray) -> Bars:
+    def at(self, index: np.ndarray) -> Bars:
         """Return the bars at some places, or of a mask."""
         columns = (self.start_cycle, self.end_cycle, self.name, self.kind, self.count, self.share)
-        return Bars(*(column[place] for column in columns))
+        return Bars(*(column[index] for column in columns))
 
     def shifted(self, cycles: np.ndarray) -> Bars:
         """Return the bars once per entry of ``cycles``, each time moved by it."""
@@ -115,18 +115,18 @@ class SliceLane:
 
     def slice_start(self, index: np.ndarray) -> np.ndarray:
         """Return where slices start, int64, cycles."""
-        found: np.ndarray = self.start[index if self.first is None else self.first[index]]
-        return found
+        starts: np.ndarray = self.start[index if self.first is None else self.first[index]]
+        return starts
 
     def slice_end(self, index: np.ndarray) -> np.ndarray:
         """Return the first cycle after slices, int64, cycles."""
-        found: np.ndarray = self.end[index if self.last is None else self.last[index]]
-        return found
+        ends: np.ndarray = self.end[index if self.last is None else self.last[index]]
+        return ends
 
     def slice_row(self, index: np.ndarray) -> np.ndarray:
         """Return the row (step) with which slices begin, int32."""
-        found: np.ndarray = self.row[index if self.first is None else self.first[index]]
-        return found
+        rows: np.ndarray = self.row[index if self.first is None else self.first[index]]
+        return rows
 
     def slices_of(self, entries: np.ndarray) -> np.ndarray:
         """Return the first slice that begins at or after each entry, int64."""
@@ -239,9 +239,9 @@ class SliceLane:
         total = sums[block]
         slices = block[:, None] * _BLOCK + np.arange(_BLOCK)[None, :]
         where = slices < index[:, None]
-        found = slices[where]
-        kind = self.kinds[self.slice_row(found)]
-        cycles = self.slice_end(found) - self.slice_start(found)
+        slice_ = slices[where]
+        kind = self.kinds[self.slice_row(slice_)]
+        cycles = self.slice_end(slice_) - self.slice_start(slice_)
         query = np.broadcast_to(np.arange(len(index))[:, None], slices.shape)[where]
         rest = np.bincount(query * len(KINDS) + kind, cycles, minlength=len(index) * len(KINDS))
         summed: np.ndarray = total + rest.reshape(len(index), len(KINDS))

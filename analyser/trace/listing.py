@@ -76,52 +76,52 @@ def executions(
     """
     trace = trace_of(report)
     low, high = checked_range(trace, start, end)
-    shown = checked_ipus(trace, ipus)
+    ipu_ids = checked_ipus(trace, ipus)
     is_shown = ~np.isin(trace.step_kinds, kind_numbers(hidden))
     total = 0
     rows: list[tuple[int, int, int, int, int]] = []
     for ipu_id, track in trace.keys:
-        if ipu_id not in shown:
+        if ipu_id not in ipu_ids:
             continue
         line = trace.group(ipu_id, track).timeline
         left = limit
-        for piece in line.pieces:
-            if piece.end_cycle <= low or piece.start_cycle >= high:
+        for part in line.pieces:
+            if part.end_cycle <= low or part.start_cycle >= high:
                 continue
-            for first, stop, shift in _stretches(line, piece, low, high):
-                found = first + np.flatnonzero(is_shown[line.step[first:stop]])
-                total += len(found)
-                taken = found[:left]
-                left -= len(taken)
+            for first, stop, shift in _stretches(line, part, low, high):
+                entries = first + np.flatnonzero(is_shown[line.step[first:stop]])
+                total += len(entries)
+                listed = entries[:left]
+                left -= len(listed)
                 rows += zip(
-                    (line.start[taken] + shift).tolist(),
-                    [ipu_id] * len(taken),
-                    [track] * len(taken),
-                    (line.end[taken] + shift).tolist(),
-                    line.step[taken].tolist(),
+                    (line.start[listed] + shift).tolist(),
+                    [ipu_id] * len(listed),
+                    [track] * len(listed),
+                    (line.end[listed] + shift).tolist(),
+                    line.step[listed].tolist(),
                     strict=True,
                 )
     rows.sort()
     return ExecutionList(low, high, total, [_row(trace, *row) for row in rows[:limit]])
 
 
-def _stretches(line: Timeline, piece: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+def _stretches(line: Timeline, part: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:
     """Return ranges of entries of a piece that touch a range, with the shift of their cycles."""
-    period = piece.period_cycles
+    period = part.period_cycles
     rounds = range(1)
     if period:
-        body_end = piece.end_cycle - period * (piece.n_iterations - 1)
+        body_end = part.end_cycle - period * (part.n_iterations - 1)
         rounds = range(
             max(0, (low - body_end) // period + 1),
-            min(piece.n_iterations, -((piece.start_cycle - high) // period)),
+            min(part.n_iterations, -((part.start_cycle - high) // period)),
         )
-    entries = slice(piece.first_entry, piece.stop_entry)
+    entries = slice(part.first_entry, part.stop_entry)
     starts, ends = line.start[entries], line.end[entries]
     for number in rounds:
         shift = number * period
         first, stop = _touching(starts, ends, low - shift, high - shift)
         if stop > first:
-            yield piece.first_entry + first, piece.first_entry + stop, shift
+            yield part.first_entry + first, part.first_entry + stop, shift
 
 
 def _touching(

@@ -89,8 +89,8 @@ class Matches:
     ) -> None:
         self._trace = trace_of(report)
         self._is_match = matching_steps(self._trace, text, hidden)
-        shown = checked_ipus(self._trace, ipus)
-        self._keys = [key for key in self._trace.keys if key[0] in shown]
+        ipu_ids = checked_ipus(self._trace, ipus)
+        self._keys = [key for key in self._trace.keys if key[0] in ipu_ids]
         self._lines = [_Line(self._timeline(key), self._is_match) for key in self._keys]
 
     def _timeline(self, key: tuple[int, int]) -> Timeline:
@@ -113,16 +113,16 @@ class Matches:
 
     def between(self, start: int, end: int) -> list[Occurrence]:
         """Return those that begin in a half-open range of cycles, in their order."""
-        found: list[Occurrence] = []
+        occurrences: list[Occurrence] = []
         for key, line in zip(self._keys, self._lines, strict=True):
             n = line.before(end) - line.before(start)
             if n:
                 timeline = self._timeline(key)
-                found += following(self._trace, *key, timeline, self._is_match, start, n)
-        return sorted(found, key=lambda one: (one.start_cycle, one.ipu_id, one.track))
+                occurrences += following(self._trace, *key, timeline, self._is_match, start, n)
+        return sorted(occurrences, key=lambda item: (item.start_cycle, item.ipu_id, item.track))
 
 
-def match_at(found: Numbered, number: int) -> tuple[int, int]:
+def match_at(matches: Numbered, number: int) -> tuple[int, int]:
     """Return the cycle at which the execution of a number begins, and its place among those there.
 
     Raises
@@ -130,15 +130,15 @@ def match_at(found: Numbered, number: int) -> tuple[int, int]:
     BadQuestion
         When it does not exist.
     """
-    if not 1 <= number <= found.n:
-        raise BadQuestion(f"match {number:,} does not exist; there are {found.n:,}")
-    low, high = found.bounds
-    places = range(low, high + 1)
-    cycle = low + bisect_left(places, number, key=lambda cycle: found.before(cycle + 1))
-    return cycle, number - 1 - found.before(cycle)
+    if not 1 <= number <= matches.n:
+        raise BadQuestion(f"match {number:,} does not exist; there are {matches.n:,}")
+    low, high = matches.bounds
+    candidates = range(low, high + 1)
+    cycle = low + bisect_left(candidates, number, key=lambda cycle: matches.before(cycle + 1))
+    return cycle, number - 1 - matches.before(cycle)
 
 
-def match_near(found: Numbered, cycle: int, direction: str) -> int:
+def match_near(matches: Numbered, cycle: int, direction: str) -> int:
     """Return the number of the first execution that begins after a cycle, or the last before it.
 
     After the last one comes the first, and the other way round; 0 where there is none.
@@ -150,11 +150,11 @@ def match_near(found: Numbered, cycle: int, direction: str) -> int:
     """
     if direction not in {"next", "previous"}:
         raise BadQuestion(f"unknown direction '{direction}'; use next or previous")
-    if not found.n:
+    if not matches.n:
         return 0
     if direction == "next":
-        return found.before(cycle + 1) % found.n + 1
-    return found.before(cycle) or found.n
+        return matches.before(cycle + 1) % matches.n + 1
+    return matches.before(cycle) or matches.n
 
 
 def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDArray[np.bool_]:
@@ -170,11 +170,11 @@ def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDA
     BadQuestion
         For an empty text or an unknown kind.
     """
-    wanted = search_words(text)
-    if not wanted:
+    words = search_words(text)
+    if not words:
         raise BadQuestion("the text to search for is empty; give part of a step's name")
     names = trace.steps.name
-    is_match = np.fromiter((words_fit(wanted, name) for name in names), bool, len(names))
+    is_match = np.fromiter((words_fit(words, name) for name in names), bool, len(names))
     is_shown: NDArray[np.bool_] = ~np.isin(trace.step_kinds, kind_numbers(hidden))
     return is_match & is_shown
 
@@ -185,18 +185,18 @@ class _Line:
     def __init__(self, timeline: Timeline, is_match: NDArray[np.bool_]) -> None:
         self._pieces: list[Piece] = []
         self._starts: list[NDArray[np.int64]] = []
-        for piece in timeline.pieces:
-            entries = slice(piece.first_entry, piece.stop_entry)
+        for part in timeline.pieces:
+            entries = slice(part.first_entry, part.stop_entry)
             starts = timeline.start[entries][is_match[timeline.step[entries]]]
             if len(starts):
-                self._pieces.append(piece)
+                self._pieces.append(part)
                 self._starts.append(starts)
         counts = [
-            len(starts) * piece.n_iterations
-            for piece, starts in zip(self._pieces, self._starts, strict=True)
+            len(starts) * part.n_iterations
+            for part, starts in zip(self._pieces, self._starts, strict=True)
         ]
         self._below = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
-        self._ends = [piece.end_cycle for piece in self._pieces]
+        self._ends = [part.end_cycle for part in self._pieces]
 
     @property
     def n(self) -> int:
@@ -205,19 +205,19 @@ class _Line:
 
     def before(self, cycle: int) -> int:
         """Return how many begin before a cycle."""
-        at = bisect_left(self._ends, cycle)
-        found = int(self._below[at])
-        if at == len(self._pieces):
-            return found
-        piece, starts = self._pieces[at], self._starts[at]
-        whole = 0
-        if piece.period_cycles:
-            whole = (cycle - 1 - piece.start_cycle) // piece.period_cycles
-            whole = max(0, min(whole, piece.n_iterations))
-        found += whole * len(starts)
-        if whole < piece.n_iterations:
-            found += int(np.searchsorted(starts, cycle - whole * piece.period_cycles))
-        return found
+        index = bisect_left(self._ends, cycle)
+        n_before = int(self._below[index])
+        if index == len(self._pieces):
+            return n_before
+        part, starts = self._pieces[index], self._starts[index]
+        n_in_rounds = 0
+        if part.period_cycles:
+            n_in_rounds = (cycle - 1 - part.start_cycle) // part.period_cycles
+            n_in_rounds = max(0, min(n_in_rounds, part.n_iterations))
+        n_before += n_in_rounds * len(starts)
+        if n_in_rounds < part.n_iterations:
+            n_before += int(np.searchsorted(starts, cycle - n_in_rounds * part.period_cycles))
+        return n_before
 
 
 def following(
@@ -244,25 +244,25 @@ def following(
     limit
         Most executions.
     """
-    found: list[Occurrence] = []
-    for piece in line.pieces:
-        if piece.end_cycle < cycle or len(found) >= limit:
+    occurrences: list[Occurrence] = []
+    for part in line.pieces:
+        if part.end_cycle < cycle or len(occurrences) >= limit:
             continue
-        starts = line.start[piece.first_entry : piece.stop_entry]
-        hits = np.flatnonzero(is_match[line.step[piece.first_entry : piece.stop_entry]])
-        period = piece.period_cycles
+        starts = line.start[part.first_entry : part.stop_entry]
+        hits = np.flatnonzero(is_match[line.step[part.first_entry : part.stop_entry]])
+        period = part.period_cycles
         iteration = 0
         if period:
-            iteration = max(0, (cycle - 1 - piece.start_cycle) // period)
-        while len(hits) and iteration < piece.n_iterations and len(found) < limit:
+            iteration = max(0, (cycle - 1 - part.start_cycle) // period)
+        while len(hits) and iteration < part.n_iterations and len(occurrences) < limit:
             shift = iteration * period
             low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
-            found += [
-                _occurrence(trace, ipu_id, track, line, piece.first_entry + hit, shift)
-                for hit in hits[low : low + limit - len(found)].tolist()
+            occurrences += [
+                _occurrence(trace, ipu_id, track, line, part.first_entry + hit, shift)
+                for hit in hits[low : low + limit - len(occurrences)].tolist()
             ]
             iteration += 1
-    return found
+    return occurrences
 
 
 def _occurrence(

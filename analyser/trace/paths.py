@@ -67,23 +67,23 @@ def build_paths(names: Sequence[str]) -> PathTable:
     labels: list[str] = []
     parents: list[int] = []
     known: dict[tuple[int, str], int] = {}
-    ways: list[list[int]] = []
+    paths: list[list[int]] = []
     for name in names:
         parent = -1
-        way: list[int] = []
+        path: list[int] = []
         for label in split_levels(name):
             path_id = known.get((parent, label))
             if path_id is None:
                 path_id = known[parent, label] = len(labels)
                 labels.append(label)
                 parents.append(parent)
-            way.append(path_id)
+            path.append(path_id)
             parent = path_id
-        ways.append(way)
-    n_levels = max((len(way) for way in ways), default=1)
-    level = np.full((n_levels, len(ways)), -1, dtype=np.int32)
-    for step, way in enumerate(ways):
-        level[: len(way), step] = way
-    depth = np.fromiter((len(way) - 1 for way in ways), np.int32, len(ways))
-    leaf = np.fromiter((way[-1] for way in ways), np.int32, len(ways))
+        paths.append(path)
+    n_levels = max((len(path) for path in paths), default=1)
+    level = np.full((n_levels, len(paths)), -1, dtype=np.int32)
+    for step, path in enumerate(paths):
+        level[: len(path), step] = path
+    depth = np.fromiter((len(path) - 1 for path in paths), np.int32, len(paths))
+    leaf = np.fromiter((path[-1] for path in paths), np.int32, len(paths))
     return PathTable(labels, parents, leaf, depth, level)

@@ -172,7 +172,7 @@ def range_summary(
         active_total += active
         balance_total += total
         balance_max += busiest
-    found, n_found = _contributors(trace, uses, top)
+    contributors, n_found = _contributors(trace, uses, top)
     cycles = _critical_cycles(trace, [row.ipu_id for row in rows], low, high)
     return RangeSummary(
         low,
@@ -181,7 +181,7 @@ def range_summary(
         figures.parallel_efficiency(active_total, cycles, trace.tiles_per_ipu * len(rows)),
         figures.tile_balance(balance_total, balance_max, trace.tiles_per_ipu),
         rows,
-        found,
+        contributors,
         n_found,
     )
 
@@ -202,58 +202,56 @@ def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:
     n_executions = np.zeros(n_steps, np.int64)
     cycles = np.zeros(n_steps)
     fraction = np.zeros(n_steps)
-    for piece in line.pieces:
-        if piece.end_cycle <= low or piece.start_cycle >= high:
+    for part in line.pieces:
+        if part.end_cycle <= low or part.start_cycle >= high:
             continue
-        for shifted_low, shifted_high, times in _windows(piece, low, high):
+        for shifted_low, shifted_high, times in _windows(part, low, high):
             _add_entries(
-                line, piece, shifted_low, shifted_high, times, (n_executions, cycles, fraction)
+                line, part, shifted_low, shifted_high, times, (n_executions, cycles, fraction)
             )
     return _Use(n_executions, np.rint(cycles).astype(np.int64), fraction)
 
 
-def _windows(piece: Piece, low: int, high: int) -> list[tuple[int, int, int]]:
+def _windows(part: Piece, low: int, high: int) -> list[tuple[int, int, int]]:
     """Return ranges on a piece's first iteration and how often each is taken."""
-    period = piece.period_cycles
+    period = part.period_cycles
     if not period:
         return [(low, high, 1)]
-    body_end = piece.end_cycle - period * (piece.n_iterations - 1)
+    body_end = part.end_cycle - period * (part.n_iterations - 1)
     # Iterations that lie wholly in the range, and those that its edges cut.
-    first_whole = max(0, -(-(low - piece.start_cycle) // period))
-    stop_whole = min(piece.n_iterations, (high - body_end) // period + 1)
+    first_whole = max(0, -(-(low - part.start_cycle) // period))
+    stop_whole = min(part.n_iterations, (high - body_end) // period + 1)
     if stop_whole <= first_whole:
-        touched = range(
-            max(0, (low - body_end) // period), min(piece.n_iterations, first_whole + 1)
-        )
+        touched = range(max(0, (low - body_end) // period), min(part.n_iterations, first_whole + 1))
         return [(low - k * period, high - k * period, 1) for k in touched]
-    windows = [(piece.start_cycle, body_end, stop_whole - first_whole)]
+    windows = [(part.start_cycle, body_end, stop_whole - first_whole)]
     if first_whole > 0:
         k = first_whole - 1
         windows.append((low - k * period, body_end, 1))
-    if stop_whole < piece.n_iterations:
+    if stop_whole < part.n_iterations:
         k = stop_whole
-        windows.append((piece.start_cycle, high - k * period, 1))
+        windows.append((part.start_cycle, high - k * period, 1))
     return windows
 
 
 def _add_entries(
     line: Timeline,
-    piece: Piece,
+    region: Piece,
     low: int,
     high: int,
     times: int,
-    into: tuple[np.ndarray, np.ndarray, np.ndarray],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
     """Add the entries of a piece in a range, ``times`` over, to the sums by step."""
-    first = piece.first_entry + int(
-        np.searchsorted(line.end[piece.first_entry : piece.stop_entry], low, side="right")
+    first = region.first_entry + int(
+        np.searchsorted(line.end[region.first_entry : region.stop_entry], low, side="right")
     )
-    stop = piece.first_entry + int(
-        np.searchsorted(line.start[piece.first_entry : piece.stop_entry], high, side="left")
+    stop = region.first_entry + int(
+        np.searchsorted(line.start[region.first_entry : region.stop_entry], high, side="left")
     )
     if stop <= first:
         return
-    n_executions, cycles, fraction = into
+    n_executions, cycles, fraction = totals
     n_steps = len(n_executions)
     for low_entry in range(first, stop, _AT_A_TIME):
         part = slice(low_entry, min(low_entry + _AT_A_TIME, stop))
@@ -263,11 +261,11 @@ def _add_entries(
         cycles += np.bincount(step, line.end[part] - line.start[part], minlength=n_steps) * times
         fraction += counted * times
     for edge in {first, stop - 1}:  # only the outermost entries can be cut
-        whole = int(line.end[edge] - line.start[edge])
+        full = int(line.end[edge] - line.start[edge])
         inside = min(int(line.end[edge]), high) - max(int(line.start[edge]), low)
-        if inside < whole:
-            cycles[line.step[edge]] -= (whole - inside) * times
-            fraction[line.step[edge]] -= (1 - inside / whole) * times
+        if inside < full:
+            cycles[line.step[edge]] -= (full - inside) * times
+            fraction[line.step[edge]] -= (1 - inside / full) * times
 
 
 def _ipu_summary(
@@ -334,7 +332,7 @@ def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contri
     keys, first, where = np.unique(key[used], return_index=True, return_inverse=True)
     cycles_by_key = np.bincount(where, cycles[used], minlength=len(keys)).astype(np.int64)
     count_by_key = np.bincount(where, count[used], minlength=len(keys)).astype(np.int64)
-    whole = int(cycles_by_key.sum())
+    total_cycles = int(cycles_by_key.sum())
     order = np.lexsort((keys, -cycles_by_key))[: max(0, top)]
     rows = [
         Contributor(
@@ -342,7 +340,7 @@ def _contributors(trace: Trace, uses: list[_Use], top: int) -> tuple[list[Contri
             KINDS[int(keys[i]) % len(KINDS)].name,
             int(count_by_key[i]),
             int(cycles_by_key[i]),
-            int(cycles_by_key[i]) / whole if whole else 0.0,
+            int(cycles_by_key[i]) / total_cycles if total_cycles else 0.0,
             int(used[first[i]]),
         )
         for i in order.tolist()

@@ -67,9 +67,9 @@ class Timeline:
 
     def piece_at(self, cycle: int) -> Piece | None:
         """Return the piece whose range holds a cycle, or None."""
-        for piece in self.pieces:
-            if piece.start_cycle <= cycle < piece.end_cycle:
-                return piece
+        for part in self.pieces:
+            if part.start_cycle <= cycle < part.end_cycle:
+                return part
         return None
 
     @property
@@ -127,10 +127,10 @@ def _plain(
     start: np.ndarray, end: np.ndarray, step: np.ndarray, run_starts: np.ndarray
 ) -> Timeline:
     """Return a timeline of one plain piece."""
-    pieces: tuple[Piece, ...] = ()
+    parts: tuple[Piece, ...] = ()
     if len(start):
-        pieces = (Piece(0, len(start), int(start[0]), int(end[-1])),)
-    return Timeline(start, end, step, run_starts, pieces)
+        parts = (Piece(0, len(start), int(start[0]), int(end[-1])),)
+    return Timeline(start, end, step, run_starts, parts)
 
 
 def _loop_blocks(
@@ -187,42 +187,42 @@ def _lay_out(
 ) -> Timeline:
     """Return the timeline with loops expanded where they stand; nothing interrupts any of them."""
     starts, ends, steps = [], [], []
-    pieces: list[Piece] = []
+    parts: list[Piece] = []
     added = [0]  # executions added up to the end of each block
-    at = plain_from = 0
+    cursor = plain_from = 0
     for low, high in blocks:
         n, distance = int(count[low]), int(period[low])
         n_here = 1 if (low, high) in keep else n
         shift = distance * np.arange(n_here, dtype=np.int64)[:, None]
-        starts += [start[at:low], (start[low:high] + shift).ravel()]
-        ends += [end[at:low], (end[low:high] + shift).ravel()]
-        steps += [step[at:low], np.tile(step[low:high], n_here)]
+        starts += [start[cursor:low], (start[low:high] + shift).ravel()]
+        ends += [end[cursor:low], (end[low:high] + shift).ravel()]
+        steps += [step[cursor:low], np.tile(step[low:high], n_here)]
         first = low + added[-1]
         if (low, high) in keep:
             if first > plain_from:
-                pieces.append(Piece(plain_from, first, 0, 0))
+                parts.append(Piece(plain_from, first, 0, 0))
             last_end = int(end[high - 1]) + distance * (n - 1)
             plain_from = first + high - low
-            pieces.append(Piece(first, plain_from, int(start[low]), last_end, distance, n))
+            parts.append(Piece(first, plain_from, int(start[low]), last_end, distance, n))
         added.append(added[-1] + (n_here - 1) * (high - low))
-        at = high
-    new_start = np.concatenate([*starts, start[at:]])
-    new_end = np.concatenate([*ends, end[at:]])
-    new_step = np.concatenate([*steps, step[at:]])
+        cursor = high
+    new_start = np.concatenate([*starts, start[cursor:]])
+    new_end = np.concatenate([*ends, end[cursor:]])
+    new_step = np.concatenate([*steps, step[cursor:]])
     if len(new_start) > plain_from:
-        pieces.append(Piece(plain_from, len(new_start), 0, 0))
-    pieces = [_measured(piece, new_start, new_end) for piece in pieces]
+        parts.append(Piece(plain_from, len(new_start), 0, 0))
+    parts = [_measured(part, new_start, new_end) for part in parts]
     block_ends = np.asarray([high for _, high in blocks])
     before = np.asarray(added)[np.searchsorted(block_ends, run_starts, side="right")]
-    breaks = np.union1d(run_starts + before, [piece.first_entry for piece in pieces])
-    return Timeline(new_start, new_end, new_step, breaks.astype(np.int64), tuple(pieces))
+    breaks = np.union1d(run_starts + before, [part.first_entry for part in parts])
+    return Timeline(new_start, new_end, new_step, breaks.astype(np.int64), tuple(parts))
 
 
-def _measured(piece: Piece, start: np.ndarray, end: np.ndarray) -> Piece:
+def _measured(part: Piece, start: np.ndarray, end: np.ndarray) -> Piece:
     """Return a piece with its range, if it is a plain stretch."""
-    if piece.period_cycles:
-        return piece
-    first, stop = piece.first_entry, piece.stop_entry
+    if part.period_cycles:
+        return part
+    first, stop = part.first_entry, part.stop_entry
     return Piece(first, stop, int(start[first]), int(end[stop - 1]))
 
 
@@ -255,17 +255,17 @@ def _write_out(
     new_runs = np.flatnonzero(np.diff(run, prepend=-1))
     position = np.zeros(len(start), np.int64)
     position[source[::-1]] = np.arange(len(source))[::-1]
-    pieces: list[Piece] = []
-    at = 0
+    parts: list[Piece] = []
+    cursor = 0
     for low, high in keep:
         first, stop = int(position[low]), int(position[high - 1]) + 1
-        if first > at:
-            pieces.append(Piece(at, first, int(new_start[at]), int(new_end[first - 1])))
+        if first > cursor:
+            parts.append(Piece(cursor, first, int(new_start[cursor]), int(new_end[first - 1])))
         n, distance = int(count[low]), int(period[low])
         body_start, body_end = int(new_start[first]), int(new_end[stop - 1])
-        pieces.append(Piece(first, stop, body_start, body_end + distance * (n - 1), distance, n))
-        at = stop
-    if at < len(source):
-        pieces.append(Piece(at, len(source), int(new_start[at]), int(new_end[-1])))
-    breaks = np.unique(np.concatenate([new_runs, [p.first_entry for p in pieces]]))
-    return Timeline(new_start, new_end, step[source], breaks.astype(np.int64), tuple(pieces))
+        parts.append(Piece(first, stop, body_start, body_end + distance * (n - 1), distance, n))
+        cursor = stop
+    if cursor < len(source):
+        parts.append(Piece(cursor, len(source), int(new_start[cursor]), int(new_end[-1])))
+    breaks = np.unique(np.concatenate([new_runs, [p.first_entry for p in parts]]))
+    return Timeline(new_start, new_end, step[source], breaks.astype(np.int64), tuple(parts))

@@ -226,30 +226,32 @@ def window(
         raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:
         raise BadQuestion(f"unknown view '{view}'; use {', '.join(VIEWS)}")
-    shown = set(checked_ipus(trace, ipus))
+    ipu_ids = set(checked_ipus(trace, ipus))
     if len(tiles) > MOST_TILES:
         raise BadQuestion(f"at most {MOST_TILES} tiles have lanes; {len(tiles)} were given")
-    own = {tile: tile_lane(trace, tile) for tile in tiles if tile // trace.tiles_per_ipu in shown}
+    tile_lanes = {
+        tile: tile_lane(trace, tile) for tile in tiles if tile // trace.tiles_per_ipu in ipu_ids
+    }
     lanes: list[Lane] = []
     parts: list[Bars] = []
     for ipu_id, track in trace.keys:
-        if ipu_id not in shown:
+        if ipu_id not in ipu_ids:
             continue
         how = "flat" if ipu_id in collapsed else view
         group = trace.group(ipu_id, track)
         run_lane = trace.run_lanes[ipu_id, track]
-        found = [(-1, run_lane.bars(start, end, width_px, 0, len(run_lane.start)))]
-        found += [
+        results = [(-1, run_lane.bars(start, end, width_px, 0, len(run_lane.start)))]
+        results += [
             (level, group.bars(lane, start, end, width_px))
             for level, lane in enumerate(group.lanes(how))
         ]
-        if track == min(other for ipu, other in trace.keys if ipu == ipu_id):
-            found += [
+        if track == min(other_ipu for ipu, other_ipu in trace.keys if ipu == ipu_id):
+            results += [
                 (FIRST_TILE_LEVEL + tile, group.bars(lane, start, end, width_px))
-                for tile, lane in own.items()
+                for tile, lane in tile_lanes.items()
                 if tile // trace.tiles_per_ipu == ipu_id
             ]
-        for level, bars in found:
+        for level, bars in results:
             lanes.append(Lane(ipu_id, track, level))
             parts.append(bars)
     index = np.repeat(np.arange(len(parts), dtype=np.int32), [len(p.name) for p in parts])

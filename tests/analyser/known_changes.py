@@ -74,9 +74,9 @@ class ModelChange:
             },
         )
         machine = engine.load_machine(self.machine, tiles_per_ipu=self.n_tiles)
-        found = run_model(path, machine, options, setup=Setup(precision=self.precision)).report
-        assert found is not None
-        return found
+        actual = run_model(path, machine, options, setup=Setup(precision=self.precision)).report
+        assert actual is not None
+        return actual
 
     def model(self) -> onnx.ModelProto:
         """Return the model; all nodes are named by number, as exporters do."""
@@ -121,15 +121,15 @@ class ModelChange:
             [helper.make_tensor_value_info("y", TensorProto.FLOAT, [self.batch, 10])],
             [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
         )
-        found = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-        return renamed(found) if self.is_renamed else found
+        actual = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        return renamed(actual) if self.is_renamed else actual
 
 
 def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with other names of all nodes and values."""
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
-    graph = found.graph
+    actual = onnx.ModelProto()
+    actual.CopyFrom(model)
+    graph = actual.graph
 
     def new(name: str) -> str:
         return f"tensor of {name}" if name else ""
@@ -140,7 +140,7 @@ def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
             names[:] = [new(name) for name in names]
     for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
         value.name = new(value.name)
-    return found
+    return actual
 
 
 @engine.codelet(
@@ -208,11 +208,11 @@ class Pipeline:
         first = np.arange(n_tiles)
         x = variable("batch", np.roll(first, self.shift))
         middle = variable("middle", first)
-        taken, out = variable("taken over", first + n_tiles), variable("out", first + n_tiles)
+        used, out = variable("taken over", first + n_tiles), variable("out", first + n_tiles)
         stages = []
         for name, source, target, tiles, codelet in (
             ("stage 0", x, middle, first, self.first),
-            ("stage 1", taken, out, first + n_tiles, self.codelet),
+            ("stage 1", used, out, first + n_tiles, self.codelet),
         ):
             compute_set = graph.add_compute_set(name)
             regions = {
@@ -221,7 +221,7 @@ class Pipeline:
             }
             graph.add_vertices(compute_set, codelet, tiles, regions)
             stages.append(Execute(compute_set))
-        rounds = [*stages, Copy(middle, taken, "hand over")] * self.rounds
+        rounds = [*stages, Copy(middle, used, "hand over")] * self.rounds
         result = StreamCopyOut(out, "result")
         program = Sequence("pipeline", [StreamCopyIn("batch", x), *rounds, result])
         executable = engine.compile_programs(graph, [program])
@@ -259,7 +259,7 @@ class Branches:
         code = {"autoReport.all": True, "autoReport.directory": str(directory)}
         code |= {} if self.share is None else {SHARE: self.share}
         code["autoReport.executionProfileProgramRunCount"] = 10
-        found = run_model(
+        actual = run_model(
             path,
             engine.load_machine("gc200", tiles_per_ipu=16),
             resolve(environ={}, code=code),
@@ -267,8 +267,8 @@ class Branches:
             seed=self.inputs_seed,
             iterations=self.iterations,
         ).report
-        assert found is not None
-        return found
+        assert actual is not None
+        return actual
 
     def model(self) -> onnx.ModelProto:
         """Return the model; its initializers are in the order of its nodes."""

@@ -31,19 +31,19 @@ class Model:
 
     def nodes(self) -> list[DebugContext]:
         """Return its nodes; the output of node i is ``v<i>``, or has another name."""
-        found: list[DebugContext] = []
+        contexts: list[DebugContext] = []
         shape = ["float32", [self.batch, 3]]
 
         def add(
             value: str, operation: str, operands: list[list[object]], digest: str | None
         ) -> None:
-            number = len(found)
+            number = len(contexts)
             name = f"renamed {number * 7}" if self.is_renamed else f"{operation}_{number}"
             attributes = {"kernel_shape": [3]} if operation == "Conv" else {}
             outputs = [[value, *shape]]
             detail = {"attributes": attributes, "inputs": operands, "outputs": outputs}
             text = json.dumps(detail)
-            found.append(DebugContext(number, None, "onnx", name, operation, text, digest))
+            contexts.append(DebugContext(number, None, "onnx", name, operation, text, digest))
 
         value = "x"
         if self.has_first:
@@ -58,7 +58,7 @@ class Model:
                 operands.append([f"k{i}", "float32", [3, 3], True])
             value = f"v{i}"
             add(value, operation, operands, f"{self.weights}{i}" if operation == "Conv" else None)
-        return found
+        return contexts
 
 
 def tree(model: Model) -> CallTree:
@@ -84,20 +84,20 @@ def test_nodes_of_a_report_are_paired_whatever_their_numbers() -> None:
         }
         return CallTree(every, {number: i for number, i in enumerate(mentioned)})
 
-    found = align_calls(numbered("w"), numbered("other"))
-    assert found.pairs == {number: number for number in range(30)}
+    actual = align_calls(numbered("w"), numbered("other"))
+    assert actual.pairs == {number: number for number in range(30)}
 
 
 def aligned(baseline: Model, candidate: Model) -> tuple[CallPairs, Container[int]]:
     """Return the alignment and the baseline's nodes that were paired with the same node."""
-    found = align_calls(tree(baseline), tree(candidate))
+    actual = align_calls(tree(baseline), tree(candidate))
     right = {
-        one
-        for one, other in found.pairs.items()
-        if found.baseline.call(one).outputs[0][0] == found.candidate.call(other).outputs[0][0]
+        first
+        for first, second in actual.pairs.items()
+        if actual.baseline.call(first).outputs[0][0] == actual.candidate.call(second).outputs[0][0]
     }
-    assert right == set(found.pairs)
-    return found, right
+    assert right == set(actual.pairs)
+    return actual, right
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def aligned(baseline: Model, candidate: Model) -> tuple[CallPairs, Container[int
     ],
 )
 def test_nodes_are_found_again(candidate: Model, n_removed: int, n_added: int) -> None:
-    found, _ = aligned(Model(), candidate)
-    assert (len(found.only(0)), len(found.only(1))) == (n_removed, n_added)
+    actual, _ = aligned(Model(), candidate)
+    assert (len(actual.only(0)), len(actual.only(1))) == (n_removed, n_added)
 
 
 def test_long_models_are_aligned_too() -> None:
     changed = Model(9_000, dropped=(100, 5_002), weights="new", is_renamed=True)
-    found, _ = aligned(Model(9_000), changed)
-    assert (len(found.only(0)), len(found.only(1))) == (2, 0)
+    actual, _ = aligned(Model(9_000), changed)
+    assert (len(actual.only(0)), len(actual.only(1))) == (2, 0)
 
 
 models = st.builds(
@@ -139,27 +139,33 @@ models = st.builds(
 @given(models, models)
 def test_alignment_is_symmetric(baseline: Model, candidate: Model) -> None:
     there, back = (
-        align_calls(tree(one), tree(other)).pairs
-        for one, other in ((baseline, candidate), (candidate, baseline))
+        align_calls(tree(first), tree(second)).pairs
+        for first, second in ((baseline, candidate), (candidate, baseline))
     )
-    assert there == {one: other for other, one in sorted(back.items(), key=lambda pair: pair[1])}
+    assert there == {
+        first: second for second, first in sorted(back.items(), key=lambda pair: pair[1])
+    }
     nodes = baseline.nodes(), candidate.nodes()
-    assert all(nodes[0][one].operation == nodes[1][other].operation for one, other in there.items())
-    assert all(one < other for one, other in pairwise(there.values())) or len(there) < len(nodes[0])
+    assert all(
+        nodes[0][first].operation == nodes[1][second].operation for first, second in there.items()
+    )
+    assert all(first < second for first, second in pairwise(there.values())) or len(there) < len(
+        nodes[0]
+    )
 
 
 def test_a_node_in_front_of_generic_names_is_the_only_new_operation() -> None:
     def listed(model: Model) -> Operations:
-        found = tree(model)
+        actual = tree(model)
         return Operations(
             "onnx",
             tuple(
                 Operation(number, context.name, context.operation, 1, 1, 0, None, 0, 0, 0, 1)
-                for number, context in found.contexts.items()
+                for number, context in actual.contexts.items()
             ),
             100,
             1,
-            found,
+            actual,
         )
 
     pairs = operation_pairs(listed(Model()), listed(Model(has_first=True)))

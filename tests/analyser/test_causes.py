@@ -22,32 +22,32 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def test_one_planted_cycle_is_found_named_and_gated(variation: Variation) -> None:
-    one, other = (variation(Shape(n_runs=1, conv_tile0_cycles=n)) for n in (200, 201))
-    found = compare(one, other)
-    (cause,) = found.causes
+    first, second = (variation(Shape(n_runs=1, conv_tile0_cycles=n)) for n in (200, 201))
+    actual = compare(first, second)
+    (cause,) = actual.causes
     assert (cause.kind, cause.subject, cause.cycles, cause.bytes) == ("cost", "layer1", 1, 0)
-    assert explain(found)[0] == (
+    assert explain(actual)[0] == (
         "IPU 0 takes 1 cycle more in layer1 (290 → 291): compute +1 cycle."
     )
     gate = ("--fail-on", "cycles.total:+0%")
-    assert main(["diff", str(one.path), str(other.path), *gate]) == 1
-    assert main(["diff", str(other.path), str(one.path), *gate]) == 0
+    assert main(["diff", str(first.path), str(second.path), *gate]) == 1
+    assert main(["diff", str(second.path), str(first.path), *gate]) == 0
 
 
 def test_one_planted_byte_is_found_named_and_gated(variation: Variation) -> None:
-    one, other = variation(Shape()), variation(Shape(planted_bytes=1))
-    found = compare(one, other)
-    (cause,) = found.causes
+    first, second = variation(Shape()), variation(Shape(planted_bytes=1))
+    actual = compare(first, second)
+    (cause,) = actual.causes
     assert (cause.kind, cause.subject, cause.cycles, cause.bytes) == ("size", "weights", 0, 1)
-    assert explain(found)[0] == "Variable weights grew by 1 B (320 B → 321 B)."
+    assert explain(actual)[0] == "Variable weights grew by 1 B (320 B → 321 B)."
     for metric in ("memory.total", "memory.max_tile"):
         gate = ("--fail-on", f"{metric}:+0%")
-        assert main(["diff", str(one.path), str(other.path), *gate]) == 1
+        assert main(["diff", str(first.path), str(second.path), *gate]) == 1
 
 
 def test_other_numbers_of_runs_are_said_and_compared_per_run(variation: Variation) -> None:
-    found = compare(variation(Shape(n_runs=1)), variation(Shape(n_runs=3)))
-    (cause,) = found.causes
+    actual = compare(variation(Shape(n_runs=1)), variation(Shape(n_runs=3)))
+    (cause,) = actual.causes
     assert cause.kind == "runs"
     assert cause.sentence == ("The baseline recorded 1 run, the candidate 3; figures are per run.")
     slower = compare(variation(Shape(n_runs=1)), variation(Shape(n_runs=3, conv_tile0_cycles=260)))
@@ -81,25 +81,27 @@ shapes = st.builds(
 def test_parts_sum_to_totals_and_causes_are_antisymmetric(
     variation: Variation, baseline: Shape, candidate: Shape
 ) -> None:
-    one, other = variation(baseline), variation(candidate)
-    there, back = compare(one, other), compare(other, one)
+    first, second = variation(baseline), variation(candidate)
+    there, back = compare(first, second), compare(second, first)
     assert {(cause.kind, cause.cycles, cause.bytes) for cause in there.causes} == {
         (cause.kind, -cause.cycles, -cause.bytes) for cause in back.causes
     }
-    same = compare(one, one)
+    same = compare(first, first)
     assert (same.causes, same.unequal) == ((), ())
     metrics = {metric.name: metric for metric in there.metrics}
     categories = [m.delta or 0 for n, m in metrics.items() if n.startswith("memory.category.")]
     assert sum(categories) == metrics["memory.total"].delta == there.tiles.delta_bytes.sum()
-    by_ipu = [ipu_values(report)["memory.total"] for report in (one, other)]
+    by_ipu = [ipu_values(report)["memory.total"] for report in (first, second)]
     assert sum(map(int, by_ipu[1])) - sum(map(int, by_ipu[0])) == metrics["memory.total"].delta  # type: ignore[arg-type]
     if there.steps.basis == "runs":
         total = metrics["cycles.total"].delta
         layers: tuple[Breakdown, ...] = ("operation", "layer")
         for by in layers:
-            assert sum(row.delta for row in change_tables(by, there, one, other)[0].rows) == total
+            assert (
+                sum(row.delta for row in change_tables(by, there, first, second)[0].rows) == total
+            )
         gaps = metrics["cycles.other"].delta or 0
-        (by_step,) = change_tables("step", there, one, other)
+        (by_step,) = change_tables("step", there, first, second)
         assert sum(row.delta for row in by_step.rows) + gaps == total
 
 
@@ -115,12 +117,12 @@ ODD = {
 def test_odd_names_stay_on_one_line(
     name: str, small: Report, variation: Variation, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = variation(Shape(conv_name=name, conv_tile0_cycles=300))
-    for sentence in explain(compare(small, other)):
+    peer = variation(Shape(conv_name=name, conv_tile0_cycles=300))
+    for sentence in explain(compare(small, peer)):
         assert "\n" not in sentence
         assert len(sentence) < 1_000
-    assert main(["diff", str(small.path), str(other.path)]) == 0
-    assert main(["diff", str(other.path), str(small.path), "--json"]) == 0
+    assert main(["diff", str(small.path), str(peer.path)]) == 0
+    assert main(["diff", str(peer.path), str(small.path), "--json"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -155,5 +157,5 @@ def test_compiled_only_incomplete_and_another_machine(
     with analyser.open(path) as unfinished:
         first = explain(compare(small, unfinished))[0]
     assert first.startswith("Candidate: The run ended early")
-    other = explain(compare(small, variation(Shape(target_name="bow", clock_hz=2e9))))
-    assert other[0] == "Machine changed: small → bow."
+    peer = explain(compare(small, variation(Shape(target_name="bow", clock_hz=2e9))))
+    assert peer[0] == "Machine changed: small → bow."

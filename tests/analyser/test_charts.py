@@ -20,18 +20,18 @@ WHOLE = ChartRange(0, 1 << 20, 4000)
 @pytest.mark.parametrize("breakdown", BREAKDOWNS)
 def test_series_of_tiles_sum_to_the_stack(small: Report, breakdown: Breakdown) -> None:
     memory = tile_memory(small, breakdown, include_gaps=True)
-    found = tile_series(memory, WHOLE)
-    assert found.place.tolist() == found.item.tolist() == list(range(8))
-    heights = np.sum(list(found.series.values()), axis=0)
+    actual = tile_series(memory, WHOLE)
+    assert actual.place.tolist() == actual.item.tolist() == list(range(8))
+    heights = np.sum(list(actual.series.values()), axis=0)
     assert heights.tolist() == memory.stacked_bytes.tolist()
-    assert found.total_bytes.tolist() == memory.total_bytes.tolist()
-    assert found.highest_bytes == heights.max()
-    assert (found.capacity_bytes, found.n_items) == (1000, 8)
+    assert actual.total_bytes.tolist() == memory.total_bytes.tolist()
+    assert actual.highest_bytes == heights.max()
+    assert (actual.capacity_bytes, actual.n_items) == (1000, 8)
 
 
 def test_series_without_bytes_are_left_out_of_several() -> None:
-    tiles, ones, none = np.arange(3), np.ones(3, np.int64), np.zeros(3, np.int64)
-    both = TileMemory("region", False, tiles, {"a": ones, "b": none}, ones, 10)
+    tiles, unit_counts, none = np.arange(3), np.ones(3, np.int64), np.zeros(3, np.int64)
+    both = TileMemory("region", False, tiles, {"a": unit_counts, "b": none}, unit_counts, 10)
     assert list(tile_series(both, WHOLE).series) == ["a"]
     alone = TileMemory("none", False, tiles, {"b": none}, none, 10)
     assert list(tile_series(alone, WHOLE).series) == ["b"]
@@ -40,10 +40,10 @@ def test_series_without_bytes_are_left_out_of_several() -> None:
 def test_tiles_stand_in_hardware_order(small: Report) -> None:
     memory = tile_memory(small, "category")
     order = floor_plan(small).hardware_order[::-1].copy()
-    found = tile_series(memory, WHOLE, order)
-    assert found.place.tolist() == list(range(8))
-    assert found.item.tolist() == order.tolist()
-    assert found.total_bytes.tolist() == memory.total_bytes[order].tolist()
+    actual = tile_series(memory, WHOLE, order)
+    assert actual.place.tolist() == list(range(8))
+    assert actual.item.tolist() == order.tolist()
+    assert actual.total_bytes.tolist() == memory.total_bytes[order].tolist()
     middle = tile_series(memory, ChartRange(2, 5, 100), order)
     assert middle.item.tolist() == order[2:5].tolist()
     assert middle.n_items == 3
@@ -56,12 +56,12 @@ def test_a_range_keeps_its_extremes_in_few_places(values: list[int], data: st.Da
     end = data.draw(st.integers(start + 1, len(values)))
     columns = data.draw(st.integers(2, 40))
     memory = TileMemory("none", False, np.arange(len(values)), {"Total": heights}, heights, 1)
-    found = tile_series(memory, ChartRange(start, end, columns))
-    assert len(found.place) <= columns + 2
-    assert found.total_bytes.max() == heights[start:end].max()
-    assert found.total_bytes.min() == heights[start:end].min()
-    assert found.highest_bytes == heights.max()
-    assert found.n_items == end - start
+    actual = tile_series(memory, ChartRange(start, end, columns))
+    assert len(actual.place) <= columns + 2
+    assert actual.total_bytes.max() == heights[start:end].max()
+    assert actual.total_bytes.min() == heights[start:end].min()
+    assert actual.highest_bytes == heights.max()
+    assert actual.n_items == end - start
 
 
 def test_always_live_memory_lies_below(small: Report) -> None:
@@ -94,18 +94,18 @@ def test_a_search_gives_the_highest_match_of_every_column() -> None:
 def test_aligned_steps_stand_at_their_places() -> None:
     sizes = np.array([5, 9, 7])
     live = Curve("all", np.arange(3), ("x", "y", "x"), ("k",) * 3, sizes, 0, 1000)
-    places = np.array([0, 4, 9])
-    found = step_series(live, ChartRange(2, 20, 50), places=places, text="x")
-    assert (found.place.tolist(), found.item.tolist()) == ([4, 9], [1, 2])
-    assert (found.n_items, found.highest_bytes) == (2, 9)
-    assert found.matches is not None
-    assert found.matches.place.tolist() == [9]
+    positions = np.array([0, 4, 9])
+    actual = step_series(live, ChartRange(2, 20, 50), positions=positions, text="x")
+    assert (actual.place.tolist(), actual.item.tolist()) == ([4, 9], [1, 2])
+    assert (actual.n_items, actual.highest_bytes) == (2, 9)
+    assert actual.matches is not None
+    assert actual.matches.place.tolist() == [9]
 
 
 def test_no_steps_give_no_places() -> None:
     none = np.zeros(0, np.int64)
-    found = step_series(Curve("all", none, (), (), none, 0, 10), WHOLE, text="a")
-    assert (len(found.place), found.highest_bytes) == (0, 0)
+    actual = step_series(Curve("all", none, (), (), none, 0, 10), WHOLE, text="a")
+    assert (len(actual.place), actual.highest_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("wrong", [(5, 5, 10), (9, 3, 10), (0, 5, 0)])

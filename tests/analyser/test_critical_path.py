@@ -88,13 +88,13 @@ def naive_path(report: Report) -> NDArray[np.int64]:
     external = set(report.array("cost.step_id").read()[is_external].tolist())
     cycles = np.zeros((n_ipus, n_steps), dtype=np.int64)
     for run in runs.runs(report):
-        found = runs.executed(report, run.run_id)
+        executed = runs.executed(report, run.run_id)
         lanes: list[list[tuple[int, int, int]]] = []
         for ipu in range(n_ipus):
-            has_run = found.start_cycle[:, ipu] >= 0
-            columns = (found.start_cycle, found.end_cycle)
+            has_run = executed.start_cycle[:, ipu] >= 0
+            columns = (executed.start_cycle, executed.end_cycle)
             start, end = (column[has_run, ipu].tolist() for column in columns)
-            lanes.append(sorted(zip(start, end, found.step_id[has_run].tolist(), strict=True)))
+            lanes.append(sorted(zip(start, end, executed.step_id[has_run].tolist(), strict=True)))
         first = min(lane[0][0] for lane in lanes)
         ends = [lane[-1][1] for lane in lanes]
         spans = [_meetings(lane, external) for lane in lanes]
@@ -112,12 +112,12 @@ def naive_path(report: Report) -> NDArray[np.int64]:
 def _meetings(lane: list[Any], external: set[int]) -> list[tuple[int, int]]:
     """Return when a lane was ready for each meeting, and when its entry begins."""
     ready = lane[0][0]
-    found = []
+    results = []
     for start, end, step in lane:
         if step in external:
-            found.append((min(ready, start), start))
+            results.append((min(ready, start), start))
         ready = end
-    return found
+    return results
 
 
 def _add(cycles: NDArray[np.int64], lane: list[Any], begin: int, end: int) -> None:
@@ -128,18 +128,18 @@ def _add(cycles: NDArray[np.int64], lane: list[Any], begin: int, end: int) -> No
 
 def test_the_slow_stage_on_the_other_ipu_is_critical(tmp_path: Path) -> None:
     """IPU 0 works 1,000 then 300 cycles, IPU 1 works 4,000 then 20; they meet in between."""
-    made = Stages()
+    built = Stages()
     program = Sequence(
         "main",
         [
-            made.work(0, 1_000),
-            made.work(1, 4_000),
-            made.meet(),
-            made.work(0, 300),
-            made.work(1, 20),
+            built.work(0, 1_000),
+            built.work(1, 4_000),
+            built.meet(),
+            built.work(0, 300),
+            built.work(1, 20),
         ],
     )
-    with made.report(tmp_path, program) as report:
+    with built.report(tmp_path, program) as report:
         ran = execution(report)
         by_name = {
             name: ran.critical_cycles[:, step].tolist()
@@ -168,34 +168,34 @@ def test_the_slow_stage_on_the_other_ipu_is_critical(tmp_path: Path) -> None:
 @pytest.mark.parametrize("slow", [0, 1])
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 def test_loops_that_meet(tmp_path: Path, slow: int, rounds: int) -> None:
-    made = Stages()
+    built = Stages()
     body = [
-        made.work(slow, 700),
-        made.work(1 - slow, 200),
-        made.meet("first"),
-        made.work(slow, 30),
-        made.work(1 - slow, 90),
-        made.meet("second"),
-        made.work(slow, 5),
-        made.work(1 - slow, 11),
+        built.work(slow, 700),
+        built.work(1 - slow, 200),
+        built.meet("first"),
+        built.work(slow, 30),
+        built.work(1 - slow, 90),
+        built.meet("second"),
+        built.work(slow, 5),
+        built.work(1 - slow, 11),
     ]
     program = Sequence(
         "main",
-        [made.work(0, 400), Repeat(rounds, Sequence("body", body)), made.work(1, 1_500)],
+        [built.work(0, 400), Repeat(rounds, Sequence("body", body)), built.work(1, 1_500)],
     )
-    with made.report(tmp_path, program) as report:
+    with built.report(tmp_path, program) as report:
         assert np.array_equal(execution(report).critical_cycles, naive_path(report))
         assert execution(report).phase_cycles["other"] == 0
 
 
 def test_loops_that_do_not_meet(tmp_path: Path) -> None:
-    made = Stages()
-    alone = Repeat(6, Sequence("alone", [made.work(0, 70), made.work(1, 100)]))
-    outer = Sequence("outer", [alone, made.meet(), made.work(0, 44)])
-    program = Sequence("main", [Repeat(3, outer), made.meet("last"), made.work(0, 10)])
-    with made.report(tmp_path, program) as report:
-        found = execution(report)
-        assert np.array_equal(found.critical_cycles, naive_path(report))
+    built = Stages()
+    alone = Repeat(6, Sequence("alone", [built.work(0, 70), built.work(1, 100)]))
+    outer = Sequence("outer", [alone, built.meet(), built.work(0, 44)])
+    program = Sequence("main", [Repeat(3, outer), built.meet("last"), built.work(0, 10)])
+    with built.report(tmp_path, program) as report:
+        actual = execution(report)
+        assert np.array_equal(actual.critical_cycles, naive_path(report))
         slow = next(i for i, name in enumerate(steps(report).name) if name == "work 1 100")
         # In later rounds IPU 0 begins 44 cycles after IPU 1, and both still wait for IPU 1.
-        assert found.critical_cycles[1, slow] == 3 * 6 * 100
+        assert actual.critical_cycles[1, slow] == 3 * 6 * 100

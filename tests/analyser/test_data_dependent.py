@@ -100,13 +100,13 @@ def test_a_call_is_as_busy_as_its_tiles_over_all_executions(ran: Report) -> None
 
 def test_figures_of_neighbouring_ranges_add_up(ran: Report) -> None:
     with ran as report:
-        whole = range_summary(report)
-        cuts = np.linspace(whole.start_cycle, whole.end_cycle, 12).astype(int).tolist()
+        full = range_summary(report)
+        cuts = np.linspace(full.start_cycle, full.end_cycle, 12).astype(int).tolist()
         parts = [range_summary(report, a, b) for a, b in pairwise(cuts)]
         worked = sum((p.parallel_efficiency or 0) * p.cycles for p in parts)
-        assert worked == pytest.approx((whole.parallel_efficiency or 0) * whole.cycles)
-        (found,) = measured(report).values()
-        assert found.start.size == 2 * N_ROUNDS
+        assert worked == pytest.approx((full.parallel_efficiency or 0) * full.cycles)
+        (actual,) = measured(report).values()
+        assert actual.start.size == 2 * N_ROUNDS
 
 
 def test_entries_that_repeat_are_cut_like_those_written_out() -> None:

@@ -15,12 +15,12 @@ from tilescope.analyser.detail import keep_extremes
 )
 def test_extremes_of_every_group_survive(values: list[int], n_groups: int) -> None:
     array = np.array(values, dtype=np.int64)
-    kept = keep_extremes(array, n_groups)
-    assert np.all(np.diff(kept) > 0)
-    assert array[kept].max() == array.max()
-    assert array[kept].min() == array.min()
-    assert {0, len(values) - 1} <= set(kept.tolist())
-    assert len(kept) <= max(2 * n_groups + 2, 1)
+    selected = keep_extremes(array, n_groups)
+    assert np.all(np.diff(selected) > 0)
+    assert array[selected].max() == array.max()
+    assert array[selected].min() == array.min()
+    assert {0, len(values) - 1} <= set(selected.tolist())
+    assert len(selected) <= max(2 * n_groups + 2, 1)
 
 
 def test_few_values_are_all_kept() -> None:

@@ -22,29 +22,29 @@ Variation = Callable[[Shape], Report]
 
 
 def test_a_report_does_not_differ_from_itself(small: Report) -> None:
-    found = compare(small, small)
-    assert found.is_identical
-    assert found.unequal == ()
-    assert found.context == ()
-    assert {metric.verdict for metric in found.metrics} == {"same"}
-    assert not found.tiles.delta_bytes.any()
-    for changes in (found.steps, found.variables):
+    actual = compare(small, small)
+    assert actual.is_identical
+    assert actual.unequal == ()
+    assert actual.context == ()
+    assert {metric.verdict for metric in actual.metrics} == {"same"}
+    assert not actual.tiles.delta_bytes.any()
+    for changes in (actual.steps, actual.variables):
         assert changes.added == changes.removed == changes.changed == ()
-    assert explain(found) == ("The two reports hold identical data.",)
+    assert explain(actual) == ("The two reports hold identical data.",)
 
 
 def test_where_a_report_lies_is_not_compared(small: Report, variation: Variation) -> None:
     options = {"autoReport.all": "true", "autoReport.directory": "/elsewhere"}
-    found = compare(small, variation(Shape(options=options)))
-    assert found.is_identical
-    assert found.context == ()
+    actual = compare(small, variation(Shape(options=options)))
+    assert actual.is_identical
+    assert actual.context == ()
 
 
 def test_another_clock_is_another_time(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(target_name="bow", clock_hz=2.0e9)))
-    assert found.metric("cycles.total").delta == 0
-    assert found.metric("time.total").verdict == "better"
-    assert "At the machines' clock rates this is 485 ns → 242.5 ns (-50.00 %)." in explain(found)
+    actual = compare(small, variation(Shape(target_name="bow", clock_hz=2.0e9)))
+    assert actual.metric("cycles.total").delta == 0
+    assert actual.metric("time.total").verdict == "better"
+    assert "At the machines' clock rates this is 485 ns → 242.5 ns (-50.00 %)." in explain(actual)
 
 
 def test_the_wall_clock_is_not_compared(small: Report, variation: Variation) -> None:
@@ -63,17 +63,17 @@ def test_the_wall_clock_is_not_compared(small: Report, variation: Variation) -> 
 def test_whatever_differs_is_named(
     small: Report, variation: Variation, shape: Shape, unequal: set[str]
 ) -> None:
-    found = compare(small, variation(shape))
-    assert not found.is_identical
-    assert set(found.unequal) == unequal
+    actual = compare(small, variation(shape))
+    assert not actual.is_identical
+    assert set(actual.unequal) == unequal
 
 
 def test_another_machine_comes_first(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(target_name="bow", bytes_per_tile=900)))
-    first = found.context[0]
+    actual = compare(small, variation(Shape(target_name="bow", bytes_per_tile=900)))
+    first = actual.context[0]
     assert (first.key, first.baseline, first.candidate) == ("name", "small", "bow")
-    assert {change.follows for change in found.context[1:]} == {"name"}
-    assert explain(found)[0] == "Machine changed: small → bow."
+    assert {change.follows for change in actual.context[1:]} == {"name"}
+    assert explain(actual)[0] == "Machine changed: small → bow."
 
 
 def test_a_changed_option_without_effect_is_reported(small: Report, variation: Variation) -> None:
@@ -84,8 +84,8 @@ def test_a_changed_option_without_effect_is_reported(small: Report, variation: V
 
 
 def test_a_slower_step(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(conv_tile0_cycles=260)))
-    total = found.metric("cycles.total")
+    actual = compare(small, variation(Shape(conv_tile0_cycles=260)))
+    total = actual.metric("cycles.total")
     assert (total.baseline, total.candidate, total.delta, total.verdict) == (
         485,
         545,
@@ -93,54 +93,56 @@ def test_a_slower_step(small: Report, variation: Variation) -> None:
         "worse",
     )
     assert total.percent_of_baseline == pytest.approx(100 * 120 / 970)
-    assert [(step.name, step.delta_cycles) for step in found.steps.changed] == [("layer1/conv", 60)]
-    assert found.steps.n_same == 6
-    text = " ".join(explain(found))
+    assert [(step.name, step.delta_cycles) for step in actual.steps.changed] == [
+        ("layer1/conv", 60)
+    ]
+    assert actual.steps.n_same == 6
+    text = " ".join(explain(actual))
     assert "Cycles change by +60 cycles (+12.37 %): compute +60 cycles" in text
     assert "OnTileExecute (layer1/conv) +60 cycles" in text
 
 
 def test_a_variable_more_and_another_larger(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(has_bias=True, weights_bytes=400)))
-    assert [(variable.name, variable.delta_bytes) for variable in found.variables.added] == [
+    actual = compare(small, variation(Shape(has_bias=True, weights_bytes=400)))
+    assert [(variable.name, variable.delta_bytes) for variable in actual.variables.added] == [
         ("bias", 16)
     ]
-    assert [(variable.name, variable.delta_bytes) for variable in found.variables.changed] == [
+    assert [(variable.name, variable.delta_bytes) for variable in actual.variables.changed] == [
         ("weights", 80)
     ]
-    assert found.variables.removed == ()
-    assert found.variables.n_same == 3
-    assert found.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
-    assert found.metric("memory.category.constant").delta == 96
-    text = " ".join(explain(found))
+    assert actual.variables.removed == ()
+    assert actual.variables.n_same == 3
+    assert actual.tiles.delta_bytes.tolist() == [26, 10, 10, 10, 10, 10, 10, 10]
+    assert actual.metric("memory.category.constant").delta == 96
+    text = " ".join(explain(actual))
     assert "Memory changes by +96 B (+5.41 %) over all tiles" in text
     assert "By category: constants +96 B" in text
 
 
 def test_a_renamed_step_stays_the_same(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(conv_name="first")))
-    assert found.steps.added == found.steps.removed == found.steps.changed == ()
-    assert found.steps.n_same == 7
+    actual = compare(small, variation(Shape(conv_name="first")))
+    assert actual.steps.added == actual.steps.removed == actual.steps.changed == ()
+    assert actual.steps.n_same == 7
 
 
 def test_a_side_without_runs(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(n_runs=0)))
-    assert found.metric("cycles.total").verdict == "missing"
-    assert found.steps.basis == "estimate"
-    assert "The candidate has no run; cycles are not compared." in explain(found)
+    actual = compare(small, variation(Shape(n_runs=0)))
+    assert actual.metric("cycles.total").verdict == "missing"
+    assert actual.steps.basis == "estimate"
+    assert "The candidate has no run; cycles are not compared." in explain(actual)
 
 
 def test_a_side_without_memory(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(has_memory=False)))
-    assert found.metric("memory.max_tile").verdict == "missing"
-    assert "The candidate holds no memory; memory is not compared." in explain(found)
-    assert found.steps.n_same == 7
+    actual = compare(small, variation(Shape(has_memory=False)))
+    assert actual.metric("memory.max_tile").verdict == "missing"
+    assert "The candidate holds no memory; memory is not compared." in explain(actual)
+    assert actual.steps.n_same == 7
 
 
 def test_an_incomplete_side_is_reported(small: Report, variation: Variation) -> None:
-    found = compare(small, variation(Shape(is_finished=False)))
-    assert not found.candidate.is_complete
-    assert explain(found)[0].startswith("Candidate: The run ended early")
+    actual = compare(small, variation(Shape(is_finished=False)))
+    assert not actual.candidate.is_complete
+    assert explain(actual)[0].startswith("Candidate: The run ended early")
 
 
 shapes = st.builds(
@@ -159,8 +161,8 @@ shapes = st.builds(
 def test_swapping_the_sides_turns_every_sign(
     variation: Variation, baseline: Shape, candidate: Shape
 ) -> None:
-    one, other = variation(baseline), variation(candidate)
-    there, back = compare(one, other), compare(other, one)
+    first, second = variation(baseline), variation(candidate)
+    there, back = compare(first, second), compare(second, first)
     assert there.is_identical == back.is_identical
     assert set(there.unequal) == set(back.unequal)
     for forth, reverse in zip(there.metrics, back.metrics, strict=True):
@@ -203,14 +205,14 @@ def test_alignment_is_symmetric_and_complete(
     shapes = [[row[1] for row in side] for side in (baseline, candidate)]
     pairs, removed, added = align(names[0], names[1], shapes[0], shapes[1])
     swapped, gone, come = align(names[1], names[0], shapes[1], shapes[0])
-    assert sorted((one, other) for other, one in swapped) == pairs
+    assert sorted((first, second) for second, first in swapped) == pairs
     assert (gone, come) == (added, removed)
-    assert sorted([one for one, _ in pairs] + removed) == list(range(len(baseline)))
-    assert sorted([other for _, other in pairs] + added) == list(range(len(candidate)))
-    assert all(names[0][one] == names[1][other] for one, other in pairs)
+    assert sorted([first for first, _ in pairs] + removed) == list(range(len(baseline)))
+    assert sorted([second for _, second in pairs] + added) == list(range(len(candidate)))
+    assert all(names[0][first] == names[1][second] for first, second in pairs)
     for name in "ab":
         counts = [side.count(name) for side in names]
-        assert sum(names[0][one] == name for one, _ in pairs) == min(counts)
+        assert sum(names[0][first] == name for first, _ in pairs) == min(counts)
 
 
 def test_every_metric_is_compared(small: Report) -> None:
@@ -218,17 +220,17 @@ def test_every_metric_is_compared(small: Report) -> None:
 
 
 def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
-    whole = generate_report(tmp_path / "whole", n_tiles=8, n_steps=40, n_variables=20)
-    connection = apsw.Connection(str(whole), flags=apsw.SQLITE_OPEN_READONLY)
+    full = generate_report(tmp_path / "whole", n_tiles=8, n_steps=40, n_variables=20)
+    connection = apsw.Connection(str(full), flags=apsw.SQLITE_OPEN_READONLY)
     packed = [bytes(data) for (data,) in connection.execute("SELECT data FROM chunk")]
     connection.close()
-    content = whole.read_bytes()
+    content = full.read_bytes()
     # A chunk that fits in one page is stored contiguously in the file.
     inside = max((data for data in packed if data in content), key=len)
-    at = content.index(inside) + len(inside) // 2
+    offset = content.index(inside) + len(inside) // 2
     damaged = tmp_path / "damaged.pop"
-    damaged.write_bytes(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :])
-    with open_report(whole) as baseline, open_report(damaged) as candidate:
+    damaged.write_bytes(content[:offset] + bytes([content[offset] ^ 0x10]) + content[offset + 1 :])
+    with open_report(full) as baseline, open_report(damaged) as candidate:
         assert compare(baseline, baseline).is_identical
         with pytest.raises(DamagedReport):
             compare(baseline, candidate)

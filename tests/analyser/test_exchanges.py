@@ -14,11 +14,11 @@ from tilescope.analyser.time.selection import Selection, selected_cycles, select
 
 
 def test_exchanges_of_the_small_report(small):
-    found = exchanges(small)
-    assert [one.step_id for one in found.exchanges] == [0, 2, 4]
-    assert [one.total_cycles for one in found.exchanges] == [200, 40, 30]
-    assert (found.cycles, found.total_cycles, found.n_runs) == (270, 970, 2)
-    copy, exchange, loop = found.exchanges
+    actual = exchanges(small)
+    assert [item.step_id for item in actual.exchanges] == [0, 2, 4]
+    assert [item.total_cycles for item in actual.exchanges] == [200, 40, 30]
+    assert (actual.cycles, actual.total_cycles, actual.n_runs) == (270, 970, 2)
+    copy, exchange, loop = actual.exchanges
     # 64 bytes of the host and 24 to remote buffers, on each of two IPUs.
     assert (copy.host_bytes, copy.remote_bytes, copy.code_bytes) == (128, 48, 8)
     assert (exchange.cycles, exchange.sent_bytes, exchange.received_bytes) == (25, 64, 96)
@@ -28,13 +28,13 @@ def test_exchanges_of_the_small_report(small):
 
 
 def test_a_search_and_one_ipu(small):
-    (one,) = exchanges(small, "RELU").exchanges
-    assert one.name == "layer1/relu/exchange"
+    (item,) = exchanges(small, "RELU").exchanges
+    assert item.name == "layer1/relu/exchange"
     # IPU 1: 25 cycles of the exchange before the convolution in each of two runs of 440.
-    found = exchanges(small, "conv", Selection(ipu_id=1))
-    assert [one.total_cycles for one in found.exchanges] == [50]
-    assert found.total_cycles == 880
-    assert found.exchanges[0].sent_bytes == 32
+    actual = exchanges(small, "conv", Selection(ipu_id=1))
+    assert [item.total_cycles for item in actual.exchanges] == [50]
+    assert actual.total_cycles == 880
+    assert actual.exchanges[0].sent_bytes == 32
 
 
 def test_a_step_that_moves_nothing(small):
@@ -45,17 +45,17 @@ def test_a_step_that_moves_nothing(small):
 
 @pytest.mark.parametrize("ipu_id", [None, 0, 1])
 def test_runs_add_up(small, ipu_id):
-    whole = Selection(ipu_id)
+    full = Selection(ipu_id)
     parts = [Selection(ipu_id, run_id) for run_id in (0, 1)]
-    assert sum(selected_cycles(small, part) for part in parts) == selected_cycles(small, whole)
+    assert sum(selected_cycles(small, part) for part in parts) == selected_cycles(small, full)
     summed = sum(selected_step_cycles(small, part) for part in parts)
-    assert np.array_equal(summed, selected_step_cycles(small, whole))
+    assert np.array_equal(summed, selected_step_cycles(small, full))
     ran = [execution(small, run_id) for run_id in (0, 1)]
     assert np.array_equal(ran[0].executions + ran[1].executions, execution(small).executions)
     expected = values(small)["cycles.total"]
     if ipu_id is not None:
         expected = ipu_values(small)["cycles.total"][ipu_id]
-    assert selected_cycles(small, whole) == expected
+    assert selected_cycles(small, full) == expected
 
 
 def test_steps_are_a_layer_of_operations(small):

@@ -125,12 +125,12 @@ def test_a_gate_fails_from_one_unit_beyond_its_limit(
 ) -> None:
     """The limit at the measured change passes, one unit less fails, whatever changed."""
     sides = small, variation(Shape(conv_tile0_cycles=cycles, planted_bytes=4 * planted))
-    one, other = (
+    first, second = (
         {name: metric.of_run(report) for name, metric in METRICS.items()} for report in sides
     )
     names = ["cycles.total", "cycles.compute", "memory.total", "memory.max_tile"]
     name = data.draw(st.sampled_from(names))
-    before, after = one[name], other[name]
+    before, after = first[name], second[name]
     assert isinstance(before, int)
     assert isinstance(after, int)
     delta = after - before
@@ -205,8 +205,8 @@ def test_one_planted_cycle_moves_the_gates_of_report_ipu_and_operation(
     wide = outcomes(sides, *(f"{name}:+1c" for name in names))
     assert [result.status for result in tight] == ["failed"] * 3
     assert [result.status for result in wide] == ["passed"] * 3
-    others = outcomes(sides, "memory.*:+0B", "cycles.*@ipu1:+0c")
-    moved = {result.name for result in others if result.status != "passed"}
+    rest = outcomes(sides, "memory.*:+0B", "cycles.*@ipu1:+0c")
+    moved = {result.name for result in rest if result.status != "passed"}
     assert moved <= {"cycles.waiting@ipu1"}
 
 
@@ -267,11 +267,9 @@ def test_an_operation_of_the_baseline_that_is_gone(
     small: Report, variation: Callable[[Shape], Report]
 ) -> None:
     sides = small, variation(Shape(conv_name="layer1/other"))
-    named, *others = outcomes(
-        sides, "operation.cycles@layer1:+0c", "operation.cycles@layer1/c*:+0c"
-    )
+    named, *rest = outcomes(sides, "operation.cycles@layer1:+0c", "operation.cycles@layer1/c*:+0c")
     assert named.status == "passed"
-    assert [other.status for other in others] == ["passed"]
+    assert [peer.status for peer in rest] == ["passed"]
 
 
 def test_cycles_of_operations_need_runs_on_both_sides(
@@ -330,12 +328,12 @@ def test_gates_are_about_one_run(variation: Callable[[Shape], Report]) -> None:
     """Recording more runs of one program moves no gate, and a regression fails all the same."""
     texts = ("cycles.*:+0c", "time.total:+0us", "exchange.*:+0B", "host.*:+0B", "tile_cycles.*:+0c",
              "cycles.*@ipu*:+0c", "operation.cycles@*:+0c", "flops.total:+0")  # fmt: skip
-    one, three = variation(Shape(n_runs=1)), variation(Shape(n_runs=3))
-    for sides in ((one, three), (three, one)):
+    item, three = variation(Shape(n_runs=1)), variation(Shape(n_runs=3))
+    for sides in ((item, three), (three, item)):
         assert {result.status for result in outcomes(sides, *texts)} == {"passed"}
     slower = variation(Shape(n_runs=3, conv_tile0_cycles=201))
     (total, of_ipu, of_operation) = outcomes(
-        (one, slower),
+        (item, slower),
         "cycles.total:+0c",
         "cycles.total@ipu0:+0c",
         "operation.cycles@layer1/conv:+0c",

@@ -36,9 +36,9 @@ def report(
 
 
 def test_phases_add_up(report: Report) -> None:
-    found = values(report)
-    assert sum(found[f"cycles.{phase}"] or 0 for phase in PHASES) == found["cycles.total"]
-    assert 0 < (found["parallel.efficiency"] or 0) <= (found["tile.balance"] or 0) <= 1
+    actual = values(report)
+    assert sum(actual[f"cycles.{phase}"] or 0 for phase in PHASES) == actual["cycles.total"]
+    assert 0 < (actual["parallel.efficiency"] or 0) <= (actual["tile.balance"] or 0) <= 1
 
 
 def test_executions_one_by_one_are_the_counted_ones(report: Report) -> None:
@@ -63,8 +63,8 @@ def test_executions_one_by_one_are_the_counted_ones(report: Report) -> None:
 def test_variables_add_up_to_the_curve(report: Report, source: Source) -> None:
     live = liveness.curve(report, source)
     for step in range(0, len(live), 7):
-        found = liveness.step_variables(report, step, source)
-        assert found.total_bytes == live.not_always_live_bytes[step]
+        actual = liveness.step_variables(report, step, source)
+        assert actual.total_bytes == live.not_always_live_bytes[step]
     always = liveness.always_live_variables(report, source)
     assert always.total_bytes == live.always_live_bytes
 
@@ -86,40 +86,40 @@ def test_tiles_add_up_to_ipus_and_ipus_to_all(report: Report) -> None:
 
 @pytest.mark.parametrize("breakdown", ["region", "category"])
 def test_stacks_add_up(report: Report, breakdown: memory.Breakdown) -> None:
-    found = memory.tile_memory(report, breakdown, include_gaps=True)
-    assert np.array_equal(sum(found.series.values()), found.total_bytes)
-    assert METRICS["memory.total_including_gaps"].compute(report) == found.total_bytes.sum()
+    actual = memory.tile_memory(report, breakdown, include_gaps=True)
+    assert np.array_equal(sum(actual.series.values()), actual.total_bytes)
+    assert METRICS["memory.total_including_gaps"].compute(report) == actual.total_bytes.sum()
 
 
 def test_the_parts_of_a_variable_add_up(report: Report) -> None:
-    found = lowered_variables.variable_columns(report)
-    for variable_id, size in list(zip(found["variable_id"], found["bytes"], strict=True))[:20]:
+    actual = lowered_variables.variable_columns(report)
+    for variable_id, size in list(zip(actual["variable_id"], actual["bytes"], strict=True))[:20]:
         assert isinstance(variable_id, int)
         assert lowered_variables.variable_memory(report, variable_id).sum() == size
 
 
 def test_every_program_is_reached_from_a_root(report: Report) -> None:
-    waiting, seen = list(programs.roots(report)), set()
+    waiting, visited = list(programs.roots(report)), set()
     while waiting:
         node = waiting.pop()
-        seen.add(node.program_id)
+        visited.add(node.program_id)
         below = programs.children(report, node.program_id)
         assert len(below) == node.n_children
         assert [child.position for child in below] == list(range(len(below)))
         waiting += below
-    assert seen == set(programs.all_programs(report))
+    assert visited == set(programs.all_programs(report))
 
 
 def test_search_finds_what_a_scan_finds(report: Report) -> None:
     text = steps(report).name[-20].rpartition("/")[2] or "sync"
     every = programs.all_programs(report).values()
     by_hand = [node.program_id for node in every if text.lower() in node.label.lower()]
-    found = programs.search(report, text.upper(), 1000)
-    assert [match.node.program_id for match in found.matches] == by_hand
-    assert found.n_matches == len(by_hand) > 0
+    actual = programs.search(report, text.upper(), 1000)
+    assert [match.node.program_id for match in actual.matches] == by_hand
+    assert actual.n_matches == len(by_hand) > 0
     assert all(
         match.ancestors == programs.ancestors(report, match.node.program_id)
-        for match in found.matches
+        for match in actual.matches
     )
 
 
@@ -130,9 +130,9 @@ def test_another_seed_differs_and_the_same_does_not(tmp_path: Path) -> None:
         for seed in range(3)
     ]
     assert compare(opened[0], opened[2]).is_identical
-    found = compare(opened[0], opened[1])
-    assert not found.is_identical
-    gaps = found.metric("cycles.other").delta or 0
-    assert found.steps.delta_cycles + gaps == found.metric("cycles.total").delta
+    actual = compare(opened[0], opened[1])
+    assert not actual.is_identical
+    gaps = actual.metric("cycles.other").delta or 0
+    assert actual.steps.delta_cycles + gaps == actual.metric("cycles.total").delta
     for report in opened:
         report.close()

@@ -33,26 +33,26 @@ def side(own: ArrayLike, meetings: tuple[bool, ...] = MEETINGS) -> Side:
 
 
 def test_on_one_ipu_a_change_is_its_impact() -> None:
-    found, _ = step_impacts(side([[1, 10, 1, 20]]), side([[1, 15, 1, 13]]), SAME)
-    assert found.tolist() == [0, 5, 0, -7]
+    actual, _ = step_impacts(side([[1, 10, 1, 20]]), side([[1, 15, 1, 13]]), SAME)
+    assert actual.tolist() == [0, 5, 0, -7]
 
 
 def test_what_another_ipu_hides_costs_the_run_nothing() -> None:
     before = side([[1, 10, 1, 20], [1, 30, 1, 20]])
-    found, _ = step_impacts(before, side([[1, 28, 1, 20], [1, 30, 1, 20]]), SAME)
-    assert found.tolist() == [0, 0, 0, 0]
+    actual, _ = step_impacts(before, side([[1, 28, 1, 20], [1, 30, 1, 20]]), SAME)
+    assert actual.tolist() == [0, 0, 0, 0]
 
 
 def test_of_what_passes_another_ipu_only_the_rest_counts() -> None:
     before = side([[1, 10, 1, 20], [1, 30, 1, 20]])
-    found, _ = step_impacts(before, side([[1, 37, 1, 20], [1, 30, 1, 20]]), SAME)
-    assert found.tolist() == [0, 7, 0, 0]
+    actual, _ = step_impacts(before, side([[1, 37, 1, 20], [1, 30, 1, 20]]), SAME)
+    assert actual.tolist() == [0, 7, 0, 0]
 
 
 def test_one_ipu_faster_and_one_slower_is_what_the_run_loses() -> None:
     before = side([[1, 90, 1, 20], [1, 30, 1, 20]])
-    found, _ = step_impacts(before, side([[1, 10, 1, 20], [1, 97, 1, 20]]), SAME)
-    assert found.tolist() == [0, 7, 0, 0]
+    actual, _ = step_impacts(before, side([[1, 10, 1, 20], [1, 97, 1, 20]]), SAME)
+    assert actual.tolist() == [0, 7, 0, 0]
 
 
 def test_a_meeting_that_comes_between_counts_what_is_waited_for() -> None:
@@ -72,9 +72,9 @@ def test_impacts_add_up_to_the_change_of_the_run_and_turn_with_the_sides(
     before, after = side(one), side(other)
     assert before.critical is not None
     assert after.critical is not None
-    found, _ = step_impacts(before, after, SAME)
-    assert found.sum() == after.critical.sum() - before.critical.sum()
-    assert (step_impacts(after, before, SAME)[0] == -found).all()
+    actual, _ = step_impacts(before, after, SAME)
+    assert actual.sum() == after.critical.sum() - before.critical.sum()
+    assert (step_impacts(after, before, SAME)[0] == -actual).all()
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +96,6 @@ def test_causes_of_a_real_pipeline_add_up_to_the_run(
     pipeline: Callable[[Pipeline], Path], first: object, second: object
 ) -> None:
     paths = pipeline(PIPELINE), pipeline(Pipeline(first=first, codelet=second))
-    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
-        found = compare(one, other)
-        assert sum(cause.cycles for cause in found.causes) == found.metric("cycles.total").delta
+    with analyser.open(paths[0]) as item, analyser.open(paths[1]) as peer:
+        actual = compare(item, peer)
+        assert sum(cause.cycles for cause in actual.causes) == actual.metric("cycles.total").delta

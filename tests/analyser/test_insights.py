@@ -55,9 +55,9 @@ def test_the_fullest_tiles_and_what_they_hold(small: Report) -> None:
 
 
 def test_every_tile_stands_in_one_bin(small: Report) -> None:
-    found = insights(small)
+    actual = insights(small)
     held = tile_memory(small, "none").total_bytes
-    edges, counts = found.histogram_edges_bytes, found.histogram_n_tiles
+    edges, counts = actual.histogram_edges_bytes, actual.histogram_n_tiles
     assert edges[0] == 0
     assert edges[-1] == held.max()
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
@@ -68,13 +68,13 @@ def test_every_tile_stands_in_one_bin(small: Report) -> None:
 
 
 def test_what_takes_the_memory_of_vertices_and_exchanges(small: Report) -> None:
-    found = insights(small)
-    assert [(codelet.name, codelet.bytes, codelet.detail) for codelet in found.vertex_codes] == [
+    actual = insights(small)
+    assert [(codelet.name, codelet.bytes, codelet.detail) for codelet in actual.vertex_codes] == [
         ("conv<float>", 120, "layer1/conv"),
         ("relu<half>", 40, "layer1/relu"),
     ]
-    assert [(state.bytes, state.n_users) for state in found.vertex_states] == [(48, 1), (48, 1)]
-    assert [(exchange.name, exchange.bytes) for exchange in found.exchanges][:2] == [
+    assert [(state.bytes, state.n_users) for state in actual.vertex_states] == [(48, 1), (48, 1)]
+    assert [(exchange.name, exchange.bytes) for exchange in actual.exchanges][:2] == [
         ("layer1/conv/exchange", 24),
         ("layer1/relu/exchange", 24),
     ]
@@ -97,12 +97,12 @@ def test_half_precision_gains_the_same_as_in_the_list_of_remedies(small: Report)
 
 def test_a_report_of_the_engine_names_its_contents() -> None:
     with open_report(GOLDEN) as report:
-        found = insights(report)
+        actual = insights(report)
         used = tile_memory(report, "none").total_bytes
-    assert found.fit.total_bytes == used.sum()
-    assert found.fullest_tiles[0].excluding_gaps_bytes == used.max()
-    assert found.vertex_states
-    sizes = [exchange.bytes for exchange in found.exchanges]
+    assert actual.fit.total_bytes == used.sum()
+    assert actual.fullest_tiles[0].excluding_gaps_bytes == used.max()
+    assert actual.vertex_states
+    sizes = [exchange.bytes for exchange in actual.exchanges]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -114,11 +114,11 @@ def test_insights_are_empty_without_memory(variation: Variation) -> None:
 def test_the_fullest_tile_is_the_first_of_those_that_hold_most(small: Report) -> None:
     held = np.array([1, 7, 3, 7])
     assert str(fullest_of(held, 60)) == "tile 61, one of 2 tiles that hold as much"
-    found = insights(small)
+    actual = insights(small)
     memory = tile_memory(small, "none")
-    assert found.fullest == memory.fullest_tile == fullest_tile(small)
-    assert found.peak is not None
-    assert found.peak.tile_id == found.fullest.tile_id
+    assert actual.fullest == memory.fullest_tile == fullest_tile(small)
+    assert actual.peak is not None
+    assert actual.peak.tile_id == actual.fullest.tile_id
     assert str(fullest_tile(small)) == "tile 0"
     assert fullest_tile(small, 1).tile_id == 4
 
@@ -126,21 +126,21 @@ def test_the_fullest_tile_is_the_first_of_those_that_hold_most(small: Report) ->
 def test_no_plan_is_advised_where_always_live_memory_exceeds_the_tile(
     variation: Variation,
 ) -> None:
-    found = insights(variation(Shape(bytes_per_tile=20)))
-    assert found.shortfall is not None
-    assert found.shortfall.n_tiles_always_over > 0
-    assert found.shortfall.least_tiles > 0
-    assert "Give the operation at the peak less memory" not in [tip.title for tip in tips(found)]
+    actual = insights(variation(Shape(bytes_per_tile=20)))
+    assert actual.shortfall is not None
+    assert actual.shortfall.n_tiles_always_over > 0
+    assert actual.shortfall.least_tiles > 0
+    assert "Give the operation at the peak less memory" not in [tip.title for tip in tips(actual)]
 
 
 def test_the_fullest_tile_is_the_same_everywhere(variation: Variation, tmp_path: Path) -> None:
     """One definition, also where tiles lack memory and another reaches a higher address."""
     generated = generate_report(tmp_path / "r", n_tiles=16, n_steps=60, seed=5)
-    with open_report(generated) as whole:
-        for report in (whole, variation(Shape(bytes_per_tile=250)), variation(Shape())):
-            found, tile = insights(report), fullest_tile(report)
-            assert found.fullest_tiles[0].tile_id == found.fullest.tile_id == tile.tile_id
+    with open_report(generated) as full:
+        for report in (full, variation(Shape(bytes_per_tile=250)), variation(Shape())):
+            actual, tile = insights(report), fullest_tile(report)
+            assert actual.fullest_tiles[0].tile_id == actual.fullest.tile_id == tile.tile_id
             assert report_overview(report).fullest_tile_id == tile.tile_id
-            held = [one.excluding_gaps_bytes for one in found.fullest_tiles]
+            held = [item.excluding_gaps_bytes for item in actual.fullest_tiles]
             assert held == sorted(held, reverse=True)
             assert held[0] == tile.bytes == METRICS["memory.max_tile"].compute(report)

@@ -35,7 +35,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Change], Found]
     """Return a function that writes and compares the reports of a change, once."""
     directory = tmp_path_factory.mktemp("known")
     written: dict[object, Path] = {}
-    kept: dict[str, Found] = {}
+    selected: dict[str, Found] = {}
 
     def report_of(program: Callable[[Path], Path]) -> Path:
         if program not in written:
@@ -43,11 +43,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Change], Found]
         return written[program]
 
     def of(change: Change) -> Found:
-        if change.title not in kept:
+        if change.title not in selected:
             paths = report_of(change.base), report_of(change.write)
-            with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
-                kept[change.title] = Found(*paths, compare(one, other))
-        return kept[change.title]
+            with analyser.open(paths[0]) as first, analyser.open(paths[1]) as second:
+                selected[change.title] = Found(*paths, compare(first, second))
+        return selected[change.title]
 
     return of
 
@@ -101,10 +101,10 @@ def test_the_page_holds_the_same(
     _, end, after = rest.partition("\n<!-- end of table -->")
     assert start, "the page marks where its table begins"
     assert end, "the page marks where its table ends"
-    wanted = f"{before}{start}{table}{end}{after}"
+    expected = f"{before}{start}{table}{end}{after}"
     if request.config.getoption("--update-golden"):
-        PAGE.write_text(wanted, "utf-8")
-    assert PAGE.read_text("utf-8") == wanted
+        PAGE.write_text(expected, "utf-8")
+    assert PAGE.read_text("utf-8") == expected
 
 
 def _gate(difference: Difference, change: Change) -> str:

@@ -11,11 +11,11 @@ from tilescope.analyser.graph.layered_layout import Layout, lay_out
 
 def test_rows_follow_the_longest_path() -> None:
     # 0 ─ 1 ─ 2 ─ 4, and 0 ─ 4; 3 feeds 4 alone and stands right above it.
-    found = lay_out(5, [(0, 1), (1, 2), (2, 4), (0, 4), (3, 4)])
-    assert found.row == (0, 1, 2, 2, 3)
-    assert found.n_rows == 4
-    assert [row for _, row in found.routes[0, 4]] == [1, 2]
-    assert found.routes[0, 1] == ()
+    actual = lay_out(5, [(0, 1), (1, 2), (2, 4), (0, 4), (3, 4)])
+    assert actual.row == (0, 1, 2, 2, 3)
+    assert actual.n_rows == 4
+    assert [row for _, row in actual.routes[0, 4]] == [1, 2]
+    assert actual.routes[0, 1] == ()
 
 
 def test_backward_edges_and_loops_move_no_row() -> None:
@@ -33,14 +33,14 @@ def test_a_chain_is_a_straight_line_and_a_diamond_is_even() -> None:
 
 def test_crossings_are_removed() -> None:
     # In program order the lines 0 ─ 3 and 1 ─ 2 cross.
-    found = lay_out(4, [(0, 3), (1, 2)])
-    assert (found.x[0] < found.x[1]) == (found.x[3] < found.x[2])
+    actual = lay_out(4, [(0, 3), (1, 2)])
+    assert (actual.x[0] < actual.x[1]) == (actual.x[3] < actual.x[2])
 
 
 def test_boxes_without_edges_stand_below() -> None:
-    found = lay_out(9, [(0, 1)])
-    assert found.row == (0, 1, 2, 2, 2, 2, 2, 2, 3)
-    assert found.x[2:8] == (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
+    actual = lay_out(9, [(0, 1)])
+    assert actual.row == (0, 1, 2, 2, 2, 2, 2, 2, 3)
+    assert actual.x[2:8] == (0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
     assert lay_out(0, []).n_rows == 0
 
 
@@ -50,62 +50,62 @@ def test_boxes_of_a_row_never_overlap() -> None:
         n = source.randint(2, 40)
         pairs = (source.sample(range(n), 2) for _ in range(2 * n))
         edges = [(min(pair), max(pair)) for pair in pairs]
-        found = lay_out(n, edges)
-        assert found == lay_out(n, list(reversed(edges))), "the order of edges does not matter"
-        for one, other in edges:
-            assert found.row[one] < found.row[other]
+        actual = lay_out(n, edges)
+        assert actual == lay_out(n, list(reversed(edges))), "the order of edges does not matter"
+        for first, second in edges:
+            assert actual.row[first] < actual.row[second]
         rows: dict[int, list[float]] = {}
-        for x, row in zip(found.x, found.row, strict=True):
+        for x, row in zip(actual.x, actual.row, strict=True):
             rows.setdefault(row, []).append(x)
-        for places in rows.values():
-            ordered = sorted(places)
+        for positions in rows.values():
+            ordered = sorted(positions)
             assert all(b - a > 0.999 for a, b in pairwise(ordered))
         # A place of a line is no further left than half a line's width.
-        assert all(x > 0.1 for route in found.routes.values() for x, _ in route)
+        assert all(x > 0.1 for route in actual.routes.values() for x, _ in route)
 
 
 def test_a_short_drawing_stays_in_one_column() -> None:
     layout = lay_out(5, [(i, i + 1) for i in range(4)])
-    found = fold(layout)
-    assert (found.x, found.row, found.folds) == (layout.x, layout.row, {})
-    assert (found.width, found.n_rows) == (1.0, 5)
+    actual = fold(layout)
+    assert (actual.x, actual.row, actual.folds) == (layout.x, layout.row, {})
+    assert (actual.width, actual.n_rows) == (1.0, 5)
 
 
 def test_a_long_chain_becomes_columns_joined_by_folds() -> None:
     layout = lay_out(40, [(i, i + 1) for i in range(39)])
-    found = fold(layout)
-    columns = sorted(set(found.x))
+    actual = fold(layout)
+    columns = sorted(set(actual.x))
     assert len(columns) > 1
-    assert found.n_rows < 20
-    places = list(zip(found.x, found.row, strict=True))
-    assert len(set(places)) == 40
-    assert len(found.folds) == len(columns) - 1
-    for (one, other), (only,) in found.folds.items():
-        assert found.row[other] == 0
-        assert (only.after, only.last_row) == (0, found.row[one])
-        assert found.x[one] + 0.5 < only.x < found.x[other] - 0.5
+    assert actual.n_rows < 20
+    positions = list(zip(actual.x, actual.row, strict=True))
+    assert len(set(positions)) == 40
+    assert len(actual.folds) == len(columns) - 1
+    for (first, second), (only,) in actual.folds.items():
+        assert actual.row[second] == 0
+        assert (only.after, only.last_row) == (0, actual.row[first])
+        assert actual.x[first] + 0.5 < only.x < actual.x[second] - 0.5
 
 
 def test_folds_lie_between_columns_of_any_width() -> None:
     # A chain with a fan at its start, which stands in the middle below it.
     edges = [(0, i) for i in range(1, 6)] + [(i, i + 1) for i in range(3, 50) if i != 5]
-    found = fold(lay_out(51, edges))
-    assert found.folds
-    places = [*zip(found.x, found.row, strict=True)]
-    for (one, other), own in found.folds.items():
-        for fold_ in own:
-            left = [x for x, _ in places if x <= found.x[one] + 0.1]
-            right = [x for x, _ in places if x >= found.x[other] - 0.1]
+    actual = fold(lay_out(51, edges))
+    assert actual.folds
+    positions = [*zip(actual.x, actual.row, strict=True)]
+    for (first, second), local in actual.folds.items():
+        for fold_ in local:
+            left = [x for x, _ in positions if x <= actual.x[first] + 0.1]
+            right = [x for x, _ in positions if x >= actual.x[second] - 0.1]
             assert max(left) + 0.5 <= fold_.x <= min(right) - 0.5
 
 
 def test_columns_are_cut_where_few_lines_cross() -> None:
     # A chain with a second line beside it, except above box 11: four columns of about ten.
     edges = [(i, i + 1) for i in range(39)] + [(i, i + 2) for i in range(38) if i not in (9, 10)]
-    found = fold(lay_out(40, edges))
-    assert [box for box in range(40) if found.row[box] == 0][:2] == [0, 11]
-    assert [edge for edge in found.folds if edge[1] == 11] == [(10, 11)]
-    assert [edge for edge in sorted(found.folds) if edge[0] < 20 <= edge[1]] == [
+    actual = fold(lay_out(40, edges))
+    assert [box for box in range(40) if actual.row[box] == 0][:2] == [0, 11]
+    assert [edge for edge in actual.folds if edge[1] == 11] == [(10, 11)]
+    assert [edge for edge in sorted(actual.folds) if edge[0] < 20 <= edge[1]] == [
         (18, 20),
         (19, 20),
         (19, 21),

@@ -36,8 +36,8 @@ def test_the_small_report_on_paper(small: Report) -> None:
     # Two runs of two IPUs with four tiles. IPU 0: copies 150, sync 10, exchanges 20 + 3 · 5,
     # convolution 200 (busy 500 in all), three times relu 30: 485 cycles. IPU 1: exchanges
     # 25 + 3 · 5, convolution 150 (busy 300): 440 cycles, and 45 in which IPU 0 still runs.
-    found = ledger(small)
-    assert tile_cycles(found) == {
+    actual = ledger(small)
+    assert tile_cycles(actual) == {
         "compute": 2 * (500 + 300 + 2 * 3 * 120),
         "imbalance": 2 * ((800 - 500) + (600 - 300)),
         "exchange": 2 * 4 * (35 + 40),
@@ -45,10 +45,10 @@ def test_the_small_report_on_paper(small: Report) -> None:
         "waiting": 2 * 4 * 45,
         "stream_copy": 2 * 4 * (150 + 150),
     }
-    assert (found.total_cycles, found.n_runs, found.n_tiles) == (970, 2, 8)
-    assert is_whole(found)
-    assert sum(found.cycles_per_run.values()) == 485
-    assert sum(entry.share for entry in found.entries) == pytest.approx(1)
+    assert (actual.total_cycles, actual.n_runs, actual.n_tiles) == (970, 2, 8)
+    assert is_whole(actual)
+    assert sum(actual.cycles_per_run.values()) == 485
+    assert sum(entry.share for entry in actual.entries) == pytest.approx(1)
 
 
 def test_causes_are_operations_steps_and_ipus(small: Report) -> None:
@@ -94,11 +94,11 @@ def test_one_run_and_none(small: Report, variation) -> None:
 
 
 def test_time_in_no_step_is_other(variation) -> None:
-    found = ledger(variation(Shape(idle_cycles=7)))
-    (other,) = [entry for entry in found.entries if entry.kind == "other"]
-    assert other.tile_cycles == 2 * 8 * 7
-    assert [(cause.subject, cause.step_id) for cause in other.causes] == [("Time in no step", None)]
-    assert is_whole(found)
+    actual = ledger(variation(Shape(idle_cycles=7)))
+    (peer,) = [entry for entry in actual.entries if entry.kind == "other"]
+    assert peer.tile_cycles == 2 * 8 * 7
+    assert [(cause.subject, cause.step_id) for cause in peer.causes] == [("Time in no step", None)]
+    assert is_whole(actual)
 
 
 def test_waits_in_syncs_are_of_the_late_ipu(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_waits_in_syncs_are_of_the_late_ipu(tmp_path: Path) -> None:
     body = [stages.work(0, 1000), stages.work(1, 300), stages.meet(), stages.work(1, 500)]
     report = stages.report(tmp_path, Sequence("main", [Repeat(3, Sequence("round", body))]))
     with report:
-        ran, found = execution(report), ledger(report)
-        of_kind = {entry.kind: entry for entry in found.entries}
-        assert is_whole(found)
+        ran, actual = execution(report), ledger(report)
+        of_kind = {entry.kind: entry for entry in actual.entries}
+        assert is_whole(actual)
         ends = [cause.subject for cause in of_kind["waiting"].causes]
         assert ends == ["IPU 0", "IPU 1"]  # at three syncs, and at the end
         in_syncs = ran.caused_cycles.sum(axis=1).tolist()
@@ -124,13 +124,13 @@ def test_waits_in_syncs_are_of_the_late_ipu(tmp_path: Path) -> None:
 def test_one_ipu_agrees_with_the_efficiency(tmp_path: Path) -> None:
     path = generate_report(tmp_path / "one", n_tiles=16, n_steps=60, n_variables=20, seed=5)
     with analyser.open(path) as report:
-        found = ledger(report)
-        assert is_whole(found)
-        compute = next(entry for entry in found.entries if entry.kind == "compute")
+        actual = ledger(report)
+        assert is_whole(actual)
+        compute = next(entry for entry in actual.entries if entry.kind == "compute")
         efficiency = parallel_efficiency(report)
         assert efficiency is not None
         assert compute.share <= efficiency
-        assert set(tile_cycles(found)) <= set(LEDGER_KINDS)
+        assert set(tile_cycles(actual)) <= set(LEDGER_KINDS)
 
 
 @pytest.mark.parametrize("n_ipus", [2, 4])
@@ -162,8 +162,8 @@ def test_a_wait_for_io_tiles_is_no_sync(tmp_path: Path) -> None:
         device.connect_stream("batch", lambda: np.zeros(8_000, np.float32))
         device.run()
     with analyser.open(tmp_path) as report:
-        found = ledger(report)
-        of_kind = {entry.kind: entry for entry in found.entries}
+        actual = ledger(report)
+        of_kind = {entry.kind: entry for entry in actual.entries}
         (join,) = of_kind["io"].causes
         assert join.subject == "beside/join"
         ran = execution(report)
@@ -174,17 +174,17 @@ def test_a_wait_for_io_tiles_is_no_sync(tmp_path: Path) -> None:
         gain = of_kind["sync"].gain_cycles
         assert gain is not None
         assert gain * 6 < of_kind["sync"].tile_cycles
-        assert is_whole(found)
+        assert is_whole(actual)
 
 
 def test_two_reports_side_by_side(small: Report, variation) -> None:
     # The busiest tile takes 60 more: the mean of four rises by 15, 45 are lost on IPU 0, and IPU 1
     # waits for 60 more; half of that each over both IPUs.
     changes = ledger_changes(ledger(small), ledger(variation(Shape(conv_tile0_cycles=260))))
-    found = {change.kind: change.delta_cycles for change in changes}
-    assert found["waiting"] == pytest.approx(30)
-    assert found["imbalance"] == pytest.approx(22.5)
-    assert found["compute"] == pytest.approx(7.5)
+    results = {change.kind: change.delta_cycles for change in changes}
+    assert results["waiting"] == pytest.approx(30)
+    assert results["imbalance"] == pytest.approx(22.5)
+    assert results["compute"] == pytest.approx(7.5)
     assert [change.kind for change in changes][:3] == ["waiting", "imbalance", "compute"]
     assert sum(change.delta_cycles for change in changes) == pytest.approx(60)
     assert all(change.delta_cycles == 0 for change in ledger_changes(ledger(small), ledger(small)))
@@ -197,5 +197,5 @@ def test_reports_with_other_numbers_of_runs_compare_by_run(small: Report, variat
 
 def test_a_kind_that_one_report_lacks(small: Report, variation) -> None:
     changes = ledger_changes(ledger(small), ledger(variation(Shape(idle_cycles=7))))
-    (other,) = [change for change in changes if change.kind == "other"]
-    assert (other.baseline, other.baseline_cycles, other.candidate_cycles) == (None, 0, 7)
+    (peer,) = [change for change in changes if change.kind == "other"]
+    assert (peer.baseline, peer.baseline_cycles, peer.candidate_cycles) == (None, 0, 7)

@@ -26,14 +26,14 @@ def paused(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program that reads a variable, computes something else, and writes it anew."""
     directory = tmp_path_factory.mktemp("paused")
     graph = engine.Graph(engine.load_machine("gc200", tiles_per_ipu=4))
-    x, other = (graph.add_variable("float32", (256,), name) for name in ("x", "other"))
+    x, peer = (graph.add_variable("float32", (256,), name) for name in ("x", "other"))
     graph.map_linearly(x)
-    graph.map_linearly(other)
+    graph.map_linearly(peer)
     program = Sequence("main", [StreamCopyIn("first", x)])
     builder = engine.Builder(graph, program, ROOT)
     program.add(StreamCopyOut(unary(builder, "exp", x), "one"))
-    program.add(StreamCopyIn("between", other))
-    program.add(StreamCopyOut(unary(builder, "sqrt", other), "two"))
+    program.add(StreamCopyIn("between", peer))
+    program.add(StreamCopyOut(unary(builder, "sqrt", peer), "two"))
     program.add(StreamCopyIn("again", x))
     program.add(StreamCopyOut(unary(builder, "tanh", x), "three"))
     options = {"autoReport.all": True, "autoReport.directory": str(directory)}
@@ -55,8 +55,8 @@ def test_a_pause_is_no_life(paused: Path) -> None:
         assert row.n_steps == (first[1] - first[0]) + (second[1] - second[0])
         between = list_variables(report, VariableFilter(step=first[1])).rows
         assert "x" not in {row.name for row in between}
-        place = place_of(report, "variable:x")
-        assert f"live in steps {format_lives(row.lives)}" in place.detail
+        position = place_of(report, "variable:x")
+        assert f"live in steps {format_lives(row.lives)}" in position.detail
         parts = tile_variables(report, 0)
         of_x = [(int(parts.start_step[i]), int(parts.end_step[i]))
                 for i, name in enumerate(parts.name) if name == "x"]  # fmt: skip

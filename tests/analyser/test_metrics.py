@@ -64,10 +64,10 @@ def test_a_metric_matches_its_definition(small: Report, name: str) -> None:
 
 
 def test_phases_add_up_to_the_total(small: Report) -> None:
-    found = values(small)
+    actual = values(small)
     phases = [f"cycles.{phase}" for phase in PHASES]
     assert len(phases) == 6
-    assert sum(found[name] or 0 for name in phases) == found["cycles.total"]
+    assert sum(actual[name] or 0 for name in phases) == actual["cycles.total"]
 
 
 # Per run on IPU 1: compute 150 + 3·30, exchange 25 + 3·5, sync 10, copies 100 + 50; two runs.
@@ -99,18 +99,18 @@ def test_the_slowest_ipu_counts(variation: Callable[[Shape], Report]) -> None:
 def test_a_report_without_runs_has_memory_but_no_cycles(
     variation: Callable[[Shape], Report],
 ) -> None:
-    found = values(variation(Shape(n_runs=0)))
+    actual = values(variation(Shape(n_runs=0)))
     measured = {name for name, metric in METRICS.items() if metric.is_measured}
-    assert {name for name, value in found.items() if value is None} == measured
-    assert found["memory.total"] == BY_HAND["memory.total"]
+    assert {name for name, value in actual.items() if value is None} == measured
+    assert actual["memory.total"] == BY_HAND["memory.total"]
 
 
 def test_every_category_has_a_metric_and_every_metric_a_definition() -> None:
     assert {f"memory.category.{name}" for name in MEMORY_CATEGORY} <= METRICS.keys()
-    for name, found in METRICS.items():
-        assert found.name == name
-        assert found.definition[0].isupper()
-        assert found.worse in {"higher", "lower", "neither"}
+    for name, actual in METRICS.items():
+        assert actual.name == name
+        assert actual.definition[0].isupper()
+        assert actual.worse in {"higher", "lower", "neither"}
 
 
 def test_tiles_over_capacity(variation: Callable[[Shape], Report]) -> None:
@@ -124,8 +124,8 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 
 
 def test_figures_of_an_ipu_are_those_computed_by_hand(small: Report) -> None:
-    found = {name: by_ipu[1] for name, by_ipu in ipu_values(small).items()}
-    assert {name: found[name] for name in BY_HAND_ON_IPU_1} == pytest.approx(BY_HAND_ON_IPU_1)
+    results = {name: by_ipu[1] for name, by_ipu in ipu_values(small).items()}
+    assert {name: results[name] for name in BY_HAND_ON_IPU_1} == pytest.approx(BY_HAND_ON_IPU_1)
 
 
 #: How the figures of IPUs make up the figure over all: cycles on the path are nobody's own.
@@ -159,10 +159,10 @@ def test_ipus_make_up_the_whole(
     generated = generate_report(tmp_path, n_tiles=24, n_ipus=4, n_steps=200, n_variables=30)
     with analyser.open(generated) as several:
         for report in (variation(Shape(bytes_per_tile=bytes_per_tile)), several):
-            whole, by_ipu = values(report), ipu_values(report)
+            full, by_ipu = values(report), ipu_values(report)
             for name, combine in COMBINED.items():
-                assert combine(value or 0 for value in by_ipu[name]) == whole[name], name
+                assert combine(value or 0 for value in by_ipu[name]) == full[name], name
             for ipu in range(len(by_ipu["cycles.total"])):
                 phases = sum(by_ipu[f"cycles.{phase}"][ipu] or 0 for phase in PHASES)
                 assert phases == by_ipu["cycles.total"][ipu]
-            assert set(by_ipu) == {name for name in whole if not name.startswith("graph.")}
+            assert set(by_ipu) == {name for name in full if not name.startswith("graph.")}

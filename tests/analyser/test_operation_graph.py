@@ -39,12 +39,12 @@ def _side(
 ) -> GraphSide:
     """Return operations in program order, with cycles if given, and flows between them."""
     cycles = names if isinstance(names, Mapping) else dict.fromkeys(names, 10)
-    found = tuple(
+    actual = tuple(
         _operation(i, name, cycles[name], kind="sum" if name == "new" else "map")
         for i, name in enumerate(names)
     )
-    listed = Operations("library", found, 1000, 1)
-    return GraphSide(listed, Dataflow(bool(flows), flows), {i: i for i in range(len(found))})
+    listed = Operations("library", actual, 1000, 1)
+    return GraphSide(listed, Dataflow(bool(flows), flows), {i: i for i in range(len(actual))})
 
 
 #: A layer of two groups between an input and an output.
@@ -213,7 +213,10 @@ def test_flows_of_operations_pass_through_a_copy_of_the_author(tmp_path: Path) -
     with Engine(executable, resolve_options(code=options)) as engine:
         engine.run()
     with analyser.open(tmp_path) as report:
-        number = {one.name: one.number for one in operations(report, "library").operations}
+        number = {
+            operation.name: operation.number
+            for operation in operations(report, "library").operations
+        }
         assert operation_flows(report, "library").n_bytes == {(number["relu"], number["exp"]): 32}
         steps = graph_side(report, "step")
         drawn = operation_graph([steps])

@@ -37,26 +37,26 @@ def parts(found: OperationTime) -> dict[str, tuple[int, int]]:
 def test_the_convolution_of_the_small_report(small: Report) -> None:
     # The call has both compute sets. On IPU 0 in each of two runs, the convolution takes 200
     # cycles, 125 of them on the mean tile; relu is balanced, three times 30.
-    found = of(small, "layer1/conv")
-    assert parts(found) == {
+    actual = of(small, "layer1/conv")
+    assert parts(actual) == {
         "compute": (2 * (125 + 90), 2 * (125 + 90)), "imbalance": (0, 2 * 75),
     }  # fmt: skip
-    assert (found.ideal_cycles, found.actual_cycles) == (430, 580)
-    assert found.actual_cycles == found.operation.cycles
-    assert (found.bound, found.slowest_step_id, found.n_tiles) == ("compute", 3, 4)
+    assert (actual.ideal_cycles, actual.actual_cycles) == (430, 580)
+    assert actual.actual_cycles == actual.operation.cycles
+    assert (actual.bound, actual.slowest_step_id, actual.n_tiles) == ("compute", 3, 4)
     # Over both runs and both steps; the mean of the four tiles is 2 · (125 + 90).
-    first = found.slowest_tiles[0]
+    first = actual.slowest_tiles[0]
     assert (first.tile_id, first.cycles) == (0, 2 * (200 + 90))
     assert first.times_mean == pytest.approx(580 / 430)
-    assert [tile.tile_id for tile in found.slowest_tiles] == [0, 1, 4, 5, 2]
-    assert found.plan is not None
-    assert found.plan.name == "layer1/conv"
-    assert operation_verdict(found) == (
+    assert [tile.tile_id for tile in actual.slowest_tiles] == [0, 1, 4, 5, 2]
+    assert actual.plan is not None
+    assert actual.plan.name == "layer1/conv"
+    assert operation_verdict(actual) == (
         "layer1/conv takes 580 cycles (59.79 % of the time), 1.3 times its ideal of 430: imbalance"
         " is 150 of the 150 cycles above it, tile 0 computes 1.3 times the mean. At most 15.46 % of"
         " the time can be gained here."
     )
-    assert found.advice == ("Even out the work: map operands so that tiles get equal parts.",)
+    assert actual.advice == ("Even out the work: map operands so that tiles get equal parts.",)
 
 
 def test_exchanges_and_syncs_as_steps(small: Report) -> None:
@@ -73,9 +73,9 @@ def test_exchanges_and_syncs_as_steps(small: Report) -> None:
 
 
 def test_a_report_without_runs_is_of_one_execution(variation) -> None:
-    found = of(variation(Shape(n_runs=0)), "layer1/conv")
-    assert parts(found) == {"compute": (155, 155), "imbalance": (0, 75)}
-    assert (found.n_runs, found.slowest_tiles[0].cycles) == (0, 230)
+    actual = of(variation(Shape(n_runs=0)), "layer1/conv")
+    assert parts(actual) == {"compute": (155, 155), "imbalance": (0, 75)}
+    assert (actual.n_runs, actual.slowest_tiles[0].cycles) == (0, 230)
 
 
 def test_unknown_names(small: Report) -> None:
@@ -108,18 +108,20 @@ def test_parts_add_up_to_the_operation(tmp_path: Path, n_ipus: int) -> None:
     with analyser.open(path) as report:
         for layer in ("library", "onnx", "step"):
             for operation in operations(report, layer).operations:
-                found = operation_time(report, operation)
-                assert found.actual_cycles == operation.cycles
-                assert all(0 <= part.ideal_cycles <= part.actual_cycles for part in found.parts)
-                assert operation_verdict(found).endswith(".")
+                actual = operation_time(report, operation)
+                assert actual.actual_cycles == operation.cycles
+                assert all(0 <= part.ideal_cycles <= part.actual_cycles for part in actual.parts)
+                assert operation_verdict(actual).endswith(".")
 
 
 def test_busy_cycles_are_those_of_the_tiles(small: Report) -> None:
-    own = steps_of(small, 1)
-    found = busy_cycles(small, own)
+    local = steps_of(small, 1)
+    actual = busy_cycles(small, local)
     for tile in range(8):
-        of_tile = sum(step.cycles for step in tile_facts(small, tile).steps if step.step_id in own)
-        assert found[tile] == of_tile
+        of_tile = sum(
+            step.cycles for step in tile_facts(small, tile).steps if step.step_id in local
+        )
+        assert actual[tile] == of_tile
     assert not busy_cycles(small, []).any()
     assert executed(small, 0).step_id.size
-    assert found.dtype == np.int64
+    assert actual.dtype == np.int64

@@ -61,21 +61,21 @@ def test_contexts_hold_what_is_inside(small: Report) -> None:
 
 
 def test_a_plan_is_set_beside_what_was_compiled(small: Report) -> None:
-    found = explain_plan(small, "layer1/conv")
-    assert found.plan == plans(small)[0]
-    assert found.asked_by == ("layer1", "Conv")
-    assert found.parts == (
+    actual = explain_plan(small, "layer1/conv")
+    assert actual.plan == plans(small)[0]
+    assert actual.asked_by == ("layer1", "Conv")
+    assert actual.parts == (
         PartCost("compute", 190, 200, False),
         PartCost("update", None, 30, False),
         PartCost("exchange", 20, None, True),
     )
-    assert found.compiled_cycles == 230
-    assert found.compared_cycles == 200
-    assert found.available_bytes == 250
-    assert found.live_bytes == 32
-    assert found.n_machine_tiles == 8
-    assert found.plan.runner_up is None
-    assert [vertex.vertex_type for vertex in found.vertices] == ["conv<float>", "relu<half>"]
+    assert actual.compiled_cycles == 230
+    assert actual.compared_cycles == 200
+    assert actual.available_bytes == 250
+    assert actual.live_bytes == 32
+    assert actual.n_machine_tiles == 8
+    assert actual.plan.runner_up is None
+    assert [vertex.vertex_type for vertex in actual.vertices] == ["conv<float>", "relu<half>"]
 
 
 def test_a_plan_is_found_by_its_node(small: Report) -> None:
@@ -113,8 +113,8 @@ def test_a_plan_that_a_stranger_wrote_is_shown_without_its_numbers(
     variation: Variation, text: str
 ) -> None:
     report = variation(Shape(plan_text=text))
-    found = explain_plan(report, "layer1/conv")
-    assert (found.plan.split, found.plan.runner_up) == ({}, None)
+    actual = explain_plan(report, "layer1/conv")
+    assert (actual.plan.split, actual.plan.runner_up) == ({}, None)
 
 
 def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) -> None:
@@ -126,25 +126,25 @@ def test_contexts_that_stand_in_one_another_are_refused(variation: Variation) ->
 def test_the_steps_of_an_operation_add_up_to_it(small: Report) -> None:
     # Two runs: the convolution once in each, the relu three times.
     (conv,) = operations(small).operations
-    found = operation_steps(small, conv)
-    assert [(step.step_id, step.kind, step.cycles, step.n_executions) for step in found] == [
+    actual = operation_steps(small, conv)
+    assert [(step.step_id, step.kind, step.cycles, step.n_executions) for step in actual] == [
         (3, "OnTileExecute", 400, 2),
         (5, "OnTileExecute", 180, 6),
     ]
-    assert sum(step.cycles for step in found) == conv.cycles
-    assert {step.phase for step in found} == {"compute"}
+    assert sum(step.cycles for step in actual) == conv.cycles
+    assert {step.phase for step in actual} == {"compute"}
 
 
 def test_the_step_of_a_step_is_itself(small: Report) -> None:
     for step in operations(small, "step").operations:
-        (found,) = operation_steps(small, step)
-        assert (found.step_id, found.cycles) == (step.step_id, step.cycles)
+        (actual,) = operation_steps(small, step)
+        assert (actual.step_id, actual.cycles) == (step.step_id, step.cycles)
 
 
 def test_without_runs_a_step_has_what_one_execution_takes(variation: Variation) -> None:
     report = variation(Shape(n_runs=0))
-    found = operation_steps(report, operations(report).operations[0])
-    assert [(step.cycles, step.n_executions) for step in found] == [(200, 0), (30, 0)]
+    actual = operation_steps(report, operations(report).operations[0])
+    assert [(step.cycles, step.n_executions) for step in actual] == [(200, 0), (30, 0)]
 
 
 def test_plans_are_found_from_the_call_and_from_the_node(small: Report) -> None:
@@ -154,17 +154,17 @@ def test_plans_are_found_from_the_call_and_from_the_node(small: Report) -> None:
 
 
 def test_a_plan_as_text_matches_the_table(small: Report) -> None:
-    found = explain_plan(small, "layer1/conv")
-    facts = dict(plan_facts(found, "bytes"))
+    actual = explain_plan(small, "layer1/conv")
+    facts = dict(plan_facts(actual, "bytes"))
     assert facts["Asked for by"] == ("Conv node layer1",)
-    assert facts["Tiles"][0].startswith(f"{found.plan.n_tiles:,} of {found.n_machine_tiles:,} ")
-    assert facts["Split"] == (split_words(found.plan.split),)
-    assert f"{found.plan.temporary_bytes:,} B of temporary memory" in facts["Memory"][0]
+    assert facts["Tiles"][0].startswith(f"{actual.plan.n_tiles:,} of {actual.n_machine_tiles:,} ")
+    assert facts["Split"] == (split_words(actual.plan.split),)
+    assert f"{actual.plan.temporary_bytes:,} B of temporary memory" in facts["Memory"][0]
     assert "Operands" not in facts
-    rows = part_rows(found)
-    assert [row.label for row in rows[: len(found.parts)]] == [part.part for part in found.parts]
+    rows = part_rows(actual)
+    assert [row.label for row in rows[: len(actual.parts)]] == [part.part for part in actual.parts]
     sums = [row for row in rows if row.is_sum]
-    assert sums[0].predicted_cycles == found.plan.predicted_cycles
+    assert sums[0].predicted_cycles == actual.plan.predicted_cycles
 
 
 def test_what_is_not_split_is_left_out() -> None:

@@ -44,21 +44,21 @@ def test_what_is_always_live_is_aligned_and_sorted_by_change(
     small: Report, variation: Variation
 ) -> None:
     larger = variation(Shape(weights_bytes=640, has_bias=True))
-    found = always_live_pairs(small, larger)
+    actual = always_live_pairs(small, larger)
     sizes = {pair.key: (pair.baseline and pair.baseline.bytes, pair.candidate
-                        and pair.candidate.bytes) for pair in found}  # fmt: skip
+                        and pair.candidate.bytes) for pair in actual}  # fmt: skip
     assert sizes["weights"] == (320, 640)
     assert sizes["bias"] == (None, 16)
     assert sizes["controlCode"][0] == sizes["controlCode"][1]
-    changes = [abs((other or 0) - (one or 0)) for one, other in sizes.values()]
+    changes = [abs((second or 0) - (first or 0)) for first, second in sizes.values()]
     assert changes == sorted(changes, reverse=True)
 
 
 def test_live_variables_have_a_column_for_every_step(small: Report, variation: Variation) -> None:
     rows = live_columns(small, [3, 5, None])
-    for place, step in enumerate((3, 5)):
+    for index, step in enumerate((3, 5)):
         live = step_variables(small, step)
-        sizes = [row.bytes[place] for row in rows if row.bytes[place] is not None]
+        sizes = [row.bytes[index] for row in rows if row.bytes[index] is not None]
         assert sum(size for size in sizes if size is not None) == live.total_bytes
     assert all(row.bytes[2] is None for row in rows)
     assert [row.max_bytes for row in rows] == sorted((row.max_bytes for row in rows), reverse=True)
@@ -73,23 +73,28 @@ def test_live_variables_have_a_column_for_every_step(small: Report, variation: V
 
 
 def test_tables_keep_what_one_side_lacks(small: Report, variation: Variation) -> None:
-    other = variation(Shape(options={"autoReport.directory": "x"}))
-    ones, others = summarise(small), summarise(other)
-    pairs = option_pairs(ones.options, others.options)
+    second = variation(Shape(options={"autoReport.directory": "x"}))
+    first_items, second_items = summarise(small), summarise(second)
+    pairs = option_pairs(first_items.options, second_items.options)
     assert [(pair.baseline is None, pair.candidate is None) for pair in pairs] == [
         (False, True),
         (True, False),
     ]
-    assert all(pair.baseline and pair.candidate for pair in row_pairs(ones.memory, others.memory))
-    rows = memory_row_pairs(memory_table(small), memory_table(other))
+    assert all(
+        pair.baseline and pair.candidate
+        for pair in row_pairs(first_items.memory, second_items.memory)
+    )
+    rows = memory_row_pairs(memory_table(small), memory_table(second))
     assert [pair.key for pair in rows] == [row.key for row in memory_table(small).rows]
 
 
 def test_runs_are_compared_per_run(small: Report, variation: Variation) -> None:
-    more = variation(Shape(n_runs=50))
-    ones, others = comparable_sections(summarise(small), summarise(more))
-    found = {pair.key: pair for pair in row_pairs(ones["Execution"], others["Execution"])}
-    (cycles,) = (pair for key, pair in found.items() if key == "Cycles per run")
+    extra = variation(Shape(n_runs=50))
+    first_items, second_items = comparable_sections(summarise(small), summarise(extra))
+    results = {
+        pair.key: pair for pair in row_pairs(first_items["Execution"], second_items["Execution"])
+    }
+    (cycles,) = (pair for key, pair in results.items() if key == "Cycles per run")
     assert cycles.baseline is not None
     assert cycles.candidate is not None
     assert cycles.baseline.value == cycles.candidate.value == 485

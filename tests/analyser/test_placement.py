@@ -65,30 +65,30 @@ def test_a_tile_that_does_not_exist(small, question):
 
 
 def test_a_renamed_compute_set_is_the_same(small, variation):
-    other = variation(Shape(conv_name="layer1/renamed"))
-    pairs = compute_set_pairs(small, other)
+    peer = variation(Shape(conv_name="layer1/renamed"))
+    pairs = compute_set_pairs(small, peer)
     names = {(pair.known.name, pair.candidate.name if pair.candidate else "") for pair in pairs}
     assert names == {("layer1/conv", "layer1/renamed"), ("layer1/relu", "layer1/relu")}
     # A row is listed if it matches on one side.
-    (pair,) = compute_set_pairs(small, other, (), "renamed")
+    (pair,) = compute_set_pairs(small, peer, (), "renamed")
     assert pair.key == "layer1/conv"
-    assert len(exchange_pairs(small, other)) == len(codelet_pairs(small, other)) + 1 == 3
-    assert all(pair.baseline and pair.candidate for pair in exchange_pairs(small, other))
+    assert len(exchange_pairs(small, peer)) == len(codelet_pairs(small, peer)) + 1 == 3
+    assert all(pair.baseline and pair.candidate for pair in exchange_pairs(small, peer))
 
 
 def test_the_address_map_of_a_tile_has_no_holes(small):
-    found = address_map(small, 1)
+    actual = address_map(small, 1)
     end = 0
-    for block in found.blocks:
+    for block in actual.blocks:
         assert block.offset_bytes == end
         assert block.bytes > 0
         end += block.bytes
-    assert end == found.end_bytes
+    assert end == actual.end_bytes
     parts = tile_variables(small, 1)
     assert end == int((parts.offset_bytes + parts.bytes).max())
-    named = {name for block in found.blocks for name in block.names}
+    named = {name for block in actual.blocks for name in block.names}
     assert named == set(parts.name)
-    assert sum(found.bytes_of(use) for use in {block.use for block in found.blocks}) == end
+    assert sum(actual.bytes_of(use) for use in {block.use for block in actual.blocks}) == end
 
 
 def test_an_address_that_variables_share_says_so(variation):
@@ -100,12 +100,12 @@ def test_an_address_that_variables_share_says_so(variation):
 
 
 def test_variables_of_two_reports_by_identity(small, variation):
-    other = variation(Shape(weights_bytes=400, has_bias=True))
-    pairs = {pair.key: pair for pair in variable_pairs(small, other)}
+    peer = variation(Shape(weights_bytes=400, has_bias=True))
+    pairs = {pair.key: pair for pair in variable_pairs(small, peer)}
     weights = pairs["weights"]
     assert weights.baseline is not None
     assert weights.candidate is not None
     assert weights.candidate.bytes - weights.baseline.bytes == 80
     assert pairs["bias"].baseline is None
-    on_tile = variable_pairs(small, other, VariableFilter(text="weights", source=("tile", 0)))
+    on_tile = variable_pairs(small, peer, VariableFilter(text="weights", source=("tile", 0)))
     assert [pair.key for pair in on_tile] == ["weights"]

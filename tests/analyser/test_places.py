@@ -30,39 +30,39 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
 
 def test_a_step_has_its_program_moment_and_operation(report: Report) -> None:
     for moment, step_id in enumerate(liveness_step_ids(report).tolist()):
-        place = place_of(report, f"moment:{moment}")
-        assert place.step_id == step_id
-        assert place.program_id == step_program(report, moment)
-        if place.operation is not None:
-            found = operations(report, place.layer).by_key[place.operation]  # type: ignore[arg-type]
-            assert step_id in steps_of(report, found.debug_context_id)
+        position = place_of(report, f"moment:{moment}")
+        assert position.step_id == step_id
+        assert position.program_id == step_program(report, moment)
+        if position.operation is not None:
+            actual = operations(report, position.layer).by_key[position.operation]  # type: ignore[arg-type]
+            assert step_id in steps_of(report, actual.debug_context_id)
 
 
 def test_a_program_that_is_no_step_has_no_place_in_the_trace(report: Report) -> None:
     outer = next(node for node in all_programs(report).values() if node.step_id is None)
-    place = place_of(report, f"program:{outer.program_id}")
-    assert (place.kind, place.step_id, place.moment) == ("program", None, None)
-    assert place.program_id == outer.program_id
+    position = place_of(report, f"program:{outer.program_id}")
+    assert (position.kind, position.step_id, position.moment) == ("program", None, None)
+    assert position.program_id == outer.program_id
 
 
 def test_an_operation_stands_at_its_longest_step(report: Report) -> None:
-    key, found = next(iter(operations(report, "onnx").by_key.items()))
-    place = place_of(report, f"operation:{key}")
+    key, actual = next(iter(operations(report, "onnx").by_key.items()))
+    position = place_of(report, f"operation:{key}")
     longest = max(
-        operation_steps(report, found), key=lambda step: (step.n_executions > 0, step.cycles)
+        operation_steps(report, actual), key=lambda step: (step.n_executions > 0, step.cycles)
     )
-    assert (place.step_id, place.program_id) == (longest.step_id, longest.program_id)
-    assert place.layer == "onnx"
+    assert (position.step_id, position.program_id) == (longest.step_id, longest.program_id)
+    assert position.layer == "onnx"
 
 
 def test_tiles_and_variables(report: Report) -> None:
-    place = place_of(report, "tile:17,3")
-    assert (place.tile_id, place.detail.split(",")[0]) == (17, "IPU 1")
+    position = place_of(report, "tile:17,3")
+    assert (position.tile_id, position.detail.split(",")[0]) == (17, "IPU 1")
     assert tile_memory(report, "none").total_bytes[17] > 0
     row = list_variables(report).rows[0]
-    place = place_of(report, f"variable:{row.name}")
-    assert place.variable == row.name
-    assert place.moment == row.start_step or row.start_step is None
+    position = place_of(report, f"variable:{row.name}")
+    assert position.variable == row.name
+    assert position.moment == row.start_step or row.start_step is None
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_an_unknown_thing_is_refused(report: Report, what: str) -> None:
 
 def test_what_is_found_has_a_place(report: Report) -> None:
     for text in ("layer", "12", "tile 3", "step 4", "weights", "DoExchange"):
-        found = look_up(report, text)
-        assert found, text
-        for match in found:
+        actual = look_up(report, text)
+        assert actual, text
+        for match in actual:
             assert match.what.partition(":")[0] in KINDS
             place_of(report, match.what)
 
@@ -93,8 +93,8 @@ def test_numbers_name_tiles_and_steps(report: Report) -> None:
 def test_all_words_must_be_in_a_name_and_kinds_are_capped(report: Report) -> None:
     assert look_up(report, "layer nowhere") == ()
     assert look_up(report, "  ") == ()
-    found = look_up(report, "layer", limit=2)
-    kinds = [match.kind for match in found]
+    actual = look_up(report, "layer", limit=2)
+    kinds = [match.kind for match in actual]
     assert all(kinds.count(kind) <= 2 for kind in set(kinds))
 
 
@@ -106,8 +106,8 @@ def test_steps_are_found_in_their_order(report: Report, text: str) -> None:
         for node in all_programs(report).values()
         if node.step_id is not None and all(word in node.label.lower() for word in words)
     ]
-    found = [match.what for match in look_up(report, text, 10**6) if match.kind == "Step"]
-    assert found == expected
+    results = [match.what for match in look_up(report, text, 10**6) if match.kind == "Step"]
+    assert results == expected
 
 
 def test_the_busiest_tile_of_a_step_is_one_that_computes(report: Report) -> None:
@@ -117,5 +117,5 @@ def test_the_busiest_tile_of_a_step_is_one_that_computes(report: Report) -> None
     assert max(busy) < 32
     for step_id, tile in enumerate(tiles):
         cycles = step_details(report, step_id).costs
-        most = max((cost.max_tile_cycles for cost in cycles), default=0)
-        assert (tile is None) == (most == 0)
+        maximum = max((cost.max_tile_cycles for cost in cycles), default=0)
+        assert (tile is None) == (maximum == 0)

@@ -26,8 +26,8 @@ def test_a_name_of_several_plans_is_refused(tmp_path: Path, names: tuple[str, st
         for operand in operands:
             graph.map_linearly(operand)
         matmul(builder, operands[0], operands[1], name)
-    asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
-    options = engine.resolve_options(environ={"POPLAR_ENGINE_OPTIONS": asked})
+    requested = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
+    options = engine.resolve_options(environ={"POPLAR_ENGINE_OPTIONS": requested})
     executable = engine.compile_programs(graph, [builder.sequence], plans=builder.plans)
     engine.Engine(executable, options).close()
     with open_report(tmp_path / "profile.pop") as report:

@@ -45,12 +45,12 @@ def test_every_step_of_a_plan_names_its_stage_and_part(
             if stage_id is not None
         ]
         for plan_id in range(len(names)):
-            own = [row[1:] for row in rows if row[0] == plan_id]
+            local = [row[1:] for row in rows if row[0] == plan_id]
             for part in range(2):
-                assert [row for row in own if row[0] == "compute" and row[1] == part] == [
+                assert [row for row in local if row[0] == "compute" and row[1] == part] == [
                     ("compute", part, "OnTileExecute")
                 ]
-            assert {name for name, part, _ in own if part is not None} >= {"compute", "update"}
+            assert {name for name, part, _ in local if part is not None} >= {"compute", "update"}
         costs = [
             {part.part: part.compiled_cycles for part in explanation(report, plan).parts}
             for plan in plans(report)

@@ -211,8 +211,8 @@ def test_a_bad_query_states_what_is_allowed(small: Report, case: str) -> None:
 def test_variables_of_a_step_add_up_to_the_curve(small: Report, source: Source) -> None:
     live = liveness.curve(small, source)
     for step in range(len(live)):
-        found = liveness.step_variables(small, step, source)
-        assert found.total_bytes == live.not_always_live_bytes[step]
+        actual = liveness.step_variables(small, step, source)
+        assert actual.total_bytes == live.not_always_live_bytes[step]
 
 
 @pytest.mark.parametrize("source", ["all", ("ipu", 1), ("tile", 0)])
@@ -228,8 +228,8 @@ def test_ipus_add_up_to_all_tiles(small: Report) -> None:
 
 @pytest.mark.parametrize("breakdown", ["region", "category"])
 def test_a_stack_adds_up_to_the_total(small: Report, breakdown: memory.Breakdown) -> None:
-    found = memory.tile_memory(small, breakdown, include_gaps=True)
-    assert np.array_equal(sum(found.series.values()), found.total_bytes)
+    actual = memory.tile_memory(small, breakdown, include_gaps=True)
+    assert np.array_equal(sum(actual.series.values()), actual.total_bytes)
 
 
 def test_columns_of_tiles_add_up_to_all_tiles(small: Report) -> None:
@@ -237,8 +237,8 @@ def test_columns_of_tiles_add_up_to_all_tiles(small: Report) -> None:
     total = memory.memory_table(small)
     assert every.columns[3] == "Tile 3"
     assert [row.key for row in every.rows] == [row.key for row in total.rows]
-    for one, other in zip(every.rows, total.rows, strict=True):
-        assert sum(one.bytes) == other.bytes[0]
+    for first, second in zip(every.rows, total.rows, strict=True):
+        assert sum(first.bytes) == second.bytes[0]
 
 
 def test_nested_rows_of_the_table_add_up(small: Report) -> None:
@@ -251,16 +251,16 @@ def test_nested_rows_of_the_table_add_up(small: Report) -> None:
 
 
 def test_summary_shows_the_metrics(small: Report) -> None:
-    found = summarise(small)
-    shown = {row.key: row for rows in found.sections.values() for row in rows}
-    assert shown["total_cycles"].value == METRICS["cycles.total"].compute(small)
-    assert shown["max_tile_bytes"].text == "280 B"
-    assert shown["tile_memory_bytes"].value == 1000
-    assert shown["machine_time_s"].text == "970 ns"
-    assert shown["compute_cycles"].text == "580 cycles (59.8%)"
-    assert found.milestones == ("created", "compiled", "finished")
-    assert [option.name for option in found.options] == ["autoReport.all"]
-    assert found.notices[0].severity == "warning"
+    actual = summarise(small)
+    text = {row.key: row for rows in actual.sections.values() for row in rows}
+    assert text["total_cycles"].value == METRICS["cycles.total"].compute(small)
+    assert text["max_tile_bytes"].text == "280 B"
+    assert text["tile_memory_bytes"].value == 1000
+    assert text["machine_time_s"].text == "970 ns"
+    assert text["compute_cycles"].text == "580 cycles (59.8%)"
+    assert actual.milestones == ("created", "compiled", "finished")
+    assert [option.name for option in actual.options] == ["autoReport.all"]
+    assert actual.notices[0].severity == "warning"
 
 
 def test_summary_of_a_report_without_runs_says_so(variation: Callable[[Shape], Report]) -> None:

@@ -127,9 +127,9 @@ def run(command: str) -> Callable[[], int]:
 def test_the_command_of_a_remedy_makes_nothing_worse(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, arguments = CASES[name]
+    built, arguments = CASES[name]
     monkeypatch.chdir(tmp_path)
-    save(tmp_path / "m.onnx", made)
+    save(tmp_path / "m.onnx", built)
     code = run(f"tilescope run m.onnx --report base {arguments}")()
     base = measured(tmp_path / "base")
     assert ("do not fit" in name or "does not fit" in name) == (not base.advice.fits), code

@@ -32,37 +32,37 @@ def gains(found: FitAdvice) -> dict[str, int]:
 
 def test_what_lacks(variation) -> None:
     # Highest addresses 288, 264 three times, 252, 232, 112 twice; a tile has 250 bytes.
-    found = fit_advice(variation(Shape(bytes_per_tile=250)))
-    assert not found.fits
-    assert (found.tile_id, found.before) == (0, Excess(5, 38, 38 + 3 * 14 + 2))
+    actual = fit_advice(variation(Shape(bytes_per_tile=250)))
+    assert not actual.fits
+    assert (actual.tile_id, actual.before) == (0, Excess(5, 38, 38 + 3 * 14 + 2))
     # At step 3, in and act live, 128 bytes, and the weights of 320.
-    assert (found.simultaneous_bytes, found.least_tiles, found.n_tiles) == (448, 2, 8)
-    assert found.spare_bytes == 0
+    assert (actual.simultaneous_bytes, actual.least_tiles, actual.n_tiles) == (448, 2, 8)
+    assert actual.spare_bytes == 0
 
 
 def test_gains_on_the_worst_tile(variation) -> None:
-    found = fit_advice(variation(Shape(bytes_per_tile=250)))
-    assert gains(found) == {
+    actual = fit_advice(variation(Shape(bytes_per_tile=250)))
+    assert gains(actual) == {
         # The weights take 20 in place of 40; at step 3, 'in' 8 in place of 16 beside act of 16.
         "half": 20 + 8,
         "ipus": 20,
         # Two exchanges have 3 bytes of code on every tile.
         "exchange_code": 3,
     }
-    after = {remedy.name: remedy.after for remedy in found.remedies}
+    after = {remedy.name: remedy.after for remedy in actual.remedies}
     assert after["half"] == Excess(1, 10, 10)
     assert after["ipus"] == Excess(1, 18, 18)
     assert after["exchange_code"] == Excess(4, 35, 35 + 3 * 11)
-    assert not any(remedy.is_enough for remedy in found.remedies)
+    assert not any(remedy.is_enough for remedy in actual.remedies)
 
 
 def test_what_suffices_together(variation) -> None:
     # Half weights spread over twice the IPUs leave 10 of 40 bytes, and 8 of 'in' go: 38 in all.
-    found = fit_advice(variation(Shape(bytes_per_tile=250)))
-    assert found.together == ("half", "ipus")
-    assert not found.is_certain
-    assert found.rest == Excess(0, 0, 0)
-    assert fit_verdict(found) == (
+    actual = fit_advice(variation(Shape(bytes_per_tile=250)))
+    assert actual.together == ("half", "ipus")
+    assert not actual.is_certain
+    assert actual.rest == Excess(0, 0, 0)
+    assert fit_verdict(actual) == (
         "5 of 8 tiles lack memory: 38 B on tile 0, the worst, 82 B together. Variables and"
         " constants that live at one step, 448 B, need at least 2 tiles, without any code or"
         " message. 'Use half precision' and 'Use more IPUs' together may make it fit."
@@ -76,22 +76,22 @@ def test_what_suffices_together(variation) -> None:
 
 def test_weights_that_lie_on_one_tile_are_spread(variation) -> None:
     # Tile 0 has 80 bytes of weights, three others 40: 50 on each of the IPU's four tiles.
-    found = fit_advice(variation(Shape(bytes_per_tile=300, planted_bytes=40)))
-    assert found.before == Excess(1, 28, 28)
-    (spread,) = [remedy for remedy in found.remedies if remedy.name == "spread"]
+    actual = fit_advice(variation(Shape(bytes_per_tile=300, planted_bytes=40)))
+    assert actual.before == Excess(1, 28, 28)
+    (spread,) = [remedy for remedy in actual.remedies if remedy.name == "spread"]
     assert (spread.gain_bytes, spread.after, spread.certainty) == (30, Excess(0, 0, 0), "exact")
     assert spread.is_enough
     assert spread.command == ""  # a graph of the graph API
-    assert found.together == ("spread",)
-    assert fit_verdict(found).endswith("'Spread always-live variables' makes it fit.")
+    assert actual.together == ("spread",)
+    assert fit_verdict(actual).endswith("'Spread always-live variables' makes it fit.")
 
 
 def test_a_program_that_fits(small: Report) -> None:
-    found = fit_advice(small)
-    assert found.fits
-    assert (found.tile_id, found.spare_bytes, found.before) == (0, 1000 - 288, Excess(0, 0, 0))
-    assert fit_verdict(found).endswith("has 712 B left.")
-    assert gains(found) == {"half": 28, "ipus": 20, "exchange_code": 3}
+    actual = fit_advice(small)
+    assert actual.fits
+    assert (actual.tile_id, actual.spare_bytes, actual.before) == (0, 1000 - 288, Excess(0, 0, 0))
+    assert fit_verdict(actual).endswith("has 712 B left.")
+    assert gains(actual) == {"half": 28, "ipus": 20, "exchange_code": 3}
 
 
 def test_a_report_without_memory(variation) -> None:
@@ -109,24 +109,24 @@ def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> 
     facts = {"model_sha256": "0", "model_name": "net"}
     monkeypatch.setattr(module, "provenance", lambda _: facts)
     report = variation(Shape(bytes_per_tile=250))
-    found = {one.name: one.command for one in fit_advice(report).remedies}
+    results = {remedy.name: remedy.command for remedy in fit_advice(report).remedies}
     base = "tilescope run net.onnx --machine small.toml --ipus 2 --tiles 4"
-    assert found["half"] == f"{base} --precision half --report half"
+    assert results["half"] == f"{base} --precision half --report half"
     together = fit_advice(report).command
     assert together == (
         "tilescope run net.onnx --machine small.toml --ipus 4 --tiles 4 --precision half"
         " --report half-ipus"
     )
-    assert found["ipus"].startswith("tilescope run net.onnx --machine small.toml --ipus 4")
-    assert found["exchange_code"] == ""
+    assert results["ipus"].startswith("tilescope run net.onnx --machine small.toml --ipus 4")
+    assert results["exchange_code"] == ""
 
 
 def test_a_model_in_half_is_not_made_half_again(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"model_sha256": "0", "model_name": "net", "precision": "half"}
     monkeypatch.setattr(module, "provenance", lambda _: facts)
-    found = fit_advice(variation(Shape(bytes_per_tile=250)))
-    assert "half" not in gains(found)
-    commands = [one.command for one in found.remedies if one.command]
+    actual = fit_advice(variation(Shape(bytes_per_tile=250)))
+    assert "half" not in gains(actual)
+    commands = [remedy.command for remedy in actual.remedies if remedy.command]
     assert all("--precision half" in command for command in commands)
 
 
@@ -162,17 +162,17 @@ class FakeMemory:
 
     def excess(self, names) -> Excess:
         return (
-            Excess(0, 0, 0) if any(one <= set(names) for one in self._enough) else Excess(1, 8, 8)
+            Excess(0, 0, 0) if any(item <= set(names) for item in self._enough) else Excess(1, 8, 8)
         )
 
 
 def test_the_fewest_remedies_that_suffice() -> None:
     names = ["half", "spread", "ipus"]
-    found = module._least_set(FakeMemory({"half"}, {"half", "spread"}), names)  # type: ignore[arg-type]
-    assert found == ("half",)
+    actual = module._least_set(FakeMemory({"half"}, {"half", "spread"}), names)  # type: ignore[arg-type]
+    assert actual == ("half",)
     # Of equal numbers, those whose gains are exact.
-    found = module._least_set(FakeMemory({"half"}, {"spread"}), names)  # type: ignore[arg-type]
-    assert found == ("spread",)
+    actual = module._least_set(FakeMemory({"half"}, {"spread"}), names)  # type: ignore[arg-type]
+    assert actual == ("spread",)
     assert module._least_set(FakeMemory(), names) == ()  # type: ignore[arg-type]
 
 
@@ -183,9 +183,9 @@ def test_messages_take_half_as_their_variables_do(monkeypatch: pytest.MonkeyPatc
     categories = [*5 * ["variable"], *5 * ["message"]]
     columns = {"name": names, "dtype": dtypes, "category": categories}
     monkeypatch.setattr(module, "variable_columns", lambda _: columns)
-    found = module._is_float.__wrapped__(None)  # type: ignore[attr-defined]
+    actual = module._is_float.__wrapped__(None)  # type: ignore[attr-defined]
     is_float = [True, True, False, True, False, True, True, False, False, False]
-    assert found.tolist() == is_float
+    assert actual.tolist() == is_float
 
 
 def test_fewer_tiles_than_the_preset_has(tmp_path: Path) -> None:
@@ -218,15 +218,17 @@ def test_a_smaller_batch_shrinks_what_comes_and_goes(
     # sample of each takes 6 bytes at most. Code and state take 192 bytes.
     facts = {"model_sha256": "0", "model_name": "net", "batch": batch}
     monkeypatch.setattr(module, "provenance", lambda _: facts)
-    found = {one.name: one for one in fit_advice(variation(Shape(bytes_per_tile=250))).remedies}
+    results = {
+        remedy.name: remedy for remedy in fit_advice(variation(Shape(bytes_per_tile=250))).remedies
+    }
     if gain is None:
-        assert "batch" not in found
+        assert "batch" not in results
         return
-    smaller = found["batch"]
+    smaller = results["batch"]
     assert (smaller.gain_bytes, smaller.certainty) == (gain, "at most")
     assert smaller.title == f"Use a batch of {int(batch) // 2} in place of {batch}"
     assert f" --batch {int(batch) // 2} --report batch" in smaller.command
-    assert f" --batch {batch} " in found["half"].command
+    assert f" --batch {batch} " in results["half"].command
 
 
 def test_recomputation_leaves_what_steps_use(variation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,15 +259,15 @@ def test_the_steps_that_use_a_variable(tmp_path: Path) -> None:
         leaves = report.array("liveness.program_id").read().tolist()
         kinds = dict(report.rows(schema.program, "program_id", "kind"))
     expected = sorted(
-        (one, at)
-        for at, leaf in enumerate(leaves)
-        for program, one in zip(programs, variables, strict=True)
+        (item, index)
+        for index, leaf in enumerate(leaves)
+        for program, item in zip(programs, variables, strict=True)
         if program == leaf
     )
     assert list(zip(variable.tolist(), step.tolist(), strict=True)) == expected != []
     of_streams = {
-        one
-        for program, one in zip(programs, variables, strict=True)
+        item
+        for program, item in zip(programs, variables, strict=True)
         if kinds[program].startswith("StreamCopy")
     }
     assert set(streamed.tolist()) == of_streams

@@ -45,11 +45,11 @@ def test_everything_that_searches_takes_words_in_any_order(small: Report) -> Non
         assert search(small, text).n_matches > 0
         assert expected[0] in {match.label for match in look_up(small, text)}
     kind = "conv onTileExecute"
-    names = [curve(small).name[place] for place in curve(small).matching(kind)]
+    names = [curve(small).name[position] for position in curve(small).matching(kind)]
     assert names
     assert all("conv" in name for name in names)
-    (shown,) = {match.node.label for match in search(small, kind).matches}
-    assert search(small, shown).n_matches == 1, "what is drawn can be searched for"
+    (label,) = {match.node.label for match in search(small, kind).matches}
+    assert search(small, label).n_matches == 1, "what is drawn can be searched for"
     assert compute_set_placements(small, text="conv layer1")
     (codelet, *_) = codelet_placements(small)
     assert codelet_placements(small, text=" ".join(reversed(codelet.vertex_type.split("<"))))

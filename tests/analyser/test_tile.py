@@ -22,23 +22,23 @@ from tilescope.engine.machine import load_machine, tile_rows
 
 
 def test_a_tile(small):
-    found = tile_facts(small, 1)
-    assert (found.tile_id, found.ipu_id, found.row, found.column) == (1, 0, 0, 1)
-    assert {row.key: row.bytes for row in found.memory}["excluding_gaps"] == (264,)
+    actual = tile_facts(small, 1)
+    assert (actual.tile_id, actual.ipu_id, actual.row, actual.column) == (1, 0, 0, 1)
+    assert {row.key: row.bytes for row in actual.memory}["excluding_gaps"] == (264,)
     # Two runs: 150 cycles of the convolution and three times 30.
-    assert found.busy_cycles["compute"] == 2 * (150 + 3 * 30)
-    assert (found.n_runs, found.run_cycles) == (2, 970)
-    assert [(step.step_id, step.n_executions, step.cycles) for step in found.steps] == [
+    assert actual.busy_cycles["compute"] == 2 * (150 + 3 * 30)
+    assert (actual.n_runs, actual.run_cycles) == (2, 970)
+    assert [(step.step_id, step.n_executions, step.cycles) for step in actual.steps] == [
         (3, 2, 300),
         (5, 6, 180),
     ]
-    assert [(row.vertex_type, row.n_vertices) for row in found.vertices] == [
+    assert [(row.vertex_type, row.n_vertices) for row in actual.vertices] == [
         ("conv<float>", 1),
         ("relu<half>", 1),
     ]
-    assert found.peak is not None
-    assert (found.peak.step, found.peak.not_always_live_bytes) == (3, 32)
-    assert found.variables.name == ("in", "act", "weights")
+    assert actual.peak is not None
+    assert (actual.peak.step, actual.peak.not_always_live_bytes) == (3, 32)
+    assert actual.variables.name == ("in", "act", "weights")
     assert tile_facts(small, 1, 0).busy_cycles["compute"] == 150 + 3 * 30
 
 
@@ -48,9 +48,9 @@ def test_tiles_add_up_to_the_ipu(small):
 
 
 def test_a_tile_without_runs_or_memory(variation):
-    found = tile_facts(variation(Shape(n_runs=0)), 0)
-    assert (found.n_runs, found.run_cycles) == (0, 0)
-    assert found.busy_cycles["compute"] == 230
+    actual = tile_facts(variation(Shape(n_runs=0)), 0)
+    assert (actual.n_runs, actual.run_cycles) == (0, 0)
+    assert actual.busy_cycles["compute"] == 230
     bare = tile_facts(variation(Shape(has_memory=False)), 0)
     assert (bare.memory, bare.peak, len(bare.variables)) == ((), None, 0)
 
@@ -82,8 +82,8 @@ def test_the_floor_plan_is_that_of_the_engine(name, monkeypatch, small):
     monkeypatch.setattr(module, "target", lambda _: shape)
     plan = module.floor_plan.__wrapped__(small)  # type: ignore[attr-defined]
     assert np.array_equal(plan.row, tile_rows(machine.tiles_per_ipu, machine.exchange_rows))
-    places = set(zip(plan.row.tolist(), plan.column.tolist(), strict=True))
-    assert len(places) == machine.tiles_per_ipu == plan.n_rows * plan.n_columns
+    positions = set(zip(plan.row.tolist(), plan.column.tolist(), strict=True))
+    assert len(positions) == machine.tiles_per_ipu == plan.n_rows * plan.n_columns
     assert np.array_equal(np.sort(plan.hardware_order), np.arange(machine.tiles_per_ipu))
     assert np.array_equal(plan.physical_id[plan.hardware_order], np.arange(machine.tiles_per_ipu))
 
@@ -101,10 +101,10 @@ def test_an_unknown_architecture_has_no_floor_plan(monkeypatch, small):
 
 
 def test_a_list_of_variables(small):
-    found = list_variables(small)
-    assert [row.name for row in found.rows] == ["weights", "in", "act", "layer1/conv/exchange"]
-    assert (found.n_variables, found.total_bytes) == (4, 320 + 64 + 64 + 32)
-    act = found.rows[2]
+    actual = list_variables(small)
+    assert [row.name for row in actual.rows] == ["weights", "in", "act", "layer1/conv/exchange"]
+    assert (actual.n_variables, actual.total_bytes) == (4, 320 + 64 + 64 + 32)
+    act = actual.rows[2]
     assert (act.shape, act.dtype, act.n_tiles, act.lives) == (
         (4, 8), "float16", 4, ((3, 7),),
     )  # fmt: skip
@@ -131,19 +131,19 @@ def test_filters(small, wanted, names):
 
 
 def test_parts_of_ipus_add_up(small):
-    whole = {row.name: row.bytes for row in list_variables(small).rows}
+    full = {row.name: row.bytes for row in list_variables(small).rows}
     parts: dict[str, int] = {}
     for ipu in (0, 1):
         for row in list_variables(small, VariableFilter(source=("ipu", ipu))).rows:
             parts[row.name] = parts.get(row.name, 0) + row.bytes
-    assert parts == whole
+    assert parts == full
 
 
 def test_where_a_variable_lies(small):
-    places = variable_places(small, "layer1/conv/exchange")
-    assert places.tile_id.tolist() == [0, 4]
-    assert places.offset_bytes.tolist() == [32, 32]
-    assert places.bytes.tolist() == [16, 16]
+    positions = variable_places(small, "layer1/conv/exchange")
+    assert positions.tile_id.tolist() == [0, 4]
+    assert positions.offset_bytes.tolist() == [32, 32]
+    assert positions.bytes.tolist() == [16, 16]
     assert variable_places(small, "0").variable.name == "in"
     with pytest.raises(BadQuestion, match="nearest name is 'weights'"):
         variable_places(small, "weight")
@@ -165,16 +165,16 @@ def test_a_program_that_fits_has_no_shortfall(small):
 def test_a_shortfall(variation):
     # Tile 0 uses addresses up to 288 of 250; code alone is far less than executable memory.
     report = variation(Shape(bytes_per_tile=250))
-    found = shortfall(report)
-    assert found is not None
+    actual = shortfall(report)
+    assert actual is not None
     # weights 320 always; at step 3, the worst, in 64 and act 64; the message does not count.
-    assert found.simultaneous_bytes == 320 + 64 + 64
-    assert found.least_tiles == 2
-    assert found.n_tiles_always_over == 0
-    worst = found.tiles[0]
+    assert actual.simultaneous_bytes == 320 + 64 + 64
+    assert actual.least_tiles == 2
+    assert actual.n_tiles_always_over == 0
+    worst = actual.tiles[0]
     assert (worst.tile_id, worst.missing_bytes, worst.gap_bytes) == (0, 38, 8)
     # What holds most there is vertex code, 160 bytes, and that is enough.
     assert [(item.name, item.bytes) for item in worst.items] == [("vertexCode", 160)]
     assert worst.is_enough
-    assert "at least 2 tiles of 250 B" in shortfall_sentences(found)[0]
-    assert insights(report).shortfall == found
+    assert "at least 2 tiles of 250 B" in shortfall_sentences(actual)[0]
+    assert insights(report).shortfall == actual

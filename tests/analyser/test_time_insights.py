@@ -20,10 +20,10 @@ from tilescope.analyser.time.execution import PHASES, execution
 
 
 def by_kind(report, run_id=None):
-    found: dict[str, list[TimeInsight]] = {}
+    results: dict[str, list[TimeInsight]] = {}
     for insight in time_insights(report, run_id).found:
-        found.setdefault(insight.kind, []).append(insight)
-    return found
+        results.setdefault(insight.kind, []).append(insight)
+    return results
 
 
 def test_the_imbalance_of_the_small_report(small):
@@ -47,13 +47,13 @@ def test_io_that_could_overlap(small):
 
 
 def test_insights_are_ranked_by_gain_and_say_how_it_is_computed(small):
-    found = time_insights(small)
-    gains = [insight.gain_cycles for insight in found.found]
+    actual = time_insights(small)
+    gains = [insight.gain_cycles for insight in actual.found]
     assert gains == sorted(gains, reverse=True)
-    assert (found.total_cycles, found.n_runs) == (970, 2)
-    for insight in found.found:
+    assert (actual.total_cycles, actual.n_runs) == (970, 2)
+    for insight in actual.found:
         assert insight.bound == BOUNDS_OF_GAINS[insight.kind]
-        assert 0 < insight.gain_cycles <= insight.cost_cycles <= found.total_cycles
+        assert 0 < insight.gain_cycles <= insight.cost_cycles <= actual.total_cycles
         assert insight.text.endswith(".")
         assert insight.advice.endswith((".", ")."))
 
@@ -66,11 +66,11 @@ def test_a_planted_imbalance_is_found(small, variation):
 
 
 def test_a_report_without_runs_answers_for_one_execution(variation):
-    found = time_insights(variation(Shape(n_runs=0)))
-    assert found.n_runs == 0
+    actual = time_insights(variation(Shape(n_runs=0)))
+    assert actual.n_runs == 0
     # One execution of every step on the IPU that takes longest.
-    assert found.total_cycles == 100 + 10 + 25 + 200 + 5 + 30 + 50
-    assert found.found[0].kind == "overlap"
+    assert actual.total_cycles == 100 + 10 + 25 + 200 + 5 + 30 + 50
+    assert actual.found[0].kind == "overlap"
 
 
 def test_who_waits_for_whom(small, monkeypatch):
@@ -79,8 +79,8 @@ def test_who_waits_for_whom(small, monkeypatch):
     waiting[0, 1] = caused[1, 1] = 36  # IPU 0 waits for IPU 1 in the sync
     changed = replace(ran, waiting_cycles=waiting, caused_cycles=caused)
     monkeypatch.setattr(module, "execution", lambda *_: changed)
-    found = module.time_insights.__wrapped__(small)  # type: ignore[attr-defined]
-    (insight,) = [one for one in found.found if one.kind == "waiting"]
+    actual = module.time_insights.__wrapped__(small)  # type: ignore[attr-defined]
+    (insight,) = [item for item in actual.found if item.kind == "waiting"]
     assert (insight.subject, insight.cost_cycles, insight.gain_cycles) == ("IPU 1", 36, 36)
     assert insight.text.startswith("Others wait for IPU 1: IPU 0 for 36 cycles.")
     assert (insight.ipu_ids, insight.step_ids) == ((1, 0), (1,))
@@ -120,8 +120,8 @@ def test_copies_dearer_than_the_product(small, monkeypatch):
     cycles = np.array(execution(small).step_cycles)
     cycles[5] = 500
     monkeypatch.setattr(module, "selected_step_cycles", lambda *_: cycles)
-    found = module.time_insights.__wrapped__(small)  # type: ignore[attr-defined]
-    (insight,) = [one for one in found.found if one.kind == "copies"]
+    actual = module.time_insights.__wrapped__(small)  # type: ignore[attr-defined]
+    (insight,) = [item for item in actual.found if item.kind == "copies"]
     assert (insight.subject, insight.cost_cycles, insight.step_ids) == ("layer1/conv", 500, (5,))
     assert "the product itself 400" in insight.text
 
@@ -132,7 +132,7 @@ def test_an_unknown_run(small):
 
 
 def test_gains_never_exceed_the_time_of_their_steps(small):
-    found = time_insights(small)
-    for insight in found.found:
+    actual = time_insights(small)
+    for insight in actual.found:
         assert len(np.unique(insight.step_ids)) == len(insight.step_ids)
-        assert insight.gain_cycles < found.total_cycles
+        assert insight.gain_cycles < actual.total_cycles

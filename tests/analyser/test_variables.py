@@ -14,19 +14,19 @@ from tilescope.reports import Report
 
 
 def test_a_name_means_the_variables_of_that_name(small: Report) -> None:
-    found = named_variables(small, " weights ")
-    assert (found.names, found.n_variables) == (("weights",), 1)
-    assert found.tile_bytes.tolist() == [40] * 8
+    actual = named_variables(small, " weights ")
+    assert (actual.names, actual.n_variables) == (("weights",), 1)
+    assert actual.tile_bytes.tolist() == [40] * 8
 
 
 def test_else_all_that_contain_the_text_are_added_up(small: Report) -> None:
-    found = named_variables(small, "EX")
-    assert found.names == ("layer1/conv/exchange",)
+    actual = named_variables(small, "EX")
+    assert actual.names == ("layer1/conv/exchange",)
     several = named_variables(small, "i")
     assert len(several.names) > 1
     ids = [
-        place
-        for place, name in enumerate(("in", "weights", "act", "layer1/conv/exchange"))
+        index
+        for index, name in enumerate(("in", "weights", "act", "layer1/conv/exchange"))
         if "i" in name
     ]
     assert several.tile_bytes.tolist() == variable_memory(small, *ids).tolist()
@@ -42,9 +42,9 @@ def test_an_unknown_name_is_reported(small: Report, text: str) -> None:
 
 def test_a_map_of_two_reports_is_candidate_minus_baseline(small: Report, variation) -> None:
     planted = variation(Shape(planted_bytes=24))
-    for what in ("variable:weights", "total"):
-        assert mapped_change(small, planted, what).tile_bytes.tolist() == [24, *[0] * 7]
-        assert mapped_change(planted, small, what).tile_bytes.tolist() == [-24, *[0] * 7]
+    for subject in ("variable:weights", "total"):
+        assert mapped_change(small, planted, subject).tile_bytes.tolist() == [24, *[0] * 7]
+        assert mapped_change(planted, small, subject).tile_bytes.tolist() == [-24, *[0] * 7]
     with_bias = variation(Shape(has_bias=True))
     bias = mapped_memory(with_bias, "variable:bias").tile_bytes
     assert bias.any()

@@ -15,10 +15,10 @@ def test_a_checkout_without_links_says_what_to_do(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "compat").mkdir()
     (tmp_path / "compat" / "tilescope").write_text("../tilescope")
-    done = subprocess.run(
+    process = subprocess.run(
         ["make", "setup"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
-    assert "This checkout has no symbolic links" in done.stderr
-    assert "git config core.symlinks true" in done.stderr
+    assert process.returncode == 2
+    assert "This checkout has no symbolic links" in process.stderr
+    assert "git config core.symlinks true" in process.stderr
     assert not (tmp_path / ".venv").exists()

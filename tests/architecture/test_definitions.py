@@ -57,10 +57,10 @@ def second_lists(tree: ast.AST) -> Iterator[str]:
     """Yield literals that list three codes of one kind or more."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict | ast.Tuple | ast.List | ast.Set):
-            found = set(_strings(node))
-            for what, codes in CODES.items():
-                if len(found & codes) >= 3:
-                    yield f"line {node.lineno} lists {what}: {', '.join(sorted(found & codes))}"
+            actual = set(_strings(node))
+            for subject, codes in CODES.items():
+                if len(actual & codes) >= 3:
+                    yield f"line {node.lineno} lists {subject}: {', '.join(sorted(actual & codes))}"
 
 
 def _has_word(node: ast.AST, *words: str) -> bool:
@@ -90,13 +90,13 @@ def second_figures(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize(("find", "home"), [(second_lists, VOCABULARY), (second_figures, FIGURES)])
 def test_nothing_is_defined_twice(find: Callable[[ast.AST], Iterator[str]], home: Path) -> None:
-    found = [
+    results = [
         f"{path}: {sentence}"
         for path in sources()
         if path != home and path not in ALLOWED and not any(map(path.is_relative_to, TOOLS))
         for sentence in find(ast.parse((ROOT / path).read_text(encoding="utf-8")))
     ]
-    assert not found, f"take it from {home} instead:\n" + "\n".join(found)
+    assert not results, f"take it from {home} instead:\n" + "\n".join(results)
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ def public_functions() -> Iterator[tuple[str, Function, str]]:
 
 def section(docstring: str, title: str) -> list[str]:
     """Return the entries of a numpydoc section: its lines that are not indented."""
-    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", docstring, re.M | re.S)
-    if found is None:
+    match = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", docstring, re.M | re.S)
+    if match is None:
         return []
-    return [line.strip() for line in found[1].splitlines() if line and not line[0].isspace()]
+    return [line.strip() for line in match[1].splitlines() if line and not line[0].isspace()]
 
 
 def raised_in(function: Function) -> set[str]:
@@ -54,21 +54,23 @@ def raised_in(function: Function) -> set[str]:
 def test_project_errors_raised_stand_under_raises() -> None:
     errors = project_errors()
     missing = [
-        f"{place} {function.name}: {', '.join(sorted(unsaid))}"
-        for place, function, docstring in public_functions()
+        f"{position} {function.name}: {', '.join(sorted(unsaid))}"
+        for position, function, docstring in public_functions()
         if (unsaid := (raised_in(function) & errors) - set(section(docstring, "Raises")))
     ]
     assert missing == []
 
 
 def test_parameters_described_are_parameters() -> None:
-    wrong = []
-    for place, function, docstring in public_functions():
+    problem = []
+    for position, function, docstring in public_functions():
         arguments = function.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         names = {argument.arg for argument in every}
         names |= {extra.arg for extra in (arguments.vararg, arguments.kwarg) if extra}
         for entry in section(docstring, "Parameters"):
             described = [name.strip(" *") for name in entry.split(":")[0].split(",")]
-            wrong += [f"{place} {function.name}: {name}" for name in described if name not in names]
-    assert wrong == []
+            problem += [
+                f"{position} {function.name}: {name}" for name in described if name not in names
+            ]
+    assert problem == []

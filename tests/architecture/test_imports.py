@@ -38,9 +38,9 @@ def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_import_contracts_hold() -> None:
     pytest.importorskip("importlinter")
-    done = run_python("-c", "from importlinter.cli import lint_imports_command as c; c()")
-    assert done.returncode == 0, done.stdout
-    assert "0 broken" in done.stdout
+    finished = run_python("-c", "from importlinter.cli import lint_imports_command as c; c()")
+    assert finished.returncode == 0, finished.stdout
+    assert "0 broken" in finished.stdout
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_the_import_contracts_hold() -> None:
 )
 def test_a_light_start_loads_nothing_heavy(statement: str) -> None:
     report = f"import sys; print('LOADED', *sorted(set({HEAVY!r}) & set(sys.modules)))"
-    done = run_python("-c", f"{statement}\n{report}")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    finished = run_python("-c", f"{statement}\n{report}")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == "LOADED"
 
 
 def test_the_help_loads_no_command() -> None:
@@ -80,15 +80,15 @@ def test_the_help_loads_no_command() -> None:
         f"print('LOADED', *sorted({{*{heavy!r}}} & {{*sys.modules}}),"
         " *(name for name in sys.modules if name.startswith('tilescope.commands.')))"
     )
-    done = run_python(
+    finished = run_python(
         "-c", f"import sys; from tilescope.main import main; main(['--help'])\n{report}"
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.splitlines()[-1] == "LOADED"
 
 
 def test_one_file_holds_the_one_decorator_that_compiles() -> None:
-    found = []
+    results = []
     for path in sources():
         if path == THE_JIT:
             continue
@@ -100,8 +100,8 @@ def test_one_file_holds_the_one_decorator_that_compiles() -> None:
                 names = {node.attr} & COMPILING if is_numba else set()
             else:
                 continue
-            found += [f"{path}:{node.lineno} {name}" for name in names]
-    assert found == [], f"compile through {THE_JIT} only"
+            results += [f"{path}:{node.lineno} {name}" for name in names]
+    assert results == [], f"compile through {THE_JIT} only"
 
 
 def test_no_module_has_a_generic_name() -> None:

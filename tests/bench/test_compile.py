@@ -83,8 +83,10 @@ def test_memory_of_a_run(name: str, tmp_path: Path) -> None:
         f" main(['run', {str(LIGHT / name)!r} + '.onnx', '--report', {str(tmp_path)!r}]);"
         " print(*re.findall(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text()))"
     )
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    peak_bytes = int(said.stdout.split()[-1]) * 1024
+    process = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    peak_bytes = int(process.stdout.split()[-1]) * 1024
     report_bytes = (tmp_path / "profile.pop").stat().st_size
     sys.stdout.write(
         f"\n{name}: {peak_bytes / 1e6:,.0f} MB at most, report of {report_bytes / 1e6:.2f} MB\n"

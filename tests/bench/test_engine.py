@@ -81,9 +81,9 @@ def measure(code: str, *arguments: object) -> dict[str, float]:
     """Run a peer in its own process and return its measurements."""
     environment = {**os.environ, "PYTHONPATH": f"{_ROOT}{os.pathsep}{_ROOT / 'compat'}"}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    results: dict[str, float] = json.loads(process.stdout)
+    return results
 
 
 @pytest.mark.parametrize("name", ["mnist-8", "pulsevad-2k", "oww-alexa"])
@@ -135,10 +135,10 @@ def test_exchange_inference(n: int) -> None:
     compute_set = graph.add_compute_set("copy", ROOT)
     graph.add_vertices(compute_set, COPY, out.variable.tile_of(np.arange(n) * 8), fields)
     addresses = Addresses(graph.variables)
-    taken = seconds(lambda: exchange_of([compute_set], addresses, is_input=True))
+    used = seconds(lambda: exchange_of([compute_set], addresses, is_input=True))
     moved = exchange_of([compute_set], addresses, is_input=True)
     sys.stdout.write(
-        f"\nexchange of {n:,} vertices: {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M vertices/s,"
+        f"\nexchange of {n:,} vertices: {used * 1e3:.1f} ms, {n / used / 1e6:.1f} M vertices/s,"
         f" {moved.sender.size:,} fragments\n"
     )
     assert not moved.is_empty
@@ -161,30 +161,30 @@ def test_allocation(n: int, is_asked: bool) -> None:
     size = random.integers(1, 64, n) * 8
     first = np.searchsorted(tile, np.arange(1473))
     base = np.full(1472, 4096)
-    asked = nothing_asked(n)
+    requested = nothing_asked(n)
     if is_asked:
         second = np.arange(3, n, 4)
         second = second[tile[second] == tile[second - 1]]
-        asked.region[second] = 1
+        requested.region[second] = 1
         pairs = np.concatenate([np.stack([second, second - 1]), np.stack([second - 1, second])], 1)
         pairs = pairs[:, np.argsort(pairs[0], kind="stable")]
-        asked = asked._replace(
+        requested = requested._replace(
             first=np.searchsorted(pairs[0], np.arange(n + 1)),
             neighbour=pairs[1],
             is_soft=np.zeros(pairs[1].size, np.bool_),
         )
     machine = load_machine("gc200")
     lives = Lifetimes(np.arange(n), np.arange(n + 1), start, end)
-    taken = seconds(lambda: first_fit(first, size, lives, base, asked, machine))
-    _, highest = first_fit(first, size, lives, base, asked, machine)
+    removed = seconds(lambda: first_fit(first, size, lives, base, requested, machine))
+    _, highest = first_fit(first, size, lives, base, requested, machine)
     live = np.zeros((220, 1472), np.int64)
     np.add.at(live, (start, tile), size)
     np.add.at(live, (np.minimum(end, 219), tile), -size)
-    least = np.cumsum(live, axis=0).max(axis=0)
-    used = (highest - base).sum() / least.sum()
+    minimum = np.cumsum(live, axis=0).max(axis=0)
+    used = (highest - base).sum() / minimum.sum()
     sys.stdout.write(
         f"\nallocation of {n:,} parts{', some with constraints' * is_asked}:"
-        f" {taken * 1e3:.1f} ms, {n / taken / 1e6:.1f} M parts/s,"
+        f" {removed * 1e3:.1f} ms, {n / removed / 1e6:.1f} M parts/s,"
         f" {used:.3f} of the lower bound\n"
     )
     assert used >= 1

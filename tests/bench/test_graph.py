@@ -169,40 +169,40 @@ print(json.dumps({key: sorted(times[key] for times in rounds)[1] for key in roun
 
 def measured(code: str, *arguments: int) -> dict[str, float]:
     """Run a measurement in its own process and return what it printed."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    assert process.returncode == 0, process.stderr
+    results: dict[str, float] = json.loads(process.stdout)
+    return results
 
 
 @pytest.mark.parametrize("n_vertices", [10_000, 100_000, 1_000_000])
 def test_vertices_are_built_compiled_and_run(n_vertices: int) -> None:
-    found = measured(_VERTICES, n_vertices, 1)
-    whole_s, worked_s = found["whole_s"], found["worked_s"]
+    actual = measured(_VERTICES, n_vertices, 1)
+    whole_s, worked_s = actual["whole_s"], actual["worked_s"]
     sys.stdout.write(
-        f"\n{n_vertices:,} vertices: built {found['build_s']:.3f} s,"
-        f" compiled {found['compile_s']:.3f} s, loaded {found['load_s']:.3f} s,"
-        f" run {found['run_s']:.3f} s; {whole_s / n_vertices * 1e6:.2f} us per vertex in total,"
+        f"\n{n_vertices:,} vertices: built {actual['build_s']:.3f} s,"
+        f" compiled {actual['compile_s']:.3f} s, loaded {actual['load_s']:.3f} s,"
+        f" run {actual['run_s']:.3f} s; {whole_s / n_vertices * 1e6:.2f} us per vertex in total,"
         f" {worked_s / n_vertices * 1e6:.2f} us of processor time at load {os.getloadavg()[0]:.1f};"
-        f" {found['megabytes']:.0f} MB,"
-        f" {found['megabytes'] * 2**20 / n_vertices:.0f} bytes per vertex\n"
+        f" {actual['megabytes']:.0f} MB,"
+        f" {actual['megabytes'] * 2**20 / n_vertices:.0f} bytes per vertex\n"
     )
     assert whole_s > 0
 
 
 def test_a_step_of_the_run_loop() -> None:
-    found = measured(_STEPS)
+    actual = measured(_STEPS)
     sys.stdout.write(
-        f"\na single step: {found['static_s'] * 1e6:.2f} us of processor time (goal 5 us);"
-        f" data-dependent {found['decided_s'] * 1e6:.2f} us\n"
+        f"\na single step: {actual['static_s'] * 1e6:.2f} us of processor time (goal 5 us);"
+        f" data-dependent {actual['decided_s'] * 1e6:.2f} us\n"
     )
-    assert found["static_s"] > 0
+    assert actual["static_s"] > 0
 
 
 def _law(batch: Any, _machine: Any) -> NDArray[np.int64]:
@@ -252,12 +252,12 @@ def test_a_step_whose_cycles_data_decide() -> None:
 @pytest.mark.parametrize("n_ipus", [1, 4, 16])
 @pytest.mark.parametrize("n_vertices", [10_000, 100_000, 1_000_000])
 def test_exchange_and_allocation_by_ipus(n_vertices: int, n_ipus: int) -> None:
-    found = measured(_INFERENCE, n_vertices, n_ipus)
+    actual = measured(_INFERENCE, n_vertices, n_ipus)
     sys.stdout.write(
         f"\n{n_ipus} IPUs, {n_vertices:,} vertices:"
-        f" exchange inferred in {found['exchange_s'] * 1e3:.1f} ms"
-        f" ({found['exchange_s'] / n_vertices * 1e9:.0f} ns per vertex),"
-        f" liveness and allocation in {found['allocation_s'] * 1e3:.1f} ms"
-        f" ({found['allocation_s'] / n_vertices * 1e9:.0f} ns per vertex)\n"
+        f" exchange inferred in {actual['exchange_s'] * 1e3:.1f} ms"
+        f" ({actual['exchange_s'] / n_vertices * 1e9:.0f} ns per vertex),"
+        f" liveness and allocation in {actual['allocation_s'] * 1e3:.1f} ms"
+        f" ({actual['allocation_s'] / n_vertices * 1e9:.0f} ns per vertex)\n"
     )
-    assert found["exchange_s"] > 0
+    assert actual["exchange_s"] > 0

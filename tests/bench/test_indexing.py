@@ -64,14 +64,14 @@ def test_beside_numpy(name: str) -> None:
     compile_s = perf_counter() - began
     random = np.random.default_rng(0)
     values = random.standard_normal(shape).astype(np.float32)
-    at = random.integers(0, shape[0], where).astype(np.int32)
+    offset = random.integers(0, shape[0], where).astype(np.int32)
     with Engine(executable, resolve_options()) as engine:
         engine.write_tensor(x, values)
-        engine.write_tensor(indices, at)
+        engine.write_tensor(indices, offset)
         engine.run()
         run = median_times(engine.run)
-        expected = theirs(values, at)
+        expected = theirs(values, offset)
         np.testing.assert_array_equal(engine.read_tensor(out), expected)
-    numpy = median_times(lambda: theirs(values, at))
+    numpy = median_times(lambda: theirs(values, offset))
     cycles = sum(int(step.cost.cycles.max()) for step in executable.steps)
     beside(f"{name}: compiled in {compile_s:.2f} s, {cycles:,} cycles", run, "numpy", numpy)

@@ -74,9 +74,9 @@ def test_rows(name: str, ours: Any, theirs: Any) -> None:
     x = graph.add_variable("float32", ROWS, "x")
     graph.map_linearly(x, grain=ROWS[1])
     values = np.random.default_rng(0).standard_normal(ROWS).astype(np.float32)
-    result, what, run = _measured(f"{name} of {ROWS}", builder, ours(builder, x), {x: values})
+    result, subject, run = _measured(f"{name} of {ROWS}", builder, ours(builder, x), {x: values})
     np.testing.assert_allclose(result, theirs(values), rtol=1e-3, atol=1e-4)
-    beside(what, run, "numpy", median_times(lambda: theirs(values)))
+    beside(subject, run, "numpy", median_times(lambda: theirs(values)))
 
 
 def test_normal_numbers() -> None:
@@ -87,10 +87,10 @@ def test_normal_numbers() -> None:
         graph.map_linearly(tensor)
     out = normal(builder, seed, 0, x, "float32")
     inputs = {seed: np.array([1, 2], np.int32)}
-    result, what, run = _measured(f"normal numbers {ROWS}", builder, out, inputs)
+    result, subject, run = _measured(f"normal numbers {ROWS}", builder, out, inputs)
     assert abs(result.mean()) < 0.01
     random = np.random.default_rng(0)
-    beside(what, run, "numpy", median_times(lambda: random.standard_normal(ROWS, np.float32)))
+    beside(subject, run, "numpy", median_times(lambda: random.standard_normal(ROWS, np.float32)))
 
 
 def test_lstm() -> None:
@@ -105,7 +105,7 @@ def test_lstm() -> None:
     order = ("input", "output", "forget", "candidate")
     biases = np.zeros((4, SIZE), np.float32)
     out = lstm(builder, x, weights[0], weights[1], biases, cell_order=order)[0]
-    result, what, run = _measured(f"LSTM of {values.shape}", builder, out, {x: values})
+    result, subject, run = _measured(f"LSTM of {values.shape}", builder, out, {x: values})
     node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=SIZE)
     model = helper.make_graph(
         [node],
@@ -114,10 +114,10 @@ def test_lstm() -> None:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, (STEPS, 1, BATCH, SIZE))],
         [helper.make_tensor(n, TensorProto.FLOAT, a.shape, a) for n, a in (("w", w), ("r", r))],
     )
-    made = helper.make_model(model, opset_imports=[helper.make_opsetid("", 14)], ir_version=9)
+    built = helper.make_model(model, opset_imports=[helper.make_opsetid("", 14)], ir_version=9)
     alone = onnxruntime.SessionOptions()
     alone.intra_op_num_threads = 1  # threads that wait would count
-    session = onnxruntime.InferenceSession(made.SerializeToString(), alone)
+    session = onnxruntime.InferenceSession(built.SerializeToString(), alone)
     expected = np.asarray(session.run(None, {"x": values})[0])[:, 0]
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
-    beside(what, run, "onnxruntime", median_times(lambda: session.run(None, {"x": values})))
+    beside(subject, run, "onnxruntime", median_times(lambda: session.run(None, {"x": values})))

@@ -69,17 +69,17 @@ print(json.dumps({
 @pytest.mark.parametrize("n_ipus", [8, 64])
 @pytest.mark.parametrize("kind", ["syncs", "pipeline"])
 def test_many_steps_on_many_ipus(kind: str, n_ipus: int) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _CODE, kind, str(n_ipus), "10002"],
         env={**os.environ, "PYTHONPATH": f"{_ROOT / 'compat'}:{_ROOT}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    assert process.returncode == 0, process.stderr
+    actual = json.loads(process.stdout)
     sys.stdout.write(
-        f"\n{found['n_steps']:,} steps ({kind}) on {n_ipus} IPUs: compiled in"
-        f" {found['compile_s']:.1f} s of processor time, {found['peak_bytes'] / 2**20:,.0f} MiB\n"
+        f"\n{actual['n_steps']:,} steps ({kind}) on {n_ipus} IPUs: compiled in"
+        f" {actual['compile_s']:.1f} s of processor time, {actual['peak_bytes'] / 2**20:,.0f} MiB\n"
     )
-    assert found["peak_bytes"] < _MOST_BYTES
+    assert actual["peak_bytes"] < _MOST_BYTES

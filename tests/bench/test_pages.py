@@ -62,8 +62,8 @@ class Server:
     def resident_megabytes(self) -> float:
         """Return the memory that the server holds."""
         status = Path(f"/proc/{self.process_id}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) / 1024 if found else float("nan")
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(match[1]) / 1024 if match else float("nan")
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +75,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     lines = iter(process.stderr.readline, "")
-    found = next(filter(None, (re.search(r"http://\S+", line) for line in lines)))
-    yield Server(found.group(), process.pid)
+    actual = next(filter(None, (re.search(r"http://\S+", line) for line in lines)))
+    yield Server(actual.group(), process.pid)
     process.send_signal(signal.SIGINT)
     process.wait(timeout=20)
     process.stderr.close()
@@ -129,23 +129,23 @@ def test_pages_beside_a_static_page(browser: Browser, server: Server) -> None:
             ours.append(seconds)
             answers.append(answer)
             static.append(_loaded(browser, server, STATIC, ".document h1")[0])
-        taken, base = statistics.median(ours), statistics.median(static)
+        used, base = statistics.median(ours), statistics.median(static)
         answer = statistics.median(answers)
-        _tell(f"{path:12} {taken:7.2f} s {base:7.2f} s {taken / base:6.1f} {1e3 * answer:12.0f} ms")
+        _tell(f"{path:12} {used:7.2f} s {base:7.2f} s {used / base:6.1f} {1e3 * answer:12.0f} ms")
 
 
 def test_from_the_menu(browser: Browser, server: Server) -> None:
     page = _opened(browser, server)
     _tell(f"\n{'from the menu':14} {'first visit':>12} {'again':>9}")
     for path, selector in list(CONTENT.items())[2:]:
-        taken = []
+        used = []
         for _ in range(2):
             page.click('.menu-link[data-path="/summary"]')
             page.wait_for_selector(CONTENT["/summary"])
             began = page.evaluate("performance.now()")
             page.click(f'.menu-link[data-path="{path}"]')
-            taken.append((page.evaluate(_WATCH, selector) - began) / 1e3)
-        _tell(f"{path:14} {taken[0]:10.2f} s {taken[1]:7.2f} s")
+            used.append((page.evaluate(_WATCH, selector) - began) / 1e3)
+        _tell(f"{path:14} {used[0]:10.2f} s {used[1]:7.2f} s")
     page.context.close()
 
 
@@ -160,8 +160,8 @@ def test_memory_of_the_server(browser: Browser, server: Server) -> None:
             page.evaluate(_WATCH, CONTENT[path])
         held.append(server.resident_megabytes)
     page.context.close()
-    told = ", ".join(f"{megabytes:.0f}" for megabytes in held)
-    _tell(f"\nmemory of the server over {N_VIEWS} views of pages, in quarters: {told} MB")
+    notes = ", ".join(f"{megabytes:.0f}" for megabytes in held)
+    _tell(f"\nmemory of the server over {N_VIEWS} views of pages, in quarters: {notes} MB")
 
 
 def _opened(browser: Browser, server: Server) -> Page:

@@ -50,6 +50,6 @@ def test_script(path: Path, name: str) -> None:
     with pva.openReport(path) as report:
         start = process_time()
         SCRIPTS[name](report)
-        taken = process_time() - start
+        used = process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(f"\n{name:24s} {taken:6.2f} s of processor time, peak {peak} MB")  # noqa: T201 - a bench
+    print(f"\n{name:24s} {used:6.2f} s of processor time, peak {peak} MB")  # noqa: T201 - a bench

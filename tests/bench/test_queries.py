@@ -66,18 +66,18 @@ def test_question(path: Path, name: str) -> None:
 
 
 def test_difference(path: Path, tmp_path: Path) -> None:
-    with analyser.open(path) as one:
-        n_steps = len(steps(one))
-    other = generate_report(tmp_path, n_steps=n_steps, seed=1)
-    with analyser.open(path) as one, analyser.open(path) as same, analyser.open(other) as new:
-        identical = timed(lambda: compare(one, same))
+    with analyser.open(path) as first:
+        n_steps = len(steps(first))
+    second = generate_report(tmp_path, n_steps=n_steps, seed=1)
+    with analyser.open(path) as first, analyser.open(path) as same, analyser.open(second) as new:
+        identical = timed(lambda: compare(first, same))
         start = process_time()
-        different = timed(lambda: compare(one, new))
+        different = timed(lambda: compare(first, new))
         used = process_time() - start
-        again = timed(lambda: compare(one, new))
+        again = timed(lambda: compare(first, new))
         tell(
             f"identical {identical:.1f} ms, different {different:.1f} ms ({used:.2f} s of processor"
             f" time), again {again:.1f} ms,"
             f" ratio different/identical {different / identical:.1f}"
         )
-        assert compare(one, same).is_identical
+        assert compare(first, same).is_identical

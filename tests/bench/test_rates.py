@@ -55,10 +55,10 @@ print(512**3 / median(times))
 def _blas_rate() -> float:
     """Return BLAS's products per second on one thread, in a process of its own."""
     alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _BLAS], env=alone, capture_output=True, text=True, check=True
     )
-    return float(done.stdout)
+    return float(process.stdout)
 
 
 #: Floats that a vector holds.
@@ -75,13 +75,13 @@ def _fused_only(_context, out, n_rounds):
         emitter = BlockEmitter(builder, {}, _LANES)
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         factor = emitter.load(data, is_wide=True)
-        zero, one = ir.IntType(64)(0), ir.IntType(64)(1)
+        zero, item = ir.IntType(64)(0), ir.IntType(64)(1)
 
         def multiply(_: Any, sums: list[Any]) -> list[Any]:
             emitter.keep()
             return [emitter.fused(factor, factor, total) for total in sums]
 
-        sums = emitter.loop(arguments[1], [(zero, one)], [factor] * _SUMS, multiply)[1]
+        sums = emitter.loop(arguments[1], [(zero, item)], [factor] * _SUMS, multiply)[1]
         for k, total in enumerate(sums):
             emitter.store_vector(total, builder.gep(data, [ir.IntType(64)(k * _LANES)]))
         return context.get_dummy_value()
@@ -124,10 +124,10 @@ def test_rate(name: str, kernel: Any, n_lanes: int, is_each: bool) -> None:
     w_pitch = n_lanes
     random = np.random.default_rng(0)
     x, w = (random.random(_PIXELS * _COUNT + 16).astype(np.float32) for _ in range(2))
-    out, places = np.zeros(_PIXELS * n_lanes, np.float32), np.arange(_PIXELS)
+    out, positions = np.zeros(_PIXELS * n_lanes, np.float32), np.arange(_PIXELS)
     # A depthwise kernel iterates over taps, the others over inputs.
     taps = np.arange(_COUNT if is_each else 1) * (n_lanes if is_each else 0)
-    data = (out, x, w, places * (0 if is_each else _COUNT), places * n_lanes, taps, taps)
+    data = (out, x, w, positions * (0 if is_each else _COUNT), positions * n_lanes, taps, taps)
     count = 1 if is_each else _COUNT
     run(*data, count, 1)
     began = process_time()

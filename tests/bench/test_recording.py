@@ -46,10 +46,10 @@ print(json.dumps([(time.process_time() - cpu) * 1e3 / n_runs,
 
 def _measured(model: Path, directory: str, n_runs: int) -> list[float]:
     command = [sys.executable, "-c", _RUNS, str(model), directory, str(n_runs)]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=_ENVIRONMENT, capture_output=True, text=True, check=True, cwd=_ROOT
     )
-    times: list[float] = json.loads(done.stdout)
+    times: list[float] = json.loads(process.stdout)
     return times
 
 

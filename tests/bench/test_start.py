@@ -16,8 +16,8 @@ _ROOT = Path(__file__).parents[2]
 
 
 def test_starts() -> None:
-    for what, seconds in start_parts().items():
-        sys.stdout.write(f"\n{what}: {1e3 * seconds:,.0f} ms")
+    for subject, seconds in start_parts().items():
+        sys.stdout.write(f"\n{subject}: {1e3 * seconds:,.0f} ms")
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_runs_on_a_fresh_machine(
         precision,
         "--quiet",
     ]
-    for what in ("first", "second"):
+    for subject in ("first", "second"):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, env=environ, cwd=tmp_path, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-        sys.stdout.write(f"\n{name} in {precision}, {what} run: {seconds:.1f} s")
+        sys.stdout.write(f"\n{name} in {precision}, {subject} run: {seconds:.1f} s")

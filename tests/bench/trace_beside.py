@@ -71,12 +71,12 @@ def main() -> int:
         browser = start()
         ids = _ids(browser, link)
         browser.close()
-        with _static(speedscope, exported) as one, _static(perfetto, exported) as other:
+        with _static(speedscope, exported) as first, _static(perfetto, exported) as second:
             origin = link.split("/?", maxsplit=1)[0]
             addresses = {
                 "tilescope": f"{origin}/trace?report={ids['million']}",
-                "speedscope": f"{one}/index.html#profileURL={one}/trace.json",
-                "perfetto": f"{other}/index.html#!/?url={other}/trace.json",
+                "speedscope": f"{first}/index.html#profileURL={first}/trace.json",
+                "perfetto": f"{second}/index.html#!/?url={second}/trace.json",
             }
             times: dict[str, list[tuple[float, float]]] = {name: [] for name in addresses}
             for number in range(chosen.rounds):
@@ -92,8 +92,8 @@ def main() -> int:
                     times[name].append((clock, worked))
                     _tell(f"{name:12} {_seconds(clock)} by the clock, {_seconds(worked)} worked")
             ours = np.median(times["tilescope"], axis=0)
-            for name, found in times.items():
-                clock, worked = np.median(found, axis=0)
+            for name, actual in times.items():
+                clock, worked = np.median(actual, axis=0)
                 if clock == float("inf"):
                     _tell(f"{name:12} more than {_LONGEST_S / ours[0]:.0f} times by the clock")
                 else:
@@ -176,8 +176,8 @@ def _serve(root: Path) -> Iterator[tuple[str, int]]:
 def _ids(browser: Browser, link: str) -> dict[str, str]:
     """Return the ids of the served reports by name; each is read once, as a second visit is."""
     with _page(browser, link) as page:
-        found = page.request.get(link.split("/?", maxsplit=1)[0] + "/api/reports").json()
-    return {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in found["reports"]}
+        actual = page.request.get(link.split("/?", maxsplit=1)[0] + "/api/reports").json()
+    return {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in actual["reports"]}
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
@@ -247,7 +247,7 @@ def _first_picture(
         while perf_counter() - start < _LONGEST_S:
             try:
                 answer = session.send("Page.captureScreenshot", {"format": "png", "clip": _CLIP})
-                taken = perf_counter() - start
+                used = perf_counter() - start
             except Error as error:
                 if perf_counter() - start >= _LONGEST_S:
                     break
@@ -260,7 +260,7 @@ def _first_picture(
                 end.cancel()
                 if shot:
                     page.screenshot(path=shot)
-                return taken, _worked(browser, server) - before
+                return used, _worked(browser, server) - before
         return float("inf"), float("inf")
 
 
@@ -299,16 +299,16 @@ def _coloured(png: bytes) -> float:
 
 def _decode(png: bytes) -> np.ndarray:
     """Return the pixels of a PNG of 8 bits a channel without interlacing, uint8."""
-    at, data, width, height, channels = 8, b"", 0, 0, 3
-    while at < len(png):
-        (length,), kind = struct.unpack_from(">I", png, at), png[at + 4 : at + 8]
-        body = png[at + 8 : at + 8 + length]
+    offset, data, width, height, channels = 8, b"", 0, 0, 3
+    while offset < len(png):
+        (length,), kind = struct.unpack_from(">I", png, offset), png[offset + 4 : offset + 8]
+        body = png[offset + 8 : offset + 8 + length]
         if kind == b"IHDR":
             width, height, _, colour = struct.unpack_from(">IIBB", body)
             channels = {2: 3, 6: 4}[colour]
         elif kind == b"IDAT":
             data += body
-        at += 12 + length
+        offset += 12 + length
     rows = np.frombuffer(zlib.decompress(data), np.uint8).reshape(height, 1 + width * channels)
     out = np.zeros((height + 1, width + 1, channels), np.int32)
     for y in range(height):
@@ -326,17 +326,17 @@ def _decode(png: bytes) -> np.ndarray:
 
 def _unfiltered(how: int, line: np.ndarray, above: np.ndarray) -> np.ndarray:
     """Return a row that was stored as the difference to the mean (3) or Paeth's choice (4)."""
-    done = np.zeros((len(line) + 1, line.shape[1]), np.int32)
+    finished = np.zeros((len(line) + 1, line.shape[1]), np.int32)
     for x in range(len(line)):
-        left, up, corner = done[x], above[x + 1], above[x]
+        left, up, corner = finished[x], above[x + 1], above[x]
         if how == 3:
             guess = (left + up) // 2
         else:
             near = left + up - corner
             a, b, c = abs(near - left), abs(near - up), abs(near - corner)
             guess = np.where((a <= b) & (a <= c), left, np.where(b <= c, up, corner))
-        done[x + 1] = (line[x] + guess) & 255
-    return done[1:]
+        finished[x + 1] = (line[x] + guess) & 255
+    return finished[1:]
 
 
 def _large(browser: Browser, link: str, report_id: str) -> None:
@@ -360,12 +360,14 @@ def _large(browser: Browser, link: str, report_id: str) -> None:
                 continue
             page.wait_for_timeout(2000)
             page.evaluate("performance.clearResourceTimings()")
-            for what, move in (("pan", "pan(0.02)"), ("zoom", "zoomAt(0.97, 0.4)")):
+            for subject, move in (("pan", "pan(0.02)"), ("zoom", "zoomAt(0.97, 0.4)")):
                 page.evaluate(f"{_VIEWER}.zoomAt(0.05, 0.5)")
                 page.wait_for_timeout(500)
                 spent = page.evaluate(_SCRIPT.replace("MOVE", move))
                 middle = statistics.median(spent)
-                _tell(f"  {what}: median {1000 / middle:.0f} frames/s, slowest {max(spent):.0f} ms")
+                _tell(
+                    f"  {subject}: median {1000 / middle:.0f} frames/s, slowest {max(spent):.0f} ms"
+                )
             answers = page.evaluate(
                 "performance.getEntriesByType('resource').filter((e) => e.name.includes('/window'))"
                 ".map((e) => e.responseEnd - e.requestStart)"
@@ -375,11 +377,11 @@ def _large(browser: Browser, link: str, report_id: str) -> None:
                     f"  {len(answers)} answers: median {statistics.median(answers):.0f} ms,"
                     f" slowest {max(answers):.0f} ms"
                 )
-            found = {
-                one["name"]: one["value"]
-                for one in session.send("Performance.getMetrics")["metrics"]
+            results = {
+                item["name"]: item["value"]
+                for item in session.send("Performance.getMetrics")["metrics"]
             }
-            heap = found["JSHeapUsedSize"] / 1e6
+            heap = results["JSHeapUsedSize"] / 1e6
             _tell(f"  memory: heap {heap:.0f} MB, renderer {_renderer_mb(browser):.0f} MB resident")
 
 

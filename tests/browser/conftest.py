@@ -66,14 +66,14 @@ def running_server(place: Path, port: int = 0) -> Iterator[tuple[str, subprocess
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stderr is not None
     lines = []
-    found = None
+    actual = None
     for line in process.stderr:
         lines.append(line)
-        found = re.search(r"http://\S+\?token=\S+", line)
-        if found:
+        actual = re.search(r"http://\S+\?token=\S+", line)
+        if actual:
             break
-    assert found, "".join(lines)
-    yield found.group(), process
+    assert actual, "".join(lines)
+    yield actual.group(), process
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=20)
@@ -83,8 +83,8 @@ def running_server(place: Path, port: int = 0) -> Iterator[tuple[str, subprocess
 @pytest.fixture(scope="session")
 def link(served_dir: Path) -> Iterator[str]:
     """Return the link of a server that all tests share."""
-    with running_server(served_dir) as (found, _):
-        yield found
+    with running_server(served_dir) as (actual, _):
+        yield actual
 
 
 @pytest.fixture(scope="session")

@@ -64,12 +64,12 @@ def test_pages_have_no_serious_findings(
     page = visit(view.path, **parameters)
     page.wait_for_selector(view.ready, timeout=60_000)
     page.evaluate(axe)
-    found = {}
+    results = {}
     for scheme in ("light", "dark"):
         page.evaluate(_SCHEME, scheme)
-        found[scheme] = page.evaluate(_RUN)
+        results[scheme] = page.evaluate(_RUN)
     page.set_viewport_size(_NARROW)  # type: ignore[arg-type]
     page.wait_for_timeout(300)  # what follows the size is drawn in the next frames
-    found["narrow"] = page.evaluate(_RUN)
-    found["too wide"] = page.evaluate(_TOO_WIDE)
-    assert found == {"light": [], "dark": [], "narrow": [], "too wide": []}
+    results["narrow"] = page.evaluate(_RUN)
+    results["too wide"] = page.evaluate(_TOO_WIDE)
+    assert results == {"light": [], "dark": [], "narrow": [], "too wide": []}

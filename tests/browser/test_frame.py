@@ -145,7 +145,9 @@ def test_scripts_are_small(
     if path == "/operations":
         expect(page.locator(".data-table tbody tr").first).to_be_visible()
     page.close()
-    assert sum(received[one] for one in scripts if one in received) < 1_000 * most_kilobytes
+    assert (
+        sum(received[script] for script in scripts if script in received) < 1_000 * most_kilobytes
+    )
 
 
 def test_of_very_many_reports_every_one_is_found(chromium: Browser, tmp_path: Path) -> None:

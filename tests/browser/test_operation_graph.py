@@ -21,7 +21,7 @@ def _boxes(page: Page) -> int:
 
 def _place(page: Page, number: int) -> tuple[float, float]:
     """Return the middle of a box on the page, read from where the drawing lies."""
-    place = page.evaluate(
+    position = page.evaluate(
         """number => {
             const root = document.getElementById('operations-graph');
             const {x, y} = tilescopeGraph.pointOf(root, number);
@@ -30,7 +30,7 @@ def _place(page: Page, number: int) -> tuple[float, float]:
         }""",
         number,
     )
-    return place[0], place[1]
+    return position[0], position[1]
 
 
 def test_the_graph_is_loaded_when_it_is_opened(visit: Visit) -> None:
@@ -79,11 +79,11 @@ def test_the_graph_is_used_by_keys_alone(visit: Visit) -> None:
     _graph(page)
     n_closed = _boxes(page)
     page.locator("#operations-graph .chart-box").focus()
-    said = page.locator("#operations-graph .unseen")
+    text = page.locator("#operations-graph .unseen")
     page.keyboard.press("ArrowDown")
-    expect(said).to_contain_text(re.compile(r"^input … layer\d+, \d+ operations, closed, Cycles"))
+    expect(text).to_contain_text(re.compile(r"^input … layer\d+, \d+ operations, closed, Cycles"))
     page.keyboard.press("ArrowDown")
-    expect(said).to_contain_text(re.compile(r"^layer\d+ … layer\d+"))
+    expect(text).to_contain_text(re.compile(r"^layer\d+ … layer\d+"))
     page.keyboard.press("Enter")
     expect(page.locator("#operations-graph")).not_to_have_attribute("data-drawn", str(n_closed))
     page.keyboard.press("Enter")

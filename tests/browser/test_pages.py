@@ -176,10 +176,10 @@ def test_always_live_memory_is_named_with_code_and_state(visit: Visit) -> None:
 def test_the_source_of_liveness_can_be_an_ipu_or_a_tile(visit: Visit) -> None:
     page = visit("/liveness", report="pair")
     _wait(page, "/liveness")
-    whole = page.locator("#liveness-headlines").inner_text()
+    full = page.locator("#liveness-headlines").inner_text()
     page.click("#liveness-source")
     page.get_by_role("option", name="IPU 1").click()
-    expect(page.locator("#liveness-headlines")).not_to_have_text(whole)
+    expect(page.locator("#liveness-headlines")).not_to_have_text(full)
     expect(page).to_have_url(re.compile("source=ipu:1"))
 
 
@@ -391,8 +391,8 @@ def test_a_chart_is_picked_from_by_keyboard(visit: Visit) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
     # Values of a place that is not drawn are asked for.
-    told = page.locator(".chart-box:visible")
-    expect(told).to_have_attribute("aria-valuetext", re.compile(r"^Step 1\b"))
+    notes = page.locator(".chart-box:visible")
+    expect(notes).to_have_attribute("aria-valuetext", re.compile(r"^Step 1\b"))
     page.keyboard.press("Enter")
     # The second place of the aligned steps may be one of the candidate only.
     expect(page).to_have_url(re.compile(r"[?&]step=c?\d+($|&)"))
@@ -638,11 +638,11 @@ def test_a_chart_and_its_grid_take_the_window(visit: Visit, width: int, height: 
     _wait(page, "/liveness")
     expect(page.locator("#liveness-tab-step tbody tr").first).to_be_visible()
     sizes = {}
-    for name, place in (
+    for name, position in (
         ("chart", "#liveness-figure"),
         ("table", "#liveness-tab-step .data-scroll"),
     ):
-        box = page.locator(place).bounding_box()
+        box = page.locator(position).bounding_box()
         assert box is not None
         sizes[name] = box
     assert sizes["chart"]["width"] > width - 300

@@ -28,20 +28,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=1500, n_variables=60, n_runs=2)
     generate_report(root / "still", n_tiles=32, n_steps=60, n_variables=40, n_runs=0)
     command = [sys.executable, "-m", "tilescope", "serve", str(root), "--port", "0"]
-    place = Path(__file__).parents[2]
+    position = Path(__file__).parents[2]
     with subprocess.Popen(
-        command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=position, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as server:
         assert server.stdout is not None
         printed = ""
         for line in server.stdout:
             printed += line
-            found = re.search(r"http://\S+", line)
-            if found:
+            match = re.search(r"http://\S+", line)
+            if match:
                 break
         else:
             pytest.fail(f"no link was printed: {printed}")
-        yield found.group()
+        yield match.group()
         server.terminate()
 
 
@@ -60,18 +60,18 @@ def session(chromium: Browser, served: str) -> Iterator[BrowserContext]:
 def page(session: BrowserContext, served: str) -> Iterator[Page]:
     """Return a page; a test fails if anything is logged to the console."""
     page = session.new_page()
-    said: list[str] = []
-    page.on("pageerror", lambda error: said.append(str(error)))
+    text: list[str] = []
+    page.on("pageerror", lambda error: text.append(str(error)))
 
     def listen(message: ConsoleMessage) -> None:
         if message.type == "error":
-            said.append(message.text)
+            text.append(message.text)
 
     page.on("console", listen)
     page.goto(served.split("/?", maxsplit=1)[0] + "/api/reports")
     yield page
     page.close()
-    assert said == []
+    assert text == []
 
 
 def poll(page: Page, expression: str, wanted: Any = True) -> Any:
@@ -88,8 +88,8 @@ def poll(page: Page, expression: str, wanted: Any = True) -> Any:
 
 def show(page: Page, query: str = "", report: str = "pair") -> None:
     """Open the trace of a report and wait until it is painted."""
-    found = page.request.get(urlsplit(page.url)._replace(path="/api/reports", query="").geturl())
-    ids = {entry["label"].split("/")[-1]: entry["id"] for entry in found.json()["reports"]}
+    actual = page.request.get(urlsplit(page.url)._replace(path="/api/reports", query="").geturl())
+    ids = {entry["label"].split("/")[-1]: entry["id"] for entry in actual.json()["reports"]}
     address = urlsplit(page.url)
     page.goto(f"http://{address.netloc}/trace?report={ids[report]}{query}")
     if report == "pair":
@@ -123,19 +123,19 @@ def point(page: Page, part: float, lane: int) -> tuple[float, float]:
 
 def test_wheel_zooms_at_the_cursor_and_zero_shows_all(page: Page) -> None:
     show(page)
-    whole = seen(page)
+    full = seen(page)
     x, y = point(page, 0.25, 2)
     page.mouse.move(x, y)
     for _ in range(6):
         page.mouse.wheel(0, -200)
-    poll(page, f"{VIEWER}.target().end - {VIEWER}.target().start < {(whole[1] - whole[0]) / 3}")
+    poll(page, f"{VIEWER}.target().end - {VIEWER}.target().start < {(full[1] - full[0]) / 3}")
     start, end = seen(page)
-    under = whole[0] + 0.25 * (whole[1] - whole[0])
+    under = full[0] + 0.25 * (full[1] - full[0])
     assert abs(start + 0.25 * (end - start) - under) < (end - start) * 0.02
     assert wait_for(page, "range") == f"{start}:{end}"
     page.keyboard.press("0")
     wait_for(page, "range", present=False)
-    assert seen(page) == whole
+    assert seen(page) == full
 
 
 def test_keys_and_dragging_pan_within_the_trace(page: Page) -> None:
@@ -226,8 +226,8 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
         page.keyboard.press(key)
         poll(page, f"{VIEWER}.state.at !== '{before}' && {VIEWER}.selected !== null")
         poll(page, f"{VIEWER}.selected?.name.includes('softmax')")
-        at = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
-        poll(page, f"String({VIEWER}.selected?.start_cycle)", at)
+        offset = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
+        poll(page, f"String({VIEWER}.selected?.start_cycle)", offset)
         starts.append(page.evaluate(f"{VIEWER}.selected.start_cycle"))
     assert starts[0] < starts[1]
     assert starts[2] == starts[0]
@@ -238,14 +238,14 @@ def test_slash_searches_and_n_walks_through_the_matches(page: Page) -> None:
 def test_matches_are_numbered_and_reached_outside_of_the_window(page: Page) -> None:
     show(page, "&find=softmax&range=100:9000&ipus=1")
     box = page.locator("#trace-match")
-    found = page.request.get(
+    actual = page.request.get(
         urlsplit(page.url)
         ._replace(
             path=f"/api/trace/{query(page)['report']}/search", query="text=softmax&limit=1&ipus=1"
         )
         .geturl()
     ).json()
-    n = f"{found['n_occurrences']:,}"
+    n = f"{actual['n_occurrences']:,}"
     expect(box).to_have_text(f"{n} matches")
     page.locator("#trace-next").click()
     expect(box).to_have_text(re.compile(rf"Match \d+ of {n}"))
@@ -255,10 +255,10 @@ def test_matches_are_numbered_and_reached_outside_of_the_window(page: Page) -> N
     expect(box).to_have_text(f"Match {n} of {n}")
     poll(page, f"{VIEWER}.selected?.name.includes('softmax') && {VIEWER}.goal === null")
     low, high = seen(page)
-    one = page.evaluate(f"{VIEWER}.selected")
-    assert low <= one["start_cycle"] < one["end_cycle"] <= high
+    item = page.evaluate(f"{VIEWER}.selected")
+    assert low <= item["start_cycle"] < item["end_cycle"] <= high
     assert low > 9000
-    assert one["ipu_id"] == 1
+    assert item["ipu_id"] == 1
     page.locator("#trace-next").click()
     expect(box).to_have_text(f"Match 1 of {n}")
 
@@ -299,9 +299,9 @@ def test_enter_in_the_search_box_steps_through_the_matches(page: Page) -> None:
         before = page.evaluate(f"{VIEWER}.state.at")
         box.press(key)
         poll(page, f"{VIEWER}.state.at !== '{before}'")
-        at = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
-        poll(page, f"String({VIEWER}.selected?.start_cycle)", at)
-        starts.append(int(at))
+        offset = page.evaluate(f"{VIEWER}.state.at").split(".")[-1]
+        poll(page, f"String({VIEWER}.selected?.start_cycle)", offset)
+        starts.append(int(offset))
     assert starts[0] < starts[1]
     assert starts[2] == starts[0]
     assert wait_for(page, "find") == "softmax"
@@ -309,12 +309,12 @@ def test_enter_in_the_search_box_steps_through_the_matches(page: Page) -> None:
 
 def test_a_link_to_a_step_selects_its_first_execution(page: Page) -> None:
     show(page, "&at=step:700")
-    at = poll(page, f"{VIEWER}.state.at")
+    offset = poll(page, f"{VIEWER}.state.at")
     poll(page, f"{VIEWER}.selected?.step_id", 700)
-    poll(page, "new URLSearchParams(location.search).get('at')", at)
+    poll(page, "new URLSearchParams(location.search).get('at')", offset)
     start, end = seen(page)
-    found = page.evaluate(f"[{VIEWER}.selected.start_cycle, {VIEWER}.selected.end_cycle]")
-    assert start < found[0] < found[1] < end
+    evaluate = page.evaluate(f"[{VIEWER}.selected.start_cycle, {VIEWER}.selected.end_cycle]")
+    assert start < evaluate[0] < evaluate[1] < end
     page.locator("#trace-details h2").wait_for()
 
 
@@ -339,12 +339,12 @@ def test_merged_slices_show_the_proportions_of_their_kinds(page: Page) -> None:
         }}"""
     )
     assert shares[0] > 0
-    found = page.request.get(
+    actual = page.request.get(
         urlsplit(page.url)
         ._replace(path=f"/api/trace/{query(page)['report']}/summary", query="ipus=0")
         .geturl()
     ).json()
-    cycles = found["ipus"][0]["cycles_by_kind"]
+    cycles = actual["ipus"][0]["cycles_by_kind"]
     assert shares[1] / shares[2] == pytest.approx(cycles["compute"] / cycles["exchange"], rel=0.1)
     page.mouse.move(*point(page, 0.5, 1))
     page.locator(".trace-tooltip", has_text="%").wait_for()
@@ -369,7 +369,7 @@ def test_flat_view_collapsed_ipus_and_merged_slices_are_described(page: Page) ->
 
 def test_overview_handles_change_the_range(page: Page) -> None:
     show(page)
-    whole = seen(page)
+    full = seen(page)
     handle = page.get_by_role("slider", name="End of the visible range")
     box = handle.bounding_box()
     strip = page.locator(".trace-overview").bounding_box()
@@ -380,8 +380,8 @@ def test_overview_handles_change_the_range(page: Page) -> None:
     page.mouse.move(strip["x"] + strip["width"] / 2, box["y"] + 10, steps=4)
     page.mouse.up()
     start, end = seen(page)
-    assert start == whole[0]
-    assert end == pytest.approx(whole[1] / 2, rel=0.02)
+    assert start == full[0]
+    assert end == pytest.approx(full[1] / 2, rel=0.02)
     handle.press("ArrowLeft")
     poll(page, f"{VIEWER}.range.end < {end} - 1")
 

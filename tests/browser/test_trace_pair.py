@@ -24,10 +24,10 @@ def test_rows_of_two_reports_share_axis_zoom_and_address(visit: Callable[..., Pa
     page = visit("/trace", with_="changed")
     expect(page.locator(".trace-side")).to_have_text(["baseline", "candidate"])
     wait_until(page, f"{VIEWER}.firstPaint && {VIEWER}.data.size >= 2")
-    whole = page.evaluate(f"{VIEWER}.extent.end")
+    full = page.evaluate(f"{VIEWER}.extent.end")
     page.locator(".trace-page").get_by_text("Cycle", exact=True).click()
     wait_until(page, f"{VIEWER}.pair.endsWith(' cycle') && {VIEWER}.extent")
-    assert page.evaluate(f"{VIEWER}.extent.end") < whole
+    assert page.evaluate(f"{VIEWER}.extent.end") < full
     assert "align=cycle" in page.url
     page.keyboard.press("w")
     wait_until(page, "location.search.includes('range=')")

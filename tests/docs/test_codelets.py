@@ -20,9 +20,9 @@ _ASSUMED = {"tilescope::CumulativeSum"}
 
 
 def test_every_law_has_a_public_source() -> None:
-    found = codelets_of_the_library()
-    assert len(found) > 300
-    without = [codelet.name for codelet in found if not _CITED.fullmatch(codelet.source)]
+    actual = codelets_of_the_library()
+    assert len(actual) > 300
+    without = [codelet.name for codelet in actual if not _CITED.fullmatch(codelet.source)]
     assert without == []
 
 

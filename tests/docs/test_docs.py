@@ -30,11 +30,11 @@ def text_of(page: Path) -> str:
 @cache
 def help_of(*command: str) -> str:
     """Return the help text of a command."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
         code = main([*command, "--help"])
     assert code == 0, command
-    return said.getvalue()
+    return text.getvalue()
 
 
 def options_of(*command: str) -> set[str]:
@@ -124,8 +124,8 @@ def test_every_make_target_a_page_names_exists(page: Path) -> None:
 def test_make_help_lists_every_target() -> None:
     # A nested make prints the directory it enters.
     command = ["make", "--no-print-directory", "help"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    listed = {line.split()[1]: " ".join(line.split()[2:]) for line in done.stdout.splitlines()}
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = {line.split()[1]: " ".join(line.split()[2:]) for line in process.stdout.splitlines()}
     assert listed == TARGETS
 
 

@@ -108,22 +108,22 @@ def texts() -> dict[str, str]:
 @pytest.mark.parametrize("pattern", REPLACEMENTS)
 def test_phrase_is_gone(pattern: str, texts: dict[str, str]) -> None:
     compiled = _compiled(pattern)
-    found = [
+    results = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}"
         for name, text in texts.items()
         for match in compiled.finditer(text)
     ]
-    assert found == [], f"write instead: {REPLACEMENTS[pattern]}"
+    assert results == [], f"write instead: {REPLACEMENTS[pattern]}"
 
 
 def test_pages_name_two_reports_baseline_and_candidate(texts: dict[str, str]) -> None:
-    found = [
+    results = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]!r}"
         for name, text in texts.items()
         if name.startswith("webapp/")
         for match in _SOURCE_AND_TARGET.finditer(text)
     ]
-    assert found == [], "write instead: baseline, candidate"
+    assert results == [], "write instead: baseline, candidate"
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ def test_a_page_is_up_to_date(name: str, capsys: pytest.CaptureFixture[str]) -> 
 def test_a_stale_page_is_named_and_written_only_on_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "reference" / "metrics.md"
-    place.parent.mkdir()
-    place.write_text("old", encoding="utf-8")
+    position = tmp_path / "reference" / "metrics.md"
+    position.parent.mkdir()
+    position.write_text("old", encoding="utf-8")
     assert main(["--check", "metrics"], tmp_path) == 1
     assert capsys.readouterr().out == "reference/metrics.md is out of date\n"
-    assert place.read_text(encoding="utf-8") == "old"
+    assert position.read_text(encoding="utf-8") == "old"
     assert main(["metrics"], tmp_path) == 0
     assert capsys.readouterr().out == "reference/metrics.md is written\n"
     assert main(["--check", "metrics"], tmp_path) == 0

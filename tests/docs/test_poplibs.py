@@ -22,12 +22,12 @@ def resolved(place: str) -> Any:
     parts = place.split(".")
     for cut in range(len(parts), 0, -1):
         try:
-            found: Any = import_module(".".join(["tilescope.engine", *parts[:cut]]))
+            actual: Any = import_module(".".join(["tilescope.engine", *parts[:cut]]))
         except ModuleNotFoundError:
             continue
         for part in parts[cut:]:
-            found = getattr(found, part)
-        return found
+            actual = getattr(actual, part)
+        return actual
     raise LookupError(place)
 
 

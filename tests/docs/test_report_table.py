@@ -56,7 +56,7 @@ def test_the_page_is_followed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     parts = (declare, _BEFORE_WRITING, write, _WRITING, ask, _ASKING)
     program.write_text("\n".join(parts), encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(program), str(tmp_path / "report")],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'compat'}{os.pathsep}{ROOT}"},
@@ -65,9 +65,9 @@ def test_the_page_is_followed(tmp_path: Path) -> None:
         check=False,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
-    found, expected = done.stdout.splitlines()
-    assert found == expected
+    assert process.returncode == 0, process.stderr
+    actual, expected = process.stdout.splitlines()
+    assert actual == expected
 
 
 def test_a_table_touches_four_files() -> None:
@@ -85,16 +85,16 @@ def _knows(text: str, table: str) -> bool:
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.ImportFrom(module=str(module), names=names):
-                found = module.startswith("tilescope.reports.schema")
-                found = found and table in {alias.name for alias in names}
+                startswith = module.startswith("tilescope.reports.schema")
+                startswith = startswith and table in {alias.name for alias in names}
             case ast.Attribute(value=ast.Name(id="schema"), attr=attribute):
-                found = attribute == table
+                startswith = attribute == table
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="TableSpec"))
             ):
-                found = name == table
+                startswith = name == table
             case _:
-                found = False
-        if found:
+                startswith = False
+        if startswith:
             return True
     return False

@@ -66,33 +66,33 @@ def test_every_file_of_a_walk_exists(title: str) -> None:
 def test_the_primitives_of_softmax(catalogue_model: Callable[[str], Path]) -> None:
     model = load_onnx(catalogue_model("opennsfw"))
     (softmax,) = (node for node in model.operations if node.operator.name == "Softmax")
-    taken = [node for node in transform(model).operations if node.name == softmax.name]
-    (primitive,) = (node.operator.name for node in taken)
+    used = [node for node in transform(model).operations if node.name == softmax.name]
+    (primitive,) = (node.operator.name for node in used)
     assert f"the primitive `{primitive}`" in _section("One operator, from the file to the vertices")
 
 
 def test_the_model_s_value(walk: str, catalogue_model: Callable[[str], Path]) -> None:
     model = load_onnx(catalogue_model("mnist-8"))
-    (whole,) = (node for node in model.operations if node.name == "Convolution28")
-    assert whole.output.name in walk
-    assert f"{whole.output.dtype}, {whole.output.shape}" in walk
-    assert f"record `{whole.operator.name}`" in walk
-    (taken,) = (node for node in transform(model).operations if node.name == "Convolution28")
-    assert f"the primitive `{taken.operator.name}`" in walk
-    assert taken.attributes["padding_before"] == taken.attributes["padding_after"] == (2, 2)
+    (full,) = (node for node in model.operations if node.name == "Convolution28")
+    assert full.output.name in walk
+    assert f"{full.output.dtype}, {full.output.shape}" in walk
+    assert f"record `{full.operator.name}`" in walk
+    (used,) = (node for node in transform(model).operations if node.name == "Convolution28")
+    assert f"the primitive `{used.operator.name}`" in walk
+    assert used.attributes["padding_before"] == used.attributes["padding_after"] == (2, 2)
 
 
 def test_the_plan_and_its_vertices(walk: str, report: Report) -> None:
-    found = explain_plan(report, "Convolution28")
-    split = [number for number in found.plan.split.values() if number > 1]
+    actual = explain_plan(report, "Convolution28")
+    split = [number for number in actual.plan.split.values() if number > 1]
     assert " × ".join(map(str, split)) in walk
-    assert f"{found.plan.n_tiles} tiles" in walk
-    assert found.plan.family == "amp"
-    assert found.plan.grouping["inputs"] == 2, "in pairs"
-    used = next(vertex for vertex in found.vertices if vertex.vertex_type.startswith("poplin"))
+    assert f"{actual.plan.n_tiles} tiles" in walk
+    assert actual.plan.family == "amp"
+    assert actual.plan.grouping["inputs"] == 2, "in pairs"
+    used = next(vertex for vertex in actual.vertices if vertex.vertex_type.startswith("poplin"))
     assert f"{used.n_vertices} vertices of `{used.vertex_type}`" in walk
     assert f"{used.max_cycles:,} cycles on the busiest tile" in walk
-    added = next(vertex for vertex in found.vertices if vertex.vertex_type.endswith("ReduceAdd"))
+    added = next(vertex for vertex in actual.vertices if vertex.vertex_type.endswith("ReduceAdd"))
     assert f"{added.n_vertices} of `{added.vertex_type}`" in walk
 
 
@@ -105,8 +105,8 @@ def test_the_variables_and_where_they_lie(walk: str, report: Report) -> None:
     is_part = _array(report, "lowered.variable_id") == variable_id
     (size,) = set(_array(report, "lowered.bytes")[is_part].tolist())
     assert f"{is_part.sum()} parts of {size} bytes" in walk
-    place = int((_array(report, "lifetime.variable_id") == variable_id).argmax())
-    begin, end = (int(_array(report, f"lifetime.{x}_step")[place]) for x in ("start", "end"))
+    position = int((_array(report, "lifetime.variable_id") == variable_id).argmax())
+    begin, end = (int(_array(report, f"lifetime.{x}_step")[position]) for x in ("start", "end"))
     name_of = report.column(schema.step, "name")
     assert name_of[begin] == "Convolution28/convolution/reduce"
     assert "compute set `reduce` up to" in walk
@@ -122,16 +122,16 @@ def test_the_bar(walk: str, report: Report) -> None:
     drawn = window(report, all_of_it.start_cycle, all_of_it.end_cycle, 1000)
     compute = next(index for index, kind in enumerate(KINDS) if kind.name == "compute")
     bars = drawn.bars
-    place = next(
-        place
-        for place, (name, kind) in enumerate(zip(bars.name, bars.kind, strict=True))
+    position = next(
+        position
+        for position, (name, kind) in enumerate(zip(bars.name, bars.kind, strict=True))
         if kind == compute and forest.labels[name] == "convolve"
     )
-    path, level = [], int(bars.name[place])
+    path, level = [], int(bars.name[position])
     while level >= 0:
         path.append(forest.labels[level])
         level = forest.parents[level]
     assert path == ["convolve", "convolution", "Convolution28"]
     assert "split the step's name into `Convolution28`, `convolution` and `convolve`" in walk
-    cycles = int(bars.end_cycle[place] - bars.start_cycle[place])
+    cycles = int(bars.end_cycle[position] - bars.start_cycle[position])
     assert f"red for compute, {cycles:,} cycles long" in walk

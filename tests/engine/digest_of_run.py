@@ -95,10 +95,10 @@ def _of_kernels() -> str:
 
 def _of_model(name: str) -> str:
     """Return the digest of a model of the catalogue."""
-    path, given = fetch(name), inputs_of(all_models()[name])
-    shapes, fixed = fixed_of(path, given)
+    path, argument = fetch(name), inputs_of(all_models()[name])
+    shapes, fixed = fixed_of(path, argument)
     compiled = compile_model(load_onnx(path, shapes, values=fixed), load_machine("gc200"))
-    return _digest(compiled, {value.name: given[value.name] for value in compiled.model.inputs})
+    return _digest(compiled, {value.name: argument[value.name] for value in compiled.model.inputs})
 
 
 def main() -> None:

@@ -77,8 +77,8 @@ def test_every_kind_has_its_share_and_a_node_overrides_it(tmp_path: Path) -> Non
     plain = _save(tmp_path / "plain.onnx")
     assert _shares(plain) == {"conv": 0.6, "gemm": 0.6, "product": 0.6}
     assert _shares(plain, memory) == {"conv": 0.3, "gemm": 0.2, "product": 0.2}
-    own = _save(tmp_path / "own.onnx", __available_memory=0.1)
-    assert _shares(own, memory) == {"conv": 0.1, "gemm": 0.1, "product": 0.2}
+    local = _save(tmp_path / "own.onnx", __available_memory=0.1)
+    assert _shares(local, memory) == {"conv": 0.1, "gemm": 0.1, "product": 0.2}
 
 
 def test_a_list_of_one_is_taken_as_popart_writes_it(tmp_path: Path) -> None:
@@ -97,17 +97,17 @@ def test_an_invalid_share_of_a_node_is_rejected(tmp_path: Path, share: Any) -> N
 
 def test_less_memory_never_increases_usage_and_the_plan_reports_the_bound(tmp_path: Path) -> None:
     path = _save(tmp_path / "m.onnx")
-    taken = []
+    used = []
     for share in (1.0, 0.01, 0.002, 0.001):
         memory = AvailableMemory(share, share)
         plans = compile_model(load_onnx(path), MACHINE, available_memory=memory).executable.plans
-        taken.append([plan.temporary_bytes for plan in plans])
+        used.append([plan.temporary_bytes for plan in plans])
         for plan in plans:
             keeps = plan.temporary_bytes <= share * MACHINE.allocatable_bytes
             assert keeps != (plan.bound == "least_memory"), plan
-    for more, less in pairwise(taken):
-        assert all(low <= high for high, low in zip(more, less, strict=True))
-    assert taken[0] != taken[-1], "the smallest share must bind something"
+    for extra, less in pairwise(used):
+        assert all(low <= high for high, low in zip(extra, less, strict=True))
+    assert used[0] != used[-1], "the smallest share must bind something"
 
 
 def _wide(n_zero: int = 0, side: int = 24) -> Model:
@@ -132,10 +132,10 @@ def test_a_model_that_does_not_fit_is_compiled_with_less() -> None:
     executable = compile_model(_wide(), machine).executable
     assert not executable.overfull_tiles.size
     assert [plan.available_memory_proportion for plan in executable.plans] == [0.3]
-    own = AvailableMemory()
-    kept = compile_model(_wide(), machine, available_memory=own).executable
-    assert kept.overfull_tiles.size
-    assert [plan.available_memory_proportion for plan in kept.plans] == [0.6]
+    local = AvailableMemory()
+    selected = compile_model(_wide(), machine, available_memory=local).executable
+    assert selected.overfull_tiles.size
+    assert [plan.available_memory_proportion for plan in selected.plans] == [0.6]
 
 
 def test_a_model_that_fits_at_no_share_keeps_the_usual_one() -> None:
@@ -167,8 +167,8 @@ def test_shares_that_change_no_plan_are_left_out(monkeypatch: pytest.MonkeyPatch
     assert [plan.temporary_bytes for plan in executable.plans] == [340_992]
     assert shares == [0.6, 0.3]
     for share in (0.3, 0.15, 0.075):
-        own = AvailableMemory(share, share)
-        (plan,) = compile_model(_wide(), machine, available_memory=own).executable.plans
+        local = AvailableMemory(share, share)
+        (plan,) = compile_model(_wide(), machine, available_memory=local).executable.plans
         assert (plan.temporary_bytes, plan.bound) == (300_672, "least_memory")
 
 

@@ -52,12 +52,12 @@ class Case:
             for step in executable.steps
             if step.kind == "DoExchange"
         )
-        found: list[NDArray[np.float32]] = []
+        results: list[NDArray[np.float32]] = []
         with engine.Engine(executable) as device:
             device.connect_stream("x", lambda: VALUES)
-            device.connect_stream("y", lambda value: found.append(np.array(value)))
+            device.connect_stream("y", lambda value: results.append(np.array(value)))
             device.run()
-        return moved, found[0]
+        return moved, results[0]
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -92,8 +92,10 @@ def test_another_type_keeps_the_place() -> None:
 
 def test_every_other_element_stays_too() -> None:
     case = Case()
-    odd = case.x.reshape(32, 2, 32).slice(1, 1, 2).reshape(32, 32)
-    result = unary(case.builder, "negate", odd.reshape(32, 16, 2).slice(2, 0, 1).reshape(32, 16))
+    outlier = case.x.reshape(32, 2, 32).slice(1, 1, 2).reshape(32, 32)
+    result = unary(
+        case.builder, "negate", outlier.reshape(32, 16, 2).slice(2, 0, 1).reshape(32, 16)
+    )
     moved, values = case.run(result)
     assert moved == 0
     np.testing.assert_array_equal(values, -VALUES.reshape(32, 2, 32)[:, 1, ::2])

@@ -62,9 +62,9 @@ class _Program:
         self.graph = Graph(load_machine("gc200", tiles_per_ipu=4))
 
     def variable(self, name: str, n: int = 8, dtype: str = "float32", tile: int = 0) -> Tensor:
-        made = self.graph.add_variable(dtype, (n,), name)
-        self.graph.set_tile_mapping(made, [0], [tile])
-        return made
+        tensor = self.graph.add_variable(dtype, (n,), name)
+        self.graph.set_tile_mapping(tensor, [0], [tile])
+        return tensor
 
     def move(self, name: str, source: Tensor, target: Tensor) -> Execute:
         """Return a program that writes the elements of a slice into another."""
@@ -85,32 +85,32 @@ class _Program:
     def flows(self, *programs: Program) -> set[Flow]:
         """Return source, target, variable and bytes of every flow."""
         executable = compile_programs(self.graph, list(programs))
-        found = dataflow(executable)
+        actual = dataflow(executable)
         names = [item.name for item in executable.graph.variables]
         steps = [step.name for step in executable.steps]
         rows = np.stack(
-            [found[key] for key in ("target_step_id", "variable_id", "source_step_id")], axis=1
+            [actual[key] for key in ("target_step_id", "variable_id", "source_step_id")], axis=1
         ).tolist()
         assert rows == sorted(rows), "sorted by target, variable, source"
         assert len({tuple(row) for row in rows}) == len(rows)
         return {
             (steps[source], steps[target], names[which], n)
-            for (target, which, source), n in zip(rows, found["bytes"].tolist(), strict=True)
+            for (target, which, source), n in zip(rows, actual["bytes"].tolist(), strict=True)
         }
 
 
 def test_a_reader_is_linked_to_the_last_writer_of_every_element() -> None:
-    made = _Program()
-    x, y, z = (made.variable(name, tile=tile) for tile, name in enumerate("xyz"))
+    built = _Program()
+    x, y, z = (built.variable(name, tile=tile) for tile, name in enumerate("xyz"))
     program = ProgramSequence().add(
         StreamCopyIn("input", x),
-        made.move("first", x, y),
-        made.move("second", x.slice(0, 0, 2), y.slice(0, 3, 5)),
-        made.move("third", y.slice(0, 4, 8), z.slice(0, 0, 4)),
-        made.increment("fourth", z),
+        built.move("first", x, y),
+        built.move("second", x.slice(0, 0, 2), y.slice(0, 3, 5)),
+        built.move("third", y.slice(0, 4, 8), z.slice(0, 0, 4)),
+        built.increment("fourth", z),
         StreamCopyOut(z, "output"),
     )
-    assert made.flows(program) == {
+    assert built.flows(program) == {
         ("input", "first", "x", 32),
         ("input", "second", "x", 8),
         ("first", "third", "y", 12),
@@ -122,60 +122,60 @@ def test_a_reader_is_linked_to_the_last_writer_of_every_element() -> None:
 
 
 def test_a_loop_hands_its_values_to_the_next_round() -> None:
-    made = _Program()
-    x, y = made.variable("x"), made.variable("y")
-    body = ProgramSequence().add(made.move("read", x, y), made.increment("write", x))
+    built = _Program()
+    x, y = built.variable("x"), built.variable("y")
+    body = ProgramSequence().add(built.move("read", x, y), built.increment("write", x))
     start = StreamCopyIn("input", x)
     once = {
         ("input", "read", "x", 32),
         ("input", "write", "x", 32),
     }
-    assert made.flows(ProgramSequence().add(start, body)) == once
-    assert made.flows(ProgramSequence().add(start, Repeat(3, body))) == once | {
+    assert built.flows(ProgramSequence().add(start, body)) == once
+    assert built.flows(ProgramSequence().add(start, Repeat(3, body))) == once | {
         ("write", "read", "x", 32),
         ("write", "write", "x", 32),
     }
 
 
 def test_both_branches_may_have_written() -> None:
-    made = _Program()
-    x, y, z = (made.variable(name) for name in "xyz")
-    flag = made.variable("flag", 1, "int32")
+    built = _Program()
+    x, y, z = (built.variable(name) for name in "xyz")
+    flag = built.variable("flag", 1, "int32")
     program = ProgramSequence().add(
         StreamCopyIn("flag in", flag),
         StreamCopyIn("input", x),
-        made.move("before", x, y),
-        If(flag.reshape(), made.move("then", x, y), ProgramSequence(), name="choice"),
-        made.move("after", y, z),
+        built.move("before", x, y),
+        If(flag.reshape(), built.move("then", x, y), ProgramSequence(), name="choice"),
+        built.move("after", y, z),
     )
-    found = made.flows(program)
-    assert {flow for flow in found if flow[1] == "after"} == {
+    flows = built.flows(program)
+    assert {flow for flow in flows if flow[1] == "after"} == {
         ("before", "after", "y", 32),
         ("then", "after", "y", 32),
     }
-    assert ("flag in", "choice/decision", "flag", 4) in found
+    assert ("flag in", "choice/decision", "flag", 4) in flows
 
 
 def test_a_while_loop_may_not_run_its_body() -> None:
-    made = _Program()
-    x, y = made.variable("x"), made.variable("y")
-    flag = made.variable("flag", 1, "int32")
+    built = _Program()
+    x, y = built.variable("x"), built.variable("y")
+    flag = built.variable("flag", 1, "int32")
     program = ProgramSequence().add(
         StreamCopyIn("flag in", flag),
         StreamCopyIn("input", x),
         RepeatWhile(
-            made.increment("test", flag), flag.reshape(), made.increment("body", x), name="loop"
+            built.increment("test", flag), flag.reshape(), built.increment("body", x), name="loop"
         ),
-        made.move("after", x, y),
+        built.move("after", x, y),
     )
-    found = made.flows(program)
-    assert {flow for flow in found if flow[2] == "x"} == {
+    flows = built.flows(program)
+    assert {flow for flow in flows if flow[2] == "x"} == {
         ("input", "body", "x", 32),
         ("body", "body", "x", 32),
         ("input", "after", "x", 32),
         ("body", "after", "x", 32),
     }
-    assert {flow for flow in found if flow[2] == "flag"} == {
+    assert {flow for flow in flows if flow[2] == "flag"} == {
         ("flag in", "test", "flag", 4),
         ("test", "test", "flag", 4),
         ("test", "loop/decision", "flag", 4),
@@ -183,18 +183,18 @@ def test_a_while_loop_may_not_run_its_body() -> None:
 
 
 def test_functions_copies_and_ended_values() -> None:
-    made = _Program()
-    x, y, z = (made.variable(name, tile=tile) for tile, name in enumerate("xyz"))
-    function = Function(made.increment("called", x))
+    built = _Program()
+    x, y, z = (built.variable(name, tile=tile) for tile, name in enumerate("xyz"))
+    function = Function(built.increment("called", x))
     program = ProgramSequence().add(
         StreamCopyIn("input", x),
         Call(function),
         Copy(x, y, "copied"),
         Call(function),
         WriteUndef(x),
-        made.move("reads nothing", x, z),
+        built.move("reads nothing", x, z),
     )
-    assert made.flows(program) == {
+    assert built.flows(program) == {
         ("input", "called", "x", 32),
         ("called", "called", "x", 32),
         ("called", "copied", "x", 32),
@@ -202,9 +202,11 @@ def test_functions_copies_and_ended_values() -> None:
 
 
 def test_what_a_control_program_leaves_another_may_read() -> None:
-    made = _Program()
-    x, y = made.variable("x"), made.variable("y")
-    assert made.flows(StreamCopyIn("load", x), made.move("use", x, y)) == {("load", "use", "x", 32)}
+    built = _Program()
+    x, y = built.variable("x"), built.variable("y")
+    assert built.flows(StreamCopyIn("load", x), built.move("use", x, y)) == {
+        ("load", "use", "x", 32)
+    }
 
 
 def test_flows_between_the_nodes_of_a_model_are_its_edges(tmp_path: Path) -> None:
@@ -227,8 +229,8 @@ def test_flows_between_the_nodes_of_a_model_are_its_edges(tmp_path: Path) -> Non
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 8, 8])],
         [weights],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    path.write_bytes(made.SerializeToString())
+    built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path.write_bytes(built.SerializeToString())
     machine = load_machine("gc200", tiles_per_ipu=16)
     executable = compile_model(load_onnx(path), machine).executable
     edges = node_edges(executable)
@@ -239,13 +241,13 @@ def test_flows_between_the_nodes_of_a_model_are_its_edges(tmp_path: Path) -> Non
         for operand in item.input
         if operand in made_by
     }
-    assert {(one, other) for one, other in edges if one} == expected
-    assert {other for one, other in edges if not one} == {"conv"}, "the model's input"
+    assert {(first, second) for first, second in edges if first} == expected
+    assert {second for first, second in edges if not first} == {"conv"}, "the model's input"
 
 
 def node_edges(executable: Executable) -> set[tuple[str, str]]:
     """Return the flows between different nodes of a model; a step in none has the name ''."""
-    found = dataflow(executable)
+    actual = dataflow(executable)
 
     def node(step_id: int) -> str:
         context: DebugContext | None = executable.steps[step_id].debug
@@ -253,9 +255,9 @@ def node_edges(executable: Executable) -> set[tuple[str, str]]:
             context = context.parent
         return context.name if context is not None else ""
 
-    pairs = zip(found["source_step_id"].tolist(), found["target_step_id"].tolist(), strict=True)
+    pairs = zip(actual["source_step_id"].tolist(), actual["target_step_id"].tolist(), strict=True)
     edges = {(node(source), node(target)) for source, target in pairs}
-    return {(one, other) for one, other in edges if one != other and other}
+    return {(first, second) for first, second in edges if first != second and second}
 
 
 def bottlenecks(n_blocks: int) -> Model:

@@ -86,9 +86,9 @@ def _end(directory: Path, script: str, *, kill: int = 0) -> subprocess.Completed
     ],
 )
 def test_every_recorded_run_is_there(tmp_path: Path, script: str, state: State, code: int) -> None:
-    done = _end(tmp_path, script)
-    assert done.returncode == code, done.stderr
-    assert ("Traceback" in done.stderr) is ("ValueError('" in script)
+    finished = _end(tmp_path, script)
+    assert finished.returncode == code, finished.stderr
+    assert ("Traceback" in finished.stderr) is ("ValueError('" in script)
     with open_report(tmp_path) as report:
         assert report.state.state is state
         assert run_names(report) == [f"r{number}" for number in range(5)]
@@ -187,8 +187,8 @@ _WAITING = "time.sleep(1.2); print('up', flush=True); time.sleep(60)"
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_between_runs_ends_the_report_early(tmp_path: Path, number: int) -> None:
-    done = _end(tmp_path, _WAITING, kill=number)
-    assert done.returncode == -number
+    finished = _end(tmp_path, _WAITING, kill=number)
+    assert finished.returncode == -number
     with open_report(tmp_path) as report:
         assert report.state.state is State.ENDED_EARLY
         assert len(run_names(report)) == 5

@@ -21,7 +21,7 @@ BLUR_IN_HALF = ("blur.py", "--machine", "gc2", "--type", "half")
 @pytest.mark.parametrize("example", [*EXAMPLES, BLUR_IN_HALF], ids=" ".join)
 def test_example_runs_and_leaves_a_sound_report(example: tuple[str, ...], tmp_path: Path) -> None:
     options = f'{{"autoReport.all": "true", "autoReport.directory": "{tmp_path}/report"}}'
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(ROOT / "examples" / example[0]), *example[1:]],
         env={**os.environ, "PYTHONPATH": str(ROOT), "POPLAR_ENGINE_OPTIONS": options},
         capture_output=True,
@@ -29,7 +29,7 @@ def test_example_runs_and_leaves_a_sound_report(example: tuple[str, ...], tmp_pa
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     assert check_report(tmp_path / "report") == []
     with open_report(tmp_path / "report") as report:
         assert report.is_complete

@@ -59,9 +59,9 @@ def drawn_values(layout: str) -> NDArray[np.float32]:
 def test_rounding_is_that_of_another_implementation(layout: str) -> None:
     values = drawn_values(layout)
     expected = values.astype(FORMATS[layout]).astype(np.float32)
-    for found in (by_kernel(values, grid_of(layout)), grid_of(layout).rounded(values)):
-        assert np.array_equal(found, expected)
-        assert not np.signbit(found[found == 0]).any()
+    for actual in (by_kernel(values, grid_of(layout)), grid_of(layout).rounded(values)):
+        assert np.array_equal(actual, expected)
+        assert not np.signbit(actual[actual == 0]).any()
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -71,8 +71,8 @@ def test_a_scale_multiplies_all_numbers_by_a_power_of_two(layout: str, scale: in
     factor = np.float32(2.0) ** scale
     expected = values.astype(FORMATS[layout]).astype(np.float32) * factor
     grid = grid_of(layout, scale)
-    for found in (by_kernel(values * factor, grid), grid.rounded(values * factor)):
-        assert np.array_equal(found, expected)
+    for actual in (by_kernel(values * factor, grid), grid.rounded(values * factor)):
+        assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(("layout", "largest"), [("143", 240), ("152", 57344)])
@@ -80,8 +80,8 @@ def test_what_is_too_large_becomes_the_largest_number(layout: str, largest: floa
     assert all_numbers(layout)[-1] == largest
     values = np.array([largest * 1.04, -largest * 1.2, 1e38, np.inf, -np.inf, np.nan], np.float32)
     expected = np.array([1, -1, 1, 1, -1, np.nan]) * largest
-    for found in (by_kernel(values, grid_of(layout)), grid_of(layout).rounded(values)):
-        assert np.array_equal(found, expected, equal_nan=True)
+    for actual in (by_kernel(values, grid_of(layout)), grid_of(layout).rounded(values)):
+        assert np.array_equal(actual, expected, equal_nan=True)
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.sampled_from(SCALES), st.integers(0, 10**6))
@@ -113,25 +113,25 @@ def run(values: NDArray[Any], source: str, targets: list[DType]) -> NDArray[Any]
 @pytest.mark.parametrize("source", ["float16", "float32"])
 def test_a_cast_to_float8_and_back_leaves_the_nearest_numbers(layout: str, source: str) -> None:
     values = np.random.default_rng(3).uniform(-200, 200, (9, 14)).astype(source)
-    found = run(values, source, [float8(layout), dtype_of(source)])
-    assert found.dtype == values.dtype
-    assert np.array_equal(found, values.astype(FORMATS[layout]).astype(source))
+    actual = run(values, source, [float8(layout), dtype_of(source)])
+    assert actual.dtype == values.dtype
+    assert np.array_equal(actual, values.astype(FORMATS[layout]).astype(source))
 
 
 def test_a_cast_between_formats_rounds_and_saturates() -> None:
     values = np.array([[3.25, 500.0, -1000.0, 2.0**-14, 17.0]], np.float32)
-    found = run(values, "float32", [float8("152"), float8("143"), float8("143", 2)])
+    actual = run(values, "float32", [float8("152"), float8("143"), float8("143", 2)])
     wide = values.astype(FORMATS["152"]).astype(np.float32)
     narrow = np.clip(wide, -240, 240).astype(FORMATS["143"]).astype(np.float32)
-    assert np.array_equal(found, (narrow / 4).astype(FORMATS["143"]).astype(np.float32) * 4)
+    assert np.array_equal(actual, (narrow / 4).astype(FORMATS["143"]).astype(np.float32) * 4)
 
 
 @pytest.mark.parametrize("layout", FORMATS)
 def test_values_from_the_host_are_rounded_and_come_back_as_float(layout: str) -> None:
     values = np.random.default_rng(4).standard_normal((3, 5)).astype(np.float32)
-    found = run(values, f"float8_{layout}@-3", [])
-    assert found.dtype == np.float32
-    assert np.array_equal(found, (values * 8).astype(FORMATS[layout]).astype(np.float32) / 8)
+    actual = run(values, f"float8_{layout}@-3", [])
+    assert actual.dtype == np.float32
+    assert np.array_equal(actual, (values * 8).astype(FORMATS[layout]).astype(np.float32) / 8)
 
 
 def test_a_float8_takes_one_byte() -> None:

@@ -33,9 +33,9 @@ def new() -> tuple[Graph, Builder]:
 
 
 def products_of(graph: Graph, builder: Builder) -> int:
-    made: Executable = compile_programs(graph, [builder.sequence], plans=builder.plans)
-    found = [step for step in made.steps if step.name.endswith("/convolve")]
-    return sum(int(step.cost.flops.sum()) for step in found)
+    compiled: Executable = compile_programs(graph, [builder.sequence], plans=builder.plans)
+    results = [step for step in compiled.steps if step.name.endswith("/convolve")]
+    return sum(int(step.cost.flops.sum()) for step in results)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -65,13 +65,13 @@ def test_a_convolution_has_two_per_weight_and_output(
 
 
 def total_of(builder: Builder) -> int:
-    made = compile_programs(builder.graph, [builder.sequence], plans=builder.plans)
-    return sum(int(step.cost.flops.sum()) for step in made.steps)
+    compiled = compile_programs(builder.graph, [builder.sequence], plans=builder.plans)
+    return sum(int(step.cost.flops.sum()) for step in compiled.steps)
 
 
 def of_context(builder: Builder) -> int:
     """Return what the debug contexts of the outermost library calls state."""
-    calls = [each.debug for each in builder.sequence.children]
+    calls = [item.debug for item in builder.sequence.children]
     return sum(call.flops or 0 for call in calls)
 
 
@@ -182,8 +182,8 @@ def test_a_mean_multiplies_each_result() -> None:
 def test_whole_numbers_have_no_floating_point_operations() -> None:
     builder = built(96)
     reduce(builder, "sum", variable(builder, "int32", 6, 4096), [1])
-    whole = variable(builder, "int32", 9)
-    binary(builder, "add", whole, whole)
+    full = variable(builder, "int32", 9)
+    binary(builder, "add", full, full)
     assert total_of(builder) == of_context(builder) == 0
 
 

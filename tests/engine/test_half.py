@@ -36,10 +36,10 @@ def test_rounding_is_that_of_numpy_for_every_half_and_what_lies_between() -> Non
         middle = (halves + np.roll(halves, -1)) / 2
         values = np.stack([halves, up, -up, middle.astype(np.float32)])
         expected = values.astype(np.float16).astype(np.float32)
-    found = rounded(values)
-    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    actual = rounded(values)
+    assert np.array_equal(np.isnan(actual), np.isnan(expected))
     keep = ~np.isnan(expected)
-    assert np.array_equal(found[keep], expected[keep])
+    assert np.array_equal(actual[keep], expected[keep])
 
 
 def test_a_sum_in_half_is_rounded_after_every_operation() -> None:
@@ -58,9 +58,9 @@ def test_a_sum_in_half_is_rounded_after_every_operation() -> None:
         device.connect_stream("a", left)
         device.connect_stream("b", right)
         device.run()
-        found = device.output("total")
-    assert found.dtype == np.float16
-    assert np.array_equal(found, left * right + right)
+        output = device.output("total")
+    assert output.dtype == np.float16
+    assert np.array_equal(output, left * right + right)
 
 
 @pytest.mark.parametrize(("source", "target"), [("float32", FLOAT16), ("float16", FLOAT32)])
@@ -100,9 +100,9 @@ def test_a_half_model_with_casts_at_its_ends_agrees_with_numpy(tmp_path: Path) -
     compiled = engine.compile_model(model, engine.load_machine("gc200", tiles_per_ipu=16))
     values = random.standard_normal((3, 24)).astype(np.float32)
     with engine.Engine(compiled.executable, NO_OPTIONS) as device:
-        found = compiled.run(device, {"x": values})["out"]
+        actual = compiled.run(device, {"x": values})["out"]
     exact = np.maximum(values.astype(np.float16).astype(np.float64) @ weights.astype(np.float64), 0)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, found.astype(np.float16).astype(np.float32))
+    assert actual.dtype == np.float32
+    assert np.array_equal(actual, actual.astype(np.float16).astype(np.float32))
     # Partial sums and their sum are each rounded to 11 bits.
-    assert np.allclose(found, exact, rtol=2**-9, atol=2**-7)
+    assert np.allclose(actual, exact, rtol=2**-9, atol=2**-7)

@@ -41,11 +41,11 @@ def printed(code: str, folder: Path) -> str:
     paths = os.pathsep.join([str(folder), *sys.path])
     environ = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / "cache")}
     environ["NUMBA_DISABLE_JIT"] = "0"  # what is tested is compiled code
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", f"import kernels\n{code}"],
         env=environ, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_kernels_that_two_processes_compiled_keep_their_values(tmp_path: Path) -> None:
@@ -82,11 +82,11 @@ def test_a_file_that_is_torn_is_written_anew(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(MODULE)
     assert printed("print(kernels.add(1.0))", tmp_path) == "65.0"
     (file,) = (tmp_path / "cache").glob("*/*/run_*")
-    whole = file.read_bytes()
-    for torn in (whole[:-100], b"", whole[:40] + b"?" + whole[41:]):
+    full = file.read_bytes()
+    for torn in (full[:-100], b"", full[:40] + b"?" + full[41:]):
         file.write_bytes(torn)
         assert printed("print(kernels.add(1.0))", tmp_path) == "65.0"
-        assert len(file.read_bytes()) > len(whole) - 100
+        assert len(file.read_bytes()) > len(full) - 100
 
 
 def test_without_a_writable_folder_kernels_are_compiled_in_every_process(tmp_path: Path) -> None:

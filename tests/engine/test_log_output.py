@@ -43,19 +43,19 @@ def ran(**variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def matched(text: str) -> list[re.Match[str]]:
-    found = [LINE.fullmatch(line) for line in text.splitlines()]
-    assert all(found), text
-    return [match for match in found if match is not None]
+    results = [LINE.fullmatch(line) for line in text.splitlines()]
+    assert all(results), text
+    return [match for match in results if match is not None]
 
 
 def test_nothing_is_logged_by_default() -> None:
-    done = ran()
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    finished = ran()
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
 
 
 def test_info_logs_the_phases_to_standard_error() -> None:
-    done = ran(POPLAR_LOG_LEVEL="INFO")
-    lines = matched(done.stderr)
+    finished = ran(POPLAR_LOG_LEVEL="INFO")
+    lines = matched(finished.stderr)
     assert [line["module"] for line in lines] == [
         "TARGET",
         "PROGRAM",
@@ -64,29 +64,29 @@ def test_info_logs_the_phases_to_standard_error() -> None:
         "ENGINE",
     ]
     assert {line["level"] for line in lines} == {"I"}
-    assert done.stdout == ""
+    assert finished.stdout == ""
 
 
 def test_trace_logs_every_tile_to_a_file(tmp_path: Path) -> None:
     log = tmp_path / "poplar.log"
-    done = ran(POPLAR_LOG_LEVEL="TRACE", POPLAR_LOG_DEST=str(log))
-    assert (done.stdout, done.stderr) == ("", "")
+    finished = ran(POPLAR_LOG_LEVEL="TRACE", POPLAR_LOG_DEST=str(log))
+    assert (finished.stdout, finished.stderr) == ("", "")
     lines = matched(log.read_text(encoding="utf-8"))
     assert [line["level"] for line in lines].count("T") == 4
     assert {line["level"] for line in lines} == {"T", "D", "I"}
 
 
 def test_one_module_has_a_level_of_its_own_on_standard_output() -> None:
-    done = ran(POPLAR_ENGINE_LOG_LEVEL="INFO", POPLAR_LOG_DEST="stdout")
-    assert {line["module"] for line in matched(done.stdout)} == {"ENGINE"}
-    done = ran(POPLAR_LOG_LEVEL="INFO", POPLAR_ENGINE_LOG_LEVEL="OFF", POPLAR_LOG_DEST="stdout")
-    assert {line["module"] for line in matched(done.stdout)} == {"TARGET", "PROGRAM"}
+    finished = ran(POPLAR_ENGINE_LOG_LEVEL="INFO", POPLAR_LOG_DEST="stdout")
+    assert {line["module"] for line in matched(finished.stdout)} == {"ENGINE"}
+    finished = ran(POPLAR_LOG_LEVEL="INFO", POPLAR_ENGINE_LOG_LEVEL="OFF", POPLAR_LOG_DEST="stdout")
+    assert {line["module"] for line in matched(finished.stdout)} == {"TARGET", "PROGRAM"}
 
 
 @pytest.mark.parametrize("level", ["OFF", "CRITICAL", "ERR", "WARN"])
 def test_levels_above_info_keep_quiet(level: str) -> None:
-    done = ran(POPLAR_LOG_LEVEL=level)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    finished = ran(POPLAR_LOG_LEVEL=level)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_levels_above_info_keep_quiet(level: str) -> None:
     ],
 )
 def test_the_command_ends_in_one_sentence(variables: dict[str, str], words: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tilescope", "machines"],
         env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert process.returncode == 2
+    assert words in process.stderr
+    assert process.stderr.count("\n") == 1

@@ -33,9 +33,9 @@ def run(
 ) -> tuple[CompiledModel, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Return the compiled model, its inputs (random if not given) and its outputs."""
     compiled = compile_model(load_onnx(path, shapes), machine, is_checked=True)
-    given = dict(compiled.random_inputs(0) if inputs is None else inputs)
+    value = dict(compiled.random_inputs(0) if inputs is None else inputs)
     with Engine(compiled.executable, resolve_options()) as engine:
-        return compiled, given, compiled.run(engine, given)
+        return compiled, value, compiled.run(engine, value)
 
 
 def onnxruntime_outputs(path: Path, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -101,8 +101,8 @@ def test_a_batch_by_shape(catalogue_model: GetModel) -> None:
     """A model with a dynamic first dimension runs with one row or the requested number."""
     path = catalogue_model("pulsevad-2k")
     name = "log_mel"
-    one, inputs, _ = run(path, load_machine("gc200", tiles_per_ipu=64))
-    assert one.model.inputs[0].shape[0] == 1
+    item, inputs, _ = run(path, load_machine("gc200", tiles_per_ipu=64))
+    assert item.model.inputs[0].shape[0] == 1
     shape = (3, *inputs[name].shape[1:])
     _, inputs, outputs = run(path, load_machine("gc200", tiles_per_ipu=64), shapes={name: shape})
     assert inputs[name].shape == shape

@@ -31,14 +31,14 @@ def at_any_gain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def convolved(builder: IrBuilder, x: Value, weights: np.ndarray, name: str) -> Value:
     pad = (weights.shape[2] // 2,) * 2
-    (made,) = [
+    (built,) = [
         builder.emit(
             OPERATORS["convolution"], [x, builder.constant(weights, f"{name}_w")], name=name,
             source="Conv", kernel=weights.shape[2:], stride=(1, 1), dilation=(1, 1),
             padding_before=pad, padding_after=pad, groups=1,
         )
     ]  # fmt: skip
-    return made
+    return built
 
 
 def residual(n_blocks: int, dtype: str = "float32", *, keeps: bool = False) -> Model:
@@ -91,11 +91,11 @@ def test_results_are_the_same_to_the_bit(dtype: str, keeps: bool) -> None:
     outlined, plain = compiled(model), compiled(model, outlines=False)
     assert copies(outlined.executable)
     assert not copies(plain.executable)
-    found, wanted = results(outlined), results(plain)
-    assert found.keys() == wanted.keys()
-    for name, array in wanted.items():
+    actual, expected = results(outlined), results(plain)
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
         assert np.isfinite(array).all()
-        assert np.array_equal(found[name], array)
+        assert np.array_equal(actual[name], array)
 
 
 @pytest.mark.usefixtures("at_any_gain")

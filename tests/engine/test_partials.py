@@ -80,15 +80,15 @@ def test_vertices_write_the_requested_type(
     tmp_path: Path, partials: PartialsTypes | None, expected: dict[str, str]
 ) -> None:
     model = load_onnx(save(tmp_path / "half.onnx"))
-    made = compile_model(model, load_machine("gc200", tiles_per_ipu=32), partials=partials)
-    assert partial_types(made) == expected
+    compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=32), partials=partials)
+    assert partial_types(compiled) == expected
 
 
 @pytest.mark.parametrize("name", ["half", "HALF"])
 def test_a_node_attribute_overrides_the_option(tmp_path: Path, name: str) -> None:
     model = load_onnx(save(tmp_path / "half.onnx", __partials_type=name))
-    made = compile_model(model, load_machine("gc200", tiles_per_ipu=32))
-    assert partial_types(made) == {"conv": "float16", "product": "float16"}
+    compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=32))
+    assert partial_types(compiled) == {"conv": "float16", "product": "float16"}
 
 
 def test_another_type_of_a_node_is_refused(tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_a_half_model_agrees_with_onnxruntime(
     x = np.random.default_rng(1).standard_normal((1, 16, 8, 8)).astype(np.float16)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = session.run(None, {"x": x})[0]
-    made = compile_model(
+    compiled = compile_model(
         load_onnx(path), load_machine(machine, tiles_per_ipu=64), partials=partials
     )
-    with Engine(made.executable, NO_OPTIONS) as device:
-        found = made.run(device, {"x": x})["y"]
-    assert found.dtype == np.float16
+    with Engine(compiled.executable, NO_OPTIONS) as device:
+        actual = compiled.run(device, {"x": x})["y"]
+    assert actual.dtype == np.float16
     np.testing.assert_allclose(
-        found.astype(np.float64), expected.astype(np.float64), rtol=4e-3, atol=4e-3
+        actual.astype(np.float64), expected.astype(np.float64), rtol=4e-3, atol=4e-3
     )
 
 
@@ -145,16 +145,16 @@ def product(partials_type: str | None, dtype: str = "float16") -> tuple[Graph, N
         device.connect_stream("a", left)
         device.connect_stream("b", right)
         device.run()
-        found = device.output("out")
-    assert found.dtype == np.dtype(dtype)
-    return graph, found.astype(np.float64), left.astype(np.float64) @ right.astype(np.float64)
+        output = device.output("out")
+    assert output.dtype == np.dtype(dtype)
+    return graph, output.astype(np.float64), left.astype(np.float64) @ right.astype(np.float64)
 
 
 def test_sums_in_float_are_rounded_once_and_sums_in_half_at_every_part() -> None:
     errors = {}
     for name in ("float", "half"):
-        _, found, exact = product(name)
-        errors[name] = np.abs(found - exact).max()
+        _, actual, exact = product(name)
+        errors[name] = np.abs(actual - exact).max()
         nearest = np.abs(exact.astype(np.float16).astype(np.float64) - exact).max()
         assert errors[name] <= (1.01 if name == "float" else 16) * nearest
     assert errors["float"] < errors["half"]
@@ -168,9 +168,9 @@ def test_partial_sums_in_float_take_four_bytes() -> None:
 
 
 def test_floats_are_always_accumulated_in_float() -> None:
-    graph, found, exact = product("half", "float32")
+    graph, actual, exact = product("half", "float32")
     assert {v.dtype.name for v in graph.variables} == {"float32"}
-    np.testing.assert_allclose(found, exact, rtol=1e-5)
+    np.testing.assert_allclose(actual, exact, rtol=1e-5)
 
 
 def test_float8_is_not_added_up_in_float() -> None:

@@ -34,11 +34,11 @@ def run(folder: Path, *, umask: int = 0o022) -> tuple[str, list[str]]:
     """Run a kernel in a process; return what it prints, and its warnings."""
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "NUMBA_DISABLE_JIT": "0"}
     environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "compat"), *sys.path])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", KERNELS], env=environ, capture_output=True, text=True,
         check=True, timeout=120, umask=umask,
     )  # fmt: skip
-    return done.stdout.strip(), done.stderr.splitlines()
+    return process.stdout.strip(), process.stderr.splitlines()
 
 
 @pytest.fixture(scope="session")
@@ -185,12 +185,12 @@ def test_a_warm_up_says_why_it_does_not_write(tmp_path: Path) -> None:
     folder.chmod(0o777)
     environ = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT / "compat")}
     environ["NUMBA_DISABLE_JIT"] = "0"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tilescope", "warmup"], env=environ, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert f"{folder} may be written by other users; run `chmod go-w {folder}`" in done.stderr
+    assert (process.returncode, process.stdout, len(process.stderr.splitlines())) == (2, "", 1)
+    assert f"{folder} may be written by other users; run `chmod go-w {folder}`" in process.stderr
     assert list(folder.iterdir()) == []
 
 
@@ -213,9 +213,9 @@ def test_no_module_of_the_working_directory_is_imported_by_a_warm_up(tmp_path: P
         (work / f"{name}.py").write_text("open('ran', 'w')\n")
     (tmp_path / "script.py").write_text(_POOL)
     paths = os.pathsep.join([str(ROOT / "compat"), *(path for path in sys.path if path)])
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, str(tmp_path / "script.py")], env={**os.environ, "PYTHONPATH": paths},
         cwd=work, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert (process.stdout, process.stderr) == ("1\n", "")
     assert not (work / "ran").exists()

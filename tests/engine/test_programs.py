@@ -63,11 +63,11 @@ def is_below(x, out, limit):
     is_data_dependent=True,
 )
 def count_odd(x, out):
-    odd = 0
+    outlier = 0
     for i in range(out.size):
         out[i] = x[i]
-        odd += x[i] % 2
-    return odd
+        outlier += x[i] % 2
+    return outlier
 
 
 @engine.codelet(
@@ -92,9 +92,9 @@ class Small:
         self.flag = self.variable("flag", 1)
 
     def variable(self, name: str, size: int) -> Tensor:
-        made = self.graph.add_variable("int32", (size,), name)
-        self.graph.map_linearly(made)
-        return made
+        tensor = self.graph.add_variable("int32", (size,), name)
+        self.graph.map_linearly(tensor)
+        return tensor
 
     def vertex(self, codelet: Any, x: Tensor, out: Tensor, **scalars: int) -> Execute:
         compute_set = self.graph.add_compute_set(codelet.name)
@@ -113,7 +113,7 @@ class Small:
 
     def run(self, program: Program, start: int, report: Path | None = None) -> tuple[int, int]:
         """Return the counter after the program, and the cycles."""
-        whole = Sequence(
+        full = Sequence(
             "main",
             [
                 StreamCopyIn("counter", self.counter),
@@ -121,7 +121,7 @@ class Small:
                 StreamCopyOut(self.counter, "counter out"),
             ],
         )
-        executable = engine.compile_programs(self.graph, [whole])
+        executable = engine.compile_programs(self.graph, [full])
         options = engine.resolve_options(
             environ={},
             code={"autoReport.all": True, "autoReport.directory": str(report)} if report else None,
@@ -209,21 +209,21 @@ def test_a_function_that_calls_itself_is_refused() -> None:
 
 def test_what_lives_over_a_call_keeps_its_place() -> None:
     small = Small()
-    kept = small.variable("kept", 1)
+    selected = small.variable("kept", 1)
     function = Function(small.increment(), "increment")
-    before = small.vertex(add_one, small.counter, kept)
-    after = small.vertex(add_one, kept, small.counter)
+    before = small.vertex(add_one, small.counter, selected)
+    after = small.vertex(add_one, selected, small.counter)
     program = Sequence("", [before, Call(function), after])
     assert small.run(program, 10)[0] == 12
     executable = engine.compile_programs(small.graph, [program])
-    start, end = executable.memory.lifetimes[kept.variable.variable_id]
+    start, end = executable.memory.lifetimes[selected.variable.variable_id]
     inside = [step.step_id for step in executable.steps if step.name == "add_one"]
     assert all(start <= step < end for step in inside)
 
 
 def test_cycles_follow_what_the_kernel_counted(tmp_path: Path) -> None:
     totals = {}
-    for odd in (0, 3):
+    for outlier in (0, 3):
         graph = engine.Graph(engine.load_machine("gc200", tiles_per_ipu=2))
         x = graph.add_variable("int32", (8,), "x")
         out = graph.add_variable("int32", (8,), "out")
@@ -237,13 +237,13 @@ def test_cycles_follow_what_the_kernel_counted(tmp_path: Path) -> None:
         )
         options = engine.resolve_options(
             environ={},
-            code={"autoReport.all": True, "autoReport.directory": str(tmp_path / str(odd))},
+            code={"autoReport.all": True, "autoReport.directory": str(tmp_path / str(outlier))},
         )
         with engine.Engine(executable, options) as device:
-            device.connect_stream("x", np.array([1] * odd + [2] * (8 - odd), np.int32))
+            device.connect_stream("x", np.array([1] * outlier + [2] * (8 - outlier), np.int32))
             device.run()
-            totals[odd] = device.timelines()[0].n_cycles
-        assert check_report(tmp_path / str(odd)) == []
+            totals[outlier] = device.timelines()[0].n_cycles
+        assert check_report(tmp_path / str(outlier)) == []
     # A worker context issues every sixth cycle.
     assert totals[3] - totals[0] == 3 * 6
 
@@ -275,10 +275,10 @@ def test_print_and_error_programs_show_the_tensor() -> None:
     program = Sequence(
         "", [PrintTensor(small.counter, "counter"), ErrorProgram("enough", small.counter)]
     )
-    whole = Sequence("", [StreamCopyIn("counter", small.counter), program])
+    full = Sequence("", [StreamCopyIn("counter", small.counter), program])
     lines: list[str] = []
     with engine.Engine(
-        engine.compile_programs(small.graph, [whole]), engine.resolve_options(environ={})
+        engine.compile_programs(small.graph, [full]), engine.resolve_options(environ={})
     ) as device:
         device.print_line = lines.append
         device.connect_stream("counter", np.array([42], np.int32))

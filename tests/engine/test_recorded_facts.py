@@ -77,8 +77,8 @@ def model(
         ],
     )
     path = folder / f"{prefix}model.onnx"
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    onnx.save(made, str(path))
+    built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(built, str(path))
     return path
 
 
@@ -86,16 +86,16 @@ def facts(folder: Path, **changes: Any) -> dict[str, str]:
     folder.mkdir()
     executable = compile_model(load_onnx(model(folder, **changes)), MACHINE).executable
     with recorded(executable, folder / "report") as report:
-        found = report.table(provenance)
-    return dict(zip(found["key"], found["value"], strict=True))
+        table = report.table(provenance)
+    return dict(zip(table["key"], table["value"], strict=True))
 
 
 def test_a_context_holds_what_the_models_own_node_says(tmp_path: Path) -> None:
     executable = compile_model(load_onnx(model(tmp_path, strides=(2, 2))), MACHINE).executable
     with recorded(executable, tmp_path / "report") as report:
-        found = {row["name"]: row for row in rows(report, debug_context)}
+        results = {row["name"]: row for row in rows(report, debug_context)}
         flops = report.array("cost.flops").read()
-    detail = json.loads(found["conv"]["detail"])
+    detail = json.loads(results["conv"]["detail"])
     assert detail["attributes"] == {
         "auto_pad": "SAME_UPPER",
         "group": 1,
@@ -107,15 +107,15 @@ def test_a_context_holds_what_the_models_own_node_says(tmp_path: Path) -> None:
         ["b", "float32", [8], True],
     ]
     assert detail["outputs"] == [["c", "float32", [1, 8, 4, 4]]]
-    assert json.loads(found["softmax"]["detail"])["attributes"] == {"axis": -1}
+    assert json.loads(results["softmax"]["detail"])["attributes"] == {"axis": -1}
     n, k = 8 * 4 * 4, 8 * 4
-    assert found["conv"]["flops"] == 2 * n * 4 * 9 + n
-    assert found["softmax"]["flops"] == 5 * n - k
+    assert results["conv"]["flops"] == 2 * n * 4 * 9 + n
+    assert results["softmax"]["flops"] == 5 * n - k
     total = flops.sum()
-    assert total == found["conv"]["flops"] + found["softmax"]["flops"]
-    assert found["conv"]["weights_digest"]
-    assert not found["softmax"]["weights_digest"]
-    assert found["conv"]["file_name"] is None, "no call of the graph API"
+    assert total == results["conv"]["flops"] + results["softmax"]["flops"]
+    assert results["conv"]["weights_digest"]
+    assert not results["softmax"]["weights_digest"]
+    assert results["conv"]["file_name"] is None, "no call of the graph API"
 
 
 def test_digests_tell_structure_names_and_weights_apart(tmp_path: Path) -> None:
@@ -149,14 +149,14 @@ def test_a_library_call_names_the_line_that_made_it(tmp_path: Path) -> None:
 
 
 def test_variables_have_digests_of_mapping_and_content(tmp_path: Path) -> None:
-    found = []
+    results = []
     variations: tuple[dict[str, Any], ...] = ({}, {"value": 2.0}, {"first": 3})
     for number, options in enumerate(variations):
         with recorded(product(**options), tmp_path / str(number)) as report:
-            found.append({row["name"]: row for row in rows(report, variable)})
+            results.append({row["name"]: row for row in rows(report, variable)})
             keys = report.table(provenance)
-            found[-1]["facts"] = dict(zip(keys["key"], keys["value"], strict=True))
-    plain, heavier, moved = found
+            results[-1]["facts"] = dict(zip(keys["key"], keys["value"], strict=True))
+    plain, heavier, moved = results
     weights = next(name for name in plain if name.endswith("/weights"))
     assert plain[weights]["content_digest"] != heavier[weights]["content_digest"]
     assert plain[weights]["mapping_digest"] == heavier[weights]["mapping_digest"]
@@ -179,14 +179,14 @@ def test_leaves_name_what_they_access(tmp_path: Path, is_renewed: bool) -> None:
             report.array("program_variable.variable_id").read().tolist(),
             strict=True,
         )
-        found = {(kinds[leaf], names[which]) for leaf, which in pairs}
+        results = {(kinds[leaf], names[which]) for leaf, which in pairs}
         vertices = rows(report, compute_set_vertex)
         patterns = report.array("vertices.pattern").read()
         code = report.array("code.pattern").read()
         leaves = rows(report, program)
-    assert ("OnTileExecute", "x") in found
-    assert ("DoExchange", "x") in found
-    messages = {kind for kind, name in found if "message" in name}
+    assert ("OnTileExecute", "x") in results
+    assert ("DoExchange", "x") in results
+    messages = {kind for kind, name in results if "message" in name}
     assert not messages or messages == {"DoExchange", "OnTileExecute"}
     for row in vertices:
         assert patterns[row["vertices_pattern_id"]].sum() == row["n_vertices"]

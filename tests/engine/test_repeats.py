@@ -13,7 +13,7 @@ from tilescope.engine.session.repeats import Leaf, Repeat, all_repeats
 
 def naive(leaves: list[Leaf]) -> set[Repeat]:
     """Return the repeats of every length by comparing all stretches."""
-    found = set()
+    actual = set()
     for length in range(1, len(leaves)):
         by_look: dict[object, list[int]] = {}
         for start in range(len(leaves) - length + 1):
@@ -32,8 +32,8 @@ def naive(leaves: list[Leaf]) -> set[Repeat]:
                 if not apart or apart[-1] + length <= start:
                     apart.append(start)
             if len(apart) > 1:
-                found.add(Repeat(tuple(apart), length))
-    return found
+                actual.add(Repeat(tuple(apart), length))
+    return actual
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -51,6 +51,6 @@ def test_repeats_are_those_of_the_naive_search(seed: int) -> None:
         leaves.append(Leaf(Sequence("leaf"), structure, tuple(dict.fromkeys(named))))
         if random.random() < 0.2:
             leaves += leaves[-8:]
-    found = all_repeats(leaves)
-    assert len(set(found)) == len(found)
-    assert set(found) == naive(leaves)
+    actual = all_repeats(leaves)
+    assert len(set(actual)) == len(actual)
+    assert set(actual) == naive(leaves)

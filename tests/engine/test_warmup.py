@@ -55,10 +55,10 @@ def test_kernels_are_compiled_in_processes_and_only_once(tmp_path: Path) -> None
         "NUMBA_CPU_NAME": "nehalem",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script], env=environ, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == [
+    assert process.stdout.splitlines() == [
         "2 2 nehalem (1, 3) (2, 3) (3, 3)",
         "0 2 nehalem",
         "3 2",

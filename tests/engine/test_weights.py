@@ -62,7 +62,7 @@ def test_weights_go_with_the_model() -> None:
     model = two_products()
     compiled = compile_model(model, MACHINE)
     arrays = [weakref.ref(weight) for weight in weights_of(model)]
-    assert [found.name for found in compiled.model.inputs] == ["x"]
+    assert [actual.name for actual in compiled.model.inputs] == ["x"]
     assert [name for name, _ in compiled.model.outputs] == ["y"]
     del model
-    assert [found() for found in arrays] == [None, None]
+    assert [actual() for actual in arrays] == [None, None]

@@ -66,14 +66,14 @@ def run() -> dict[str, dict[str, float | str]]:
             directory / "sound", n_tiles=8, n_steps=30, n_variables=9, distinct_patterns=6
         ).read_bytes()
         for name, make in _cases(sound).items():
-            place = directory / "case"
-            place.mkdir()
+            position = directory / "case"
+            position.mkdir()
             try:
-                answers[name] = _measured(make(place))
+                answers[name] = _measured(make(position))
             except apsw.SQLError:
                 continue  # this SQLite lacks the module
             finally:
-                shutil.rmtree(place)
+                shutil.rmtree(position)
     return answers
 
 

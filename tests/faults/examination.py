@@ -57,9 +57,9 @@ class Examination:
         operation, variable = _NAMES[name]
         self._words = {"operation": operation, "variable": variable}
         self.move(directory)
-        with open_report(self.path) as report, open_report(self._original) as other:
+        with open_report(self.path) as report, open_report(self._original) as peer:
             self._content = whole_content(report)
-            for _, call in calls(report, other):
+            for _, call in calls(report, peer):
                 with suppress(AnalyserError, KeyError, IndexError, TypeError, ValueError):
                     call()
         # Also loads what commands import, before memory is limited.
@@ -137,9 +137,9 @@ class Examination:
     def _calls(
         self, generator: random.Random, n_calls: int
     ) -> Iterator[tuple[str, Callable[[], Any]]]:
-        with open_report(self.path) as report, open_report(self._original) as other:
+        with open_report(self.path) as report, open_report(self._original) as peer:
             try:
-                listed = list(calls(report, other))
+                listed = list(calls(report, peer))
             except (ReportError, ValueError):
                 return
             for name, call in generator.sample(listed, min(n_calls, len(listed))):
@@ -180,5 +180,7 @@ def _described(error: BaseException) -> str:
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)[-4:]
-    places = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))
-    return f"{type(error).__name__}: {str(error)[:1500]} ({places})"
+    positions = " < ".join(
+        f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames)
+    )
+    return f"{type(error).__name__}: {str(error)[:1500]} ({positions})"

@@ -106,39 +106,39 @@ def _judge_beginning(trial: _Trial) -> list[str]:
     except ReportNotFound:
         return [] if trial.was_interrupted or trial.lost else ["there is no report"]
     allowed = [State.ENDED_EARLY, State.COMPLETE] if trial.was_interrupted else [State.COMPLETE]
-    wrong = contradictions(trial.directory) if names else []
+    problem = contradictions(trial.directory) if names else []
     if state not in allowed or names not in ([], ["a0"]):
-        wrong.append(f"the state is {state} with {names}")
+        problem.append(f"the state is {state} with {names}")
     ReportWriter.create(trial.directory).abandon()  # no lock is left
-    return wrong
+    return problem
 
 
 def _judge(trial: _Trial) -> list[str]:
     """Return what is wrong with the report that a trial left."""
     if isinstance(trial, _Beginning):
         return _judge_beginning(trial)
-    wrong = contradictions(trial.directory)
-    if wrong:
-        return wrong
+    problem = contradictions(trial.directory)
+    if problem:
+        return problem
     with open_report(trial.directory) as report:
         names, state = run_names(report), report.state.state
     order = {name: number for number, name in enumerate(trial.begun)}
     if [order.get(name, -1) for name in names] != sorted(order.get(name, -1) for name in names):
-        wrong.append(f"runs are not in order: {names}")
+        problem.append(f"runs are not in order: {names}")
     # The run that was interrupted may have ended just before.
     lost = [name for name in trial.returned if name not in names]
     if lost:
-        wrong.append(f"runs are lost: {lost}")
+        problem.append(f"runs are lost: {lost}")
     if set(names) - set(trial.begun):
-        wrong.append(f"unknown runs: {names}")
+        problem.append(f"unknown runs: {names}")
     expected = {State.COMPLETE}
     if trial.was_interrupted and not isinstance(trial, _Notebook):
         expected = {State.ENDED_EARLY}
         if len(trial.returned) == _N_RUNS:  # it came while the engine was being closed
             expected.add(State.COMPLETE)
     if state not in expected:
-        wrong.append(f"the state is {state}, expected {sorted(expected)}")
-    return wrong
+        problem.append(f"the state is {state}, expected {sorted(expected)}")
+    return problem
 
 
 def _exception(kind: type[BaseException]) -> BaseException:
@@ -227,17 +227,17 @@ def run_in_thread(number: int, seed: int = 0) -> dict[str, int | float | list[st
                     engine.flush_report()
                     acknowledged = acknowledged if engine.recorder.lost else name + 1
             timer.join()
-            wrong = contradictions(Path(directory) / "r")
-            if not wrong:
+            problem = contradictions(Path(directory) / "r")
+            if not problem:
                 with open_report(Path(directory) / "r") as report:
                     names, state = run_names(report), report.state.state
                 is_lost = bool(engine.recorder.lost)
                 n_lost += is_lost
                 if len(names) < acknowledged or (not is_lost and len(names) < _N_RUNS):
-                    wrong.append(f"{acknowledged} were acknowledged, {len(names)} are there")
+                    problem.append(f"{acknowledged} were acknowledged, {len(names)} are there")
                 if state is not (State.ENDED_EARLY if is_lost else State.COMPLETE):
-                    wrong.append(f"the state is {state}, lost: {engine.recorder.lost!r}")
-        failures += [f"seed {trial_seed}: {sentence}" for sentence in wrong]
+                    problem.append(f"the state is {state}, lost: {engine.recorder.lost!r}")
+        failures += [f"seed {trial_seed}: {sentence}" for sentence in problem]
     seconds = round(time.monotonic() - began, 1)
     return {"trials": number, "lost_reports": n_lost, "failures": failures, "seconds": seconds}
 
@@ -271,10 +271,10 @@ def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
             with suppress(SystemExit):
                 trial.work(arm)
             gc.collect()
-            wrong = _judge(trial)
+            problem = _judge(trial)
         counts["trials"] += 1
         counts["interrupted"] += trial.was_interrupted
         counts["continued"] += isinstance(trial, _Notebook) and trial.was_interrupted
         counts["recorded_runs"] += len(trial.returned)
-        failures += [f"seed {trial_seed} ({kind.__name__}): {sentence}" for sentence in wrong]
+        failures += [f"seed {trial_seed} ({kind.__name__}): {sentence}" for sentence in problem]
     return {**counts, "failures": failures, "seconds": round(time.monotonic() - began, 1)}

@@ -50,7 +50,7 @@ def _judge(directory: Path, lines: list[str]) -> list[str]:
     acknowledged = max((int(line) for line in lines[begins:] if line.isdigit()), default=0)
     has_ended = "end" in lines[begins:]
     newest: list[str] = []
-    wrong = []
+    problem = []
     for file in directory.glob("profile*.pop"):
         try:
             with open_report(file) as report:
@@ -58,12 +58,12 @@ def _judge(directory: Path, lines: list[str]) -> list[str]:
         except (NotAReport, ReportNotFound):  # killed before the first commit, or just renamed
             continue
         if names != [f"r{number}" for number in range(len(names))]:
-            wrong.append(f"{file.name} has other runs: {names[:5]}")
-        wrong += [f"{file.name}: {sentence}" for sentence in contradictions(file)]
+            problem.append(f"{file.name} has other runs: {names[:5]}")
+        problem += [f"{file.name}: {sentence}" for sentence in contradictions(file)]
         is_final = file.name == "profile.pop"
         # Killed between the seal and the new name, a complete report has that of an unfinished one.
         if state is not State.COMPLETE and (is_final or state is not State.ENDED_EARLY):
-            wrong.append(f"{file.name} is {state}")
+            problem.append(f"{file.name} is {state}")
         if not is_final or has_ended:
             newest = max(newest, names, key=len)
     if len(newest) < acknowledged and not has_ended:
@@ -71,8 +71,8 @@ def _judge(directory: Path, lines: list[str]) -> list[str]:
         with open_report(directory) as report:
             newest = run_names(report)
     if len(newest) < acknowledged:
-        wrong.append(f"{acknowledged} runs were acknowledged, {len(newest)} are there")
-    return wrong
+        problem.append(f"{acknowledged} runs were acknowledged, {len(newest)} are there")
+    return problem
 
 
 def run(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:

@@ -114,12 +114,12 @@ def mutated(draw: random.Random) -> bytes:
 
 def _messages(message: Message) -> list[Message]:
     """Return a message and all in it."""
-    found = [message]
+    results = [message]
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             for part in value if field.is_repeated else [value]:
-                found += _messages(part)
-    return found
+                results += _messages(part)
+    return results
 
 
 def _mutate(message: Message, draw: random.Random) -> None:

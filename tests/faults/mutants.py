@@ -80,14 +80,14 @@ def _run_cases(
         while any(worker.connection is not None for worker in crew):
             ready = wait([worker.connection for worker in crew if worker.connection], 1.0)
             for worker in crew:
-                for done in worker.collect(worker.connection in ready):
-                    counts[done["outcome"]] += 1
-                    counts["answers"] += done["n_answers"]
-                    counts["failures"] += bool(done["failures"])
+                for finished in worker.collect(worker.connection in ready):
+                    counts[finished["outcome"]] += 1
+                    counts["answers"] += finished["n_answers"]
+                    counts["failures"] += bool(finished["failures"])
                     for key, value in figures.items():
-                        figures[key] = max(value, done[key])
-                    for text in done["failures"]:
-                        tell(f"{done['case']}: {text}")
+                        figures[key] = max(value, finished[key])
+                    for text in finished["failures"]:
+                        tell(f"{finished['case']}: {text}")
     return {**dict(sorted(counts.items())), **figures}
 
 
@@ -123,7 +123,7 @@ class _Worker:
             return []
         if is_ready:
             try:
-                done: dict[str, Any] = self.connection.recv()
+                finished: dict[str, Any] = self.connection.recv()
             except EOFError:
                 return self._replace("ends the process")
             self._cases = self._cases[1:]
@@ -131,7 +131,7 @@ class _Worker:
             if not self._cases:
                 self._process.join()
                 self.connection = None
-            return [done]
+            return [finished]
         if time.monotonic() - self._last > _PATIENCE_S:
             self._process.kill()
             return self._replace(f"hangs for {_PATIENCE_S:.0f} s")
@@ -164,8 +164,8 @@ def _work(
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for is_resealed, number in cases:
         name = names[number % len(names)]
-        verdict, what = _examined(examinations[name], seed, is_resealed, number)
-        case = f"{_name(seed, is_resealed, number)} ({name}: {what})"
+        verdict, subject = _examined(examinations[name], seed, is_resealed, number)
+        case = f"{_name(seed, is_resealed, number)} ({name}: {subject})"
         growth = (_peak_bytes() - base_bytes) / 1024**2
         connection.send({**vars(verdict), "case": case, "most_mebibytes": growth})
     connection.close()
@@ -178,15 +178,15 @@ def _examined(
     generator = random.Random(_name(seed, is_resealed, number))
     if is_resealed:
         examination.path.write_bytes(examination.sound)
-        what = change(examination.path, generator)
+        subject = change(examination.path, generator)
     else:
-        content, what = damage(examination.sound, generator)
+        content, subject = damage(examination.sound, generator)
         examination.path.write_bytes(content)
     n_lines, n_calls = _OF_RESEALED if is_resealed else _OF_PLAIN
     verdict = examination.examine(
         generator, is_resealed=is_resealed, n_lines=n_lines, n_calls=n_calls
     )
-    return verdict, what
+    return verdict, subject
 
 
 def _name(seed: int, is_resealed: bool, number: int) -> str:

@@ -20,38 +20,38 @@ def damage(sound: bytes, generator: random.Random) -> tuple[bytes, str]:
     """Return the damaged bytes of a report, and what was done to them."""
     content = bytearray(sound)
     page_bytes = int.from_bytes(sound[16:18])
-    what = generator.choice(_MUTATIONS)(content, page_bytes, generator)
-    return bytes(content), what
+    subject = generator.choice(_MUTATIONS)(content, page_bytes, generator)
+    return bytes(content), subject
 
 
 def _flip(content: bytearray, _: int, generator: random.Random) -> str:
-    places = [generator.randrange(len(content)) for _ in range(generator.randint(1, 4))]
-    for place in places:
-        content[place] ^= 1 << generator.randrange(8)
-    return f"bits of bytes {places} flipped"
+    positions = [generator.randrange(len(content)) for _ in range(generator.randint(1, 4))]
+    for position in positions:
+        content[position] ^= 1 << generator.randrange(8)
+    return f"bits of bytes {positions} flipped"
 
 
 def _header(content: bytearray, _: int, generator: random.Random) -> str:
-    place, n_bytes = generator.choice(_HEADER_FIELDS)
+    position, n_bytes = generator.choice(_HEADER_FIELDS)
     value = generator.choice([bytes(n_bytes), b"\xff" * n_bytes, generator.randbytes(n_bytes)])
-    content[place : place + n_bytes] = value
-    return f"header field {place} set to {value.hex()}"
+    content[position : position + n_bytes] = value
+    return f"header field {position} set to {value.hex()}"
 
 
 def _page_header(content: bytearray, page_bytes: int, generator: random.Random) -> str:
     page = generator.randrange(len(content) // page_bytes)
-    place = page * page_bytes + (100 if page == 0 else 0) + generator.randrange(12)
-    content[place] = generator.choice([0, 1, 2, 5, 10, 13, 255, generator.randrange(256)])
-    return f"page header byte {place} of page {page} set to {content[place]}"
+    position = page * page_bytes + (100 if page == 0 else 0) + generator.randrange(12)
+    content[position] = generator.choice([0, 1, 2, 5, 10, 13, 255, generator.randrange(256)])
+    return f"page header byte {position} of page {page} set to {content[position]}"
 
 
 def _cell_pointer(content: bytearray, page_bytes: int, generator: random.Random) -> str:
     page = generator.randrange(1, len(content) // page_bytes)
     start = page * page_bytes
     n_cells = int.from_bytes(content[start + 3 : start + 5])
-    place = start + 8 + 2 * generator.randrange(max(min(n_cells, 100), 1))
-    content[place : place + 2] = generator.randrange(1 << 16).to_bytes(2)
-    return f"cell pointer at {place} of page {page} changed"
+    position = start + 8 + 2 * generator.randrange(max(min(n_cells, 100), 1))
+    content[position : position + 2] = generator.randrange(1 << 16).to_bytes(2)
+    return f"cell pointer at {position} of page {page} changed"
 
 
 def _varint(content: bytearray, page_bytes: int, generator: random.Random) -> str:
@@ -61,31 +61,31 @@ def _varint(content: bytearray, page_bytes: int, generator: random.Random) -> st
     n_cells = int.from_bytes(content[start + 3 : start + 5])
     pointer = start + 8 + 2 * generator.randrange(max(min(n_cells, 100), 1))
     cell = int.from_bytes(content[pointer : pointer + 2]) % page_bytes
-    place = start + cell + generator.randrange(12)
+    position = start + cell + generator.randrange(12)
     value = generator.choice(_EXTREMES)
-    content[place : place + len(value)] = value
-    return f"cell at {place} of page {page} overwritten with {value.hex()}"
+    content[position : position + len(value)] = value
+    return f"cell at {position} of page {page} overwritten with {value.hex()}"
 
 
 def _run_of_bytes(content: bytearray, _: int, generator: random.Random) -> str:
     n_bytes = generator.choice([2, 8, 64, 700])
-    place = generator.randrange(len(content) - n_bytes)
-    content[place : place + n_bytes] = generator.randbytes(n_bytes)
-    return f"{n_bytes} random bytes at {place}"
+    position = generator.randrange(len(content) - n_bytes)
+    content[position : position + n_bytes] = generator.randbytes(n_bytes)
+    return f"{n_bytes} random bytes at {position}"
 
 
 def _swap_pages(content: bytearray, page_bytes: int, generator: random.Random) -> str:
-    one, other = (generator.randrange(len(content) // page_bytes) * page_bytes for _ in range(2))
-    first = content[one : one + page_bytes]
-    content[one : one + page_bytes] = content[other : other + page_bytes]
-    content[other : other + page_bytes] = first
-    return f"pages at {one} and {other} swapped"
+    item, second = (generator.randrange(len(content) // page_bytes) * page_bytes for _ in range(2))
+    first = content[item : item + page_bytes]
+    content[item : item + page_bytes] = content[second : second + page_bytes]
+    content[second : second + page_bytes] = first
+    return f"pages at {item} and {second} swapped"
 
 
 def _copy_page(content: bytearray, page_bytes: int, generator: random.Random) -> str:
-    one, other = (generator.randrange(len(content) // page_bytes) * page_bytes for _ in range(2))
-    content[one : one + page_bytes] = content[other : other + page_bytes]
-    return f"page at {one} replaced by that at {other}"
+    first, second = (generator.randrange(len(content) // page_bytes) * page_bytes for _ in range(2))
+    content[first : first + page_bytes] = content[second : second + page_bytes]
+    return f"page at {first} replaced by that at {second}"
 
 
 def _clear_page(content: bytearray, page_bytes: int, generator: random.Random) -> str:
@@ -118,14 +118,14 @@ def _resize(content: bytearray, page_bytes: int, generator: random.Random) -> st
 
 
 def _shift(content: bytearray, _: int, generator: random.Random) -> str:
-    place = generator.randrange(100, len(content))
+    position = generator.randrange(100, len(content))
     if generator.random() < 0.5:
-        del content[place]
+        del content[position]
         content.append(0)
-        return f"byte {place} removed"
-    content.insert(place, generator.randrange(256))
+        return f"byte {position} removed"
+    content.insert(position, generator.randrange(256))
     content.pop()
-    return f"byte inserted at {place}"
+    return f"byte inserted at {position}"
 
 
 _MUTATIONS: tuple[Callable[[bytearray, int, random.Random], str], ...] = (

@@ -49,9 +49,9 @@ def run_names(report: Report) -> list[str]:
 
 def contradictions(path: Path) -> list[str]:
     """Return what is wrong with the report of `executable`: digests, references, times of runs."""
-    wrong = [problem.sentence for problem in check_report(path)]
-    if wrong:
-        return wrong
+    mismatch = [problem.sentence for problem in check_report(path)]
+    if mismatch:
+        return mismatch
     with open_report(path) as report:
         entries = report.array("trace.step_id").read()
         starts, ends = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
@@ -61,13 +61,13 @@ def contradictions(path: Path) -> list[str]:
         course: dict[int, bytes] = {}
         for (run_id, ipu_id, begin, end), (first, n) in zip(rows, ranges, strict=True):
             if begin < last.get(ipu_id, 0):
-                wrong.append(f"Run {run_id} begins before the run before it ends.")
+                mismatch.append(f"Run {run_id} begins before the run before it ends.")
             last[ipu_id] = end
             part = slice(first, first + n)
-            own = b"".join(
+            local = b"".join(
                 values.tobytes()
                 for values in (entries[part], starts[part] - begin, ends[part] - begin)
             )
-            if course.setdefault(ipu_id, own) != own:
-                wrong.append(f"Run {run_id} has another course than the first.")
-    return wrong
+            if course.setdefault(ipu_id, local) != local:
+                mismatch.append(f"Run {run_id} has another course than the first.")
+    return mismatch

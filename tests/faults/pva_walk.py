@@ -64,8 +64,8 @@ def _visit(waiting: deque[Any], names: set[str]) -> None:
 
 def _ends(entries: Any) -> list[Any]:
     n = len(entries)
-    places = [place for place in range(n) if place < _PER_END or place >= n - _PER_END]
-    ends = [entries[place] for place in places]
+    positions = [index for index in range(n) if index < _PER_END or index >= n - _PER_END]
+    ends = [entries[index] for index in positions]
     if isinstance(entries, LazyList):
         repr(entries)
         n_walked = sum(1 for _ in zip(entries, range(100), strict=False))

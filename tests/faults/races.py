@@ -17,11 +17,11 @@ __all__ = ["run"]
 
 def _write(name: str, folder: str, number: int, start: Barrier, results: Any) -> None:
     """Try to write a report into every directory; tell which ones were taken."""
-    taken = []
-    for place in range(number):
+    used = []
+    for index in range(number):
         start.wait(60)
         try:
-            with ReportWriter.create(Path(folder) / f"{place}") as writer:
+            with ReportWriter.create(Path(folder) / f"{index}") as writer:
                 writer.add(provenance, [{"key": "writer", "value": name}])
                 writer.commit("compiled")
                 start.wait(60)  # the other one has tried
@@ -29,9 +29,9 @@ def _write(name: str, folder: str, number: int, start: Barrier, results: Any) ->
         except ReportInUse:
             start.wait(60)
         else:
-            taken.append(place)
+            used.append(index)
         start.wait(60)
-    results.put((name, taken))
+    results.put((name, used))
 
 
 def run(number: int) -> dict[str, int | float | list[str]]:
@@ -47,23 +47,23 @@ def run(number: int) -> dict[str, int | float | list[str]]:
         ]
         for process in processes:
             process.start()
-        taken = dict(results.get(timeout=300) for _ in processes)
+        used = dict(results.get(timeout=300) for _ in processes)
         for process in processes:
             process.join()
-        for place in range(number):
-            winners = [name for name in "ab" if place in taken[name]]
-            directory = Path(folder) / f"{place}"
+        for index in range(number):
+            winners = [name for name in "ab" if index in used[name]]
+            directory = Path(folder) / f"{index}"
             with open_report(directory) as report:
                 value = report.column(provenance, "value")
             if len(winners) != 1 or value != tuple(winners):
-                failures.append(f"race {place}: {winners} wrote, the report is of {value}")
+                failures.append(f"race {index}: {winners} wrote, the report is of {value}")
             if {problem.code for problem in check_report(directory)} - {"disagreement"}:
-                failures.append(f"race {place}: the report is damaged")
+                failures.append(f"race {index}: the report is damaged")
             if len(list(directory.iterdir())) != 1:
-                failures.append(f"race {place}: files are left over")
+                failures.append(f"race {index}: files are left over")
     return {
         "races": number,
-        "won_by_first": len(taken["a"]),
+        "won_by_first": len(used["a"]),
         "failures": failures,
         "seconds": round(time.monotonic() - began, 1),
     }

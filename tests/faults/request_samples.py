@@ -97,18 +97,18 @@ def samples(server: Server, report_ids: Sequence[str]) -> list[Request]:
     report_ids : Sequence[str]
         The first is the report; of two, callbacks compare it with the other.
     """
-    found = [Request("GET", page.PATH, (("report", report_ids[0]),)) for page in pages()]
-    found += [
+    results = [Request("GET", page.PATH, (("report", report_ids[0]),)) for page in pages()]
+    results += [
         Request("GET", path) for path in ("/", "/docs/", "/_dash-layout", "/_dash-dependencies")
     ]
-    found += [Request("GET", "/api/reports"), Request("GET", "/api/help")]
+    results += [Request("GET", "/api/reports"), Request("GET", "/api/help")]
     for module in modules():
         for route in module.routes(Library([])).routes:
             query_fields = route.dependant.query_params  # codespell:ignore dependant
             aliases = [parameter.alias for parameter in query_fields]
             path = route.path.replace("{report_id}", report_ids[0])
             query = tuple((name, report_ids[-1] if name == "with" else "0") for name in aliases)
-            found.append(Request("GET", f"/api{path}", query))
+            results.append(Request("GET", f"/api{path}", query))
     names = view_names(pages())
     for callback in json.loads(server.get("/_dash-dependencies").body):
         if callback["clientside_function"] or len(callback["inputs"]) != 1:
@@ -117,8 +117,8 @@ def samples(server: Server, report_ids: Sequence[str]) -> list[Request]:
         for tab in _tabs(callback["output"]) if "tab" in needed else ("",):
             state = dict.fromkeys(needed, "") | {"report": report_ids[0], "tab": tab}
             state["with"] = report_ids[1] if len(report_ids) == _PAIR else ""
-            found.append(_callback(callback, state))
-    return found
+            results.append(_callback(callback, state))
+    return results
 
 
 def _callback(callback: dict[str, Any], state: dict[str, str]) -> Request:
@@ -152,8 +152,8 @@ def broken(honest: Request, draw: random.Random, report_ids: Sequence[str]) -> R
             )
         elif request.query:
             query = list(request.query)
-            place = draw.randrange(len(query))
-            query[place] = (query[place][0], draw.choice((*_TEXTS, *report_ids)))
+            position = draw.randrange(len(query))
+            query[position] = (query[position][0], draw.choice((*_TEXTS, *report_ids)))
             request = replace(request, query=tuple(query[: draw.choice((None, None, -1))]))
         else:
             parts = request.path.split("/")
@@ -166,16 +166,16 @@ def garbled(data: bytes, draw: random.Random) -> bytes:
     """Return bytes with some of them changed, removed, doubled or moved."""
     garbage = bytearray(data)
     for _ in range(draw.randint(1, 6)):
-        at = draw.randrange(len(garbage))
+        offset = draw.randrange(len(garbage))
         kind = draw.randrange(5)
         if kind == 0:
-            garbage[at] = draw.randrange(256)
+            garbage[offset] = draw.randrange(256)
         elif kind == 1:
-            del garbage[at : at + draw.randint(1, 30)]
+            del garbage[offset : offset + draw.randint(1, 30)]
         elif kind == 2:
-            garbage[at:at] = garbage[at : at + draw.randint(1, 60)]
+            garbage[offset:offset] = garbage[offset : offset + draw.randint(1, 60)]
         elif kind == 3:
-            garbage[at:at] = draw.choice(
+            garbage[offset:offset] = draw.choice(
                 (b"\r\n", b"\n", b"\x00", b"\r\n\r\n", b": ", b" ", b"%", b"?")
             )
         else:

@@ -37,9 +37,9 @@ _PATIENCE_S = 3.0
 
 def damaged_reports(folder: Path) -> None:
     """Write files that are listed as reports and that no page can show."""
-    whole = generate_report(folder / "whole", n_tiles=8, n_steps=24, n_variables=10, seed=1)
-    other = generate_report(folder / "other", n_tiles=16, n_steps=30, n_variables=12, seed=2)
-    content = bytearray(whole.read_bytes())
+    full = generate_report(folder / "whole", n_tiles=8, n_steps=24, n_variables=10, seed=1)
+    peer = generate_report(folder / "other", n_tiles=16, n_steps=30, n_variables=12, seed=2)
+    content = bytearray(full.read_bytes())
     files = {
         "empty": b"",
         "text": b"not a report\n" * 500,
@@ -53,7 +53,7 @@ def damaged_reports(folder: Path) -> None:
         (folder / name).mkdir()
         (folder / name / "profile.pop").write_bytes(data)
     (folder / "killed").mkdir()
-    (folder / "killed" / "profile_ab.pop").write_bytes(other.read_bytes()[:20_000])
+    (folder / "killed" / "profile_ab.pop").write_bytes(peer.read_bytes()[:20_000])
     (folder / "killed" / "profile_ab.pop-wal").write_bytes(b"\x37\x7f\x06\x82" + bytes(5_000))
     locked = folder / "locked" / "profile.pop"
     locked.parent.mkdir()

@@ -43,18 +43,18 @@ def change(path: Path, generator: random.Random) -> str:
     connection = apsw.Connection(str(path))
     try:
         connection.execute("PRAGMA synchronous=OFF; BEGIN").fetchall()
-        done = []
+        finished = []
         for _ in range(generator.choice([1, 1, 1, 2, 3])):
             mutate = generator.choice(_MUTATIONS)
             try:
-                done.append(mutate(connection, generator))
+                finished.append(mutate(connection, generator))
             except (apsw.ConstraintError, DamagedReport) as error:
-                done.append(f"not possible: {error}")
+                finished.append(f"not possible: {error}")
         reseal(connection)
         connection.execute("COMMIT")
     finally:
         connection.close()
-    return "; ".join(done)
+    return "; ".join(finished)
 
 
 def _rows(connection: apsw.Connection, table: TableSpec) -> list[tuple[Any, ...]]:
@@ -91,10 +91,10 @@ def _value(column: ColumnSpec, values: Sequence[Any], old: Any, generator: rando
 
 def _cell(connection: apsw.Connection, generator: random.Random) -> str:
     table, rows = _pick(connection, generator)
-    place = generator.randrange(len(table.columns))
-    column = table.columns[place]
+    position = generator.randrange(len(table.columns))
+    column = table.columns[position]
     row = generator.choice(rows)
-    value = _value(column, [other[place] for other in rows], row[place], generator)
+    value = _value(column, [peer[position] for peer in rows], row[position], generator)
     where = "" if generator.random() < 0.15 else f' WHERE "{table.primary_key}" = {row[0]}'
     connection.execute(f'UPDATE "{table.name}" SET "{column.name}" = ?{where}', (value,))
     which = "of all rows" if not where else f"of row {row[0]}"
@@ -104,15 +104,15 @@ def _cell(connection: apsw.Connection, generator: random.Random) -> str:
 def _swap_cells(connection: apsw.Connection, generator: random.Random) -> str:
     table, rows = _pick(connection, generator)
     column = generator.choice(table.columns[1:]).name
-    one, other = (generator.choice(rows)[0] for _ in range(2))
+    first, second = (generator.choice(rows)[0] for _ in range(2))
     text = f'SELECT "{column}" FROM "{table.name}" WHERE "{table.primary_key}" = ?'
-    values = [connection.execute(text, (key,)).fetchall()[0][0] for key in (one, other)]
-    for key, value in ((one, values[1]), (other, values[0])):
+    values = [connection.execute(text, (key,)).fetchall()[0][0] for key in (first, second)]
+    for key, value in ((first, values[1]), (second, values[0])):
         connection.execute(
             f'UPDATE "{table.name}" SET "{column}" = ? WHERE "{table.primary_key}" = ?',
             (value, key),
         )
-    return f"{table.name}.{column} of rows {one} and {other} swapped"
+    return f"{table.name}.{column} of rows {first} and {second} swapped"
 
 
 def _remove_rows(connection: apsw.Connection, generator: random.Random) -> str:
@@ -130,9 +130,9 @@ def _duplicate_row(connection: apsw.Connection, generator: random.Random) -> str
     row = generator.choice(rows)
     key = generator.choice([rows[-1][0] + 1, rows[-1][0] + 100, 2**62, -5])
     values = [key, *row[1:]]
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         if column.kind == "text" and f"UNIQUE ({column.name})" in table.create:
-            values[place] = f"{values[place]}x"
+            values[index] = f"{values[index]}x"
     connection.execute(table.insert, values)
     return f"row {row[0]} of {table.name} duplicated as {key}"
 

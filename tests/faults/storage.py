@@ -148,23 +148,23 @@ def _record(directory: Path, ledger: _Ledger | None = None) -> _Outcome:
 
 def _judge(directory: Path, outcome: _Outcome) -> list[str]:
     """Return what is wrong after a failure: results, acknowledged runs, the state, the sentence."""
-    wrong = [] if outcome.n_done == _N_RUNS else [f"only {outcome.n_done} runs gave results"]
+    problem = [] if outcome.n_done == _N_RUNS else [f"only {outcome.n_done} runs gave results"]
     acknowledged = max(outcome.acknowledged, default=0)
     try:
         with open_report(directory) as report:
             names, state = run_names(report), report.state.state
-        wrong += contradictions(directory)
+        problem += contradictions(directory)
     except (ReportNotFound, NotAReport):
         names, state = [], State.ENDED_EARLY
     except ReportError as error:
-        return [*wrong, f"unreadable: {error}"]
+        return [*problem, f"unreadable: {error}"]
     if names != [f"r{number}" for number in range(len(names))] or len(names) < acknowledged:
-        wrong.append(f"{acknowledged} runs were acknowledged; there are {names}")
+        problem.append(f"{acknowledged} runs were acknowledged; there are {names}")
     if not outcome.lost and (state is not State.COMPLETE or len(names) != _N_RUNS):
-        wrong.append(f"nothing was said, and the report of {len(names)} runs is {state}")
+        problem.append(f"nothing was said, and the report of {len(names)} runs is {state}")
     if outcome.lost and ("\n" in outcome.lost or len(outcome.lost) > 600):
-        wrong.append(f"not one sentence: {outcome.lost!r}")
-    return wrong
+        problem.append(f"not one sentence: {outcome.lost!r}")
+    return problem
 
 
 def run_failures(number: int = 0) -> dict[str, int | float | list[str]]:
@@ -204,7 +204,7 @@ def run_failures(number: int = 0) -> dict[str, int | float | list[str]]:
 
 def _fail_python(folder: Path, name: str) -> list[str]:
     """Let every call of a function of ``os`` by the writer fail once."""
-    wrong = []
+    problem = []
     real = getattr(os, name)
     for nth in range(1, 6):
         count = 0
@@ -223,8 +223,8 @@ def _fail_python(folder: Path, name: str) -> list[str]:
             outcome = _record(directory)
         finally:
             setattr(os, name, real)
-        wrong += [f"os.{name} {nth}: {sentence}" for sentence in _judge(directory, outcome)]
-    return wrong
+        problem += [f"os.{name} {nth}: {sentence}" for sentence in _judge(directory, outcome)]
+    return problem
 
 
 def run_disk_full(number: int, seed: int = 0) -> dict[str, int | float | list[str]]:
@@ -271,10 +271,10 @@ def run_power_loss(number: int, seed: int = 0) -> dict[str, int | float | list[s
             directory.mkdir()
             for name, content in _disk_after(ledger.log[:end], dice).items():
                 (directory / name).write_bytes(content)
-            acknowledged = max((n for at, n in marks if at <= end), default=0)
-            wrong, is_readable = _judge_crash(directory, acknowledged)
+            acknowledged = max((n for offset, n in marks if offset <= end), default=0)
+            problem, is_readable = _judge_crash(directory, acknowledged)
             n_readable += is_readable
-            failures += [f"seed {trial}: {sentence}" for sentence in wrong]
+            failures += [f"seed {trial}: {sentence}" for sentence in problem]
     return {
         "trials": number,
         "readable": n_readable,
@@ -292,10 +292,10 @@ def _judge_crash(directory: Path, acknowledged: int) -> tuple[list[str], bool]:
         return ([f"{acknowledged} acknowledged runs are gone"] if acknowledged else []), False
     except ReportError as error:
         return [f"unreadable: {error}"], False
-    wrong = contradictions(directory)
+    problem = contradictions(directory)
     if len(names) < acknowledged:
-        wrong.append(f"{acknowledged} runs were acknowledged, {len(names)} are there")
-    return wrong, True
+        problem.append(f"{acknowledged} runs were acknowledged, {len(names)} are there")
+    return problem, True
 
 
 def _disk_after(
@@ -328,7 +328,7 @@ def _write_sectors(
         if share < 1.0 and dice.random() > share:
             continue
         part = data[first : first + _SECTOR_BYTES]
-        at = offset + first
-        if len(content) < at + len(part):
-            content.extend(bytes(at + len(part) - len(content)))
-        content[at : at + len(part)] = part
+        position = offset + first
+        if len(content) < position + len(part):
+            content.extend(bytes(position + len(part) - len(content)))
+        content[position : position + len(part)] = part

@@ -39,8 +39,8 @@ _STEPS = 2 * 100
 
 def _lengths(size: int, n_parts: int) -> NDArray[np.int64]:
     """Return the lengths of parts; the first ones take the remainder."""
-    least, more = divmod(size, n_parts)
-    return np.array([least + (i < more) for i in range(n_parts)], dtype=np.int64)
+    minimum, extra = divmod(size, n_parts)
+    return np.array([minimum + (i < extra) for i in range(n_parts)], dtype=np.int64)
 
 
 def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -49,8 +49,8 @@ def _edges(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _unevenness(size: NDArray[np.int64], n: int) -> NDArray[np.float32]:
     """Return the remainder of a division as a fraction, in float as the author compares it."""
-    left, whole = (size % n).astype(np.float32), size.astype(np.float32)
-    return np.asarray(np.divide(left, whole), np.float32)
+    left, full = (size % n).astype(np.float32), size.astype(np.float32)
+    return np.asarray(np.divide(left, full), np.float32)
 
 
 def author_tiles(width: int, height: int, machine: Machine) -> Blocks:
@@ -64,7 +64,7 @@ def author_tiles(width: int, height: int, machine: Machine) -> Blocks:
     if uneven[0] < uneven[1]:
         down, across = max(down, across), min(down, across)
     tops, lefts = _edges(_lengths(height, down)), _edges(_lengths(width, across))
-    found = []
+    results = []
     for ipu in range(machine.n_ipus):
         row, column = divmod(ipu, across)
         own_height = int(tops[row + 1] - tops[row])
@@ -72,12 +72,14 @@ def author_tiles(width: int, height: int, machine: Machine) -> Blocks:
         n = machine.tiles_per_ipu
         n_columns = min(own_width, math.ceil(math.sqrt(n * own_width / own_height)))
         n_rows = min(own_height, n // n_columns)
-        own = Blocks.of_grid(
+        local = Blocks.of_grid(
             tops[row] + _edges(_lengths(own_height, n_rows)),
             lefts[column] + _edges(_lengths(own_width, n_columns)),
         )
-        found.append(Blocks(own.tile + ipu * n, own.top, own.left, own.height, own.width))
-    return _joined(found)
+        results.append(
+            Blocks(local.tile + ipu * n, local.top, local.left, local.height, local.width)
+        )
+    return _joined(results)
 
 
 def _joined(found: Iterable[Blocks]) -> Blocks:
@@ -106,8 +108,8 @@ def _blur(dtype: str, picture: str, n_ipus: int) -> tuple[Executable, Machine]:
 
 
 def _seconds(dtype: str, picture: str, n_ipus: int) -> float:
-    made, machine = _blur(dtype, picture, n_ipus)
-    return _STEPS * total_cycles(made) / machine.clock_hz
+    built, machine = _blur(dtype, picture, n_ipus)
+    return _STEPS * total_cycles(built) / machine.clock_hz
 
 
 def times_on_one() -> Mapping[str, float]:
@@ -133,13 +135,13 @@ def phases_on_sixteen() -> Mapping[str, float]:
     """Return the cycles of a step by phase, for the largest picture on 16 IPUs."""
     cycles: dict[str, float] = {}
     for dtype in ("half", "float"):
-        made, _ = _blur(dtype, "cheese", 16)
+        built, _ = _blur(dtype, "cheese", 16)
         cycles |= {
-            f"{dtype}, compute": compute_cycles(made, "blur"),
-            f"{dtype}, arranged before": compute_cycles(made, "before"),
-            f"{dtype}, arranged after": compute_cycles(made, "after"),
-            f"{dtype}, exchange between IPUs and within": kind_cycles(made, "GlobalExchange"),
-            f"{dtype}, sync": kind_cycles(made, "Sync"),
+            f"{dtype}, compute": compute_cycles(built, "blur"),
+            f"{dtype}, arranged before": compute_cycles(built, "before"),
+            f"{dtype}, arranged after": compute_cycles(built, "after"),
+            f"{dtype}, exchange between IPUs and within": kind_cycles(built, "GlobalExchange"),
+            f"{dtype}, sync": kind_cycles(built, "Sync"),
         }
     return cycles
 
@@ -168,9 +170,9 @@ def convolved() -> Mapping[str, float]:
     times = {}
     for picture, dtype in product(_PICTURES, ("half", "float")):
         if (picture, dtype) != ("cheese", "float"):
-            one, two = (
+            item, two = (
                 _convolved_cycles(dtype, _PICTURES[picture], is_first=is_first)
                 for is_first in (True, False)
             )
-            times[f"{picture}, {dtype}"] = 1e3 * _STEPS * (two - one) / clock_hz
+            times[f"{picture}, {dtype}"] = 1e3 * _STEPS * (two - item) / clock_hz
     return times

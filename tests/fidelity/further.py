@@ -134,8 +134,8 @@ def rotation() -> Mapping[str, float]:
     }
     compute_set = graph.add_compute_set("rotate")
     graph.add_vertices(compute_set, _rotation_codelet(), [0], regions)
-    made = compile_programs(graph, [Execute(compute_set)])
-    return {"vertex": compute_cycles(made)}
+    compiled = compile_programs(graph, [Execute(compute_set)])
+    return {"vertex": compute_cycles(compiled)}
 
 
 def first_layer_plan() -> Mapping[str, float]:
@@ -149,13 +149,13 @@ def first_layer_plan() -> Mapping[str, float]:
     window = Window((7, 7), (2, 2), padding_before=(3, 3), padding_after=(3, 3))
     convolution(builder, x, weights, window)
     (plan,) = builder.plans
-    found = dict.fromkeys(("transform", "exchange", "compute", "reduction"), 0.0)
+    fromkeys = dict.fromkeys(("transform", "exchange", "compute", "reduction"), 0.0)
     for planned in plan.stages:
         if planned.stage in (Stage.PRE_ARRANGE, Stage.PRE_ARRANGE_WEIGHTS):
-            found["transform"] += planned.predicted_cycles
+            fromkeys["transform"] += planned.predicted_cycles
         elif planned.stage is Stage.COMPUTE:
-            found["exchange"] += planned.exchange_cycles or 0
-            found["compute"] += planned.compute_cycles or 0
+            fromkeys["exchange"] += planned.exchange_cycles or 0
+            fromkeys["compute"] += planned.compute_cycles or 0
         else:
-            found["reduction"] += planned.predicted_cycles
-    return {**found, "total": sum(found.values())}
+            fromkeys["reduction"] += planned.predicted_cycles
+    return {**fromkeys, "total": sum(fromkeys.values())}

@@ -101,10 +101,10 @@ def implicit_halos() -> Mapping[str, float]:
     program = Sequence("stencil")
     program.add(_add_step(graph, now, then))
     program.add(_add_step(graph, then, now))
-    made = compile_programs(graph, [program])
-    exchanged = sum(int(s.cost.tile_cycles.sum()) for s in steps_of(made, "GlobalExchange"))
+    compiled = compile_programs(graph, [program])
+    exchanged = sum(int(s.cost.tile_cycles.sum()) for s in steps_of(compiled, "GlobalExchange"))
     return {
-        "total": _ITERATIONS * total_cycles(made),
+        "total": _ITERATIONS * total_cycles(compiled),
         "exchange, mean of the tiles": _ITERATIONS * exchanged / machine.n_tiles,
     }
 

@@ -41,8 +41,8 @@ def one_word() -> Mapping[str, float]:
         target = graph.add_variable("float32", (1,), "target")
         graph.map_linearly(source, tiles=[2])
         graph.map_linearly(target, tiles=[int(np.flatnonzero(rows == row)[0])])
-        made = compile_programs(graph, [Copy(source, target)])
-        cycles[f"one word to the {label} row after the sync"] = kind_cycles(made, "DoExchange")
+        compiled = compile_programs(graph, [Copy(source, target)])
+        cycles[f"one word to the {label} row after the sync"] = kind_cycles(compiled, "DoExchange")
     return cycles
 
 
@@ -54,8 +54,8 @@ def host_link() -> Mapping[str, float]:
         graph = Graph(machine)
         data = graph.add_variable("float32", (10_000_000,), "data")
         graph.map_linearly(data)
-        made = compile_programs(graph, [StreamCopyIn("data", data)])
-        seconds = kind_cycles(made, "StreamCopyMid") / machine.clock_hz
+        compiled = compile_programs(graph, [StreamCopyIn("data", data)])
+        seconds = kind_cycles(compiled, "StreamCopyMid") / machine.clock_hz
         rates[label] = data.variable.n_bytes / seconds / 1e9
     return rates
 

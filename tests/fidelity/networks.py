@@ -58,8 +58,8 @@ def resnet50(kind: str, batch: int) -> Model:
     for tensor in graph.initializer:
         if tensor.name in shapes:
             rest = numpy_helper.to_array(tensor)[1:]
-            made = numpy_helper.from_array(np.array([batch, *rest], np.int64), tensor.name)
-            tensor.CopyFrom(made)
+            built = numpy_helper.from_array(np.array([batch, *rest], np.int64), tensor.name)
+            tensor.CopyFrom(built)
         else:
             tensor.CopyFrom(_converted(tensor, kind))
     del graph.value_info[:]

@@ -169,10 +169,10 @@ def matrix_vector_programs() -> Mapping[str, float]:
     """Return the cycles of the whole programs, including the copies in and out."""
     figures = {}
     for label, name, split in (("Mk1", "gc2", 5), ("Mk2", "gc200", 7)):
-        made = _matrix_vector(name, split, with_host=True)
-        busy = sum(int(step.cost.tile_cycles.sum()) for step in steps_of(made, "OnTileExecute"))
-        figures[f"{label}, total"] = float(total_cycles(made))
-        figures[f"{label}, compute, mean of the tiles"] = busy / made.machine.n_tiles
+        built = _matrix_vector(name, split, with_host=True)
+        busy = sum(int(step.cost.tile_cycles.sum()) for step in steps_of(built, "OnTileExecute"))
+        figures[f"{label}, total"] = float(total_cycles(built))
+        figures[f"{label}, compute, mean of the tiles"] = busy / built.machine.n_tiles
     return figures
 
 
@@ -226,8 +226,8 @@ def on_tile() -> Mapping[str, float]:
     machine = load_machine("bow")
     rates = {}
     for n in (16, 64, 256, 1024):
-        made = _one_vertex_a_tile(machine, np.full(machine.n_tiles, n, dtype=np.int64), 16)
-        (step,) = made.steps
+        built = _one_vertex_a_tile(machine, np.full(machine.n_tiles, n, dtype=np.int64), 16)
+        (step,) = built.steps
         seconds = int(step.cost.cycles[0]) / machine.clock_hz
         rates[f"N = {n}"] = int(step.cost.flops[0]) / seconds / 1e12
     return rates
@@ -291,13 +291,13 @@ def chained_program() -> Executable:
 
 def chained_time() -> Mapping[str, float]:
     """Return cycles, efficiency and balance of the program of tutorial 4."""
-    made = chained_program()
+    built = chained_program()
     return {
-        "total": total_cycles(made),
-        "first product, convolve": compute_cycles(made, "m4/convolve"),
-        "first product, reduce": compute_cycles(made, "m4/reduce"),
-        "parallel efficiency": parallel_efficiency(made),
-        "tile balance": tile_balance(made),
+        "total": total_cycles(built),
+        "first product, convolve": compute_cycles(built, "m4/convolve"),
+        "first product, reduce": compute_cycles(built, "m4/reduce"),
+        "parallel efficiency": parallel_efficiency(built),
+        "tile balance": tile_balance(built),
     }
 
 

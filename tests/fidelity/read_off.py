@@ -28,10 +28,10 @@ def steps_of(executable: Executable, kind: str, name: str = "") -> list[Step]:
     BadGraph
         When no step matches: a figure must not be read from nothing.
     """
-    found = [s for s in executable.steps if s.kind == kind and name in s.name]
-    if not found:
+    results = [s for s in executable.steps if s.kind == kind and name in s.name]
+    if not results:
         raise BadGraph(f"The program has no step {kind} with {name!r} in its name")
-    return found
+    return results
 
 
 def _sum(steps: Iterable[Step]) -> int:

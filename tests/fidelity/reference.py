@@ -73,14 +73,14 @@ def all_references() -> Mapping[str, Reference]:
 
 def _references(name: str, *, is_further: bool = False) -> dict[str, Reference]:
     path = Path(__file__).parent / name
-    found = {}
+    results = {}
     for reference_id, entry in tomllib.loads(path.read_text(encoding="utf-8")).items():
         counted = not is_further and entry.get("counted", True)
         shared = {"counted": counted, "needs": entry.get("needs", "")}
         if is_further:
             shared["tolerance"] = FURTHER_TOLERANCE
         figures = tuple(Figure(**{**shared, **figure}) for figure in entry["figures"])
-        found[reference_id] = Reference(
+        results[reference_id] = Reference(
             reference_id,
             entry["what"],
             entry["source"],
@@ -89,4 +89,4 @@ def _references(name: str, *, is_further: bool = False) -> dict[str, Reference]:
             entry.get("note", ""),
             is_further,
         )
-    return found
+    return results

@@ -91,23 +91,23 @@ def heart() -> Mapping[str, float]:
     for grid in (now, then, r):
         tiles.map(graph, grid)
     lines = (tiles.height + 2) * (tiles.width + 2)
-    piece, at = in_one_piece(graph, "rows", now, tiles.tile, lines)
-    before = arrange(graph, "before", now, piece, at, 1, tiles)
+    part, offset = in_one_piece(graph, "rows", now, tiles.tile, lines)
+    before = arrange(graph, "before", now, part, offset, 1, tiles)
     n_contexts = machine.n_worker_contexts
     parts = tiles.by_rows(n_contexts)
     line = parts.width + 2
-    begin = np.repeat(at, n_contexts) + (parts.top - np.repeat(tiles.top, n_contexts)) * line
-    place, n = parts.top * edge + parts.left, parts.tile.size
-    own = ([parts.height, parts.width], [edge, 1], n)
+    begin = np.repeat(offset, n_contexts) + (parts.top - np.repeat(tiles.top, n_contexts)) * line
+    position, n = parts.top * edge + parts.left, parts.tile.size
+    local = ([parts.height, parts.width], [edge, 1], n)
     compute_set = graph.add_compute_set("heart")
     fields = {
-        "e_in": blocks(piece.variable, begin, [parts.height + 2, line], [line, 1], n),
-        "out": blocks(then.variable, place, *own),
-        "r": blocks(r.variable, place, *own),
+        "e_in": blocks(part.variable, begin, [parts.height + 2, line], [line, 1], n),
+        "out": blocks(then.variable, position, *local),
+        "r": blocks(r.variable, position, *local),
     }
     graph.add_vertices(compute_set, heart_codelet(), parts.tile, fields)
-    made = compile_programs(graph, [Sequence("step", [before, Execute(compute_set)])])
-    return {"1,000 steps": _STEPS * total_cycles(made) / machine.clock_hz}
+    compiled = compile_programs(graph, [Sequence("step", [before, Execute(compute_set)])])
+    return {"1,000 steps": _STEPS * total_cycles(compiled) / machine.clock_hz}
 
 
 def heat_on_several() -> Mapping[str, float]:
@@ -115,8 +115,8 @@ def heat_on_several() -> Mapping[str, float]:
     seconds = {}
     for n_ipus, edge in ((2, 10_000), (4, 14_000)):
         machine = load_machine("gc200", n_ipus=n_ipus)
-        made = heat_step(machine, edge, split_in_two(edge - 2, (edge - 2) // n_ipus))
-        cycles = total_cycles(made)
+        built = heat_step(machine, edge, split_in_two(edge - 2, (edge - 2) // n_ipus))
+        cycles = total_cycles(built)
         seconds[f"{edge:,} x {edge:,}, {n_ipus} IPUs"] = _STEPS * cycles / machine.clock_hz
     return seconds
 
@@ -124,8 +124,8 @@ def heat_on_several() -> Mapping[str, float]:
 def split_in_two(height: int, width: int) -> tuple[int, int]:
     """Return the author's rows and columns of 1,472 tiles: the last with the least halo."""
     n = 1_472
-    found = [(i, n // i) for i in range(1, n + 1) if n % i == 0]
-    return min(reversed(found), key=lambda split: height // split[0] + width // split[1])
+    results = [(i, n // i) for i in range(1, n + 1) if n % i == 0]
+    return min(reversed(results), key=lambda split: height // split[0] + width // split[1])
 
 
 def split_in_three(edge: int, n_tiles: int) -> tuple[int, int, int]:
@@ -172,8 +172,8 @@ def heat_in_three_codelet() -> Codelet:
                     around = grid[x, y + 1, z + 1] + grid[x + 2, y + 1, z + 1]
                     around += grid[x + 1, y, z + 1] + grid[x + 1, y + 2, z + 1]
                     around += grid[x + 1, y + 1, z] + grid[x + 1, y + 1, z + 2]
-                    own = grid[x + 1, y + 1, z + 1]
-                    out[x, y, z] = np.float32(0.4) * own + np.float32(0.1) * around
+                    local = grid[x + 1, y + 1, z + 1]
+                    out[x, y, z] = np.float32(0.4) * local + np.float32(0.1) * around
 
     return step
 
@@ -203,22 +203,22 @@ def heat_in_three() -> Mapping[str, float]:
     graph = Graph(machine)
     splits = split_in_three(edge - 2, machine.n_tiles)
     inner = [_edges(n, edge - 2) + 1 for n in splits]
-    whole = [np.concatenate([[0], e[1:-1], [edge]]) for e in inner]
+    full = [np.concatenate([[0], e[1:-1], [edge]]) for e in inner]
     now, then = (graph.add_variable("float32", (edge,) * 3, name) for name in ("now", "then"))
     for grid in (now, then):
-        _map_cube(graph, grid, whole)
+        _map_cube(graph, grid, full)
     x, y, z = (i.reshape(-1) for i in np.indices(splits))
     first = [e[i] for e, i in zip(inner, (x, y, z), strict=True)]
     size = [np.diff(e)[i] for e, i in zip(inner, (x, y, z), strict=True)]
     tile = np.arange(x.size)
     padded = [length + 2 for length in size]
-    piece, at = in_one_piece(graph, "lines", now, tile, padded[0] * padded[1] * padded[2])
+    part, offset = in_one_piece(graph, "lines", now, tile, padded[0] * padded[1] * padded[2])
     strides = [padded[1] * padded[2], padded[2], 1]
     corner = ((first[0] - 1) * edge + first[1] - 1) * edge + first[2] - 1
     gather = graph.add_compute_set("before")
     fields = {
         "x": blocks(now.variable, corner, padded, [edge * edge, edge, 1], x.size),
-        "out": blocks(piece.variable, at, padded, strides, x.size),
+        "out": blocks(part.variable, offset, padded, strides, x.size),
     }
     graph.add_vertices(gather, COPY_BLOCK, tile, fields)
     # The vertices of a tile split its height in two and its width in three parts.
@@ -229,16 +229,16 @@ def heat_in_three() -> Mapping[str, float]:
     left, width = (np.tile(side, (1, 2)).reshape(-1) for side in (left, width))
     of = np.repeat(tile, 6)
     below, beside = top - first[0][of], left - first[1][of]
-    begin = at[of] + below * strides[0][of] + beside * strides[1][of]
+    begin = offset[of] + below * strides[0][of] + beside * strides[1][of]
     inside = [height + 2, width + 2, padded[2][of]]
-    place = (top * edge + left) * edge + first[2][of]
+    position = (top * edge + left) * edge + first[2][of]
     compute_set = graph.add_compute_set("heat")
     regions = {
-        "grid": blocks(piece.variable, begin, inside, [strides[0][of], strides[1][of], 1], of.size),
+        "grid": blocks(part.variable, begin, inside, [strides[0][of], strides[1][of], 1], of.size),
         "out": blocks(
-            then.variable, place, [height, width, size[2][of]], [edge * edge, edge, 1], of.size
+            then.variable, position, [height, width, size[2][of]], [edge * edge, edge, 1], of.size
         ),
     }
     graph.add_vertices(compute_set, heat_in_three_codelet(), of, regions)
-    made = compile_programs(graph, [Sequence("step", [Execute(gather), Execute(compute_set)])])
-    return {"1,000 steps": _STEPS * total_cycles(made) / machine.clock_hz}
+    compiled = compile_programs(graph, [Sequence("step", [Execute(gather), Execute(compute_set)])])
+    return {"1,000 steps": _STEPS * total_cycles(compiled) / machine.clock_hz}

@@ -81,12 +81,12 @@ def blur_codelet(dtype: str) -> Codelet:
         for y in range(height):
             for x in range(width):
                 for c in range(4):
-                    at = y * line + 4 * x + c
-                    corners = image[at] + image[at + 8]
-                    corners += image[at + 2 * line] + image[at + 2 * line + 8]
-                    sides = image[at + 4] + image[at + line]
-                    sides += image[at + line + 8] + image[at + 2 * line + 4]
-                    total = corners + 2 * sides + 4 * image[at + line + 4]
+                    offset = y * line + 4 * x + c
+                    corners = image[offset] + image[offset + 8]
+                    corners += image[offset + 2 * line] + image[offset + 2 * line + 8]
+                    sides = image[offset + 4] + image[offset + line]
+                    sides += image[offset + line + 8] + image[offset + 2 * line + 4]
+                    total = corners + 2 * sides + 4 * image[offset + line + 4]
                     out[4 * (y * width + x) + c] = np.float32(0.0625) * total
 
     return blur
@@ -156,11 +156,11 @@ class Blocks:
     def in_rows(self, n: int) -> Blocks:
         """Split every block into up to `n` parts by rows; the first ones take the remainder."""
         n_parts = np.minimum(self.height, n)
-        whole = self.only(np.repeat(np.arange(self.tile.size), n_parts))
-        part = np.arange(whole.tile.size) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-        least, more = np.divmod(whole.height, np.repeat(n_parts, n_parts))
-        top = whole.top + part * least + np.minimum(part, more)
-        return Blocks(whole.tile, top, whole.left, least + (part < more), whole.width)
+        full = self.only(np.repeat(np.arange(self.tile.size), n_parts))
+        part = np.arange(full.tile.size) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
+        minimum, extra = np.divmod(full.height, np.repeat(n_parts, n_parts))
+        top = full.top + part * minimum + np.minimum(part, extra)
+        return Blocks(full.tile, top, full.left, minimum + (part < extra), full.width)
 
     def in_columns(self, n: int) -> Blocks:
         """Split every block into up to `n` parts by columns."""
@@ -201,9 +201,9 @@ def in_one_piece(
 ) -> tuple[Tensor, NDArray[np.int64]]:
     """Return a variable with `size` elements per vertex on its tile, and their positions."""
     start = np.cumsum(size) - size
-    made = graph.add_variable(like.dtype, (int(size.sum()),), name)
-    graph.set_tile_mapping(made, start, tile)
-    return made, start
+    tensor = graph.add_variable(like.dtype, (int(size.sum()),), name)
+    graph.set_tile_mapping(tensor, start, tile)
+    return tensor, start
 
 
 def arrange(
@@ -264,8 +264,8 @@ def blur_step(
         tiles.map(graph, picture)
     with_halo = 4 * (parts.height + 2) * (parts.width + 2)
     image, image_at = in_one_piece(graph, "image", now, parts.tile, with_halo)
-    own = 4 * parts.height * parts.width
-    blurred, blurred_at = in_one_piece(graph, "blurred", now, parts.tile, own)
+    local = 4 * parts.height * parts.width
+    blurred, blurred_at = in_one_piece(graph, "blurred", now, parts.tile, local)
     before = arrange(graph, "before", now, image, image_at, 1, parts)
     after = arrange(graph, "after", then, blurred, blurred_at, 0, parts)
     compute_set = graph.add_compute_set("blur")
@@ -277,7 +277,7 @@ def blur_step(
         parts.tile,
         {
             "image": blocks(image.variable, image_at, [with_halo], [1], parts.tile.size),
-            "out": blocks(blurred.variable, blurred_at, [own], [1], parts.tile.size),
+            "out": blocks(blurred.variable, blurred_at, [local], [1], parts.tile.size),
         },
         scalars,
     )
@@ -291,13 +291,13 @@ def _phases(dtype: str) -> Mapping[str, float]:
     # 24 x 49 tiles with six vertices side by side: columns divide more evenly than rows.
     tiles = Blocks.of_grid(_edges(24, height), _edges(49, width))
     parts = tiles.by_columns(machine.n_worker_contexts)
-    made = blur_step(dtype, machine, tiles, parts, (height, width))
+    built = blur_step(dtype, machine, tiles, parts, (height, width))
     return {
-        f"{dtype}, compute": compute_cycles(made, "blur"),
-        f"{dtype}, halo exchange": kind_cycles(made, "DoExchange"),
-        f"{dtype}, arranged before": compute_cycles(made, "before"),
-        f"{dtype}, arranged after": compute_cycles(made, "after"),
-        f"{dtype}, sync": kind_cycles(made, "Sync"),
+        f"{dtype}, compute": compute_cycles(built, "blur"),
+        f"{dtype}, halo exchange": kind_cycles(built, "DoExchange"),
+        f"{dtype}, arranged before": compute_cycles(built, "before"),
+        f"{dtype}, arranged after": compute_cycles(built, "after"),
+        f"{dtype}, sync": kind_cycles(built, "Sync"),
     }
 
 
@@ -308,12 +308,12 @@ def blur() -> Mapping[str, float]:
 
 def _of_several(rows: NDArray[np.int64], columns: NDArray[np.int64], n_ipus: int) -> Blocks:
     """Return blocks between edges; IPUs split the columns, and their tiles are row by row."""
-    found = Blocks.of_grid(rows, columns)
-    across, tiles_per_ipu = (columns.size - 1) // n_ipus, found.tile.size // n_ipus
-    row, column = np.divmod(found.tile, columns.size - 1)
+    actual = Blocks.of_grid(rows, columns)
+    across, tiles_per_ipu = (columns.size - 1) // n_ipus, actual.tile.size // n_ipus
+    row, column = np.divmod(actual.tile, columns.size - 1)
     ipu, inside = np.divmod(column, across)
     tile = ipu * tiles_per_ipu + row * across + inside
-    return replace(found, tile=tile)
+    return replace(actual, tile=tile)
 
 
 def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable:
@@ -333,7 +333,7 @@ def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable
     rows = _edges(split[0], edge - 2) + 1
     of_ipus = _edges(n_ipus, edge - 2) + 1
     inside = [_edges(split[1], int(n)) for n in np.diff(of_ipus)]
-    starts = [at + part[:-1] for at, part in zip(of_ipus[:-1], inside, strict=True)]
+    starts = [offset + part[:-1] for offset, part in zip(of_ipus[:-1], inside, strict=True)]
     columns = np.append(np.concatenate(starts), edge - 1)
     tiles = _of_several(rows, columns, n_ipus)
     now, then = (graph.add_variable("float32", (edge, edge), name) for name in ("now", "then"))
@@ -343,12 +343,12 @@ def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable
         _of_several(rows, columns, n_ipus).map(graph, grid)
     # The rows of a tile, with their halo, are copied once for all its vertices.
     lines = (tiles.height + 2) * (tiles.width + 2)
-    piece, at = in_one_piece(graph, "rows", now, tiles.tile, lines)
-    before = arrange(graph, "before", now, piece, at, 1, tiles)
+    region, offset = in_one_piece(graph, "rows", now, tiles.tile, lines)
+    before = arrange(graph, "before", now, region, offset, 1, tiles)
     n_contexts = machine.n_worker_contexts
     parts = tiles.by_rows(n_contexts)
     line = parts.width + 2
-    begin = np.repeat(at, n_contexts) + (parts.top - np.repeat(tiles.top, n_contexts)) * line
+    begin = np.repeat(offset, n_contexts) + (parts.top - np.repeat(tiles.top, n_contexts)) * line
     n = parts.tile.size
     compute_set = graph.add_compute_set("heat")
     graph.add_vertices(
@@ -356,7 +356,7 @@ def heat_step(machine: Machine, edge: int, split: tuple[int, int]) -> Executable
         heat_codelet(),
         parts.tile,
         {
-            "grid": blocks(piece.variable, begin, [parts.height + 2, line], [line, 1], n),
+            "grid": blocks(region.variable, begin, [parts.height + 2, line], [line, 1], n),
             "out": blocks(
                 then.variable,
                 parts.top * edge + parts.left,

@@ -17,16 +17,16 @@ def test_the_largest_batch_is_found_in_few_steps(
     monkeypatch: pytest.MonkeyPatch, largest: int
 ) -> None:
     """Of 16 multiples of four, four bisections leave one."""
-    seen = []
+    visited = []
 
     def compiled(kind: str, batch: int) -> SimpleNamespace:
         assert kind == "half"
-        seen.append(batch)
+        visited.append(batch)
         return SimpleNamespace(overfull_tiles=np.arange(batch > largest))
 
     monkeypatch.setattr(networks, "_compiled", compiled)
     assert largest_batch() == {"half, largest batch": largest // 4 * 4}
-    assert len(seen) == 4
+    assert len(visited) == 4
 
 
 def test_every_form_has_a_row_beside_the_same_figure() -> None:

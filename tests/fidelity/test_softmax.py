@@ -24,12 +24,12 @@ def test_a_models_softmax_is_the_published_sequence_at_its_cost(tmp_path: Path) 
     graph = helper.make_graph([node], "softmax", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
     onnx.save(model, tmp_path / "softmax.onnx")
-    made = compile_model(load_onnx(tmp_path / "softmax.onnx"), machine).executable
+    compiled = compile_model(load_onnx(tmp_path / "softmax.onnx"), machine).executable
     codelets = [
         batch.codelet.name.partition("<")[2].rstrip(">")
-        for step in made.steps
+        for step in compiled.steps
         if step.compute_set is not None
         for batch in step.compute_set.batches
     ]
     assert codelets == PUBLISHED
-    assert compute_cycles(made) == softmax()["compute sets"]
+    assert compute_cycles(compiled) == softmax()["compute sets"]

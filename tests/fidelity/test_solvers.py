@@ -31,10 +31,10 @@ def test_a_step_of_the_heart_as_its_listing_counts() -> None:
     e = random.random((height + 2, width + 2)).astype(FLOAT)
     r = random.random((height, width)).astype(FLOAT)
     out, cycles = run(heart_codelet(), e_in=e, out=np.zeros((height, width), FLOAT), r=r)
-    own = e[1:-1, 1:-1].astype(np.float64)
+    local = e[1:-1, 1:-1].astype(np.float64)
     around = e[:-2, 1:-1] + e[2:, 1:-1] + e[1:-1, :-2] + e[1:-1, 2:]
-    change = 0.5 * (around - 4 * own) - 8 * own * (own - 0.1) * (own - 1) - own * r
-    np.testing.assert_allclose(out, own + 0.01 * change, rtol=1e-5)
+    change = 0.5 * (around - 4 * local) - 8 * local * (local - 0.1) * (local - 1) - local * r
+    np.testing.assert_allclose(out, local + 0.01 * change, rtol=1e-5)
     assert cycles == 43 + 3 * (33 + 4 * 40)
 
 
@@ -42,8 +42,8 @@ def test_a_step_of_the_heart_as_its_listing_counts() -> None:
 def test_a_step_of_the_heat_in_three_dimensions(depth: int, line: int) -> None:
     height, width = 2, 3
     grid = np.random.default_rng(0).random((height + 2, width + 2, depth + 2)).astype(FLOAT)
-    made = np.zeros((height, width, depth), FLOAT)
-    out, cycles = run(heat_in_three_codelet(), grid=grid, out=made)
+    built = np.zeros((height, width, depth), FLOAT)
+    out, cycles = run(heat_in_three_codelet(), grid=grid, out=built)
     inside = (slice(1, -1),) * 3
     around = sum(np.roll(grid, step, dim)[inside] for dim in range(3) for step in (1, -1))
     np.testing.assert_allclose(out, 0.4 * grid[inside] + 0.1 * around, rtol=1e-5)

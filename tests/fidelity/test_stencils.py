@@ -35,13 +35,13 @@ def run_one(
         fields[name] = blocks(tensors[name].variable, 0, sizes, strides, 1)
     compute_set = graph.add_compute_set("one")
     graph.add_vertices(compute_set, codelet, [0], fields, scalars)
-    made = compile_programs(graph, [Execute(compute_set)], is_checked=True)
-    with Engine(made, resolve_options(environ={})) as engine:
+    compiled = compile_programs(graph, [Execute(compute_set)], is_checked=True)
+    with Engine(compiled, resolve_options(environ={})) as engine:
         for name, values in variables.items():
             engine.write_tensor(tensors[name], values)
         engine.run()
         out = engine.read_tensor(tensors["out"])
-    (use,) = made.vertex_uses
+    (use,) = compiled.vertex_uses
     return out, use.max_cycles
 
 
@@ -80,8 +80,8 @@ def test_a_step_of_heat(width: int, row: int) -> None:
 def test_blocks_cover_a_grid_once(height: int, width: int, down: int, across: int) -> None:
     down, across = min(down, height), min(across, width)
     rows, columns = (np.arange(n + 1) * size // n for n, size in ((down, height), (across, width)))
-    whole = Blocks.of_grid(rows, columns)
-    for cut in (whole, whole.by_rows(2), whole.by_columns(3)):
+    full = Blocks.of_grid(rows, columns)
+    for cut in (full, full.by_rows(2), full.by_columns(3)):
         owner = np.full((height, width), -1)
         for tile, y, x, h, w in zip(
             cut.tile, cut.top, cut.left, cut.height, cut.width, strict=True
@@ -91,9 +91,9 @@ def test_blocks_cover_a_grid_once(height: int, width: int, down: int, across: in
         assert (owner >= 0).all()
         graph = Graph(load_machine("gc2"))
         grid = graph.add_variable("float32", (height, width, 4), "grid")
-        whole.map(graph, grid)
-        found = grid.variable.tile_of(np.arange(grid.n_elements)).reshape(grid.shape)
-        assert (found == owner[:, :, None]).all()
+        full.map(graph, grid)
+        actual = grid.variable.tile_of(np.arange(grid.n_elements)).reshape(grid.shape)
+        assert (actual == owner[:, :, None]).all()
 
 
 def test_the_page_shows_the_table() -> None:
@@ -103,7 +103,7 @@ def test_the_page_shows_the_table() -> None:
         for part in page.read_text(encoding="utf-8").split("\n\n")
         if part.startswith("| Phase | half, published")
     )
-    shown = {cells[1]: cells[2:6] for cells in ([c.strip() for c in x.split("|")] for x in table)}
+    text = {cells[1]: cells[2:6] for cells in ([c.strip() for c in x.split("|")] for x in table)}
     rows = {row.figure: row for row in packaged_rows() if row.id == "C16"}
     phases = {
         "Sync": "sync",
@@ -112,9 +112,9 @@ def test_the_page_shows_the_table() -> None:
         "Blur": "compute",
         "Copy out": "arranged after",
     }
-    assert list(shown) == list(phases)
+    assert list(text) == list(phases)
     for phase, figure in phases.items():
-        for dtype, cells in (("half", shown[phase][:2]), ("float", shown[phase][2:])):
+        for dtype, cells in (("half", text[phase][:2]), ("float", text[phase][2:])):
             if row := rows.get(f"{dtype}, {figure}"):
                 assert cells == [f"{row.published:,.0f}", f"{row.ours:,.0f}"], row.figure
 
@@ -125,11 +125,13 @@ def test_the_authors_partition_has_every_pixel_once(width: int, height: int, n_i
     machine = load_machine("gc2", n_ipus=n_ipus)
     tiles = author_tiles(width, height, machine)
     parts = author_workers(tiles, 6)
-    for found in (tiles, parts):
-        seen = np.zeros((height, width), np.int64)
-        for top, left, h, w in zip(found.top, found.left, found.height, found.width, strict=True):
-            seen[top : top + h, left : left + w] += 1
-        assert (seen == 1).all()
+    for actual in (tiles, parts):
+        visited = np.zeros((height, width), np.int64)
+        for top, left, h, w in zip(
+            actual.top, actual.left, actual.height, actual.width, strict=True
+        ):
+            visited[top : top + h, left : left + w] += 1
+        assert (visited == 1).all()
     assert np.bincount(tiles.tile).max() == 1
     assert np.bincount(parts.tile).max() <= 6
     assert tiles.tile.max() < machine.n_tiles

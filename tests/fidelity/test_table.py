@@ -54,13 +54,13 @@ def test_fourteen_references_count() -> None:
 
 def test_a_figure_used_in_a_law_is_not_evidence() -> None:
     """The table shows and marks it, but the sentence about agreement excludes it."""
-    made = [row for row in packaged_rows() if row.gave_law]
-    assert {row.id for row in made} == {"F2", "F7"}
-    assert all(as_verdict(row) == f"{row.verdict}, used in a law" for row in made)
+    results = [row for row in packaged_rows() if row.gave_law]
+    assert {row.id for row in results} == {"F2", "F7"}
+    assert all(as_verdict(row) == f"{row.verdict}, used in a law" for row in results)
     rest = [row for row in packaged_rows() if row.is_further and row.ours and not row.gave_law]
     sentence = further_sentence(packaged_rows())
     assert sentence.startswith(f"Of {len(rest)} figures")
-    assert f"{len(made)} more contributed terms to laws" in sentence
+    assert f"{len(results)} more contributed terms to laws" in sentence
     assert further_sentence(rest).endswith("0 more contributed terms to laws and prove nothing.")
 
 
@@ -107,10 +107,10 @@ def test_a_reference_counts_once_and_is_within_when_all_its_figures_are() -> Non
         row("C", 100, None, "open"),
         replace(row("D", 100, 1, "miss"), counted=False),
     ]
-    found = score(rows)
-    assert (found.n_counted, found.n_built, found.n_within) == (3, 2, 1)
+    actual = score(rows)
+    assert (actual.n_counted, actual.n_built, actual.n_within) == (3, 2, 1)
     # Half and twice are both a ratio of 2; the other three figures are exact.
-    assert found.mean_ratio == pytest.approx(2 ** (2 / 5))
+    assert actual.mean_ratio == pytest.approx(2 ** (2 / 5))
 
 
 def test_a_figure_on_the_edge_of_its_tolerance_is_within_and_past_it_a_miss() -> None:

@@ -89,18 +89,18 @@ def _rate(form: _Form) -> float:
 
 def _bert(batch: int, form: _Form) -> Model:
     """Return BERT base for questions in half, with random weights."""
-    made = _Encoder(batch, form)
-    x = made.embedded()
+    built = _Encoder(batch, form)
+    x = built.embedded()
     for layer in range(_LAYERS):
-        x = made.layer(x, f"layer{layer}")
-    logits = made.dense(x, _HIDDEN, 2, "logits")
+        x = built.layer(x, f"layer{layer}")
+    logits = built.dense(x, _HIDDEN, 2, "logits")
     inputs = ("input_ids", "attention_mask", "token_type_ids")
     graph = helper.make_graph(
-        made.nodes,
+        built.nodes,
         "bert",
         [helper.make_tensor_value_info(i, TensorProto.INT64, [batch, _WORDS]) for i in inputs],
         [helper.make_tensor_value_info(logits, _HALF, [batch, _WORDS, 2])],
-        made.weights,
+        built.weights,
     )
     return loaded(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
 
@@ -124,13 +124,13 @@ class _Encoder:
         types = self.node(
             "Gather", [self.weight((2, _HIDDEN), "types"), "token_type_ids"], "of_types"
         )
-        places = self.weight((1, _WORDS, _HIDDEN), "places")
+        positions = self.weight((1, _WORDS, _HIDDEN), "places")
         both = self.node("Add", [words, types], "of_words_and_types")
         mask = self.node("Cast", ["attention_mask"], "mask/half", to=_HALF)
         mask = self.reshaped(mask, (self.batch, 1, 1, _WORDS))
         left_out = self.node("Sub", [self.constant(1, "mask/one"), mask], "mask/left_out")
         self.node("Mul", [left_out, self.constant(-10_000, "mask/least")], "mask")
-        return self.norm(self.node("Add", [both, places], "embedded"), "embedded/norm")
+        return self.norm(self.node("Add", [both, positions], "embedded"), "embedded/norm")
 
     def layer(self, x: str, name: str) -> str:
         """Add attention and the two products after it; return the name of the result."""
@@ -182,9 +182,9 @@ class _Encoder:
     def gelu(self, x: str, name: str) -> str:
         """Add x · (1 + erf(x / √2)) / 2, as exporters write it, or the same by tanh."""
         with self.typed("gelu", x, name) as (inside, out):
-            one, half = self.constant(1, f"{name}/one"), self.constant(0.5, f"{name}/half")
+            item, half = self.constant(1, f"{name}/one"), self.constant(0.5, f"{name}/half")
             curve = (self._tanh if self.form.gelu == "tanh" else self._erf)(inside, name)
-            grown = self.node("Add", [curve, one], f"{name}/plus")
+            grown = self.node("Add", [curve, item], f"{name}/plus")
             both = self.node("Mul", [inside, grown], f"{name}/times")
             self.node("Mul", [both, half], out)
         return name

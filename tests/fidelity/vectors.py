@@ -94,8 +94,8 @@ def triad() -> Mapping[str, float]:
             fields[name] = blocks(tensor.variable, start, [per_vertex], [1], n)
         compute_set = graph.add_compute_set("triad")
         graph.add_vertices(compute_set, _triad_codelet(per_loop), tile, fields)
-        made = compile_programs(graph, [Execute(compute_set)])
-        seconds = compute_cycles(made) / machine.clock_hz
+        compiled = compile_programs(graph, [Execute(compute_set)])
+        seconds = compute_cycles(compiled) / machine.clock_hz
         n_bytes = sum(regions.variable.n_bytes for regions in fields.values())
         rates[label] = n_bytes / seconds / 1e12
     return rates | {"assembly, GC200": _scaled_addition_rate()}
@@ -141,8 +141,8 @@ def _scores_to_rows() -> Executable:
 
 def scores_exchange() -> Mapping[str, float]:
     """Return the cycles of the exchange that brings scores to their rows, with its sync."""
-    made = _scores_to_rows()
-    return {"phase": kind_cycles(made, "Sync") + kind_cycles(made, "DoExchange")}
+    built = _scores_to_rows()
+    return {"phase": kind_cycles(built, "Sync") + kind_cycles(built, "DoExchange")}
 
 
 def scores_copy() -> Mapping[str, float]:

@@ -243,9 +243,9 @@ def _timeline(plan: ProgramPlan, cycles: np.ndarray) -> tuple[list[_Entries], in
         if begin in is_wait:
             now = np.full(n_ipus, now.max())
         part = cycles[begin:end]
-        done = np.cumsum(part, axis=0)
-        start[begin:end] = now + done - part
-        now = now + (plan.repeat_count * body if (begin, end) == (first, last) else done[-1])
+        finished = np.cumsum(part, axis=0)
+        start[begin:end] = now + finished - part
+        now = now + (plan.repeat_count * body if (begin, end) == (first, last) else finished[-1])
     entries = [
         _Entries(
             start[:, ipu],

@@ -87,12 +87,12 @@ def write_memory(
 
 
 def _code(n_tiles: int, n_ipus: int, random: np.random.Generator) -> dict[str, np.ndarray]:
-    wanted = dict(_CODE_BYTES)
+    expected = dict(_CODE_BYTES)
     if n_ipus > 1:
-        wanted |= {"globalExchangeCode": 3_000, "globalExchangePacketHeader": 128}
+        expected |= {"globalExchangeCode": 3_000, "globalExchangePacketHeader": 128}
     return {
         name: 4 * random.integers(n_bytes // 5, n_bytes // 4 + 1, n_tiles)
-        for name, n_bytes in wanted.items()
+        for name, n_bytes in expected.items()
     }
 
 
@@ -224,28 +224,30 @@ def _write_flows(writer: ReportWriter, plan: ProgramPlan, variables: _Variables)
     before, entering = "", ""
     for number, operation in enumerate(plan.operations):
         ids = range(operation.first_step, operation.first_step + len(operation.steps))
-        own = [step for step in ids if plan.kinds[step] in computes]
-        if not own:
+        local = [step for step in ids if plan.kinds[step] in computes]
+        if not local:
             continue
-        last[operation.name] = own[-1]
+        last[operation.name] = local[-1]
         entering = before if _opens_layer(plan, number) else entering
         short = operation.name.removeprefix(f"{operation.layer}/")
-        more = (f"{operation.layer}/{read}" if read else entering for read in _READS.get(short, ()))
-        sources = {last[name] for name in (before, *more) if name in last}
-        flows = {(step, own[0]) for step in sources} | set(pairwise(own))
+        extra = (
+            f"{operation.layer}/{read}" if read else entering for read in _READS.get(short, ())
+        )
+        sources = {last[name] for name in (before, *extra) if name in last}
+        flows = {(step, local[0]) for step in sources} | set(pairwise(local))
         rows += [(target, number, source) for source, target in flows]
         before = operation.name
-    found = np.array(sorted(rows), np.int64).reshape(-1, 3)
+    actual = np.array(sorted(rows), np.int64).reshape(-1, 3)
     passing = np.flatnonzero(variables.kind == _ACTIVATION)
     named = passing if len(passing) else np.arange(len(variables.kind))
-    place = np.searchsorted(variables.operation[named], found[:, 1])
+    index = np.searchsorted(variables.operation[named], actual[:, 1])
     writer.append_columns(
         "dataflow",
         {
-            "target_step_id": found[:, 0],
-            "variable_id": named[np.minimum(place, len(named) - 1)],
-            "source_step_id": found[:, 2],
-            "bytes": np.full(len(found), _FLOW_BYTES),
+            "target_step_id": actual[:, 0],
+            "variable_id": named[np.minimum(index, len(named) - 1)],
+            "source_step_id": actual[:, 2],
+            "bytes": np.full(len(actual), _FLOW_BYTES),
         },
     )
 

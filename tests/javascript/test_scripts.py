@@ -37,12 +37,12 @@ LABELS = ("Conv layer/0/conv1", "Sync hand over", "a b", "100 %", "x y z", "", "
 def node() -> str:
     """Return the Node of this environment, or the one on the path."""
     of_environment = Path(sys.executable).parent / "node"
-    found = str(of_environment) if of_environment.exists() else shutil.which("node")
-    if found is None:
+    actual = str(of_environment) if of_environment.exists() else shutil.which("node")
+    if actual is None:
         if os.environ.get("CI"):
             pytest.fail("Node is missing: make setup installs it")
         pytest.skip("Node is missing: make setup installs it")
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in HERE.glob("*.test.js")))
@@ -56,7 +56,7 @@ def test_scripts_of_the_pages(file: str) -> None:
         ]
     )
     shown_texts = json.dumps([[text, shown_lines(text)] for text in RAW_TEXTS])
-    done = subprocess.run(
+    process = subprocess.run(
         [node(), "--test", "--test-reporter=tap", HERE / file],
         cwd=ROOT,
         env={
@@ -71,20 +71,20 @@ def test_scripts_of_the_pages(file: str) -> None:
         check=False,
         timeout=120,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\n# fail 0\n" in done.stdout
-    assert "\n# skipped 0\n" in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "\n# fail 0\n" in process.stdout
+    assert "\n# skipped 0\n" in process.stdout
 
 
 def test_answers_are_read_in_one_place() -> None:
     """A name that disguises itself is replaced where an answer is read, see shown_text.js."""
-    found = {
+    results = {
         str(path.relative_to(ASSETS)): re.findall(
             r"\.json\(\)|JSON\.parse\(", path.read_text("utf-8")
         )
         for path in ASSETS.rglob("*.js")
     }
-    assert {name: calls for name, calls in found.items() if calls} == {
+    assert {name: calls for name, calls in results.items() if calls} == {
         "shown_text.js": ["JSON.parse("],
         "frame.js": ["JSON.parse("],  # what webapp/frame.py has replaced already
         "home.js": ["JSON.parse("],  # what the browser itself has stored
@@ -94,8 +94,8 @@ def test_answers_are_read_in_one_place() -> None:
 def test_the_lock_of_the_checking_tools_names_no_registry() -> None:
     tools = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
     lock = json.loads((ROOT / "package-lock.json").read_text(encoding="utf-8"))
-    wanted = tools["devDependencies"]
-    assert all(version[0].isdigit() for version in wanted.values())
-    found = {name: lock["packages"][f"node_modules/{name}"]["version"] for name in wanted}
-    assert found == wanted
+    expected = tools["devDependencies"]
+    assert all(version[0].isdigit() for version in expected.values())
+    results = {name: lock["packages"][f"node_modules/{name}"]["version"] for name in expected}
+    assert results == expected
     assert [name for name, package in lock["packages"].items() if "resolved" in package] == []

@@ -51,27 +51,27 @@ def main() -> None:
     unknown = set(options.names) - set(catalogue)
     if unknown:
         parser.error(f"unknown model {min(unknown)!r}: the models are {', '.join(catalogue)}")
-    rows, wrong = list[dict[str, object]](), list[str]()
+    rows, problem = list[dict[str, object]](), list[str]()
     say(_HEAD)
     for name in options.names or catalogue:
         began = time.process_time()
         try:
-            found = measure(catalogue[name], fetch(name), machine, options.precision)
+            actual = measure(catalogue[name], fetch(name), machine, options.precision)
         except EngineError as error:
             seconds = time.process_time() - began
             rows.append({"name": name, "failure": str(error)})
-            wrong.append(name)
+            problem.append(name)
             say(f"{name:18} {seconds:.1f} s: {' '.join(str(error).split())[:200]}")
             continue
-        rows.append(asdict(found))
-        wrong += [] if found.is_right and found.fits else [name]
-        say(line(found))
+        rows.append(asdict(actual))
+        problem += [] if actual.is_right and actual.fits else [name]
+        say(line(actual))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     table = {"machine": machine.name, "precision": options.precision, "models": rows}
     options.out.write_text(json.dumps(table, indent=1) + "\n")
-    say(f"{len(rows) - len(wrong)} of {len(rows)} right and fit; written to {options.out}")
-    if wrong:
-        sys.exit(f"not so: {', '.join(wrong)}")
+    say(f"{len(rows) - len(problem)} of {len(rows)} right and fit; written to {options.out}")
+    if problem:
+        sys.exit(f"not so: {', '.join(problem)}")
 
 
 if __name__ == "__main__":

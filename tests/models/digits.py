@@ -78,19 +78,19 @@ def main() -> None:
     (name,) = (value.name for value in compiled.model.inputs)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     began = time.process_time()
-    found: list[Any] = []
+    results: list[Any] = []
     with Engine(compiled.executable, resolve_options(environ={})) as engine:
         for image in images:
             (scores,) = compiled.run(engine, {name: image}).values()
-            found.append(scores.argmax())
+            results.append(scores.argmax())
     seconds = time.process_time() - began
     expected = [session.run(None, {name: image})[0].argmax() for image in images]
     answer = {
         "digits": len(labels),
         "precision": options.precision,
-        "right": int((np.array(found) == labels).sum()),
+        "right": int((np.array(results) == labels).sum()),
         "right_in_onnxruntime": int((np.array(expected) == labels).sum()),
-        "differ": int((np.array(found) != np.array(expected)).sum()),
+        "differ": int((np.array(results) != np.array(expected)).sum()),
         "seconds": round(seconds, 1),
     }
     sys.stdout.write(json.dumps(answer) + "\n")

@@ -94,7 +94,7 @@ def inputs_of(model: Model, seed: int = 1) -> dict[str, NDArray[Any]]:
             return random.standard_normal(given.shape).astype(given.dtype)
         return random.uniform(given.low, given.high, given.shape).astype(given.dtype)
 
-    return {given.name: drawn(given) for given in model.inputs}
+    return {value.name: drawn(value) for value in model.inputs}
 
 
 def fixed_of(
@@ -109,8 +109,8 @@ def measure(model: Model, path: Path, machine: Machine, precision: str) -> Measu
     """Compile and run a model, with a report, and compare it with onnxruntime."""
     from tilescope.engine.frontend.onnx.facts.census import take_census
 
-    given = inputs_of(model)
-    shapes, fixed = fixed_of(path, given)
+    argument = inputs_of(model)
+    shapes, fixed = fixed_of(path, argument)
     began = time.process_time()
     loaded = load_onnx(path, shapes, values=fixed)
     if precision == "half":
@@ -118,11 +118,11 @@ def measure(model: Model, path: Path, machine: Machine, precision: str) -> Measu
     load_s, began = time.process_time() - began, time.process_time()
     compiled = compile_model(loaded, machine)
     compile_s = time.process_time() - began
-    taken = {value.name: given[value.name] for value in loaded.inputs}
+    used = {value.name: argument[value.name] for value in loaded.inputs}
     with TemporaryDirectory() as folder:
-        outputs, run_s, cycles = _run(compiled, taken, folder)
+        outputs, run_s, cycles = _run(compiled, used, folder)
         report_bytes = sum(file.stat().st_size for file in Path(folder).rglob("*.pop"))
-    expected, theirs_s = _onnxruntime(path, given)
+    expected, theirs_s = _onnxruntime(path, argument)
     memory = compiled.executable.memory
     return Measured(
         name=model.name,
@@ -169,9 +169,9 @@ def _onnxruntime(path: Path, given: Arrays) -> tuple[Arrays, float]:
     seconds = []
     for _ in range(_N_RUNS + 1):
         began = time.process_time()
-        found = session.run(names, dict(given))
+        actual = session.run(names, dict(given))
         seconds.append(time.process_time() - began)
-    return dict(zip(names, map(np.asarray, found), strict=True)), median(seconds[1:])
+    return dict(zip(names, map(np.asarray, actual), strict=True)), median(seconds[1:])
 
 
 def _error(found: NDArray[Any], expected: NDArray[Any]) -> float:

@@ -18,13 +18,13 @@ from tilescope.engine.models import all_models
 def test_a_small_model(catalogue_model: Callable[[str], Path], precision: str) -> None:
     path = catalogue_model("pulsevad-2k")
     machine = load_machine("gc200", tiles_per_ipu=64)
-    found = measure(all_models()["pulsevad-2k"], path, machine, precision)
-    assert found.is_right
-    assert found.fits
-    assert 0 < found.least_bytes <= found.total_bytes
-    assert min(found.cycles, found.tile_bytes, found.report_bytes) > 0
-    assert not replace(found, error=1.0).is_right
-    assert not replace(found, same_labels=False).is_right
+    actual = measure(all_models()["pulsevad-2k"], path, machine, precision)
+    assert actual.is_right
+    assert actual.fits
+    assert 0 < actual.least_bytes <= actual.total_bytes
+    assert min(actual.cycles, actual.tile_bytes, actual.report_bytes) > 0
+    assert not replace(actual, error=1.0).is_right
+    assert not replace(actual, same_labels=False).is_right
 
 
 def test_errors_and_labels() -> None:

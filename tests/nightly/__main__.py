@@ -24,10 +24,10 @@ def commit() -> str:
     """Return the commit that is checked out, with a plus sign if files differ from it."""
 
     def said(*command: str) -> str:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
         )
-        return done.stdout.strip()
+        return process.stdout.strip()
 
     differs = said("status", "--porcelain", "--untracked-files=no")
     return said("rev-parse", "--short=7", "HEAD") + ("+" if differs else "")
@@ -39,7 +39,7 @@ def run(task: Task) -> Result:
     log = LOGS / f"{task.target}.log"
     began, before = time.monotonic(), os.times()
     with log.open("w", encoding="utf-8") as stream:
-        done = subprocess.run(
+        process = subprocess.run(
             ["make", task.target, f"ARGS={task.arguments}"],
             cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
@@ -52,7 +52,7 @@ def run(task: Task) -> Result:
         commit(),
         round((time.monotonic() - began) / 60, 1),
         round(processor_s / 60, 1),
-        done.returncode,
+        process.returncode,
         lines[-1].strip(" =")[:_LONGEST_LINE] if lines else "",
     )
 
@@ -62,19 +62,19 @@ def main() -> None:
     known = {task.target: task for task in TASKS}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(known))
-    wanted = parser.parse_args().targets
-    unknown = [target for target in wanted if target not in known]
+    expected = parser.parse_args().targets
+    unknown = [target for target in expected if target not in known]
     if unknown:
         parser.error(f"unknown target {unknown[0]!r}; known: {', '.join(known)}")
     failed = []
-    for task in [known[target] for target in wanted] or TASKS:
-        found = run(task)
-        store(task.target, found)
-        if found.exit_code:
+    for task in [known[target] for target in expected] or TASKS:
+        actual = run(task)
+        store(task.target, actual)
+        if actual.exit_code:
             failed.append(task.target)
-        verdict = "FAILED" if found.exit_code else "passed"
+        verdict = "FAILED" if actual.exit_code else "passed"
         sys.stdout.write(
-            f"{task.target:16} {verdict} in {found.minutes:6.1f} min: {found.last_line}\n"
+            f"{task.target:16} {verdict} in {actual.minutes:6.1f} min: {actual.last_line}\n"
         )
         sys.stdout.flush()
     if failed:

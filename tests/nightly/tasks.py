@@ -88,6 +88,8 @@ def results() -> Mapping[str, Result]:
 
 def store(target: str, result: Result) -> None:
     """Replace the result of a task; the others stay, in the order of `TASKS`."""
-    found = {**results(), target: result}
-    ordered = {task.target: asdict(found[task.target]) for task in TASKS if task.target in found}
+    matches = {**results(), target: result}
+    ordered = {
+        task.target: asdict(matches[task.target]) for task in TASKS if task.target in matches
+    }
     RESULTS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -58,9 +58,9 @@ def main() -> None:
                 if outcome in _BAD:
                     say(f"{name} {seed}: {outcome}: {why[:400]}")
     for kind in ("graphs", "nodes"):
-        found = [(outcome, n) for (of, outcome), n in sorted(counts.items()) if of == kind]
-        if found:
-            say(f"{kind}: " + ", ".join(f"{n:,} {outcome}" for outcome, n in found))
+        results = [(outcome, n) for (of, outcome), n in sorted(counts.items()) if of == kind]
+        if results:
+            say(f"{kind}: " + ", ".join(f"{n:,} {outcome}" for outcome, n in results))
     if any(outcome in _BAD for _, outcome in counts):
         sys.exit(1)
 

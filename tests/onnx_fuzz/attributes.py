@@ -90,8 +90,8 @@ class Chance:
 
     def axis(self, rank: int) -> int:
         """Return an axis, in half of cases counted from the end."""
-        found = self.integer(0, rank - 1)
-        return found - rank if self.happens() else found
+        integer = self.integer(0, rank - 1)
+        return integer - rank if self.happens() else integer
 
     def axes(self, rank: int, *, least: int = 0) -> list[int]:
         """Return different axes in any order."""
@@ -113,9 +113,9 @@ def _x(array: Array) -> Operand:
 
 
 def _c(array: Array | Sequence[Any], dtype: Any = np.int64) -> Operand:
-    given = array if isinstance(array, np.ndarray) else None
-    given = np.asarray(array, dtype) if given is None else given
-    return Operand(given, True)
+    value = array if isinstance(array, np.ndarray) else None
+    value = np.asarray(array, dtype) if value is None else value
+    return Operand(value, True)
 
 
 # Sums, products and equations
@@ -134,16 +134,18 @@ def _einsum(d: Chance) -> Case:
     spread = d.sizes(d.integer(0, 2), 3) if d.happens(0.25) else None
     shapes = [tuple(sizes[c] for c in term) for term in terms]
     if spread is not None:
-        for at in range(len(terms)):
-            if d.happens(0.8) or at == 0:
-                n = d.integer(0, len(spread)) if d.happens(0.3) and at else len(spread)
-                given = tuple(1 if d.happens(0.2) and at else s for s in spread[len(spread) - n :])
-                terms[at] = "..." + terms[at]
-                shapes[at] = given + shapes[at]
+        for start in range(len(terms)):
+            if d.happens(0.8) or start == 0:
+                n = d.integer(0, len(spread)) if d.happens(0.3) and start else len(spread)
+                value = tuple(
+                    1 if d.happens(0.2) and start else s for s in spread[len(spread) - n :]
+                )
+                terms[start] = "..." + terms[start]
+                shapes[start] = value + shapes[start]
     equation = (", " if d.happens(0.2) else ",").join(terms)
     if d.happens(0.75):
-        kept = [c for c in dict.fromkeys(every) if d.happens(0.5)]
-        order = "".join(kept[i] for i in d.random.permutation(len(kept)))
+        selected = [c for c in dict.fromkeys(every) if d.happens(0.5)]
+        order = "".join(selected[i] for i in d.random.permutation(len(selected)))
         equation += (
             ("-> " if d.happens(0.2) else "->") + ("..." if spread is not None else "") + order
         )
@@ -213,20 +215,20 @@ def _matmul(d: Chance) -> Case:
 
 def _window(d: Chance, rank: int, kernel: Sequence[int]) -> dict[str, Any]:
     """Return strides, dilations and paddings of a window; odd and unequal ones, too."""
-    found = d.some(
+    some = d.some(
         strides=lambda: [d.integer(1, 3) for _ in range(rank)],
         dilations=lambda: [d.integer(1, 2) for _ in range(rank)],
     )
-    strides = found.get("strides", [1] * rank)
-    is_plain = set(found.get("dilations", [1])) == {1}
+    strides = some.get("strides", [1] * rank)
+    is_plain = set(some.get("dilations", [1])) == {1}
     is_plain &= all(k >= s for k, s in zip(kernel, strides, strict=True))
     if d.happens(0.35) and is_plain:
         # onnxruntime and the reference leave dilations out of the padding, and the reference takes
         # elements away where a window is smaller than its stride.
-        found["auto_pad"] = d.choice(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"))
-    if found.get("auto_pad", "NOTSET") == "NOTSET" and d.happens(0.7):
-        found["pads"] = [d.integer(0, max(kernel[i % rank] - 1, 0)) for i in range(2 * rank)]
-    return found
+        some["auto_pad"] = d.choice(("SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"))
+    if some.get("auto_pad", "NOTSET") == "NOTSET" and d.happens(0.7):
+        some["pads"] = [d.integer(0, max(kernel[i % rank] - 1, 0)) for i in range(2 * rank)]
+    return some
 
 
 def _conv(d: Chance) -> Case:
@@ -390,21 +392,21 @@ def _transpose(d: Chance) -> Case:
 def _reshape(d: Chance) -> Case:
     shape = d.shape(1, 4, 4)
     total = int(np.prod(shape))
-    wanted = [int(n) for n in d.random.permutation(np.array(shape))]
+    expected = [int(n) for n in d.random.permutation(np.array(shape))]
     kind = d.choice(("permuted", "flat", "minus", "copy", "scalar", "zero"))
     attributes: dict[str, Any] = {}
     opset = d.opset(13, 14, 19)
     if kind == "flat":
-        wanted = [total]
+        expected = [total]
     elif kind == "minus" and total:
-        wanted[d.integer(0, len(wanted) - 1)] = -1
+        expected[d.integer(0, len(expected) - 1)] = -1
     elif kind == "copy":
-        wanted = [0 if d.happens() else n for n in shape]
+        expected = [0 if d.happens() else n for n in shape]
     elif kind == "scalar" and total == 1:
-        wanted = []
+        expected = []
     elif kind == "zero" and opset >= 14 and not total:
-        attributes, wanted = {"allowzero": 1}, [0, *wanted]
-    return Case("Reshape", opset, (_x(d.floats(shape)), _c(wanted)), attributes)
+        attributes, expected = {"allowzero": 1}, [0, *expected]
+    return Case("Reshape", opset, (_x(d.floats(shape)), _c(expected)), attributes)
 
 
 def _flatten(d: Chance) -> Case:
@@ -416,9 +418,9 @@ def _flatten(d: Chance) -> Case:
 def _squeeze(d: Chance) -> Case:
     shape = tuple(1 if d.happens() else n for n in d.shape(1, 5))
     if d.happens():
-        ones = [a - len(shape) * d.happens() for a, n in enumerate(shape) if n == 1]
+        units = [a - len(shape) * d.happens() for a, n in enumerate(shape) if n == 1]
         operands = (
-            (_x(d.floats(shape)), _c(ones)) if ones and d.happens(0.7) else (_x(d.floats(shape)),)
+            (_x(d.floats(shape)), _c(units)) if units and d.happens(0.7) else (_x(d.floats(shape)),)
         )
         return Case("Squeeze", 13, operands)
     axes = d.axes(len(shape) + 2, least=1)[:2]
@@ -431,9 +433,9 @@ def _squeeze(d: Chance) -> Case:
 
 def _expand(d: Chance) -> Case:
     shape = d.shape(0, 4, 4)
-    given = tuple(1 if d.happens(0.4) else n for n in shape[d.integer(0, len(shape)) :])
-    wanted = [1 if d.happens(0.2) else n for n in shape]
-    return Case("Expand", d.opset(8, 13), (_x(d.floats(given)), _c(wanted)))
+    value = tuple(1 if d.happens(0.4) else n for n in shape[d.integer(0, len(shape)) :])
+    expected = [1 if d.happens(0.2) else n for n in shape]
+    return Case("Expand", d.opset(8, 13), (_x(d.floats(value)), _c(expected)))
 
 
 def _tile(d: Chance) -> Case:
@@ -864,15 +866,15 @@ def model_of_case(case: Case) -> onnx.ModelProto:
         names.pop()
     outputs = [f"y{i}" for i in range(case.n_outputs)]
     node = helper.make_node(case.op_type, names, outputs, "node", **case.attributes)
-    given = [(name, o) for name, o in zip(names, case.operands, strict=False) if o is not None]
+    values = [(name, o) for name, o in zip(names, case.operands, strict=False) if o is not None]
     infos = [
         helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(o.array.dtype), o.array.shape
         )
-        for name, o in given
+        for name, o in values
         if not o.is_constant
     ]
-    weights = [numpy_helper.from_array(o.array, name) for name, o in given if o.is_constant]
+    weights = [numpy_helper.from_array(o.array, name) for name, o in values if o.is_constant]
     graph = helper.make_graph(
         [node], "case", infos, [onnx.ValueInfoProto(name=name) for name in outputs], weights
     )

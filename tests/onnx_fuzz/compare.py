@@ -53,11 +53,11 @@ def compared(seed: int, path: Path) -> tuple[Outcome, str]:
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, ["CPUExecutionProvider"]
         )
-        found = session.run(None, inputs)
+        actual = session.run(None, inputs)
     except Exception as error:  # its errors have no common base
         return Outcome.NO_PEER, str(error).splitlines()[0]
     names = [output.name for output in session.get_outputs()]
-    expected = dict(zip(names, map(np.asarray, found), strict=True))
+    expected = dict(zip(names, map(np.asarray, actual), strict=True))
     if not all(np.isfinite(array).all() for array in expected.values()):
         return Outcome.NO_PEER, "results are not finite"
     try:
@@ -76,9 +76,9 @@ def compared(seed: int, path: Path) -> tuple[Outcome, str]:
 def ours(path: Path, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
     """Return the outputs on four tiles."""
     compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
-    taken = {value.name for value in compiled.model.inputs}
+    used = {value.name for value in compiled.model.inputs}
     with Engine(compiled.executable, resolve_options(environ={})) as engine:
-        return compiled.run(engine, {k: v for k, v in inputs.items() if k in taken})
+        return compiled.run(engine, {k: v for k, v in inputs.items() if k in used})
 
 
 def difference(found: NDArray[Any], expected: NDArray[Any]) -> str:

@@ -89,9 +89,9 @@ class Drawing:
 
     def constant(self, array: NDArray[Any] | Sequence[int]) -> str:
         """Add an initializer, of int64 if it is a list, and return its name."""
-        made = np.asarray(array, np.int64) if isinstance(array, list | tuple) else array
+        built = np.asarray(array, np.int64) if isinstance(array, list | tuple) else array
         name = self.name()
-        self.weights.append(numpy_helper.from_array(np.asarray(made), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(built), name))
         return name
 
     def emit(
@@ -120,9 +120,9 @@ def drawn_model(
     random = np.random.default_rng(seed)
     drawing = Drawing(random, int(random.choice(_OPSETS)))
     inputs = [_input(drawing, f"x{i}") for i in range(drawing.integer(1, 3))]
-    wanted = drawing.integer(1, most_nodes)
-    for _ in range(4 * wanted):
-        if len(drawing.nodes) >= wanted:
+    expected = drawing.integer(1, most_nodes)
+    for _ in range(4 * expected):
+        if len(drawing.nodes) >= expected:
             break
         n_nodes, n_weights = len(drawing.nodes), len(drawing.weights)
         if not (drawing.choice(operators)(drawing) and _is_sound(drawing, inputs, n_nodes)):
@@ -133,9 +133,9 @@ def drawn_model(
 def _input(drawing: Drawing, name: str) -> Drawn:
     """Add an input of the model."""
     shape = tuple(drawing.integer(1, 7) for _ in range(drawing.integer(1, 5)))
-    made = Drawn(name, shape, drawing.is_chosen(0.85))
-    drawing.values.append(made)
-    return made
+    built = Drawn(name, shape, drawing.is_chosen(0.85))
+    drawing.values.append(built)
+    return built
 
 
 def _is_sound(drawing: Drawing, inputs: Sequence[Drawn], n_nodes: int) -> bool:
@@ -148,7 +148,7 @@ def _is_sound(drawing: Drawing, inputs: Sequence[Drawn], n_nodes: int) -> bool:
         return False
     known = {info.name: info.type.tensor_type for info in inferred.graph.value_info}
     known |= {info.name: info.type.tensor_type for info in inferred.graph.output}
-    made = []
+    results = []
     for node in drawing.nodes[n_nodes:]:
         for name in node.output:
             dims = known[name].shape.dim if name in known else None
@@ -159,22 +159,22 @@ def _is_sound(drawing: Drawing, inputs: Sequence[Drawn], n_nodes: int) -> bool:
                 return False
             kind = known[name].elem_type
             if kind in (TensorProto.FLOAT, TensorProto.INT32):
-                made.append(Drawn(name, shape, kind == TensorProto.FLOAT))
-    drawing.values += made
+                results.append(Drawn(name, shape, kind == TensorProto.FLOAT))
+    drawing.values += results
     return True
 
 
 def _model(drawing: Drawing, inputs: Sequence[Drawn]) -> onnx.ModelProto:
     """Return what is drawn so far as a model."""
     read = {name for node in drawing.nodes for name in node.input}
-    made = [name for node in drawing.nodes for name in node.output if name not in read]
+    results = [name for node in drawing.nodes for name in node.output if name not in read]
     infos = [
         helper.make_tensor_value_info(
             v.name, TensorProto.FLOAT if v.is_float else TensorProto.INT32, v.shape
         )
         for v in inputs
     ]
-    outputs = [onnx.ValueInfoProto(name=name) for name in made]
+    outputs = [onnx.ValueInfoProto(name=name) for name in results]
     graph = helper.make_graph(drawing.nodes, "drawn", infos, outputs, drawing.weights)
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", drawing.opset)], ir_version=9
@@ -184,12 +184,12 @@ def _model(drawing: Drawing, inputs: Sequence[Drawn]) -> onnx.ModelProto:
 def drawn_inputs(model: onnx.ModelProto, seed: int) -> dict[str, NDArray[Any]]:
     """Return inputs for a model: floats around 0, integers from -9 to 9."""
     random = np.random.default_rng(seed)
-    found: dict[str, NDArray[Any]] = {}
+    results: dict[str, NDArray[Any]] = {}
     for info in model.graph.input:
         tensor = info.type.tensor_type
         shape = tuple(dim.dim_value for dim in tensor.shape.dim)
         if tensor.elem_type == TensorProto.FLOAT:
-            found[info.name] = random.standard_normal(shape).astype(np.float32)
+            results[info.name] = random.standard_normal(shape).astype(np.float32)
         else:
-            found[info.name] = random.integers(-9, 10, shape).astype(np.int32)
-    return found
+            results[info.name] = random.integers(-9, 10, shape).astype(np.int32)
+    return results

@@ -63,7 +63,7 @@ def compared_case(name: str, seed: int, path: Path) -> tuple[Outcome, str]:
         None if is_empty else _runtime(model, inputs),
         None if _is_reference_wrong(case) else _reference(model, inputs),
     ]
-    peers = [found for found in runs if found is not None and _fits(model, found)]
+    peers = [run for run in runs if run is not None and _fits(model, run)]
     if not peers:
         return Outcome.NO_PEER, case.text
     for info in model.graph.output:  # ONNX infers no type of some
@@ -106,11 +106,11 @@ def _runtime(model: onnx.ModelProto, inputs: Arrays) -> Arrays | None:
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), options, ["CPUExecutionProvider"]
         )
-        found = session.run(None, dict(inputs))
+        actual = session.run(None, dict(inputs))
     except Exception:  # its errors have no common base
         return None
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, map(np.asarray, found), strict=True))
+    return dict(zip(names, map(np.asarray, actual), strict=True))
 
 
 def _reference(model: onnx.ModelProto, inputs: Arrays) -> Arrays | None:
@@ -118,12 +118,12 @@ def _reference(model: onnx.ModelProto, inputs: Arrays) -> Arrays | None:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = ReferenceEvaluator(model).run(None, dict(inputs))
+            actual = ReferenceEvaluator(model).run(None, dict(inputs))
     except Exception:  # its errors have no common base
         return None
-    if any(array is None for array in found):
+    if any(array is None for array in actual):
         return None
-    return dict(zip([o.name for o in model.graph.output], map(np.asarray, found), strict=True))
+    return dict(zip([o.name for o in model.graph.output], map(np.asarray, actual), strict=True))
 
 
 def _fits(model: onnx.ModelProto, found: Arrays) -> bool:

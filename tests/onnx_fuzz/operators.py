@@ -85,25 +85,25 @@ def _gemm(d: Drawing) -> bool:
     x = d.value(2, 2)
     if x is None:
         return False
-    turned, other = d.integer(0, 1), d.integer(0, 1)
+    turned, peer = d.integer(0, 1), d.integer(0, 1)
     inner, columns = x.shape[0 if turned else 1], d.integer(1, 8)
-    w = d.weight((columns, inner) if other else (inner, columns), 0.5)
+    w = d.weight((columns, inner) if peer else (inner, columns), 0.5)
     bias = [d.weight((columns,))] if d.is_chosen() else []
     scales: dict[str, Any] = {"alpha": 0.5, "beta": 2.0} if d.is_chosen(0.3) else {}
-    return bool(d.emit("Gemm", [x.name, w, *bias], transA=turned, transB=other, **scales))
+    return bool(d.emit("Gemm", [x.name, w, *bias], transA=turned, transB=peer, **scales))
 
 
 def _window(d: Drawing, sizes: Sequence[int]) -> dict[str, Any]:
     """Return attributes of a window over dimensions of some sizes; it fits without padding."""
-    found: dict[str, Any] = {"kernel_shape": [d.integer(1, min(3, n)) for n in sizes]}
+    results: dict[str, Any] = {"kernel_shape": [d.integer(1, min(3, n)) for n in sizes]}
     if d.is_chosen():
-        found["strides"] = [d.integer(1, 3) for _ in sizes]
+        results["strides"] = [d.integer(1, 3) for _ in sizes]
     if d.is_chosen(0.3):
-        found["auto_pad"] = d.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
+        results["auto_pad"] = d.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
     elif d.is_chosen():
-        size = found["kernel_shape"]
-        found["pads"] = [d.integer(0, k - 1) for k in (*size, *size)]
-    return found
+        size = results["kernel_shape"]
+        results["pads"] = [d.integer(0, k - 1) for k in (*size, *size)]
+    return results
 
 
 def _convolution(d: Drawing) -> bool:
@@ -194,8 +194,8 @@ def _reshape(d: Drawing) -> bool:
         )
     sizes = list(x.shape)
     if x.rank > 1:
-        at = d.integer(0, x.rank - 2)
-        sizes[at : at + 2] = [sizes[at] * sizes[at + 1]]
+        offset = d.integer(0, x.rank - 2)
+        sizes[offset : offset + 2] = [sizes[offset] * sizes[offset + 1]]
     if d.is_chosen():
         sizes[d.integer(0, len(sizes) - 1)] = -1
     return bool(d.emit("Reshape", [x.name, d.constant(sizes)]))
@@ -276,11 +276,11 @@ def _choose(d: Drawing) -> bool:
     size = x.shape[axis]
     kind = d.choice(("Gather", "GatherElements", "ScatterElements", "CumSum", "TopK", "Clip"))
     if kind == "Gather":
-        places = d.random.integers(-size, size, tuple(d.integer(1, 3) for _ in range(2)))
-        return bool(d.emit(kind, [x.name, d.constant(places)], axis=axis))
+        positions = d.random.integers(-size, size, tuple(d.integer(1, 3) for _ in range(2)))
+        return bool(d.emit(kind, [x.name, d.constant(positions)], axis=axis))
     if kind == "GatherElements":
-        places = d.random.integers(-size, size, x.shape)
-        return bool(d.emit(kind, [x.name, d.constant(places)], axis=axis))
+        positions = d.random.integers(-size, size, x.shape)
+        return bool(d.emit(kind, [x.name, d.constant(positions)], axis=axis))
     if kind == "ScatterElements":
         shape = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
         rows = d.constant(d.random.integers(0, size, shape))

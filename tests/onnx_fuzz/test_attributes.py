@@ -46,10 +46,10 @@ _DEFAULT_ONLY = {
 
 @pytest.mark.parametrize("name", DRAWERS)
 def test_nodes_agree_with_onnxruntime_or_the_reference(name: str, tmp_path: Path) -> None:
-    found = {seed: compared_case(name, seed, tmp_path / "m.onnx") for seed in range(_N_SEEDS)}
-    bad = {s: why for s, why in found.items() if why[0] not in (Outcome.SAME, Outcome.NO_PEER)}
+    results = {seed: compared_case(name, seed, tmp_path / "m.onnx") for seed in range(_N_SEEDS)}
+    bad = {s: why for s, why in results.items() if why[0] not in (Outcome.SAME, Outcome.NO_PEER)}
     assert bad == {}
-    assert any(outcome == Outcome.SAME for outcome, _ in found.values())
+    assert any(outcome == Outcome.SAME for outcome, _ in results.values())
 
 
 def test_every_attribute_is_drawn_at_a_value_that_is_not_its_default() -> None:
@@ -58,7 +58,7 @@ def test_every_attribute_is_drawn_at_a_value_that_is_not_its_default() -> None:
         for seed in range(_MOST_SEEDS):
             case = drawn_case(name, seed)
             schema = onnx.defs.get_schema(case.op_type, case.opset)
-            seen = drawn.setdefault(case.op_type, dict.fromkeys(schema.attributes, False))
+            visited = drawn.setdefault(case.op_type, dict.fromkeys(schema.attributes, False))
             for key, value in case.attributes.items():
                 default = (
                     onnx.helper.get_attribute_value(schema.attributes[key].default_value)
@@ -66,9 +66,12 @@ def test_every_attribute_is_drawn_at_a_value_that_is_not_its_default() -> None:
                     else None
                 )
                 default = default.decode() if isinstance(default, bytes) else default
-                seen[key] = seen.get(key, False) or value != default
+                visited[key] = visited.get(key, False) or value != default
     missing = {
-        (op, key) for op, seen in drawn.items() for key, is_seen in seen.items() if not is_seen
+        (op, key)
+        for op, visited in drawn.items()
+        for key, is_seen in visited.items()
+        if not is_seen
     }
     assert missing - set(_DEFAULT_ONLY) == set()
 

@@ -50,7 +50,7 @@ OPERATORS: dict[str, tuple[str, list[str], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("first", OPERATORS)
 def test_any_operator_follows_any_other(first: str, tmp_path: Path) -> None:
-    wrong = {}
+    problem = {}
     for second in OPERATORS:
         model, path = model_of_chain((first, second)), tmp_path / "chain.onnx"
         try:
@@ -59,19 +59,21 @@ def test_any_operator_follows_any_other(first: str, tmp_path: Path) -> None:
         except Exception:  # its errors have no common base; sizes do not fit
             continue
         onnx.save(model, path)
-        (found,) = compare.ours(path, {"x": X}).values()
-        why = compare.difference(found, np.asarray(expected))
+        (actual,) = compare.ours(path, {"x": X}).values()
+        why = compare.difference(actual, np.asarray(expected))
         if why:
-            wrong[second] = why
-    assert wrong == {}
+            problem[second] = why
+    assert problem == {}
 
 
 def model_of_chain(names: tuple[str, ...]) -> onnx.ModelProto:
     nodes = []
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         op_type, operands, attributes = OPERATORS[name]
-        source = f"v{at}" if at else "x"
-        nodes.append(helper.make_node(op_type, [source, *operands], [f"v{at + 1}"], **attributes))
+        source = f"v{index}" if index else "x"
+        nodes.append(
+            helper.make_node(op_type, [source, *operands], [f"v{index + 1}"], **attributes)
+        )
     used = {name for node in nodes for name in node.input}
     graph = helper.make_graph(
         nodes,
@@ -80,8 +82,8 @@ def model_of_chain(names: tuple[str, ...]) -> onnx.ModelProto:
         [onnx.ValueInfoProto(name=f"v{len(names)}")],
         [numpy_helper.from_array(CONSTANTS[name], name) for name in CONSTANTS if name in used],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return onnx.shape_inference.infer_shapes(made, data_prop=True)
+    built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(built, data_prop=True)
 
 
 def test_the_pairs_are_many() -> None:

@@ -33,8 +33,8 @@ def outcome(case: Case) -> str:
         prepared = TileBackend.prepare(case.model)
         for inputs, expected in case.data_sets:
             with np.errstate(all="ignore"):
-                found = prepared.run(inputs)
-            Runner.assert_similar_outputs(expected, found, case.rtol, case.atol)
+                actual = prepared.run(inputs)
+            Runner.assert_similar_outputs(expected, actual, case.rtol, case.atol)
     except AssertionError as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         return f"wrong: {' | '.join(lines[:4])}"
@@ -65,11 +65,14 @@ def main() -> None:
             if options.only not in case.name and options.only not in case.op_types:
                 continue
             began = time.process_time()
-            what = outcome(case)
-            if what:
-                failed[f"{case.kind} {case.name}"] = what
+            subject = outcome(case)
+            if subject:
+                failed[f"{case.kind} {case.name}"] = subject
                 surprises += [case.name] if case.name not in missing() else []
-                say(f"{case.kind} {case.name} ({time.process_time() - began:.1f} s): {what[:300]}")
+                say(
+                    f"{case.kind} {case.name} ({time.process_time() - began:.1f} s):"
+                    f" {subject[:300]}"
+                )
             else:
                 passed += 1
                 by_operator.update(case.op_types)

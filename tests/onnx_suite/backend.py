@@ -35,9 +35,9 @@ class TileRep(BackendRep):
 
     def run(self, inputs: Sequence[NDArray[Any]], **_: Any) -> tuple[NDArray[Any], ...]:
         """Return the outputs of one set of inputs, in the model's order."""
-        given = {name: np.asarray(array) for name, array in zip(self._names, inputs, strict=False)}
-        decided = {name: array for name, array in given.items() if name in self._set}
-        shapes = {name: array.shape for name, array in given.items()}
+        values = {name: np.asarray(array) for name, array in zip(self._names, inputs, strict=False)}
+        decided = {name: array for name, array in values.items() if name in self._set}
+        shapes = {name: array.shape for name, array in values.items()}
         key = (
             *((name, array.shape, array.tobytes()) for name, array in decided.items()),
             *shapes.items(),
@@ -47,8 +47,8 @@ class TileRep(BackendRep):
         compiled = self._compiled[key]
         streamed = {value.name for value in compiled.model.inputs}
         with Engine(compiled.executable, resolve()) as engine:
-            found = compiled.run(engine, {k: v for k, v in given.items() if k in streamed})
-        return tuple(found[name] for name in self._outputs)
+            actual = compiled.run(engine, {k: v for k, v in values.items() if k in streamed})
+        return tuple(actual[name] for name in self._outputs)
 
     def _compile(
         self, decided: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]

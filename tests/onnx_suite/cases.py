@@ -78,18 +78,18 @@ def missing() -> dict[str, Reason]:
 
 def cases(list_name: str, folder: Path) -> Iterator[Case]:
     """Return the cases of a list; ``folder`` keeps what is downloaded."""
-    wanted = names(list_name)
+    expected = names(list_name)
     if list_name.endswith("1.6.0"):
         data = _data_of_1_6(folder)
-        for kind, name in wanted:
+        for kind, name in expected:
             yield _from_folder(kind, data / kind / name)
         return
     in_memory = _node_cases()
-    for kind, name in wanted:
+    for kind, name in expected:
         if kind == "node":
-            found = in_memory[name]
-            sets = tuple((_arrays(i), _arrays(o)) for i, o in found.data_sets)
-            yield Case(kind, name, found.model, sets, found.rtol, found.atol)
+            actual = in_memory[name]
+            sets = tuple((_arrays(i), _arrays(o)) for i, o in actual.data_sets)
+            yield Case(kind, name, actual.model, sets, actual.rtol, actual.atol)
         elif kind == "real":
             yield _light(name)
         else:

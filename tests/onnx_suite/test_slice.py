@@ -29,20 +29,20 @@ def every_case(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
 def _slice(every_case: dict[str, Case]) -> list[Case]:
     """Return the first cases of every operator that are expected to pass."""
     counts: Counter[str] = Counter()
-    found = []
+    results = []
     for name, case in every_case.items():
         operator = case.model.graph.node[0].op_type
         if name not in missing() and counts[operator] < _PER_OPERATOR:
             counts[operator] += 1
-            found.append(case)
-    return found
+            results.append(case)
+    return results
 
 
 @pytest.mark.slow
 def test_the_first_cases_of_every_operator_pass(every_case: dict[str, Case]) -> None:
-    found = _slice(every_case)
-    assert len(found) > 150
-    failed = {case.name: what for case in found if (what := outcome(case))}
+    actual = _slice(every_case)
+    assert len(actual) > 150
+    failed = {case.name: subject for case in actual if (subject := outcome(case))}
     assert failed == {}
 
 
@@ -53,15 +53,17 @@ def test_what_is_missing_is_refused_in_one_sentence(every_case: dict[str, Case])
         if name in every_case and not reason.is_wrong:
             firsts.setdefault(every_case[name].model.graph.node[0].op_type, every_case[name])
     ends = {case.name: outcome(case) for case in firsts.values()}
-    assert {name: what for name, what in ends.items() if not what.startswith("refused: ")} == {}
+    assert {
+        name: subject for name, subject in ends.items() if not subject.startswith("refused: ")
+    } == {}
 
 
 def test_the_lists_name_each_case_once() -> None:
     for name in ("onnx-1.6.0", "onnx-1.23.2", "popart-1.6.0"):
         assert len(set(names(name))) == len(names(name)) > 300
-    more = names("onnx-1.23.2-extended")
-    assert not set(more) & set(names("onnx-1.23.2"))
-    every = (*names("onnx-1.6.0"), *names("onnx-1.23.2"), *more)
+    extra = names("onnx-1.23.2-extended")
+    assert not set(extra) & set(names("onnx-1.23.2"))
+    every = (*names("onnx-1.6.0"), *names("onnx-1.23.2"), *extra)
     assert set(missing()) <= {case for _, case in every}
 
 

@@ -67,11 +67,11 @@ def check_places(executable: Executable) -> None:
     for step in executable.steps:
         if step.compute_set is None:
             continue
-        for place, batch in enumerate(step.compute_set.batches):
+        for index, batch in enumerate(step.compute_set.batches):
             for vertex in range(batch.n_vertices):
                 is_met = _is_met(executable, step, batch, vertex)
                 tile = int(batch.tile[vertex])
-                slow = executable.memory.slow_tiles.get((step.step_id, place))
+                slow = executable.memory.slow_tiles.get((step.step_id, index))
                 if batch.codelet.has_slow_path:
                     # Vertices of a tile are slow together, even those that are met.
                     assert is_met or (slow is not None and tile in slow)
@@ -93,8 +93,8 @@ def _is_met(executable: Executable, step: Step, batch: VertexBatch, vertex: int)
                 return False
     for group in batch.codelet.apart:
         for a, b in combinations(group, 2):
-            for one, other in product(spans[a], spans[b]):
-                if elements(one, machine) & elements(other, machine):
+            for first, second in product(spans[a], spans[b]):
+                if elements(first, machine) & elements(second, machine):
                     return False
     assert all(spans.values()), f"a field on tile {tile} has no address"
     return True
@@ -103,13 +103,13 @@ def _is_met(executable: Executable, step: Step, batch: VertexBatch, vertex: int)
 def elements(span: Span, machine: Machine) -> set[int]:
     """Return the memory elements of a span, counted from the boundary of the regions."""
     meet, size = machine.non_interleaved_bytes, machine.memory_element_bytes
-    found = set()
+    actual = set()
     for address in range(*span):
         if address < meet:
-            found.add(-1 - (meet - 1 - address) // size)
+            actual.add(-1 - (meet - 1 - address) // size)
         else:
-            found.add((address - meet) // (size * machine.interleave_factor))
-    return found
+            actual.add((address - meet) // (size * machine.interleave_factor))
+    return actual
 
 
 def _touched(regions: Regions, vertex: int) -> set[int]:

@@ -224,13 +224,15 @@ def _pool(*, is_max: bool) -> Naive:
         out = np.zeros(counts)
         kernel = (scalars["kernel_height"], scalars["kernel_width"])
         for oy, ox in product(range(counts[0]), range(counts[1])):
-            places = [_window(scalars, oy, ox, *k) for k in product(*map(range, kernel))]
-            seen = [x[iy, ix] for iy, ix in places if 0 <= iy < x.shape[0] and 0 <= ix < x.shape[1]]
+            positions = [_window(scalars, oy, ox, *k) for k in product(*map(range, kernel))]
+            visited = [
+                x[iy, ix] for iy, ix in positions if 0 <= iy < x.shape[0] and 0 <= ix < x.shape[1]
+            ]
             if is_max:
-                out[oy, ox] = np.max(seen, axis=0)
+                out[oy, ox] = np.max(visited, axis=0)
             else:
-                n = (1, len(seen) or 1, kernel[0] * kernel[1])[scalars["divisor"]]
-                out[oy, ox] = np.sum(seen, axis=0) / n
+                n = (1, len(visited) or 1, kernel[0] * kernel[1])[scalars["divisor"]]
+                out[oy, ox] = np.sum(visited, axis=0) / n
         return out
 
     return run
@@ -315,15 +317,15 @@ def _compare_and_swap(
     names = [name for name in ("low", "high", "low_value", "high_value") if name in fields]
     out = {name: fields[name].copy() for name in names}
     sign = -1 if scalars["is_descending"] else 1
-    for at in np.ndindex(*fields["low"].shape):
-        first, second = fields["low"][at], fields["high"][at]
+    for offset in np.ndindex(*fields["low"].shape):
+        first, second = fields["low"][offset], fields["high"][offset]
         is_wrong = sign * second < sign * first
         if first == second and scalars.get("is_stable"):
-            is_wrong = fields["high_value"][at] < fields["low_value"][at]
+            is_wrong = fields["high_value"][offset] < fields["low_value"][offset]
         if is_wrong:
             for low, high in (("low", "high"), ("low_value", "high_value")):
                 if low in fields:
-                    out[low][at], out[high][at] = fields[high][at], fields[low][at]
+                    out[low][offset], out[high][offset] = fields[high][offset], fields[low][offset]
     return tuple(out[name] for name in names)
 
 
@@ -362,10 +364,10 @@ def _arg_gather(name: str) -> Naive:
     ) -> tuple[np.ndarray, ...]:
         x, share = fields["x"], int(scalars["share"])
         parts = [x[i * share : (i + 1) * share] for i in range(counts[0])]
-        at = [_chosen(name, part, scalars["is_last"]) for part in parts]
-        values = [part[i] for part, i in zip(parts, at, strict=True)]
-        places = [scalars["offset"] + k * share + i for k, i in enumerate(at)]
-        return np.array(values), np.array(places)
+        offset = [_chosen(name, part, scalars["is_last"]) for part in parts]
+        values = [part[i] for part, i in zip(parts, offset, strict=True)]
+        positions = [scalars["offset"] + k * share + i for k, i in enumerate(offset)]
+        return np.array(values), np.array(positions)
 
     return run
 
@@ -374,8 +376,8 @@ def _arg_sparse(name: str) -> Naive:
     def run(
         fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
     ) -> tuple[np.ndarray, ...]:
-        at = _chosen(name, fields["values"], scalars["is_last"])
-        return fields["values"][[at]], fields["indices"][[at]]
+        offset = _chosen(name, fields["values"], scalars["is_last"])
+        return fields["values"][[offset]], fields["indices"][[offset]]
 
     return run
 
@@ -416,9 +418,9 @@ def _random(draw: Callable[[int, Mapping[str, Any]], float]) -> Naive:
         steps = [scalars[name] for name in ("by_plane", "by_row", "by_column")]
         out = np.zeros(counts)
         for index in np.ndindex(*counts):
-            place = scalars["position"] + sum(i * s for i, s in zip(index, steps, strict=True))
-            counter = [place // 4 % 2**32, place // 4 >> 32, scalars["modifier"], 0]
-            value = draw(naive_philox(counter, key)[place % 4], scalars)
+            position = scalars["position"] + sum(i * s for i, s in zip(index, steps, strict=True))
+            counter = [position // 4 % 2**32, position // 4 >> 32, scalars["modifier"], 0]
+            value = draw(naive_philox(counter, key)[position % 4], scalars)
             out[index] = value * fields["x"][index] if "x" in fields else value
         return out
 
@@ -449,8 +451,8 @@ def _map(text: str) -> Naive:
         known = {**UNARY, **BINARY, **TERNARY, **scalars}
         rows = zip(*columns, strict=True)
         names = [f"_{i + 1}" for i in range(len(columns))]
-        found = [eval(code, known | dict(zip(names, row, strict=True))) for row in rows]
-        return np.array(found).reshape(counts)
+        results = [eval(code, known | dict(zip(names, row, strict=True))) for row in rows]
+        return np.array(results).reshape(counts)
 
     return run
 

@@ -72,11 +72,11 @@ class NaiveLiveness:
     def _step(self, step: Any, after: set[int]) -> set[int]:
         if step.kind == "WriteUndef":
             live = after - set(step.overwrites)
-            at = live
+            offset = live
         else:
-            at = after | set(step.writes) | set(step.reads)
+            offset = after | set(step.writes) | set(step.reads)
             live = (after | set(step.writes)) - set(step.overwrites) | set(step.reads)
-        self.table[step.step_id, list(at)] = True
+        self.table[step.step_id, list(offset)] = True
         return live
 
 

@@ -74,8 +74,8 @@ def elements_of_tensor(tensor: View) -> list[Element]:
         parts = [
             np.array(elements_of_tensor(part)).reshape(*part.shape, 2) for part in tensor.parts
         ]
-        found = np.concatenate(parts, axis=tensor.dim).reshape(-1, 2)
-        return [(variable, element) for variable, element in found.tolist()]
+        actual = np.concatenate(parts, axis=tensor.dim).reshape(-1, 2)
+        return [(variable, element) for variable, element in actual.tolist()]
     atoms = [atom for dim in tensor.dims for atom in dim]
     return [
         (
@@ -281,9 +281,9 @@ class NaiveMachine:
         for ipu_id in range(machine.n_ipus):
             tiles = range(ipu_id * machine.tiles_per_ipu, (ipu_id + 1) * machine.tiles_per_ipu)
             first, second = (max(times[1][t] for t in tiles) for times in (alone, with_partner))
-            busy, done = with_partner if second < first else alone
+            busy, finished = with_partner if second < first else alone
             for tile in tiles:
-                traffic.busy[tile], traffic.done[tile] = busy[tile], done[tile]
+                traffic.busy[tile], traffic.done[tile] = busy[tile], finished[tile]
             for receiver, element in shared if second < first else ():
                 if receiver in tiles:
                     traffic.paired_bytes[receiver] += self._item_bytes(element)
@@ -292,29 +292,29 @@ class NaiveMachine:
         self, shared: set[tuple[int, Element]], sender: Mapping[tuple[int, Element], int]
     ) -> set[tuple[int, Element]]:
         """Remove runs shorter than two words: they are not sent to a pair."""
-        kept: set[tuple[int, Element]] = set()
+        selected: set[tuple[int, Element]] = set()
         run: list[tuple[int, Element]] = []
         for receipt in [*sorted(shared), None]:
             if run and receipt is not None:
-                receiver, (variable, place) = run[-1]
+                receiver, (variable, position) = run[-1]
                 follows = (
-                    receipt == (receiver, (variable, place + 1))
+                    receipt == (receiver, (variable, position + 1))
                     and sender[receipt] == sender[run[-1]]
                 )
             else:
                 follows = not run
             if not follows:
                 if sum(self._item_bytes(element) for _, element in run) >= 8:
-                    kept |= set(run)
+                    selected |= set(run)
                 run = []
             if receipt is not None:
                 run.append(receipt)
-        return kept
+        return selected
 
     def _partner(self, tile: int) -> int | None:
         n = self.graph.machine.tiles_per_ipu
-        other = tile - 1 if tile % n % 2 else tile + 1
-        return other if other // n == tile // n else None
+        peer = tile - 1 if tile % n % 2 else tile + 1
+        return peer if peer // n == tile // n else None
 
     def _times(
         self, traffic: Traffic, moved: set[tuple[int, int, Element]], shared: Any
@@ -330,7 +330,7 @@ class NaiveMachine:
         if machine.exchange_is_scheduled:
             sends = sends_of(narrow, n_bytes, slow)
             received_at, sent_at = ends_of([*sends, *sends_of(wide, n_bytes, fast, self._partner)])
-        busy, done = {}, {}
+        busy, finished = {}, {}
         for tile in range(machine.n_tiles):
             pair = (tile, self._partner(tile))
             single = sum(n_bytes(e) for _, r, e in narrow if r == tile)
@@ -347,8 +347,8 @@ class NaiveMachine:
             arrives = receiving and received + start + row * machine.exchange_row_cycles
             sent = sent_at.get(tile, 0 if machine.exchange_is_scheduled else sending)
             busy[tile] = max(receiving, sending)
-            done[tile] = max(arrives, sending and sent + start)
-        return busy, done
+            finished[tile] = max(arrives, sending and sent + start)
+        return busy, finished
 
     def _item_bytes(self, element: Element) -> int:
         return self.graph.variables[element[0]].dtype.n_bytes
@@ -421,23 +421,23 @@ def naive_live_bytes(executable: Executable) -> np.ndarray:
         # Inputs arrive in the exchange before the compute phase; outputs stay live, over a sync,
         # until the exchange after it.
         is_output = step.compute_set is not None
-        for at in range(step.step_id, step.step_id + (3 if is_output else 2)):
-            live[at] += step.messages.by_tile(executable.machine.n_tiles)
+        for start in range(step.step_id, step.step_id + (3 if is_output else 2)):
+            live[start] += step.messages.by_tile(executable.machine.n_tiles)
     return live
 
 
 def _live_positions(touches: list[tuple[bool, bool]]) -> list[bool]:
     """Return the positions where a variable is live, from its reads and writes per position."""
-    touched = [at for at, (reads, writes) in enumerate(touches) if reads or writes]
+    touched = [index for index, (reads, writes) in enumerate(touches) if reads or writes]
     is_live = [False] * len(touches)
     if not touched:
         return is_live
     if touches[touched[0]][0]:
         return [True] * len(touches)
-    for at, following in zip(touched, [*touched[1:], touched[-1]], strict=True):
+    for index, following in zip(touched, [*touched[1:], touched[-1]], strict=True):
         # What is overwritten as a whole before it is read is dead, whether it was ever read or not.
         keeps = touches[following][0]
-        for position in range(at, following if keeps else at + 1):
+        for position in range(index, following if keeps else index + 1):
             is_live[position] = True
         is_live[following] = True
     return is_live
@@ -479,8 +479,8 @@ def _check_step(traffic: Traffic, step: Step | None) -> None:
     assert cost.tile_cycles.tolist() == [traffic.busy[tile] for tile in range(n_tiles)]
     n_ipus = cost.link_in_bytes.size
     if step.kind == "DoExchange":
-        done = np.array([traffic.done[tile] for tile in range(n_tiles)])
-        assert cost.cycles.tolist() == done.reshape(n_ipus, -1).max(axis=1).tolist()
+        finished = np.array([traffic.done[tile] for tile in range(n_tiles)])
+        assert cost.cycles.tolist() == finished.reshape(n_ipus, -1).max(axis=1).tolist()
     assert cost.link_out_bytes.tolist() == counts(traffic.link_out_bytes, n_ipus)
     assert cost.link_in_bytes.tolist() == counts(traffic.link_in_bytes, n_ipus)
     assert (step.kind == "GlobalExchange") == bool(traffic.link_in_bytes)

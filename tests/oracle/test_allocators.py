@@ -33,9 +33,9 @@ def new_builder(n_tiles: int = 24) -> Builder:
 
 def spread(builder: Builder, dtype: str, shape: tuple[int, ...], name: str) -> Any:
     """Return a row-major variable, spread evenly."""
-    made = builder.graph.add_variable(dtype, shape, name)
-    builder.spread(made, grain=2)
-    return made
+    tensor = builder.graph.add_variable(dtype, shape, name)
+    builder.spread(tensor, grain=2)
+    return tensor
 
 
 def names_of(builder: Builder) -> list[str]:
@@ -81,7 +81,7 @@ def test_matmul_reads_both_operands_in_place(case: str) -> None:
 def test_matmul_takes_no_longer_than_with_row_major_operands(case: str) -> None:
     (batch, rows, inner, columns), dtype, _ = MATMULS[case]
     left, right = (batch, rows, inner), (batch, inner, columns)
-    taken = []
+    used = []
     for is_allocated in (True, False):
         builder = new_builder()
         if is_allocated:
@@ -90,8 +90,8 @@ def test_matmul_takes_no_longer_than_with_row_major_operands(case: str) -> None:
         else:
             a, b = spread(builder, dtype, left, "a"), spread(builder, dtype, right, "b")
         matmul(builder, a, b)
-        taken.append(cycles(compile_programs(builder.graph, [builder.sequence])))
-    assert taken[0] <= taken[1]
+        used.append(cycles(compile_programs(builder.graph, [builder.sequence])))
+    assert used[0] <= used[1]
 
 
 @pytest.mark.parametrize("is_left", [True, False])
@@ -169,10 +169,10 @@ def test_the_variable_lies_as_the_copy_of_the_convolution() -> None:
     )
     assert plain.plans[0].grouping == plan.grouping
     copies = {v.name.rpartition("/")[2]: v for v in plain.graph.variables}
-    for made, copy in ((x, copies["preArranged"]), (w, copies["preArrangedWeights"])):
-        assert made.variable.shape == copy.shape
-        np.testing.assert_array_equal(made.variable.map_start, copy.map_start)
-        np.testing.assert_array_equal(made.variable.map_tile, copy.map_tile)
+    for built, copy in ((x, copies["preArranged"]), (w, copies["preArrangedWeights"])):
+        assert built.variable.shape == copy.shape
+        np.testing.assert_array_equal(built.variable.map_start, copy.map_start)
+        np.testing.assert_array_equal(built.variable.map_tile, copy.map_tile)
 
 
 def test_padded_channels_stay_row_major() -> None:
@@ -206,11 +206,11 @@ def test_biases_lie_on_tiles_of_their_channels() -> None:
     out = convolution(builder, x, w, POINT)
     biases = create_convolution_biases(builder, out)
     assert biases.shape == (32,)
-    own = builder.graph.tile_mapping(biases)
-    for tile, start, end in zip(own.tile, own.start, own.end, strict=True):
+    local = builder.graph.tile_mapping(biases)
+    for tile, start, end in zip(local.tile, local.start, local.end, strict=True):
         for channel in range(int(start), int(end)):
             assert tile in builder.graph.tile_mapping(out.slice(1, channel, channel + 1)).tile
-    assert np.unique(own.tile).size > 1
+    assert np.unique(local.tile).size > 1
 
 
 def test_mistakes_are_named() -> None:

@@ -81,10 +81,10 @@ def test_fill(data: st.DataObject, machine: Any, shape: Any, kind: tuple[str, fl
     graph, builder = new_builder(machine)
     dtype, value = kind
     target = data.draw(tensors(graph, shape, dtype, "target"))
-    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    full = Tensor(target.variable, 0, row_major(target.variable.shape))
     fill(builder, target, value)
-    before = np.ones(whole.shape, "float16" if dtype == "float16" else target.dtype.host)
-    _, (result, all_of_it) = run_both(graph, builder.sequence, [(whole, before)], [target, whole])
+    before = np.ones(full.shape, "float16" if dtype == "float16" else target.dtype.host)
+    _, (result, all_of_it) = run_both(graph, builder.sequence, [(full, before)], [target, full])
     assert (result == value).all()
     assert (all_of_it == value).sum() == target.n_elements
 
@@ -104,11 +104,11 @@ def test_copy_into_a_part(data: st.DataObject, machine: Any, shape: Any, seed: i
     graph, builder = new_builder(machine)
     source = data.draw(views(graph, shape, name="source"))
     target = data.draw(tensors(graph, shape, name="target"))
-    whole = Tensor(target.variable, 0, row_major(target.variable.shape))
+    full = Tensor(target.variable, 0, row_major(target.variable.shape))
     builder.sequence.add(Copy(source, target))
-    values, before = values_for(source, seed), values_for(whole, seed + 1)
-    inputs = [(source, values), (whole, before)]
-    _, (result, all_of_it) = run_both(graph, builder.sequence, inputs, [target, whole])
+    values, before = values_for(source, seed), values_for(full, seed + 1)
+    inputs = [(source, values), (full, before)]
+    _, (result, all_of_it) = run_both(graph, builder.sequence, inputs, [target, full])
     np.testing.assert_array_equal(result, values)
     assert (all_of_it != before).sum() <= target.n_elements
 

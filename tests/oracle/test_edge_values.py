@@ -176,18 +176,18 @@ def test_a_scaled_addition_reads_aliased_elements_first() -> None:
 def test_views_share_elements_where_their_numbers_do(data: st.DataObject, seed: int) -> None:
     small = Small(3)
     shape = data.draw(st.sampled_from([(12,), (3, 4), (2, 3, 2)]))
-    whole = small.given(np.zeros(shape, np.float32))
+    full = small.given(np.zeros(shape, np.float32))
     numbers: Any = np.arange(12).reshape(shape)
     random = np.random.default_rng(seed)
     views = []
     for _ in range(2):
-        view, own = whole, numbers
+        view, local = full, numbers
         for d, size in enumerate(shape):
             low = int(random.integers(size))
             high = int(random.integers(low, size)) + 1
-            view, own = view.slice(d, low, high), np.take(own, range(low, high), d)
+            view, local = view.slice(d, low, high), np.take(local, range(low, high), d)
             if random.integers(2):
-                view, own = view.reverse(d), np.flip(own, d)
-        views.append((view, set(own.reshape(-1).tolist())))
-    (one, left), (other, right) = views
-    assert share_elements(one, other) == bool(left & right)
+                view, local = view.reverse(d), np.flip(local, d)
+        views.append((view, set(local.reshape(-1).tolist())))
+    (first, left), (second, right) = views
+    assert share_elements(first, second) == bool(left & right)

@@ -82,8 +82,8 @@ def test_unary(data: st.DataObject, machine: Any, shape: Any, function: str, see
     low, high = (-0.9, 0.9) if function in ("log1p", "asin", "tan") else (low, 2.0)
     values = values_for(x, seed, low=low, high=high)
     if function.startswith("is_"):
-        odd = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
-        values = np.random.default_rng(seed).choice(odd, values.shape)
+        outlier = np.array([np.nan, np.inf, -np.inf, 1.0], np.float32)
+        values = np.random.default_rng(seed).choice(outlier, values.shape)
     (result,) = check(builder, [(x, values)], [out])
     expected = np.vectorize(UNARY[function], otypes=[float])(values.astype(np.float64))
     np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
@@ -95,9 +95,9 @@ def test_binary_broadcasts(
 ) -> None:
     graph, builder = new_builder(machine)
     is_stretched = data.draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
-    other = [1 if flag else s for s, flag in zip(shape, is_stretched, strict=True)]
-    other = other[data.draw(st.integers(0, len(shape) - 1)) :]
-    first, second = (shape, other) if data.draw(st.booleans()) else (other, shape)
+    peer = [1 if flag else s for s, flag in zip(shape, is_stretched, strict=True)]
+    peer = peer[data.draw(st.integers(0, len(shape) - 1)) :]
+    first, second = (shape, peer) if data.draw(st.booleans()) else (peer, shape)
     a = data.draw(views(graph, first, name="a"))
     b = data.draw(views(graph, second, name="b"))
     out = binary(builder, function, a, b, shape)
@@ -246,7 +246,7 @@ def test_ties_round_away_from_zero_or_to_even() -> None:
 
 def test_incompatible_operands() -> None:
     graph, builder = new_builder(small_machine(2))
-    x, whole, flag, other = (
+    x, full, flag, peer = (
         graph.add_variable(dtype, shape, name)
         for dtype, shape, name in (
             ("float32", (4,), "x"),
@@ -255,7 +255,7 @@ def test_incompatible_operands() -> None:
             ("float32", (3,), "other"),
         )
     )
-    for tensor in (x, whole, flag, other):
+    for tensor in (x, full, flag, peer):
         graph.map_linearly(tensor)
     for message, call in (
         (
@@ -265,11 +265,11 @@ def test_incompatible_operands() -> None:
         ("Unknown function 'add' of 1 operand: use one of abs", lambda: unary(builder, "add", x)),
         (
             r"add of 'x' \(float32\) and 'whole' \(int32\)",
-            lambda: binary(builder, "add", x, whole),
+            lambda: binary(builder, "add", x, full),
         ),
         (
             r"add: shapes \[\(4,\), \(3,\)\] do not broadcast to one",
-            lambda: binary(builder, "add", x, other),
+            lambda: binary(builder, "add", x, peer),
         ),
         (
             "logical_and of 'x': float32.*cast it to bool",
@@ -279,9 +279,9 @@ def test_incompatible_operands() -> None:
         ("bitwise_not of 'flag': bool", lambda: unary(builder, "bitwise_not", flag)),
         (
             r"select: expected a bool chooser, got 'whole' \(int32\)",
-            lambda: select(builder, x, x, whole),
+            lambda: select(builder, x, x, full),
         ),
-        (r"select of 'x' \(float32\) and 'whole'", lambda: select(builder, x, whole, flag)),
+        (r"select of 'x' \(float32\) and 'whole'", lambda: select(builder, x, full, flag)),
     ):
         with pytest.raises(BadGraph, match=message):
             call()

@@ -20,39 +20,41 @@ from tilescope.engine.library.window import Window, output_size
 
 def places(window: Window, y: int, x: int, ky: int, kx: int) -> tuple[int, int]:
     """Return the input that an output reads through a kernel position."""
-    at = [
+    offset = [
         o * window.stride[d] - window.padding_before[d] + k * window.dilation[d]
         for d, (o, k) in enumerate(((y, ky), (x, kx)))
     ]
-    return at[0], at[1]
+    return offset[0], offset[1]
 
 
 def naive_input_gradient(
     gradient: np.ndarray, w: np.ndarray, window: Window, size: tuple[int, int], groups: int
 ) -> np.ndarray:
     n_out, per_group = w.shape[:2]
-    found = np.zeros((gradient.shape[0], per_group * groups, *size))
+    actual = np.zeros((gradient.shape[0], per_group * groups, *size))
     for n, o, y, x in np.ndindex(*gradient.shape):
         group = o // (n_out // groups)
         for i, ky, kx in np.ndindex(*w.shape[1:]):
             r, c = places(window, y, x, ky, kx)
             if 0 <= r < size[0] and 0 <= c < size[1]:
-                found[n, group * per_group + i, r, c] += gradient[n, o, y, x] * w[o, i, ky, kx]
-    return found
+                actual[n, group * per_group + i, r, c] += gradient[n, o, y, x] * w[o, i, ky, kx]
+    return actual
 
 
 def naive_weight_gradient(
     values: np.ndarray, gradient: np.ndarray, window: Window, groups: int
 ) -> np.ndarray:
     n_out, per_group = gradient.shape[1], values.shape[1] // groups
-    found = np.zeros((n_out, per_group, *window.kernel))
+    actual = np.zeros((n_out, per_group, *window.kernel))
     for n, o, y, x in np.ndindex(*gradient.shape):
         group = o // (n_out // groups)
-        for i, ky, kx in np.ndindex(*found.shape[1:]):
+        for i, ky, kx in np.ndindex(*actual.shape[1:]):
             r, c = places(window, y, x, ky, kx)
             if 0 <= r < values.shape[2] and 0 <= c < values.shape[3]:
-                found[o, i, ky, kx] += gradient[n, o, y, x] * values[n, group * per_group + i, r, c]
-    return found
+                actual[o, i, ky, kx] += (
+                    gradient[n, o, y, x] * values[n, group * per_group + i, r, c]
+                )
+    return actual
 
 
 @settings(max_examples=8)

@@ -56,9 +56,9 @@ def test_multi_slice(data: st.DataObject, machine: Any, shape: Any, dtype: str, 
     where = data.draw(shapes(most=9, rank=2))
     indices = data.draw(views(graph, where, "int32", "i"))
     out = multi_slice(builder, x, indices, dim)
-    values, at = values_for(x, seed), positions(seed, shape[dim], where)
-    (result,) = check(builder, [(x, values), (indices, at)], [out])
-    np.testing.assert_array_equal(result, np.take(held(graph, x, values), at, dim))
+    values, offset = values_for(x, seed), positions(seed, shape[dim], where)
+    (result,) = check(builder, [(x, values), (indices, offset)], [out])
+    np.testing.assert_array_equal(result, np.take(held(graph, x, values), offset, dim))
 
 
 @pytest.mark.parametrize("n_tiles", [1, 6, 40])
@@ -71,9 +71,9 @@ def test_a_position_out_of_range_gives_zeros(n_tiles: int) -> None:
     graph.map_linearly(x)
     graph.map_linearly(indices)
     out = multi_slice(builder, x, indices)
-    values, at = values_for(x, 1), np.array([-1, 299, 300, 0, 150])
-    (result,) = check(builder, [(x, values), (indices, at)], [out])
-    expected = np.where(((at >= 0) & (at < 300))[:, None], values[at % 300], 0)
+    values, offset = values_for(x, 1), np.array([-1, 299, 300, 0, 150])
+    (result,) = check(builder, [(x, values), (indices, offset)], [out])
+    expected = np.where(((offset >= 0) & (offset < 300))[:, None], values[offset % 300], 0)
     np.testing.assert_array_equal(result, expected)
 
 
@@ -83,8 +83,8 @@ def test_joined_look_ups_do_what_the_vertices_do_alone(
     dtype: str, n_parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row parts of unequal lengths, several columns, indices twice and out of range."""
-    at = np.random.default_rng(3).integers(-2, 203, 90).astype(np.int32)
-    found = []
+    offset = np.random.default_rng(3).integers(-2, 203, 90).astype(np.int32)
+    results = []
     for codelet in (MULTI_SLICE, replace(MULTI_SLICE, independent=())):
         monkeypatch.setattr(multi_slice_module, "MULTI_SLICE", codelet)
         graph, builder = new_builder(small_machine(60))
@@ -96,16 +96,18 @@ def test_joined_look_ups_do_what_the_vertices_do_alone(
         values = values_for(x, 1)
         memory = HostMemory(GraphCopy(graph).freeze())
         memory.write(x, values, "x")
-        memory.write(indices, at, "i")
+        memory.write(indices, offset, "i")
         for compute_set in graph.compute_sets:
             for launch in bind(compute_set, memory, 6):
                 cuts = np.arange(n_parts + 1) * launch.n_pieces // n_parts
                 for first, last in itertools.pairwise(cuts.tolist()):
                     launch.call(first, last, launch.table.ctypes.data)
-        found.append(memory.read(out))
-    assert found[0].tobytes() == found[1].tobytes()
-    expected = np.where(((at >= 0) & (at < 201))[:, None], held(graph, x, values)[at % 201], 0)
-    np.testing.assert_array_equal(found[0], expected)
+        results.append(memory.read(out))
+    assert results[0].tobytes() == results[1].tobytes()
+    expected = np.where(
+        ((offset >= 0) & (offset < 201))[:, None], held(graph, x, values)[offset % 201], 0
+    )
+    np.testing.assert_array_equal(results[0], expected)
 
 
 @given(st.data(), machines(), shapes(most=30, rank=3), TYPES, seeds)
@@ -119,10 +121,10 @@ def test_grouped_multi_slice(
     where = (shape[0], *data.draw(shapes(most=6, rank=2)))
     indices = data.draw(views(graph, where, "int32", "i"))
     out = grouped_multi_slice(builder, x, indices, dim)
-    values, at = values_for(x, seed), positions(seed, shape[dim + 1], where)
-    (result,) = check(builder, [(x, values), (indices, at)], [out])
-    groups = zip(held(graph, x, values), held(graph, indices, at), strict=True)
-    expected = np.stack([np.take(group, own.astype(np.int32), dim) for group, own in groups])
+    values, offset = values_for(x, seed), positions(seed, shape[dim + 1], where)
+    (result,) = check(builder, [(x, values), (indices, offset)], [out])
+    groups = zip(held(graph, x, values), held(graph, indices, offset), strict=True)
+    expected = np.stack([np.take(group, local.astype(np.int32), dim) for group, local in groups])
     np.testing.assert_array_equal(result, expected)
 
 
@@ -141,10 +143,10 @@ def test_grouped_multi_update(
     updates = data.draw(views(graph, new_shape, dtype, "u"))
     grouped_multi_update(builder, operation, x, indices, updates, dim=dim)
     values, new = values_for(x, seed), values_for(updates, seed + 1)
-    at = positions(seed, shape[dim + 1], (shape[0], n))
-    (result,) = check(builder, [(x, values), (updates, new), (indices, at)], [x])
+    offset = positions(seed, shape[dim + 1], (shape[0], n))
+    (result,) = check(builder, [(x, values), (updates, new), (indices, offset)], [x])
     expected, rows = held(graph, x, values), held(graph, updates, new)
-    own_at = held(graph, indices, at).astype(np.int32)
+    own_at = held(graph, indices, offset).astype(np.int32)
     function: Any = {
         "none": lambda _, b: b,
         "add": np.add,
@@ -153,9 +155,9 @@ def test_grouped_multi_update(
         "minimum": np.minimum,
     }[operation]
     for group in range(shape[0]):
-        into = np.moveaxis(expected[group], dim, 0)
+        expansion = np.moveaxis(expected[group], dim, 0)
         for i, row in zip(own_at[group], np.moveaxis(rows[group], dim, 0), strict=True):
-            into[i] = function(into[i], row)
+            expansion[i] = function(expansion[i], row)
     near = 1e-5 if dtype == "float32" else 2e-2
     np.testing.assert_allclose(result, expected, rtol=near, atol=near)
 
@@ -163,7 +165,7 @@ def test_grouped_multi_update(
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("n_ipus", [1, 2])
 def test_scalars_in_rows(dtype: str, n_ipus: int) -> None:
-    at = np.array([0, 6, MASKED_LABEL, 7, 3, -2, 3], np.int32)
+    offset = np.array([0, 6, MASKED_LABEL, 7, 3, -2, 3], np.int32)
     labels = [(0, 0), (1, 6), (4, 3), (6, 3)]
     graph, builder = new_builder(small_machine(5, n_ipus))
     x, indices = graph.add_variable(dtype, (7, 7), "x"), graph.add_variable("int32", (7,), "i")
@@ -172,14 +174,14 @@ def test_scalars_in_rows(dtype: str, n_ipus: int) -> None:
     chosen = select_scalar_from_rows(builder, x, indices)
     update_scalar_in_rows(builder, x, indices)
     values = values_for(x, 2)
-    found, updated = check(builder, [(x, values), (indices, at)], [chosen, x])
+    actual, updated = check(builder, [(x, values), (indices, offset)], [chosen, x])
     expected, of_rows = held(graph, x, values), np.zeros(7)
     for row, label in labels:
         of_rows[row] = expected[row, label]
         expected[row, label] -= 1
     of_rows[[3, 5]] = np.nan
     expected[[3, 5]] = np.nan
-    np.testing.assert_array_equal(found, of_rows)
+    np.testing.assert_array_equal(actual, of_rows)
     np.testing.assert_allclose(updated, expected, rtol=1e-6 if dtype == "float32" else 1e-3)
 
 
@@ -218,12 +220,12 @@ def test_dynamic_slice(
     sizes = [data.draw(st.integers(1, shape[dim])) for dim in dims]
     x = data.draw(views(graph, shape, dtype))
     offset = data.draw(views(graph, (len(dims),), "int32", "o"))
-    at = np.array([data.draw(st.integers(-1, shape[dim])) for dim in dims])
+    position = np.array([data.draw(st.integers(-1, shape[dim])) for dim in dims])
     out = dynamic_slice(builder, x, offset, dims, sizes)
     values = values_for(x, seed)
-    (result,) = check(builder, [(x, values), (offset, at)], [out])
+    (result,) = check(builder, [(x, values), (offset, position)], [out])
     expected = held(graph, x, values)
-    for dim, size, given_first in zip(dims, sizes, at, strict=True):
+    for dim, size, given_first in zip(dims, sizes, position, strict=True):
         first = given_first if 0 <= given_first < shape[dim] else 0
         expected = np.take(expected, (first + np.arange(size)) % shape[dim], dim)
     np.testing.assert_array_equal(result, expected)
@@ -242,13 +244,13 @@ def test_dynamic_update(
     x = data.draw(views(graph, shape, dtype))
     new = data.draw(views(graph, new_shape, dtype, "new"))
     offset = data.draw(views(graph, (len(dims),), "int32", "o"))
-    at = [data.draw(st.integers(0, shape[dim] - new_shape[dim])) for dim in dims]
+    position = [data.draw(st.integers(0, shape[dim] - new_shape[dim])) for dim in dims]
     dynamic_update(builder, x, new, offset, dims)
     values, update = values_for(x, seed), values_for(new, seed + 1)
-    (result,) = check(builder, [(x, values), (new, update), (offset, np.array(at))], [x])
+    (result,) = check(builder, [(x, values), (new, update), (offset, np.array(position))], [x])
     expected = held(graph, x, values)
     where = [slice(None)] * len(shape)
-    for dim, first in zip(dims, at, strict=True):
+    for dim, first in zip(dims, position, strict=True):
         where[dim] = slice(first, first + new_shape[dim])
     expected[tuple(where)] = held(graph, new, update)
     np.testing.assert_array_equal(result, expected)
@@ -267,15 +269,15 @@ def test_multi_update(data: st.DataObject, machine: Any, shape: Any, dtype: str,
         multi_update(builder, x, indices, updates, dim)
     else:
         multi_update_add(builder, x, indices, updates, scale, dim)
-    values, new, at = (
+    values, new, offset = (
         values_for(x, seed),
         values_for(updates, seed + 1),
         positions(seed, shape[dim], n),
     )
-    (result,) = check(builder, [(x, values), (updates, new), (indices, at)], [x])
+    (result,) = check(builder, [(x, values), (updates, new), (indices, offset)], [x])
     expected = np.moveaxis(held(graph, x, values), dim, 0)
     rows = np.moveaxis(held(graph, updates, new), dim, 0)
-    for i, row in zip(at, rows, strict=True):
+    for i, row in zip(offset, rows, strict=True):
         expected[i] = row if scale is None else expected[i] + scale * row
     near = 1e-5 if dtype == "float32" else 1e-2
     np.testing.assert_allclose(result, np.moveaxis(expected, 0, dim), rtol=near, atol=near)
@@ -292,10 +294,10 @@ def test_multi_update_op_of_integers(operation: str, function: Any) -> None:
     for tensor in (x, u, i):
         graph.map_linearly(tensor)
     multi_update_op(builder, operation, x, i, u)
-    values, new, at = values_for(x, 1), values_for(u, 2), np.array([3, 3, 8, 0])
-    (result,) = check(builder, [(x, values), (u, new), (i, at)], [x])
+    values, new, offset = values_for(x, 1), values_for(u, 2), np.array([3, 3, 8, 0])
+    (result,) = check(builder, [(x, values), (u, new), (i, offset)], [x])
     expected = values.copy()
-    for row, update in zip(at, new, strict=True):
+    for row, update in zip(offset, new, strict=True):
         expected[row] = function(expected[row], update)
     np.testing.assert_array_equal(result, expected)
 
@@ -313,12 +315,12 @@ def test_elements(data: st.DataObject, machine: Any, shape: Any, dtype: str, see
     scattered = scatter_elements(builder, x, indices, updates, dim)
     values, new = values_for(x, seed), values_for(updates, seed + 1)
     order = np.random.default_rng(seed).random(shape).argsort(dim)
-    at = np.take(order, np.arange(n), dim).astype(np.int32)
-    inputs = [(x, values), (indices, at), (updates, new)]
+    offset = np.take(order, np.arange(n), dim).astype(np.int32)
+    inputs = [(x, values), (indices, offset), (updates, new)]
     result, changed = check(builder, inputs, [out, scattered])
     expected = held(graph, x, values)
-    np.testing.assert_array_equal(result, np.take_along_axis(expected, at, dim))
-    np.put_along_axis(expected, at, held(graph, updates, new), dim)
+    np.testing.assert_array_equal(result, np.take_along_axis(expected, offset, dim))
+    np.put_along_axis(expected, offset, held(graph, updates, new), dim)
     np.testing.assert_array_equal(changed, expected)
 
 
@@ -330,11 +332,13 @@ def test_tuples_of_indices(data: st.DataObject, machine: Any, shape: Any, seed: 
     n = data.draw(st.integers(1, 4))
     x = data.draw(views(graph, shape))
     where = (*shape[:n_batch], n, length)
-    at = np.stack([positions(seed + i, shape[n_batch + i], where[:-1]) for i in range(length)], -1)
+    offset = np.stack(
+        [positions(seed + i, shape[n_batch + i], where[:-1]) for i in range(length)], -1
+    )
     indices = data.draw(tensors(graph, where, "int32", "i"))
     out = gather_nd(builder, x, indices, n_batch)
     values = values_for(x, seed)
-    inputs = [(x, values), (indices, at)]
+    inputs = [(x, values), (indices, offset)]
     outputs = [out]
     if not n_batch:
         updates = data.draw(tensors(graph, out.shape, "float32", "u"))
@@ -342,7 +346,7 @@ def test_tuples_of_indices(data: st.DataObject, machine: Any, shape: Any, seed: 
         inputs.append((updates, values_for(updates, seed + 1)))
     results = check(builder, inputs, outputs)
     batch = np.indices(where[:-1])[:n_batch]
-    index = (*batch, *np.moveaxis(at, -1, 0))
+    index = (*batch, *np.moveaxis(offset, -1, 0))
     np.testing.assert_array_equal(results[0].reshape(values[index].shape), values[index])
     if not n_batch:
         expected = values.astype(np.float64)
@@ -359,10 +363,10 @@ def test_updates_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         graph.map_linearly(tensor)
     multi_update_add(builder, x, i, u)
     assert len(graph.compute_sets) > 1
-    values, new, at = values_for(x, 1), values_for(u, 2), positions(1, 9, 50)
-    (result,) = check(builder, [(x, values), (u, new), (i, at)], [x])
+    values, new, offset = values_for(x, 1), values_for(u, 2), positions(1, 9, 50)
+    (result,) = check(builder, [(x, values), (u, new), (i, offset)], [x])
     expected = values.copy()
-    np.add.at(expected, at, new)
+    np.add.at(expected, offset, new)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 

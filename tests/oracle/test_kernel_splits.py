@@ -28,10 +28,10 @@ def splits(draw: st.DrawFn, kernel: tuple[int, int]) -> dict[str, int]:
     """Return part counts of a kernel, with several parts in at least one dimension."""
     parts = [draw(st.integers(1, size)) for size in kernel]
     assume(parts[0] * parts[1] > 1)
-    asked = {"kernel rows": parts[0], "kernel columns": parts[1]}
+    requested = {"kernel rows": parts[0], "kernel columns": parts[1]}
     if draw(st.booleans()):
-        asked["rows"] = 1
-    return asked
+        requested["rows"] = 1
+    return requested
 
 
 def machine_of(data: st.DataObject, least: int = 12) -> Any:
@@ -57,7 +57,7 @@ def test_convolution(family: str, data: st.DataObject, is_constant: bool, seed: 
     groups = data.draw(st.sampled_from([1, 2, 5]))
     inputs = 1 if family == "vertical mac" else data.draw(st.sampled_from([1, 3, 20]))
     outputs = 1 if family == "vertical mac" else data.draw(st.sampled_from([1, 2, 10]))
-    asked = data.draw(splits(window.kernel))
+    requested = data.draw(splits(window.kernel))
     x = data.draw(views(graph, (2, groups * inputs, *size), dtype))
     shape = (groups * outputs, inputs, *window.kernel)
     operands: list[tuple[View, np.ndarray]] = [(x, values_for(x, seed))]
@@ -66,12 +66,12 @@ def test_convolution(family: str, data: st.DataObject, is_constant: bool, seed: 
         w = data.draw(views(graph, shape, dtype, "w"))
         operands.append((w, values_for(w, seed + 1, low=-1, high=1)))
     try:
-        out = convolution(builder, x, w, window, groups, family=family, split=asked)
+        out = convolution(builder, x, w, window, groups, family=family, split=requested)
     except BadGraph as refused:
         assume("has the split" not in str(refused))
         raise
     (plan,) = builder.plans
-    assert {name: plan.split[name] for name in asked} == asked
+    assert {name: plan.split[name] for name in requested} == requested
     (result,) = check(builder, operands, [out])
     known = held(graph, *operands[1]) if not is_constant else w.astype(dtype).astype(np.float32)
     expected = naive_convolution(held(graph, *operands[0]), known, window, groups)
@@ -88,12 +88,12 @@ def test_gradient_with_respect_to_the_weights(data: st.DataObject, groups: int, 
     window = data.draw(windows(*size))
     inputs, outputs = data.draw(st.sampled_from([1, 3])), data.draw(st.sampled_from([1, 5]))
     field = tuple(output_size(size[d], d, window) for d in (0, 1))
-    asked = data.draw(splits((min(field[0], 4), min(field[1], 3))))
+    requested = data.draw(splits((min(field[0], 4), min(field[1], 3))))
     x = data.draw(views(graph, (2, groups * inputs, *size)))
     gradient = data.draw(views(graph, (2, groups * outputs, *field), name="gradient"))
     values, arriving = values_for(x, seed), values_for(gradient, seed + 1)
-    out = weight_gradient(builder, x, gradient, window, groups, split=asked)
-    assert builder.plans[0].n_partials >= asked["kernel rows"] * asked["kernel columns"] > 1
+    out = weight_gradient(builder, x, gradient, window, groups, split=requested)
+    assert builder.plans[0].n_partials >= requested["kernel rows"] * requested["kernel columns"] > 1
     (result,) = check(builder, [(x, values), (gradient, arriving)], [out])
     expected = naive_weight_gradient(values, arriving, window, groups)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
@@ -106,14 +106,14 @@ def test_transposed_convolution(data: st.DataObject, groups: int, seed: int) -> 
     size = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 5))
     window = data.draw(windows(*size))
     window = Window(window.kernel, (1, 1), window.dilation, window.padding_before, window.kernel)
-    asked = data.draw(splits(window.kernel))
+    requested = data.draw(splits(window.kernel))
     field = tuple(output_size(size[d], d, window) for d in (0, 1))
     assume(min(field) > 0)
     x = data.draw(views(graph, (1, groups * 5, *field)))
     values = values_for(x, seed)
     w = np.random.default_rng(seed).uniform(-1, 1, (groups * 5, 3, *window.kernel))
     w = w.astype(np.float32)
-    out = transposed_convolution(builder, x, w, window, size, groups, split=asked)
+    out = transposed_convolution(builder, x, w, window, size, groups, split=requested)
     assert builder.plans[0].n_partials > 1
     (result,) = check(builder, [(x, values)], [out])
     expected = naive_input_gradient(values, w, window, size, groups)

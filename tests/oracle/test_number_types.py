@@ -132,14 +132,14 @@ def test_products_of_halves_in_either_type(
     graph, builder = new_builder(machine)
     random = np.random.default_rng(seed)
     shape: tuple[int, ...]
-    other: tuple[int, ...]
+    peer: tuple[int, ...]
     if is_matmul:
-        shape, other = (1, data.draw(st.integers(1, 5)), 40), (1, 40, 9)
+        shape, peer = (1, data.draw(st.integers(1, 5)), 40), (1, 40, 9)
     else:
         channels = data.draw(st.sampled_from([4, 8, 16]))
-        shape, other = (1, channels, 5, 4), (channels, 1, 2, 2)
+        shape, peer = (1, channels, 5, 4), (channels, 1, 2, 2)
     x = data.draw(views(graph, shape, "float16"))
-    values, w = (random.uniform(-1, 1, s).astype(np.float16) for s in (shape, other))
+    values, w = (random.uniform(-1, 1, s).astype(np.float16) for s in (shape, peer))
     if is_matmul:
         out = matmul(builder, x, w, partials_type=partials)
         expected = values.astype(np.float64) @ w.astype(np.float64)

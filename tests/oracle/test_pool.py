@@ -47,7 +47,7 @@ def test_the_faster_form_is_taken_and_its_cycles_are_predicted(
     Exchanges are those of the busiest tile, as planners count them.
     """
     shape, window, kind = CASES[name]
-    taken: list[int] = []
+    used: list[int] = []
     cycles: dict[int, int] = {}
     for n_passes in (0, 1, 2):
         expected: list[int] = []
@@ -55,7 +55,7 @@ def test_the_faster_form_is_taken_and_its_cycles_are_predicted(
         def chosen(*arguments: Any, n: int = n_passes, out: list[int] = expected) -> Any:
             _, shape, _, *rest = arguments
             passes = forms(shape, *rest)[n - 1] if n else choose_passes(*arguments)
-            taken.append(len(passes))
+            used.append(len(passes))
             out.append(predicted(arguments[0], passes, arguments[2]).cycles)
             return passes
 
@@ -64,7 +64,7 @@ def test_the_faster_form_is_taken_and_its_cycles_are_predicted(
         pool(builder, _sources(builder, shape), window, kind)
         cycles[n_passes] = planners_total(compile_programs(builder.graph, [builder.sequence]))
         assert 0.9 * expected[0] <= cycles[n_passes] <= expected[0]
-    assert taken == [1 if cycles[1] < cycles[2] else 2, 1, 2]
+    assert used == [1 if cycles[1] < cycles[2] else 2, 1, 2]
     assert cycles[0] == min(cycles[1], cycles[2])
 
 
@@ -78,8 +78,8 @@ def test_two_passes_are_taken_where_one_does_not_fit() -> None:
     executable = compile_programs(builder.graph, [builder.sequence])
     assert not executable.overfull_tiles.size
     passes = (PoolPass((1, 1, 640, 640, 1), Window((640, 640)), MAX_POOL),)
-    whole = predicted(builder.tiles, passes, x.dtype)
-    assert whole.n_bytes == 640 * 640 * 2 + 2 > machine.allocatable_bytes
+    full = predicted(builder.tiles, passes, x.dtype)
+    assert full.n_bytes == 640 * 640 * 2 + 2 > machine.allocatable_bytes
 
 
 @given(

@@ -25,13 +25,13 @@ from tilescope.engine.program import Sequence as ProgramSequence
 
 
 def test_every_codelet_of_the_library_has_a_plain_twin() -> None:
-    found = set()
+    actual = set()
     for module in codelet_modules():
         for value in vars(module).values():
             members = value.values() if isinstance(value, dict) else [value]
-            found |= {member.name for member in members if isinstance(member, Codelet)}
-    fused = {name for name in found if name.startswith("popops::Map")}
-    assert found - fused == set(NAIVE)
+            actual |= {member.name for member in members if isinstance(member, Codelet)}
+    fused = {name for name in actual if name.startswith("popops::Map")}
+    assert actual - fused == set(NAIVE)
     assert fused
     assert all(callable(NAIVE[name]) for name in fused), "the twin follows from the name"
 
@@ -44,11 +44,13 @@ def test_outputs_on_other_tiles_are_exchanged(
     graph, builder = new_builder(machine)
     out = graph.add_variable("float32", (n_vertices, size), "out")
     data.draw(mappings(graph, out))
-    places = st.lists(st.integers(0, machine.n_tiles - 1), min_size=n_vertices, max_size=n_vertices)
+    positions = st.lists(
+        st.integers(0, machine.n_tiles - 1), min_size=n_vertices, max_size=n_vertices
+    )
     start = np.arange(n_vertices, dtype=np.int64) * size
     fields = {"out": blocks(out.variable, start, [size], [1], n_vertices)}
     compute_set = builder.compute_set("fill")
-    builder.vertices(compute_set, FILL, data.draw(places), fields, {"value": start + 1.5})
+    builder.vertices(compute_set, FILL, data.draw(positions), fields, {"value": start + 1.5})
     (result,) = check(builder, [], [out])
     assert result[:, 0].tolist() == (start + 1.5).tolist()
 
@@ -61,8 +63,8 @@ def test_a_loop_carries_its_state(
     state = data.draw(views(graph, shape, name="state", may_be_part=False))
     step = data.draw(views(graph, shape, name="step"))
     inside = Builder(graph, ProgramSequence("body"), builder.debug)
-    made = binary(inside, "add", state, step, shape)
-    inside.sequence.add(Copy(made, state))
+    built = binary(inside, "add", state, step, shape)
+    inside.sequence.add(Copy(built, state))
     program = ProgramSequence("all").add(Repeat(count, inside.sequence, "loop"))
     first, added = values_for(state, seed), values_for(step, seed + 1)
     executable, (result,) = run_both(graph, program, [(state, first), (step, added)], [state])

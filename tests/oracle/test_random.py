@@ -58,8 +58,8 @@ def test_known_answers(counter: list[int], key: list[int], expected: list[int]) 
 
 def test_the_inverse_of_the_normal_distribution() -> None:
     p = np.concatenate([np.geomspace(2.0**-33, 0.5, 400), 1 - np.geomspace(2.0**-33, 0.5, 400)])
-    found = np.array([normal_quantile(float(x)) for x in p])
-    np.testing.assert_allclose(found, special.ndtri(p), rtol=3e-7, atol=3e-7)
+    actual = np.array([normal_quantile(float(x)) for x in p])
+    np.testing.assert_allclose(actual, special.ndtri(p), rtol=3e-7, atol=3e-7)
 
 
 @given(st.data(), machines(), shapes(), st.sampled_from(sorted(DRAWS)), st.integers(0, 2**32 - 1))
@@ -135,8 +135,8 @@ def test_ones_have_their_probability() -> None:
 def test_neighbours_and_modifiers_are_uncorrelated(lag: int) -> None:
     numbers = drawn("normal", 8, (20_000,))
     assert abs(np.corrcoef(numbers[:-lag], numbers[lag:])[0, 1]) < 4 / np.sqrt(20_000)
-    other = drawn("normal", 8, (20_000,), modifier=lag)
-    assert abs(np.corrcoef(numbers, other)[0, 1]) < 4 / np.sqrt(20_000)
+    peer = drawn("normal", 8, (20_000,), modifier=lag)
+    assert abs(np.corrcoef(numbers, peer)[0, 1]) < 4 / np.sqrt(20_000)
 
 
 def test_a_dropout_drops_whole_rows_of_a_reference() -> None:
@@ -151,9 +151,9 @@ def test_a_dropout_drops_whole_rows_of_a_reference() -> None:
     out = shaped_dropout(builder, seed, 7, x, reference, 0.5, 2.0)
     values = values_for(x, 3)
     (result,) = check(builder, [(seed, SEED), (x, values)], [out])
-    kept = result[:, :1] != 0
-    assert 10 < kept.sum() < 40
-    np.testing.assert_allclose(result, np.where(kept, held(graph, x, values) * 2, 0), rtol=1e-6)
+    selected = result[:, :1] != 0
+    assert 10 < selected.sum() < 40
+    np.testing.assert_allclose(result, np.where(selected, held(graph, x, values) * 2, 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0])
@@ -163,9 +163,9 @@ def test_certain_outcomes(probability: float) -> None:
     for tensor in (x, seed):
         graph.map_linearly(tensor)
     out = bernoulli(builder, seed, 0, x, "int32", probability)
-    kept = dropout(builder, seed, 0, x, x, probability, 1.0)
+    selected = dropout(builder, seed, 0, x, x, probability, 1.0)
     values = values_for(x, 3)
-    results = check(builder, [(seed, SEED), (x, values)], [out, kept])
+    results = check(builder, [(seed, SEED), (x, values)], [out, selected])
     np.testing.assert_array_equal(results[0], probability)
     np.testing.assert_array_equal(results[1], values * np.float32(probability))
 

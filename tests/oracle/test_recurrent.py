@@ -120,10 +120,10 @@ def test_against_the_naive_machine(
         lengths = data.draw(views(graph, (sizes[1],), "int32", "lengths"))
         counts = np.random.default_rng(seed).integers(0, sizes[0] + 1, sizes[1]).astype(np.int32)
         inputs.append((lengths, counts))
-    more: Any = {"reset_after": after} if kind == "gru" else {}
+    extra: Any = {"reset_after": after} if kind == "gru" else {}
     function: Any = {"lstm": lstm, "gru": gru, "rnn": rnn}[kind]
-    made = function(builder, *given_, lengths=lengths, options=options, **more)
-    results = check(builder, inputs, list(made))
+    built = function(builder, *given_, lengths=lengths, options=options, **extra)
+    results = check(builder, inputs, list(built))
     x, w, r, b, h, c = arrays
     expected = reference(kind, x, w, r, b, h, c, options, counts, after=after)
     if not options.full_sequence:
@@ -142,12 +142,12 @@ def test_a_layer_of_useful_size(kind: str, dtype: str) -> None:
     graph.map_linearly(x, grain=4)
     function: Any = {"lstm": lstm, "gru": gru, "rnn": rnn}[kind]
     weights = [array / 4 for array in arrays[1:4]]
-    made = function(builder, x, *weights)
+    built = function(builder, x, *weights)
     executable = compile_programs(graph, [builder.sequence])
     with Engine(executable, resolve_options()) as engine:
         engine.write_tensor(x, arrays[0])
         engine.run()
-        results = [engine.read_tensor(tensor) for tensor in made]
+        results = [engine.read_tensor(tensor) for tensor in built]
     zeros = np.zeros((4, 32))
     full = np.full(4, 20)
     w, r, b = weights
@@ -172,19 +172,19 @@ def test_attention_scores(options: RecurrentOptions, after: bool, n_ipus: int) -
         graph.map_linearly(tensor)
         given_.append((tensor, array))
     (x_at, _), (h_at, _), (a_at, _) = given_
-    more: Any = {"attention": a_at, "reset_after": after, "options": options}
-    made = gru(builder, x_at, w, r, b, h_at, **more)
-    results = check(builder, given_, list(made))
+    extra: Any = {"attention": a_at, "reset_after": after, "options": options}
+    built = gru(builder, x_at, w, r, b, h_at, **extra)
+    results = check(builder, given_, list(built))
     full = np.full(2, 5)
     expected = reference("gru", x, w, r, b, h, h, options, full, after=after, attention=scores)
     if not options.full_sequence:
         expected = (expected[1], *expected[1:])
     for result, right in zip(results, expected, strict=False):
         np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-5)
-    wrong = graph.add_variable("float32", (2, 5), "turned")
-    graph.map_linearly(wrong)
+    variable = graph.add_variable("float32", (2, 5), "turned")
+    graph.map_linearly(variable)
     with pytest.raises(BadGraph, match=r"'turned' is float32 of shape \(2, 5\): expected float32"):
-        gru(builder, x_at, w, r, b, h_at, **{**more, "attention": wrong})
+        gru(builder, x_at, w, r, b, h_at, **{**extra, "attention": variable})
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -212,8 +212,8 @@ def test_peepholes(options: RecurrentOptions, is_constant: bool) -> None:
         graph.map_linearly(tensors[-1])
     inputs = list(zip(tensors, (x, w, r, b, h, c, p), strict=True))
     peepholes = p if is_constant else tensors[-1]
-    made = lstm(builder, *tensors[:6], peepholes=peepholes, cell_order=order, options=options)
-    results = check(builder, inputs[: 6 if is_constant else 7], list(made))
+    built = lstm(builder, *tensors[:6], peepholes=peepholes, cell_order=order, options=options)
+    results = check(builder, inputs[: 6 if is_constant else 7], list(built))
     every = np.stack(outputs[:: -1 if options.reverse else 1])
     expected = [every if options.full_sequence else new_h, new_h, new_c]
     for result, right in zip(results, expected, strict=True):
@@ -227,10 +227,10 @@ def test_the_order_of_units_follows_the_weights() -> None:
         graph, builder = new_builder(small_machine(5))
         x = graph.add_variable("float32", arrays[0].shape, "x")
         graph.map_linearly(x)
-        at = [LSTM_UNITS.index(name) for name in order]
-        w, r, b = (array[at] for array in arrays[1:4])
-        made = lstm(builder, x, w, r, b, cell_order=order)
-        results.append(run_both(graph, builder.sequence, [(x, arrays[0])], list(made))[1])
+        offset = [LSTM_UNITS.index(name) for name in order]
+        w, r, b = (array[offset] for array in arrays[1:4])
+        built = lstm(builder, x, w, r, b, cell_order=order)
+        results.append(run_both(graph, builder.sequence, [(x, arrays[0])], list(built))[1])
     for first, second in zip(*results, strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
 
@@ -241,11 +241,11 @@ def test_a_sliceable_tensor_has_whole_columns(
 ) -> None:
     graph, builder = new_builder(machine)
     shape = [(n, outer, inner), (outer, n, inner), (outer, inner, n)][dim]
-    made = create_sliceable_tensor(builder, "float16", shape, dim)
-    assert made.shape == shape
+    tensor = create_sliceable_tensor(builder, "float16", shape, dim)
+    assert tensor.shape == shape
     order = [dim, *(d for d in range(3) if d != dim)]
-    mapping = graph.tile_mapping(made.dim_shuffle(*order))
-    owner = np.zeros(made.n_elements, np.int64)
+    mapping = graph.tile_mapping(tensor.dim_shuffle(*order))
+    owner = np.zeros(tensor.n_elements, np.int64)
     for tile in range(machine.n_tiles):
         for start, stop in mapping.intervals(tile):
             owner[start:stop] = tile

@@ -39,13 +39,13 @@ def _run(
     *shape, n_outputs = sizes
     arrays = arrays_of(kind, sizes, 5, after=after)[: 6 if kind == "lstm" else 5]
     graph, builder = new_builder(small_machine(64))
-    own: dict[str, Any] = {"reset_after": after} if kind == "gru" else {}
+    local: dict[str, Any] = {"reset_after": after} if kind == "gru" else {}
     if allocated:
         x = create_recurrent_input(
             builder, shape, n_outputs, N_UNITS[kind], dtype=dtype, options=options
         )
         weights = WEIGHTS[kind](
-            builder, shape, n_outputs, dtype=dtype, options=options, **own, **more
+            builder, shape, n_outputs, dtype=dtype, options=options, **local, **more
         )
         states = [
             create_recurrent_state(builder, shape, n_outputs, name, dtype=dtype)
@@ -58,13 +58,13 @@ def _run(
             tensors.append(graph.add_variable(dtype, array.shape, name))
             graph.map_linearly(tensors[-1], grain=4)
     assert [tensor.shape for tensor in tensors] == [array.shape for array in arrays]
-    made = LAYERS[kind](builder, *tensors, options=options, **own, **more)
+    built = LAYERS[kind](builder, *tensors, options=options, **local, **more)
     executable = compile_programs(graph, [builder.sequence])
     with Engine(executable) as device:
         for tensor, array in zip(tensors, arrays, strict=True):
             device.write_tensor(tensor, array)
         device.run()
-        results = [device.read_tensor(tensor) for tensor in made]
+        results = [device.read_tensor(tensor) for tensor in built]
     return executable, [compute_set.name for compute_set in graph.compute_sets], results
 
 
@@ -109,9 +109,9 @@ def test_any_order_of_units() -> None:
     order = ("output", "candidate", "input", "forget")
     *_, results = _run("lstm", sizes, RecurrentOptions(), allocated=True, cell_order=order)
     x, w, r, b, h, c = arrays_of("lstm", sizes, 5)
-    at = [order.index(name) for name in LSTM_UNITS]
+    offset = [order.index(name) for name in LSTM_UNITS]
     full = np.full(2, 3)
-    right = reference("lstm", x, w[at], r[at], b[at], h, c, RecurrentOptions(), full)
+    right = reference("lstm", x, w[offset], r[offset], b[offset], h, c, RecurrentOptions(), full)
     for result, expected in zip(results, right, strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 

@@ -44,12 +44,12 @@ UPDATING = ["log_add", "square_sum", "sum"]
 
 
 def numpy_value(operation: str, values: np.ndarray, dims: Any) -> np.ndarray:
-    whole = values.astype(np.float64)
+    full = values.astype(np.float64)
     for d in sorted(dims) if operation == "log_add" else ():
-        whole = np.logaddexp.reduce(whole, axis=d, keepdims=True)
+        full = np.logaddexp.reduce(full, axis=d, keepdims=True)
     if operation == "log_add":
-        return whole
-    return np.asarray(NUMPY_REDUCTIONS[operation](whole, axis=tuple(dims), keepdims=True))
+        return full
+    return np.asarray(NUMPY_REDUCTIONS[operation](full, axis=tuple(dims), keepdims=True))
 
 
 def scaled(operation: str, value: np.ndarray, scale: float) -> np.ndarray:
@@ -216,16 +216,16 @@ def test_a_scale_is_one_float(dtype: str, shape: tuple[int, ...]) -> None:
 @given(st.data(), machines(), st.lists(shapes(most=30), min_size=2, max_size=4), seeds)
 def test_reduce_many(data: st.DataObject, machine: Any, sizes: Any, seed: int) -> None:
     graph, builder = new_builder(machine)
-    wanted, inputs, expected = [], [], []
+    required, inputs, expected = [], [], []
     for i, shape in enumerate(sizes):
         x = data.draw(views(graph, shape, "float32", f"x{i}"))
         dims = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))
         operation = data.draw(st.sampled_from(OF_FLOATS))
         values = values_for(x, seed + i, low=-1.2, high=1.2)
-        wanted.append(Reduction(operation, x, dims))
+        required.append(Reduction(operation, x, dims))
         inputs.append((x, values))
         expected.append(numpy_value(operation, values, dims))
-    outs = reduce_many(builder, wanted)
+    outs = reduce_many(builder, required)
     alone = [len(plan.stages) for plan in builder.plans]
     named = [s for s in graph.compute_sets if "/reduceMany/reduce" in f"/{s.name}"]
     assert len(named) == max(alone)

@@ -43,7 +43,7 @@ def test_convolution(
     groups = data.draw(st.sampled_from([1, 2, 5]))
     inputs = data.draw(st.sampled_from([4, 8, 32, 48]))
     outputs = data.draw(st.sampled_from([1, 8, 24]))
-    asked = data.draw(SPLITS)
+    requested = data.draw(SPLITS)
     x = data.draw(views(graph, (2, groups * inputs, *size), dtype))
     shape = (groups * outputs, inputs, *window.kernel)
     operands: list[tuple[View, np.ndarray]] = [(x, values_for(x, seed))]
@@ -53,13 +53,13 @@ def test_convolution(
         operands.append((w, values_for(w, seed + 1, low=-1, high=1)))
     sums = data.draw(st.sampled_from(["float", "half"] if dtype == "float16" else ["float"]))
     try:
-        out = convolution(builder, x, w, window, groups, partials_type=sums, split=asked)
+        out = convolution(builder, x, w, window, groups, partials_type=sums, split=requested)
     except BadGraph as refused:
         assume("has the split" not in str(refused))
         raise
     (plan,) = builder.plans
-    assert {name: plan.split[name] for name in asked} == asked
-    assert plan.n_serial == asked["serial inputs"]
+    assert {name: plan.split[name] for name in requested} == requested
+    assert plan.n_serial == requested["serial inputs"]
     (result,) = check(builder, operands, [out])
     known = held(graph, *operands[1]) if not is_constant else w.astype(dtype).astype(np.float32)
     expected = naive_convolution(held(graph, *operands[0]), known, window, groups)
@@ -74,7 +74,7 @@ def test_matmul(data: st.DataObject, machine: Any, kind: str, seed: int) -> None
     graph, builder = new_builder(machine)
     batch = data.draw(st.sampled_from([1, 3]))
     rows, inner, columns = (data.draw(st.sampled_from([4, 8, 16, 48])) for _ in range(3))
-    asked = data.draw(SPLITS)
+    requested = data.draw(SPLITS)
     a = data.draw(views(graph, (batch, rows, inner), name="a"))
     left, right = values_for(a, seed), np.random.default_rng(seed).random((batch, inner, columns))
     operands: list[tuple[View, np.ndarray]] = [(a, left)]
@@ -82,9 +82,9 @@ def test_matmul(data: st.DataObject, machine: Any, kind: str, seed: int) -> None
         if kind == "computed":
             b = data.draw(views(graph, right.shape, name="b"))
             operands.append((b, right))
-            out = matmul(builder, a, b, split=asked)
+            out = matmul(builder, a, b, split=requested)
         else:
-            out = matmul(builder, a, right, split=asked)
+            out = matmul(builder, a, right, split=requested)
     except BadGraph as refused:
         assume("has the split" not in str(refused))
         raise
@@ -103,20 +103,20 @@ def test_backward_passes(data: st.DataObject, machine: Any, of_weights: bool, se
     window = Window(window.kernel, (1, 1), window.dilation, window.padding_before, window.kernel)
     field = tuple(output_size(size[d], d, window) for d in (0, 1))
     assume(min(field) > 0)
-    groups, asked = data.draw(st.sampled_from([1, 2])), {"serial inputs": 2}
+    groups, requested = data.draw(st.sampled_from([1, 2])), {"serial inputs": 2}
     n_images, outputs = (4, 3) if of_weights else (1, 8)
     gradient = data.draw(views(graph, (n_images, groups * outputs, *field), name="gradient"))
     arriving = values_for(gradient, seed)
     if of_weights:
         x = data.draw(views(graph, (n_images, groups * 2, *size)))
         values = values_for(x, seed + 1)
-        out = weight_gradient(builder, x, gradient, window, groups, split=asked)
+        out = weight_gradient(builder, x, gradient, window, groups, split=requested)
         operands = [(x, values), (gradient, arriving)]
         expected = naive_weight_gradient(values, arriving, window, groups)
     else:
         w = np.random.default_rng(seed).uniform(-1, 1, (groups * outputs, 2, *window.kernel))
         w = w.astype(np.float32)
-        out = transposed_convolution(builder, gradient, w, window, size, groups, split=asked)
+        out = transposed_convolution(builder, gradient, w, window, size, groups, split=requested)
         operands = [(gradient, arriving)]
         expected = naive_input_gradient(arriving, w, window, size, groups)
     assert builder.plans[0].split["serial inputs"] == 2

@@ -36,10 +36,10 @@ def test_top_k(
     dim = data.draw(st.integers(0, len(shape) - 1))
     k = data.draw(st.integers(1, shape[dim]))
     x = data.draw(views(graph, shape, dtype))
-    keys, found = top_k_with_permutation(builder, x, k, dim, largest=largest)
+    keys, actual = top_k_with_permutation(builder, x, k, dim, largest=largest)
     alone = top_k(builder, x, k, dim, largest=largest)
     values = np.random.default_rng(seed).integers(-5, 5, shape).astype(np.float32)
-    results = check(builder, [(x, values)], [keys, found, alone])
+    results = check(builder, [(x, values)], [keys, actual, alone])
     order = np.argsort(-values if largest else values, axis=dim, kind="stable")
     order = np.take(order, np.arange(k), dim)
     np.testing.assert_array_equal(results[0], np.take_along_axis(values, order, dim))
@@ -52,15 +52,15 @@ def test_sort(data: st.DataObject, machine: Any, shape: Any, descending: bool, s
     graph, builder = new_builder(machine)
     dim = data.draw(st.integers(0, len(shape) - 1))
     x = data.draw(views(graph, shape))
-    other = data.draw(views(graph, shape, "float16", "y"))
+    peer = data.draw(views(graph, shape, "float16", "y"))
     alone = sort(builder, x, dim, descending=descending)
-    keys, moved = sort_key_value(builder, x, other, dim, descending=descending)
-    values, items = values_for(x, seed), values_for(other, seed + 1)
-    results = check(builder, [(x, values), (other, items)], [alone, keys, moved])
+    keys, moved = sort_key_value(builder, x, peer, dim, descending=descending)
+    values, items = values_for(x, seed), values_for(peer, seed + 1)
+    results = check(builder, [(x, values), (peer, items)], [alone, keys, moved])
     order = np.argsort(-values if descending else values, axis=dim)
     np.testing.assert_array_equal(results[0], np.take_along_axis(values, order, dim))
     np.testing.assert_array_equal(results[1], results[0])
-    expected = np.take_along_axis(held(graph, other, items), order, dim)
+    expected = np.take_along_axis(held(graph, peer, items), order, dim)
     np.testing.assert_array_equal(results[2], expected)
 
 
@@ -132,8 +132,8 @@ def test_histogram(
     values = np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32)
     (result,) = check(builder, [(x, values), (levels, limits)], [out])
     counted = np.abs(values) if absolute else values
-    place = np.searchsorted(limits, counted.reshape(-1), side="right")
-    np.testing.assert_array_equal(result, np.bincount(place, minlength=limits.size + 1))
+    index = np.searchsorted(limits, counted.reshape(-1), side="right")
+    np.testing.assert_array_equal(result, np.bincount(index, minlength=limits.size + 1))
 
 
 @given(st.data(), machines(), shapes(most=20, rank=2), st.integers(1, 9), seeds)
@@ -151,9 +151,9 @@ def test_one_hot(data: st.DataObject, machine: Any, shape: Any, depth: int, seed
 def test_pad(data: st.DataObject, machine: Any, shape: Any, mode: str, seed: int) -> None:
     graph, builder = new_builder(machine)
     x = data.draw(views(graph, shape))
-    most = {"constant": 3, "edge": 3}.get(mode, 0)
+    maximum = {"constant": 3, "edge": 3}.get(mode, 0)
     before, after = (
-        [data.draw(st.integers(0, min(3, max(most, n - (mode == "reflect"))))) for n in shape]
+        [data.draw(st.integers(0, min(3, max(maximum, n - (mode == "reflect"))))) for n in shape]
         for _ in range(2)
     )
     out = row_major_copy(builder, pad(builder, x, before, after, mode, 7.0))

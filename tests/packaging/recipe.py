@@ -109,9 +109,11 @@ def _begin(root: Path) -> Stage:
     (root / "tmp").chmod(0o1777)
     shutil.copytree("/etc", root / "etc", symlinks=True, ignore_dangling_symlinks=True)
     mounts = [path for path in (*_SYSTEM, sys.base_prefix, *_packages()) if Path(path).is_dir()]
-    kept = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
+    selected = {key: value for key, value in os.environ.items() if key.startswith("PIP_")}
     path = f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    return Stage(root, tuple(mounts), {**kept, "PATH": path, "HOME": "/root", "LANG": "C.UTF-8"})
+    return Stage(
+        root, tuple(mounts), {**selected, "PATH": path, "HOME": "/root", "LANG": "C.UTF-8"}
+    )
 
 
 def _packages() -> list[str]:

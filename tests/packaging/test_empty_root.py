@@ -61,6 +61,6 @@ def test_its_command_serves_the_reports_and_ends_on_a_signal(image: Stage) -> No
             assert b"TileScope" in answer.read()
     finally:
         server.send_signal(signal.SIGTERM)
-        said = server.communicate(timeout=60)[0]
-    assert "Traceback" not in said
+        text = server.communicate(timeout=60)[0]
+    assert "Traceback" not in text
     assert server.returncode in {0, -signal.SIGTERM, 128 + signal.SIGTERM}

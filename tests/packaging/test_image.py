@@ -51,16 +51,16 @@ def warmed(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_warm_up_of_an_image_names_folder_and_processor(tmp_path: Path) -> None:
     target = environment_with(tmp_path / "target", has_engine=True)
-    done = warmed(target, tmp_path / "kernels", "haswell")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"warmup for haswell in {tmp_path / 'kernels'}\n"
+    finished = warmed(target, tmp_path / "kernels", "haswell")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout == f"warmup for haswell in {tmp_path / 'kernels'}\n"
 
 
 def test_an_image_without_the_engine_compiles_nothing(tmp_path: Path) -> None:
     target = environment_with(tmp_path / "target", has_engine=False)
-    done = warmed(target, tmp_path / "kernels", "haswell")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"no engine in {target}: no kernels to compile\n"
+    finished = warmed(target, tmp_path / "kernels", "haswell")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout == f"no engine in {target}: no kernels to compile\n"
     assert (tmp_path / "kernels").is_dir()
     assert warmed(target).returncode == 2
 

@@ -38,9 +38,9 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def must(folder: Path, *command: str | Path) -> str:
-    done = run(folder, *command)
-    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
-    return done.stdout
+    finished = run(folder, *command)
+    assert finished.returncode == 0, f"{command}: {finished.stdout}\n{finished.stderr}"
+    return finished.stdout
 
 
 def installed_path(path: str) -> str:
@@ -86,9 +86,9 @@ def image(place: Path) -> Path:
 def test_the_wheel_holds_every_file_of_the_packages_and_no_tests(wheel: Path) -> None:
     tracked = must(ROOT, "git", "ls-files", *PACKAGES).splitlines()
     links = {f"tilescope/{name}" for name in PACKAGES}
-    wanted = {installed_path(path) for path in tracked if path not in links}
+    expected = {installed_path(path) for path in tracked if path not in links}
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert wanted - names == set()
+    assert expected - names == set()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == TOP_LEVEL
     developers = ("describe.py", "generate", "targets.toml", "builders.py")
     assert [name for name in names if any(part in name for part in developers)] == []
@@ -107,8 +107,8 @@ def test_an_editable_installation_has_the_same_names(place: Path) -> None:
     python = place / "editable/bin/python"
     must(place, python, "-m", "pip", "install", "-q", "--no-deps", "--editable", ROOT)
     script = "import sys, importlib.util as u; print(*filter(u.find_spec, sys.argv[1:]))"
-    found = must(place, python, "-c", script, *TOP_LEVEL, *FOLDERS)
-    assert set(found.split()) == TOP_LEVEL
+    actual = must(place, python, "-c", script, *TOP_LEVEL, *FOLDERS)
+    assert set(actual.split()) == TOP_LEVEL
 
 
 @pytest.mark.parametrize("name", ["engine", "reports", "analyser", "webapp"])
@@ -139,11 +139,11 @@ def test_the_base_has_pva_and_nothing_heavy(base: Path, place: Path) -> None:
 
 @pytest.mark.parametrize(("command", "extra"), [("run", "engine"), ("serve", "web")])
 def test_a_missing_extra_is_named(base: Path, place: Path, command: str, extra: str) -> None:
-    done = run(place, base / "tilescope", command, "nothing-there")
-    assert done.returncode == 2
+    finished = run(place, base / "tilescope", command, "nothing-there")
+    assert finished.returncode == 2
     # The command that is printed names the wheel that was installed.
-    assert re.search(rf"run: pip install '/\S+\.whl\[{extra}\]'$", done.stderr.strip())
-    assert "Traceback" not in done.stderr
+    assert re.search(rf"run: pip install '/\S+\.whl\[{extra}\]'$", finished.stderr.strip())
+    assert "Traceback" not in finished.stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -156,6 +156,6 @@ def test_the_image_finds_its_data(image: Path, place: Path) -> None:
 
 
 def test_the_install_script_rejects_an_existing_folder(image: Path, place: Path) -> None:
-    done = run(place, ROOT / "docker/install.sh", image.parent)
-    assert done.returncode == 2
-    assert "already exists" in done.stderr
+    finished = run(place, ROOT / "docker/install.sh", image.parent)
+    assert finished.returncode == 2
+    assert "already exists" in finished.stderr

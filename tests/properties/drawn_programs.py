@@ -76,13 +76,13 @@ def _bodies(
 ) -> tuple[Program, Effect]:
     """Return one to three programs in sequence, nested as deep as `depth`."""
     n = draw(st.integers(1, 3))
-    found = [draw(_parts(graph, tensors, depth, is_fixed)) for _ in range(n)]
+    results = [draw(_parts(graph, tensors, depth, is_fixed)) for _ in range(n)]
 
     def effect(state: State) -> None:
-        for _, apply in found:
+        for _, apply in results:
             apply(state)
 
-    return Sequence("body", [program for program, _ in found]), effect
+    return Sequence("body", [program for program, _ in results]), effect
 
 
 @st.composite
@@ -108,8 +108,8 @@ def _parts(
         function = Function(body, "function")
         return Sequence("calls", [Call(function) for _ in range(count)]), often
     if kind == "if":
-        other, outer = draw(_bodies(graph, tensors, depth - 1, is_fixed))
-        choice = If(tensors["flag"], body, other, "if")
+        peer, outer = draw(_bodies(graph, tensors, depth - 1, is_fixed))
+        choice = If(tensors["flag"], body, peer, "if")
         return choice, lambda state: inner(state) if state["flag"][0] else outer(state)
     return _counted_down(graph, body, count), often
 
@@ -117,11 +117,11 @@ def _parts(
 def _counted_down(graph: Graph, body: Program, count: int) -> Program:
     """Return a loop whose predicate ends it after `count` rounds."""
     mine = graph.add_variable(INT32, (1,), "rounds")
-    start, one = (graph.add_constant(np.array([n], np.int32), f"{n}") for n in (count, 1))
-    for tensor in (mine, start, one):
+    start, item = (graph.add_constant(np.array([n], np.int32), f"{n}") for n in (count, 1))
+    for tensor in (mine, start, item):
         graph.map_linearly(tensor, tiles=[count % graph.machine.n_tiles])
     down = Builder(graph, Sequence("count down"), ROOT)
-    down.sequence.add(Copy(binary(down, "subtract", mine, one, (1,)), mine))
+    down.sequence.add(Copy(binary(down, "subtract", mine, item, (1,)), mine))
     loop = RepeatWhile(Sequence(), mine, Sequence("round", [body, down.sequence]), name="while")
     return Sequence("counted", [Copy(start, mine), loop])
 
@@ -141,10 +141,10 @@ def _steps(
         build.sequence.add(Copy(tensors[x].reverse(dim), tensors[out]))
         return build.sequence, lambda state: state.update({out: np.flip(state[x], dim).copy()})
     if kind == "unary":
-        made = unary(build, "negate", tensors[x])
-        build.sequence.add(Copy(made, tensors[out]))
+        built = unary(build, "negate", tensors[x])
+        build.sequence.add(Copy(built, tensors[out]))
         return build.sequence, lambda state: state.update({out: -state[x]})
     function, in_numpy = draw(st.sampled_from([("maximum", np.maximum), ("minimum", np.minimum)]))
-    made = binary(build, function, tensors[x], tensors[y], tensors[x].shape)
-    build.sequence.add(Copy(made, tensors[out]))
+    built = binary(build, function, tensors[x], tensors[y], tensors[x].shape)
+    build.sequence.add(Copy(built, tensors[out]))
     return build.sequence, lambda state: state.update({out: in_numpy(state[x], state[y])})

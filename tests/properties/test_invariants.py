@@ -176,7 +176,7 @@ def test_a_report_matches_the_executable(model: Model, machine: Machine) -> None
         run(compiled, into(Path(folder)))
         assert check_report(Path(folder)) == []
         with open_report(Path(folder)) as report:
-            found = execution(report)
+            actual = execution(report)
             metrics = values(report)
             total = tile_memory(report).series["Total"]
             with_gaps = tile_memory(report, include_gaps=True).series["Total"]
@@ -188,7 +188,7 @@ def test_a_report_matches_the_executable(model: Model, machine: Machine) -> None
     assert metrics["cycles.total"] == max(ends)
     if machine.n_ipus == 1:  # no IPU waits for another
         assert ends == cycles.tolist()
-    assert sum(found.phase_cycles.values()) == max(ends), "waiting is part of a sync"
+    assert sum(actual.phase_cycles.values()) == max(ends), "waiting is part of a sync"
     laid_out = executable.memory
     assert metrics["memory.max_address"] == laid_out.including_gaps.max()
     assert total.tolist() == laid_out.excluding_gaps.tolist()

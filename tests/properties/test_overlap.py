@@ -38,12 +38,12 @@ def programs(draw: st.DrawFn, *, may_repeat: bool) -> Drawn:
     graph = Graph(machine, n_io_tiles=2)
 
     def variables(name: str, tiles: list[int]) -> list[Tensor]:
-        made = []
+        results = []
         for i in range(3):
-            made.append(graph.add_variable("float32", (N,), f"{name} {i}"))
+            results.append(graph.add_variable("float32", (N,), f"{name} {i}"))
             pool = draw(st.lists(st.sampled_from(tiles), min_size=1, max_size=3, unique=True))
-            graph.map_linearly(made[-1], tiles=pool)
-        return made
+            graph.map_linearly(results[-1], tiles=pool)
+        return results
 
     io = variables("io", graph.io_tiles.tolist())
     compute = variables("compute", graph.compute_tiles.tolist())
@@ -52,8 +52,8 @@ def programs(draw: st.DrawFn, *, may_repeat: bool) -> Drawn:
         return draw(st.sampled_from(sources)), draw(st.sampled_from(targets))
 
     def hand_overs() -> list[Program]:
-        ways = draw(st.lists(st.sampled_from([(io, compute), (compute, io)]), max_size=2))
-        return [Copy(*pair(*way)) for way in ways]
+        methods = draw(st.lists(st.sampled_from([(io, compute), (compute, io)]), max_size=2))
+        return [Copy(*pair(*method)) for method in methods]
 
     copies: list[Program] = []
     for _ in range(draw(st.integers(0, 3))):
@@ -75,14 +75,14 @@ def test_values_are_those_of_a_machine_that_runs_compute_first(drawn: Drawn) -> 
     executable = compile_programs(drawn.graph, [drawn.program], is_checked=True)
     check_memory(executable)
     naive = NaiveMachine(drawn.graph)
-    kept = [*drawn.io, *drawn.compute]
+    selected = [*drawn.io, *drawn.compute]
     with Engine(executable, resolve()) as engine:
-        for i, tensor in enumerate(kept):
+        for i, tensor in enumerate(selected):
             engine.write_tensor(tensor, np.arange(N) + 10 * i)
             naive.write(tensor, np.arange(N) + 10 * i)
         engine.run()
         naive.run(drawn.program)
-        for tensor in kept:
+        for tensor in selected:
             assert engine.read_tensor(tensor).tolist() == naive.read(tensor).tolist()
 
 
@@ -104,13 +104,13 @@ def live_sets(steps: list[Step]) -> tuple[list[set[int]], list[set[int]]]:
 
     The second list has one more set, for the end.
     """
-    at: list[set[int]] = []
+    offset: list[set[int]] = []
     needed: list[set[int]] = [set()]
     for step in reversed(steps):
         after = needed[-1]
-        at.append(after | {*step.reads, *step.writes})
+        offset.append(after | {*step.reads, *step.writes})
         needed.append((after - set(step.overwrites)) | set(step.reads))
-    return at[::-1], needed[::-1]
+    return offset[::-1], needed[::-1]
 
 
 @given(programs(may_repeat=False), st.randoms(use_true_random=False))
@@ -128,12 +128,12 @@ def test_what_any_order_needs_lives(drawn: Drawn, random: Random) -> None:
     for _ in range(5):
         steps = in_order(executable.roots[0], random)
         inside = [i for i, step in enumerate(steps) if step.step_id in io | compute]
-        at, needed = live_sets(steps)
+        offset, needed = live_sets(steps)
         outside = needed[inside[0]] | needed[inside[-1] + 1]
         io_touches = {
             v for step in steps if step.step_id in io for v in (*step.reads, *step.writes)
         }
-        for step, live in zip(steps, at, strict=True):
+        for step, live in zip(steps, offset, strict=True):
             for variable_id in live:
                 if step.step_id in io and variable_id not in outside | io_touches:
                     continue

@@ -40,10 +40,10 @@ def _codelet(
         for name in ("a", "b", "out")
     ]
     has_slow_path &= bool(interleaved or apart)
-    made = codelet(
+    built = codelet(
         *fields, law=_law, code_bytes=40, apart=apart, has_slow_path=has_slow_path, name="add"
     )
-    return made(add)
+    return built(add)
 
 
 _NAMES = ("a", "b", "out")

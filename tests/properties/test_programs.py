@@ -33,9 +33,9 @@ def run(drawn: Drawn, executable: Executable) -> tuple[dict[str, np.ndarray], li
 
 @given(programs())
 def test_a_program_does_what_its_author_wrote(drawn: Drawn) -> None:
-    found, _ = run(drawn, compiled(drawn))
+    actual, _ = run(drawn, compiled(drawn))
     for name, expected in drawn.after().items():
-        assert found[name].tolist() == expected.tolist(), name
+        assert actual[name].tolist() == expected.tolist(), name
 
 
 def written_out(timeline: Timeline) -> list[tuple[int, int]]:
@@ -118,13 +118,13 @@ def test_a_planted_violation_is_found(drawn: Drawn, data: st.DataObject) -> None
     assume(candidates)
     compute_set, batch, name = data.draw(st.sampled_from(candidates))
     regions = batch.fields[name]
-    one, other = data.draw(
+    first, second = data.draw(
         st.lists(st.integers(0, batch.n_vertices - 1), min_size=2, max_size=2, unique=True)
     )
     start, size, stride = (getattr(regions, part).copy() for part in ("start", "size", "stride"))
-    start[one], size[one], stride[one] = start[other], size[other], stride[other]
+    start[first], size[first], stride[first] = start[second], size[second], stride[second]
     moved = replace(regions, start=start, size=size, stride=stride)
     broken = replace(batch, fields={**batch.fields, name: moved})
-    compute_set.batches = [broken if other is batch else other for other in compute_set.batches]
+    compute_set.batches = [broken if second is batch else second for second in compute_set.batches]
     with pytest.raises(BadGraph, match=r"both write elements|which .* writes"):
         compiled(drawn)

@@ -144,16 +144,16 @@ def stage_cycles(report: pva.Report) -> list[int]:
     It is the time between them, without the exchange and what is spent in external syncs.
     """
     steps = list(report.execution.runs[0].steps)
-    places = [
-        place
-        for place, step in enumerate(steps)
+    positions = [
+        index
+        for index, step in enumerate(steps)
         if step.program.type == pva.Program.Type.GlobalExchange
     ]
-    begin, end = places[-2:]
-    found = pipeline_cycles(report)
+    begin, end = positions[-2:]
+    actual = pipeline_cycles(report)
     for step in steps[begin + 1 : end + 1]:
         if step.program.name == "External" or step is steps[end]:
             for ipu_id, ipu in enumerate(step.ipus):
                 active = ipu.activeCycles
-                found[ipu_id] -= active.cyclesTo.max - active.cyclesFrom.max
-    return found
+                actual[ipu_id] -= active.cyclesTo.max - active.cyclesFrom.max
+    return actual

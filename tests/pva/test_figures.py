@@ -53,8 +53,8 @@ def summary(path: Path) -> dict[str, Any]:
     printed = io.StringIO()
     with redirect_stdout(printed):
         assert main(["summary", str(path), "--json"]) == 0
-    found: dict[str, Any] = json.loads(printed.getvalue())
-    return found
+    results: dict[str, Any] = json.loads(printed.getvalue())
+    return results
 
 
 def options(directory: Path) -> engine.EngineOptions:
@@ -110,8 +110,8 @@ def test_every_way_of_adding_cycles_up_gives_the_summary(one_ipu: Path, client: 
     assert cycles["StreamCopyMid"] > 0
     for phase in set(clients.PHASES.values()):
         expected = rows[f"{phase}_cycles"]
-        found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
-        assert found == expected, phase
+        actual = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
+        assert actual == expected, phase
         assert clients.shares(cycles).get(phase, 0) == pytest.approx(expected / total)
 
 
@@ -121,8 +121,8 @@ def assert_tile_cycles(path: Path) -> None:
     with pva.openReport(path) as report:
         cycles = clients.by_all_tiles(report)
     for phase in PHASES:
-        found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
-        assert found == rows[f"tile_cycles_{phase}_cycles"], phase
+        actual = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
+        assert actual == rows[f"tile_cycles_{phase}_cycles"], phase
     assert rows["tile_cycles_compute_cycles"] > 0
 
 
@@ -150,8 +150,8 @@ def test_several_ipus_that_work_together_give_the_summary() -> None:
         cycles = clients.by_busiest_tile(report)
     assert sum(cycles.values()) == rows["total_cycles"]
     for phase in set(clients.PHASES.values()):
-        found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
-        assert found == rows[f"{phase}_cycles"], phase
+        actual = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
+        assert actual == rows[f"{phase}_cycles"], phase
 
 
 @pytest.mark.parametrize("ipu_id", [0, 1])
@@ -162,8 +162,8 @@ def test_several_ipus_have_figures_of_their_own(ipu_id: int) -> None:
         cycles = clients.by_ipu_cycles(report, ipu_id)
         assert sum(run.cyclesByIpu[ipu_id] for run in report.execution.runs) == sum(cycles.values())
         for phase in set(clients.PHASES.values()):
-            found = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
-            assert found == expected[f"cycles.{phase}"], phase
+            actual = sum(cycles.get(kind, 0) for kind, of in clients.PHASES.items() if of == phase)
+            assert actual == expected[f"cycles.{phase}"], phase
         for client in (clients.by_intervals, clients.by_visitor):
             assert client(report, ipu_id) == cycles
         waited = sum(
@@ -183,7 +183,7 @@ def test_an_ipu_that_takes_no_part_is_all_zero() -> None:
         assert idle
         for ipu in idle:
             spans = (ipu.activeCycles, ipu.allCycles)
-            ends = [each for span in spans for each in (span.cyclesFrom, span.cyclesTo)]
+            ends = [item for span in spans for item in (span.cyclesFrom, span.cyclesTo)]
             assert {value for end in ends for value in (end.min, end.max)} == {0}
             assert (ipu.dataIn, ipu.dataOut, ipu.tileBalance) == (0, 0, 0.0)
 
@@ -250,7 +250,7 @@ def test_lowered_variables_have_numbers_and_bytes_of_their_own() -> None:
         lowered = report.compilation.loweredVariables
         tiles = range(report.compilation.target.numTiles)
         every = [part for tile in tiles for part in lowered.forTile(tile)]
-        brief = {one.id: one for one in lowered.allBriefVars}
+        brief = {variable.id: allBriefVar for variable in lowered.allBriefVars}
         assert len({part._id for part in every}) == len(every) == len(brief)
         for part in every:
             assert brief[part._id].bytes == part.bytes == part.unloweredVar.size
@@ -272,10 +272,10 @@ def test_live_bytes_follow_from_brief_variables() -> None:
         }
         steps = report.compilation.livenessProgramSteps
         live = np.zeros(len(steps), dtype=np.int64)
-        for one in report.compilation.loweredVariables.allBriefVars:
-            for interval in one.equivalenceClass.steps:
-                if one.id not in always:
-                    live[interval.start : interval.end] += one.bytes
+        for variable in report.compilation.loweredVariables.allBriefVars:
+            for interval in variable.equivalenceClass.steps:
+                if variable.id not in always:
+                    live[interval.start : interval.end] += variable.bytes
         assert live.tolist() == [step.notAlwaysLiveMemory.bytes for step in steps]
 
 
@@ -291,8 +291,8 @@ def test_code_of_programs_adds_up_to_that_of_tiles() -> None:
         assert np.sum(of_exchange, axis=0).tolist() == held
         held = [tile.memory.category.controlCode.total for tile in tiles]
         assert programs[0].children
-        assert np.sum([one.controlCodeByTile for one in programs], axis=0).tolist() == held
-        childless = [one.controlCodeByTile for one in programs if not one.children]
+        assert np.sum([item.controlCodeByTile for item in programs], axis=0).tolist() == held
+        childless = [item.controlCodeByTile for item in programs if not item.children]
         inside = np.sum(childless, axis=0)
         assert ((inside > 0) & (inside <= held)).all()
 
@@ -300,19 +300,19 @@ def test_code_of_programs_adds_up_to_that_of_tiles() -> None:
 def test_calls_of_a_function_run_the_same_programs(cases: dict[str, Case]) -> None:
     with pva.openReport(cases["function"].path) as report:
         programs, tiles = report.compilation.programs, report.compilation.tiles
-        compute = [one for one in programs if isinstance(one, pva.OnTileExecuteProgram)]
+        compute = [program for program in programs if isinstance(program, pva.OnTileExecuteProgram)]
         assert len(compute) == len(report.compilation.computeSets) > 0
-        assert len({one._id for one in programs}) == len(programs)
+        assert len({program._id for program in programs}) == len(programs)
         state = sum(
             vertices.type.size * vertices.count
-            for one in compute
-            for vertices in one.computeset.vertices
+            for program in compute
+            for vertices in program.computeset.vertices
         )
         assert state == sum(tile.memory.category.vertexInstanceState.total for tile in tiles) > 0
         held = [tile.memory.category.controlCode.total for tile in tiles]
-        assert np.sum([one.controlCodeByTile for one in programs], axis=0).tolist() == held
+        assert np.sum([program.controlCodeByTile for program in programs], axis=0).tolist() == held
         ran = [step.program for step in report.execution.steps]
-        assert sum(one in compute for one in ran) == 3 * len(compute)
+        assert sum(program in compute for program in ran) == 3 * len(compute)
 
 
 def test_a_stage_of_a_pipeline_does_not_work_while_it_waits(cases: dict[str, Case]) -> None:
@@ -346,9 +346,11 @@ def test_debug_contexts_are_in_a_file_beside_the_report(cases: dict[str, Case]) 
     content = cbor2.loads(case.debug_info.read_bytes())
     assert content["format"] == "tilescope debug contexts"
     with pva.openReport(case.path, case.debug_info) as report:
-        every = [one.debugContext for one in pva.OperationAnalysis(report).operations]
-        found = {one["debug_context_id"]: one["name"] for one in content["contexts"]}
-        assert found == {one.id: one._found.name for one in every}
+        every = [operation.debugContext for operation in pva.OperationAnalysis(report).operations]
+        results = {
+            operation["debug_context_id"]: operation["name"] for operation in content["contexts"]
+        }
+        assert results == {operation.id: operation._found.name for operation in every}
 
 
 def test_vertices_by_tile_add_up() -> None:
@@ -368,27 +370,29 @@ def test_vertices_by_tile_add_up() -> None:
 
 def test_variables_of_programs_and_operations() -> None:
     with pva.openReport(GOLDEN) as report:
-        known = {one.id for one in report.compilation.loweredVariables.allBriefVars}
+        known = {variable.id for variable in report.compilation.loweredVariables.allBriefVars}
         for program in report.compilation.programs:
             names = {part.name for part in program.vars}
             if isinstance(program, pva.OnTileExecuteProgram):
                 assert names
         for operation in pva.OperationAnalysis(report).operations:
-            of_programs = {part._id for one in operation.programs() for part in one.vars}
+            of_programs = {
+                part._id for variable in operation.programs() for part in variable.vars
+            }
             assert {part._id for part in operation.vars} == of_programs <= known
             assert operation.replacedDebugContext == []
 
 
 def test_inputs_in_debug_contexts_are_names() -> None:
     with pva.openReport(GOLDEN) as report:
-        found = [
+        results = [
             json.loads(operation.debugContext.json)
             for operation in pva.OperationAnalysis(report).operations
         ]
-        inputs = [said["inputs"] for said in found if said["layer"] == "onnx"]
+        inputs = [text["inputs"] for text in results if text["layer"] == "onnx"]
         assert inputs
         assert all(isinstance(name, str) for names in inputs for name in names)
-        assert {said["op_type"] for said in found} >= {"Conv", "Relu", "MaxPool"}
+        assert {text["op_type"] for text in results} >= {"Conv", "Relu", "MaxPool"}
 
 
 def test_blocks_last_from_their_first_step_to_their_last(loop_report: Path) -> None:
@@ -413,12 +417,12 @@ def test_blocks_last_from_their_first_step_to_their_last(loop_report: Path) -> N
 
 def test_calls_of_the_graph_api_know_their_line(loop_report: Path) -> None:
     with pva.openReport(loop_report) as report:
-        places = {
+        positions = {
             (where.fileName, where.lineNumber > 0)
             for operation in pva.OperationAnalysis(report).operations
             for where in [operation.debugContext.location]
         }
-    assert (Path(__file__).name, True) in places
+    assert (Path(__file__).name, True) in positions
 
 
 def test_an_engine_gives_its_report_and_tracks_are_threads(tmp_path: Path) -> None:

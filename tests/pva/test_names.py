@@ -40,12 +40,18 @@ def owners() -> Iterator[dict[str, Any]]:
     with pva.openReport(GOLDEN) as report, pva.openTrace(GOLDEN) as trace:
         compilation, execution = report.compilation, report.execution
         programs = compilation.programs
-        compute = next(one for one in programs if isinstance(one, pva.OnTileExecuteProgram))
-        exchange = next(one for one in programs if isinstance(one, pva.DoExchangeProgram))
-        between = next(one for one in programs if isinstance(one, pva.GlobalExchangeProgram))
+        compute = next(
+            program for program in programs if isinstance(program, pva.OnTileExecuteProgram)
+        )
+        exchange = next(
+            program for program in programs if isinstance(program, pva.DoExchangeProgram)
+        )
+        between = next(
+            program for program in programs if isinstance(program, pva.GlobalExchangeProgram)
+        )
         memory = compilation.tiles[0].memory
         step = compilation.livenessProgramSteps[3]
-        ran = next(one for one in execution.steps if one.computeSets)
+        ran = next(program for program in execution.steps if program.computeSets)
         brief = compilation.loweredVariables.allBriefVars[0]
         part = compilation.loweredVariables.forTile(0)[0]
         operation = pva.OperationAnalysis(report).operations[0]
@@ -126,7 +132,7 @@ def test_a_name_is_there_with_its_type(owners: dict[str, Any], name: Name) -> No
     elif name.type == "type":
         assert isinstance(value, type)
     else:
-        kinds = {one.__name__ for one in type(value).__mro__}
+        kinds = {item.__name__ for item in type(value).__mro__}
         assert name.type in kinds or (value is None and name.type == "None")
 
 
@@ -161,8 +167,8 @@ def test_entries_are_made_once_and_compare_by_what_they_are(owners: dict[str, An
         assert entries == entries[:]
         assert entries != entries[1:]
         assert hash(entries) == hash(entries)
-    with pva.openReport(GOLDEN) as other:
-        assert other.compilation.programs[0] != report.compilation.programs[0]
+    with pva.openReport(GOLDEN) as peer:
+        assert peer.compilation.programs[0] != report.compilation.programs[0]
     compute = owners["OnTileExecuteProgram"]
     assert compute.computeset in set(report.compilation.computeSets)
     assert compute in set(report.compilation.programs)
@@ -201,7 +207,7 @@ def test_a_trace_lasts_as_long_as_its_runs() -> None:
 def test_a_number_of_a_list_counts_from_its_end() -> None:
     with pva.openReport(GOLDEN) as report:
         brief = report.compilation.loweredVariables.allBriefVars
-        assert list(brief) == [brief[place] for place in range(len(brief))]
+        assert list(brief) == [brief[index] for index in range(len(brief))]
         assert brief[-1] == brief[len(brief) - 1]
         with pytest.raises(IndexError, match=str(len(brief))):
             brief[len(brief)]

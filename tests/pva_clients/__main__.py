@@ -46,8 +46,8 @@ def main() -> int:
                 else:
                     verdict = "ok"
                 n_failed += verdict != "ok"
-                place = f"{client.repository}: {client.path}"
-                sys.stdout.write(f"{place:104} {case.name:17} {verdict}\n")
+                position = f"{client.repository}: {client.path}"
+                sys.stdout.write(f"{position:104} {case.name:17} {verdict}\n")
     sys.stdout.write(f"{n_tried - n_failed} of {n_tried} agree with tilescope summary\n")
     return int(n_failed > 0)
 

@@ -98,12 +98,12 @@ def pipeline_utilities(source: Source, case: Case) -> None:
         # Handing over ends in a copy on the second IPU, which a round begins with.
         every = {step.program.name: step for step in report.execution.steps}
         copied = every["hand over"].ipus[1].cycles
-        found = tool.get_pipeline_stage_cycles(report, compute_cycle_only=True)
+        actual = tool.get_pipeline_stage_cycles(report, compute_cycle_only=True)
         first, second = every["stage 0"].ipus[0].cycles, every["stage 1"].ipus[1].cycles
-        assert found == [first, second + copied], found
-        whole = tool.get_pipeline_stage_cycles(report, compute_cycle_only=False)
-        assert len(set(whole)) == 1, "IPUs meet at every exchange"
-        assert whole[0] > max(found)
+        assert actual == [first, second + copied], actual
+        full = tool.get_pipeline_stage_cycles(report, compute_cycle_only=False)
+        assert len(set(full)) == 1, "IPUs meet at every exchange"
+        assert full[0] > max(actual)
 
 
 def popliner(source: Source, case: Case) -> None:
@@ -129,12 +129,12 @@ def single_stage(source: Source, case: Case) -> None:
     """PopLiner's own test that it never counts more than libpva does."""
     with source.package("", *_POPLINER_FILES) as load, _report(case) as report:
         operations = load("popliner.operation_list").OperationList(report)
-        found = load("popliner.greedy_solver").GreedySolver(operations).get_memory_for_layers()
+        actual = load("popliner.greedy_solver").GreedySolver(operations).get_memory_for_layers()
         with mock.patch.dict("sys.modules", {"pytest": mock.MagicMock()}):
             test = source.definitions("tests/test_single_stage.py")
-        test.check_programs(report, found, {})
+        test.check_programs(report, actual, {})
         if case.n_ipus == 1:  # it compares with all tiles
-            test.check_code_memory(report, found, {})
+            test.check_code_memory(report, actual, {})
 
 
 def reptil(source: Source, case: Case) -> None:
@@ -161,11 +161,11 @@ def reptil(source: Source, case: Case) -> None:
 def splats(source: Source, case: Case) -> None:
     """A table of steps and of runs with their phases."""
     printed = source.script("tools/read_profile.py", case.path.parent, str(case.path))
-    runs = [int(found.replace(",", "")) for found in re.findall(r"Run \d+: ([\d,]+)", printed)]
+    runs = [int(actual.replace(",", "")) for actual in re.findall(r"Run \d+: ([\d,]+)", printed)]
     _agree("cycles of runs", sum(runs), case.execution["total_cycles"])
     if case.n_ipus == 1:
         totals = re.findall(r"TOTAL\s+([\d,]+)", printed)
-        counted = sum(int(found.replace(",", "")) for found in totals)
+        counted = sum(int(actual.replace(",", "")) for actual in totals)
         _agree("cycles by phase", counted, case.execution["total_cycles"])
 
 

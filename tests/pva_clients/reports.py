@@ -52,20 +52,20 @@ class Case:
         printed = io.StringIO()
         with redirect_stdout(printed):
             assert main(["summary", str(self.path), "--json"]) == 0
-        found: dict[str, Any] = json.loads(printed.getvalue())
-        return found
+        results: dict[str, Any] = json.loads(printed.getvalue())
+        return results
 
     @property
     def memory(self) -> dict[str, Any]:
         """The memory part of the summary."""
-        found: dict[str, Any] = self.summary["memory"]
-        return found
+        results: dict[str, Any] = self.summary["memory"]
+        return results
 
     @property
     def execution(self) -> dict[str, Any]:
         """The execution part of the summary."""
-        found: dict[str, Any] = self.summary["execution"]
-        return found
+        results: dict[str, Any] = self.summary["execution"]
+        return results
 
     @property
     def n_ipus(self) -> int:

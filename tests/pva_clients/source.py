@@ -46,39 +46,39 @@ class Source:
         NotReachable
             When it cannot be fetched.
         """
-        place = self.folder / self.repository / path
-        if not place.exists():
+        position = self.folder / self.repository / path
+        if not position.exists():
             address = f"{_HOST}/{self.repository}/{self.commit}/{path}"
             try:
                 with urlopen(address, timeout=_TIMEOUT_S) as answer:
                     content = answer.read()
             except (URLError, TimeoutError) as error:
                 raise NotReachable(f"{address}: {error}") from error
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(content)
-        return place
+            position.parent.mkdir(parents=True, exist_ok=True)
+            position.write_bytes(content)
+        return position
 
     def definitions(self, path: str) -> SimpleNamespace:
         """Return the functions and classes of a file that can be defined here."""
-        place = self.file(path)
-        found: dict[str, Any] = {"__name__": place.stem}
-        for statement in ast.parse(place.read_text("utf-8")).body:
+        position = self.file(path)
+        results: dict[str, Any] = {"__name__": position.stem}
+        for statement in ast.parse(position.read_text("utf-8")).body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                _try_import(statement, found)
+                _try_import(statement, results)
             elif isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Assign):
                 try:
-                    _execute(statement, place, found)
+                    _execute(statement, position, results)
                 except NameError:  # it stands on a framework that is not here
                     continue
-        return SimpleNamespace(**found)
+        return SimpleNamespace(**results)
 
     def script(self, path: str, directory: Path, *arguments: str) -> str:
         """Run a file as a program in a directory; return what it prints."""
-        place, before, printed = self.file(path), sys.argv, StringIO()
-        sys.argv = [str(place), *arguments]
+        position, before, printed = self.file(path), sys.argv, StringIO()
+        sys.argv = [str(position), *arguments]
         try:
             with redirect_stdout(printed), chdir(directory):
-                runpy.run_path(str(place), run_name="__main__")
+                runpy.run_path(str(position), run_name="__main__")
         finally:
             sys.argv = before
         return printed.getvalue()
@@ -89,13 +89,13 @@ class Source:
         for path in paths:
             self.file(f"{root}{path}")
         name = paths[0].partition("/")[0]
-        place = str(self.folder / self.repository / root)
-        sys.path.insert(0, place)
+        position = str(self.folder / self.repository / root)
+        sys.path.insert(0, position)
         try:
             yield importlib.import_module
         finally:
-            sys.path.remove(place)
-            for module in [one for one in sys.modules if one.partition(".")[0] == name]:
+            sys.path.remove(position)
+            for module in [item for item in sys.modules if item.partition(".")[0] == name]:
                 del sys.modules[module]
 
 

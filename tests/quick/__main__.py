@@ -21,29 +21,29 @@ def changed() -> list[str]:
     """Return the files that differ from the last commit, or that it changed."""
 
     def lines(*command: str) -> list[str]:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
         )
-        return done.stdout.splitlines()
+        return process.stdout.splitlines()
 
-    found = lines("diff", "--name-only", "HEAD") + lines(
+    actual = lines("diff", "--name-only", "HEAD") + lines(
         "ls-files", "--others", "--exclude-standard"
     )
-    return found or lines("diff", "--name-only", "HEAD~1", "HEAD")
+    return actual or lines("diff", "--name-only", "HEAD~1", "HEAD")
 
 
 def main() -> None:
     """Choose the tests and become pytest."""
     files = changed()
-    wanted = near_tests(files, ROOT)
-    kept, n_left = chosen(wanted, durations(ROOT))
+    expected = near_tests(files, ROOT)
+    selected, n_left = chosen(expected, durations(ROOT))
     left = f"; {n_left:,} more are left to make test" if n_left else ""
     sys.stdout.write(
-        f"{len(files):,} changed files: {len(kept):,} test files{left}, and the golden path\n"
+        f"{len(files):,} changed files: {len(selected):,} test files{left}, and the golden path\n"
     )
     sys.stdout.flush()
     command = ["-m", "pytest", "-q", "--numprocesses", "auto", "--dist", "loadfile"]
-    paths = dict.fromkeys([*kept, *GOLDEN_PATH])
+    paths = dict.fromkeys([*selected, *GOLDEN_PATH])
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, *command, *sys.argv[1:], *paths])
 

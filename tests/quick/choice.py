@@ -92,7 +92,7 @@ def _folders(changed: Path) -> list[str]:
 def _shared_folders(changed: Path, test: Path) -> list[str]:
     """Return the folders that a test mirrors."""
     pairs = zip(_folders(changed), test.parts[1:-1], strict=False)
-    return [one for one, other in pairs if one == other]
+    return [first for first, second in pairs if first == second]
 
 
 def _module(name: str) -> str:
@@ -111,8 +111,8 @@ def _imports(text: str, module: str) -> bool:
     package, _, name = module.rpartition(".")
     names = rf"^\s*from {re.escape(package)} import (\([^)]*\)|[^\n]*)"
     return any(
-        re.search(rf"\b{name}\b", found.group(1))
-        for found in re.finditer(names, text, re.MULTILINE)
+        re.search(rf"\b{name}\b", actual.group(1))
+        for actual in re.finditer(names, text, re.MULTILINE)
     )
 
 
@@ -127,11 +127,11 @@ def durations(root: Path) -> Mapping[str, float]:
 
 def chosen(tests: Sequence[str], seconds: Mapping[str, float]) -> tuple[list[str], int]:
     """Return the tests that fit into the time, in their order, and the number of the others."""
-    kept: list[str] = []
+    selected: list[str] = []
     left_s = _MOST_S
     for test in tests:
         took_s = seconds.get(test, _UNKNOWN_S)
         if took_s <= left_s:
-            kept.append(test)
+            selected.append(test)
             left_s -= took_s
-    return kept, len(tests) - len(kept)
+    return selected, len(tests) - len(selected)

@@ -37,5 +37,5 @@ def test_what_does_not_fit_is_counted() -> None:
 
 
 def test_the_golden_path_is_there() -> None:
-    for place in GOLDEN_PATH:
-        assert (ROOT / place.partition("::")[0]).exists(), place
+    for position in GOLDEN_PATH:
+        assert (ROOT / position.partition("::")[0]).exists(), position

@@ -46,14 +46,14 @@ def test_no_flipped_bit_changes_what_is_read(small_report):
     sound = _without_leftovers(small_report)
     assert _content(small_report) == expected
     generator = random.Random(7)
-    used = [place for place, byte in enumerate(sound) if byte]
+    used = [index for index, byte in enumerate(sound) if byte]
     n_found = 0
     for _ in range(2_000):
         damaged = bytearray(sound)
         # Most of a small file is empty space; sample it, but not most of the time.
         is_used = generator.random() < 0.8
-        place = generator.choice(used) if is_used else generator.randrange(len(damaged))
-        damaged[place] ^= 1 << generator.randrange(8)
+        index = generator.choice(used) if is_used else generator.randrange(len(damaged))
+        damaged[index] ^= 1 << generator.randrange(8)
         small_report.write_bytes(damaged)
         try:
             content = _content(small_report)
@@ -155,8 +155,8 @@ def test_a_bomb_of_a_gibibyte_needs_no_memory(small_report, tamper):
     with tamper() as connection:
         connection.execute("UPDATE chunk SET data = ?", (bomb,))
     command = [sys.executable, "-c", _UNPACK_IN_LITTLE_MEMORY, str(small_report)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("refused: "), done.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.stdout.startswith("refused: "), process.stderr
 
 
 def test_unpacking_never_makes_more_than_the_rectangle_needs():

@@ -70,9 +70,9 @@ def _content(path):
 def test_many_commits_leave_the_chunks_of_one(tmp_path):
     _write(tmp_path / "one", 1)
     _write(tmp_path / "many", 40)
-    one, many = _content(tmp_path / "one"), _content(tmp_path / "many")
-    assert one[0] == many[0]
-    assert one[1:] == many[1:]
+    item, many = _content(tmp_path / "one"), _content(tmp_path / "many")
+    assert item[0] == many[0]
+    assert item[1:] == many[1:]
     sizes = [
         apsw.Connection(str(tmp_path / name / "profile.pop"))
         .execute("SELECT (SELECT count(*) FROM row_block), (SELECT count(*) FROM chunk)")

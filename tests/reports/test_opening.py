@@ -218,17 +218,17 @@ def test_a_statement_that_takes_too_long_is_stopped(small_report, monkeypatch):
 
 
 def test_reports_are_found_below_directories_once(tmp_path, small_bytes):
-    for place in ("a/profile.pop", "b/c/profile.pop", "b/profile_0f.pop", "b/other.pop"):
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).write_bytes(small_bytes)
+    for position in ("a/profile.pop", "b/c/profile.pop", "b/profile_0f.pop", "b/other.pop"):
+        (tmp_path / position).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / position).write_bytes(small_bytes)
     (tmp_path / "a" / "loop").symlink_to(tmp_path)
     (tmp_path / ".hidden").mkdir()
     (tmp_path / ".hidden" / "profile.pop").write_bytes(small_bytes)
-    found = find_reports([tmp_path, tmp_path / "a", tmp_path / "b" / "other.pop", tmp_path / "no"])
-    names = [str(entry.path.relative_to(tmp_path)) for entry in found]
+    actual = find_reports([tmp_path, tmp_path / "a", tmp_path / "b" / "other.pop", tmp_path / "no"])
+    names = [str(entry.path.relative_to(tmp_path)) for entry in actual]
     assert names == ["a/profile.pop", "b/profile_0f.pop", "b/c/profile.pop", "b/other.pop"]
-    assert [entry.is_complete_guess for entry in found] == [True, False, True, True]
-    assert len({entry.report_id for entry in found}) == 4
-    assert found == find_reports([tmp_path, tmp_path / "b" / "other.pop"])
-    assert found[0].label == f"{tmp_path.name}/a"
-    assert all(entry.size_bytes == len(small_bytes) for entry in found)
+    assert [entry.is_complete_guess for entry in actual] == [True, False, True, True]
+    assert len({entry.report_id for entry in actual}) == 4
+    assert actual == find_reports([tmp_path, tmp_path / "b" / "other.pop"])
+    assert actual[0].label == f"{tmp_path.name}/a"
+    assert all(entry.size_bytes == len(small_bytes) for entry in actual)

@@ -45,18 +45,18 @@ def _change(file, statement, *parameters):
 
 def _recovered(file, tmp_path):
     before = hashlib.sha256(file.read_bytes()).digest()
-    done = recover_report(file, tmp_path / "out")
+    finished = recover_report(file, tmp_path / "out")
     assert hashlib.sha256(file.read_bytes()).digest() == before
-    assert contradictions(done.path) == []
+    assert contradictions(finished.path) == []
     with open_report(tmp_path / "out") as report:
         report.verify()
         assert report.state.state is State.ENDED_EARLY
         names = run_names(report)
-        assert len(names) == done.n_runs
+        assert len(names) == finished.n_runs
         ids = [run_id for run_id in report.column(wall_clock, "run_id") if run_id is not None]
         assert ids == list(range(len(names)))
         assert "recovered" in report.column(notice, "code")
-    return names, done.lost
+    return names, finished.lost
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_runs_without_entries_are_sound(tmp_path):
     with Engine(executable, engine_options(tmp_path / "r")) as engine:
         for number in range(3):
             engine.run(name=f"r{number}")
-    done = recover_report(tmp_path / "r" / "profile.pop", tmp_path / "out")
-    assert (done.n_runs, done.lost) == (3, ())
+    finished = recover_report(tmp_path / "r" / "profile.pop", tmp_path / "out")
+    assert (finished.n_runs, finished.lost) == (3, ())
 
 
 @pytest.mark.slow

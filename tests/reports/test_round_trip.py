@@ -151,17 +151,17 @@ def test_a_plain_column_comes_back_however_it_was_cut(scratch, parts, commit_aft
             if index == commit_after:
                 writer.commit("compiled")
         writer.finish()
-    whole = np.concatenate([*parts, np.zeros(0, np.int64)])
+    full = np.concatenate([*parts, np.zeros(0, np.int64)])
     with open_report(scratch) as report:
         array = report.array("trace.start_cycle")
-        assert array.shape == whole.shape
-        np.testing.assert_array_equal(array.read(), whole)
-        middle = len(whole) // 2
+        assert array.shape == full.shape
+        np.testing.assert_array_equal(array.read(), full)
+        middle = len(full) // 2
         np.testing.assert_array_equal(
-            array.read(middle - 3, middle + 5000), whole[max(0, middle - 3) : middle + 5000]
+            array.read(middle - 3, middle + 5000), full[max(0, middle - 3) : middle + 5000]
         )
-        ids = np.arange(len(whole))[::-7]
-        np.testing.assert_array_equal(array.rows(ids), whole[ids])
+        ids = np.arange(len(full))[::-7]
+        np.testing.assert_array_equal(array.rows(ids), full[ids])
 
 
 @settings(max_examples=15, deadline=None)
@@ -174,27 +174,27 @@ def test_a_plain_column_comes_back_however_it_was_cut(scratch, parts, commit_aft
 def test_values_per_tile_come_back_as_rows_columns_and_rectangles(
     scratch, n_rows, n_tiles, seed, data
 ):
-    whole = np.random.default_rng(seed).integers(0, 1000, (n_rows, n_tiles))
+    full = np.random.default_rng(seed).integers(0, 1000, (n_rows, n_tiles))
     cut = data.draw(st.integers(0, n_rows))
     with ReportWriter.create(scratch) as writer:
-        writer.append("liveness.pattern", whole[:cut])
+        writer.append("liveness.pattern", full[:cut])
         writer.commit("compiled")
-        writer.append("liveness.pattern", whole[cut:])
+        writer.append("liveness.pattern", full[cut:])
         writer.finish()
     row, column = data.draw(st.integers(0, n_rows - 1)), data.draw(st.integers(0, n_tiles - 1))
     with open_report(scratch) as report:
         array = report.array("liveness.pattern")
-        assert array.shape == whole.shape
-        np.testing.assert_array_equal(array.row(row), whole[row])
-        np.testing.assert_array_equal(array.column(column), whole[:, column])
+        assert array.shape == full.shape
+        np.testing.assert_array_equal(array.row(row), full[row])
+        np.testing.assert_array_equal(array.column(column), full[:, column])
         np.testing.assert_array_equal(
-            array.read(row, row + 70, column), whole[row : row + 70, column:]
+            array.read(row, row + 70, column), full[row : row + 70, column:]
         )
         summary = array.summary()
         assert summary.n_rows.sum() == n_rows
-        assert summary.total.sum() == whole.sum()
-        assert summary.maximum.max() == whole.max()
-        assert summary.minimum.min() == whole.min()
+        assert summary.total.sum() == full.sum()
+        assert summary.maximum.max() == full.max()
+        assert summary.minimum.min() == full.min()
 
 
 def test_equal_patterns_and_equal_chunks_are_stored_once(tmp_path):

@@ -129,12 +129,12 @@ def test_a_damaged_log_leaves_an_earlier_milestone(leftover: Path) -> None:
 
 
 def test_a_log_of_another_page_size_is_refused(leftover: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    connection = apsw.Connection(str(other))
+    peer = tmp_path / "other.db"
+    connection = apsw.Connection(str(peer))
     connection.execute(
         "PRAGMA page_size=4096; PRAGMA journal_mode=WAL; CREATE TABLE t (a)"
     ).fetchall()
-    shutil.copyfile(f"{other}-wal", _log(leftover))
+    shutil.copyfile(f"{peer}-wal", _log(leftover))
     connection.close()
     with pytest.raises(DamagedReport, match="pages of 4096 bytes"):
         open_report(leftover)

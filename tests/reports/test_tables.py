@@ -52,7 +52,7 @@ def test_every_declared_table_is_listed_and_refers_to_columns_that_exist() -> No
         for column in table.columns:
             if column.refers_to is not None:
                 name, referred = column.refers_to
-                assert referred in {other.name for other in TABLES[name].columns}
+                assert referred in {peer.name for peer in TABLES[name].columns}
 
 
 def test_neither_reading_nor_writing_imports_a_database_library(tmp_path: Path) -> None:

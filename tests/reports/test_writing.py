@@ -71,10 +71,10 @@ def test_a_killed_run_leaves_every_commit_that_was_acknowledged(tmp_path, ends_b
             time.sleep(generator.random() * 0.01)
             process.send_signal(ends_by)
             acknowledged += process.stdout.read().split()
-        done = len([line for line in acknowledged if line.isdigit()])
+        n_given = len([line for line in acknowledged if line.isdigit()])
         with open_report(directory) as report:
             assert not report.is_complete
-            assert len(report.milestones) - 1 >= done
+            assert len(report.milestones) - 1 >= n_given
             n_kept = len(report.milestones) - 1
             assert len(report.table(provenance)["key"]) == 50 * n_kept
             starts = report.array("trace.start_cycle").read()
@@ -82,8 +82,8 @@ def test_a_killed_run_leaves_every_commit_that_was_acknowledged(tmp_path, ends_b
             np.testing.assert_array_equal(starts, expected.ravel())
             assert report.array("liveness.pattern").shape[0] == n_kept
         assert {problem.code for problem in check_report(directory)} == {"disagreement"}
-        (found,) = find_reports([directory])
-        assert not found.is_complete_guess
+        (actual,) = find_reports([directory])
+        assert not actual.is_complete_guess
 
 
 def test_a_run_killed_at_its_start_or_end_leaves_a_valid_report(tmp_path):
@@ -95,11 +95,11 @@ def test_a_run_killed_at_its_start_or_end_leaves_a_valid_report(tmp_path):
             time.sleep(generator.random() * 0.2)
             process.kill()
             process.stdout.read()
-        for found in find_reports([directory]):
-            problems = check_report(found.path)
+        for actual in find_reports([directory]):
+            problems = check_report(actual.path)
             assert {problem.code for problem in problems} <= {"disagreement", "not_a_report"}
-            if found.is_complete_guess:
-                with open_report(found.path) as report:
+            if actual.is_complete_guess:
+                with open_report(actual.path) as report:
                     assert report.is_complete
         # No lock is left.
         with ReportWriter.create(directory) as writer:
@@ -115,9 +115,9 @@ def test_a_running_report_can_be_followed(tmp_path):
         for _ in range(40):
             with open_report(tmp_path) as report:
                 assert report.is_complete
-            for found in find_reports([tmp_path]):
+            for actual in find_reports([tmp_path]):
                 try:
-                    report = open_report(found.path)
+                    report = open_report(actual.path)
                 except (NotAReport, ReportNotFound):
                     continue  # just started, or just finished
                 with report:
@@ -218,18 +218,18 @@ def test_a_forked_child_cannot_harm_the_report(tmp_path):
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("/proc/version")])
 def test_a_file_in_place_of_the_directory_is_one_sentence(tmp_path, make):
-    place = tmp_path / "report"
-    make(place)
+    position = tmp_path / "report"
+    make(position)
     with pytest.raises(ReportNotWritable, match="Choose another directory") as caught:
-        ReportWriter.create(place)
-    assert str(place) in str(caught.value)
+        ReportWriter.create(position)
+    assert str(position) in str(caught.value)
     assert caught.value.exit_code == 4
 
 
 def test_a_directory_that_takes_no_files_is_one_sentence():
-    place = Path("/proc/self/task")  # nobody, not even root, can create files there
+    position = Path("/proc/self/task")  # nobody, not even root, can create files there
     with pytest.raises(ReportNotWritable, match="Cannot write the report into") as caught:
-        ReportWriter.create(place)
+        ReportWriter.create(position)
     assert "\n" not in str(caught.value)
 
 

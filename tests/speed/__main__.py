@@ -28,8 +28,8 @@ _BY_PART = ("opennsfw", "light-resnet50")
 
 def multiply_adds(name: str) -> int:
     """Return the multiply-adds of a model of the catalogue."""
-    path, given = fetch(name), inputs_of(all_models()[name])
-    shapes, fixed = fixed_of(path, given)
+    path, value = fetch(name), inputs_of(all_models()[name])
+    shapes, fixed = fixed_of(path, value)
     return take_census(path, shapes, values=fixed).multiply_adds
 
 
@@ -38,8 +38,8 @@ def parts(*arguments: str) -> dict[str, float]:
     environ = os.environ | {"NUMBA_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "tests.speed.parts", *arguments]
     answer = subprocess.run(command, env=environ, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(answer.stdout)
-    return found
+    results: dict[str, float] = json.loads(answer.stdout)
+    return results
 
 
 def line(found: Compared) -> str:
@@ -67,9 +67,9 @@ def main() -> None:
         "  load\n"
     )
     for name in options.names or all_models():
-        found = compare(name, multiply_adds(name))
-        rows[name] = asdict(found)
-        sys.stdout.write(line(found) + "\n")
+        actual = compare(name, multiply_adds(name))
+        rows[name] = asdict(actual)
+        sys.stdout.write(line(actual) + "\n")
         sys.stdout.flush()
     table = {
         "processor": platform.processor() or platform.machine(),

@@ -32,16 +32,16 @@ def sampled(call: Callable[[], object]) -> dict[str, float]:
     A sample counts for the innermost frame within the engine, so that what numpy does for a module
     is that module's.
     """
-    taken: Counter[str] = Counter()
+    used: Counter[str] = Counter()
 
     def sample(_number: int, frame: FrameType | None) -> None:
         while frame is not None:
             name = frame.f_globals.get("__name__", "")
             if name.startswith("tilescope.engine."):
-                taken[name.removeprefix("tilescope.engine.")] += 1
+                used[name.removeprefix("tilescope.engine.")] += 1
                 return
             frame = frame.f_back
-        taken["other"] += 1
+        used["other"] += 1
 
     before = signal.signal(signal.SIGPROF, sample)
     began = time.process_time()
@@ -52,7 +52,7 @@ def sampled(call: Callable[[], object]) -> dict[str, float]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
     seconds = time.process_time() - began
-    return {name: seconds * n / taken.total() for name, n in taken.most_common()}
+    return {name: seconds * n / used.total() for name, n in used.most_common()}
 
 
 def _largest_first(parts: Mapping[str, float]) -> dict[str, float]:
@@ -87,15 +87,15 @@ def run_parts(name: str) -> dict[str, float]:
     compiled = compile_model(load_onnx(fetch(name)), load_machine("gc200"))
     by_codelet: defaultdict[str, float] = defaultdict(float)
     with Engine(compiled.executable) as engine:
-        given = compiled.random_inputs(0)
-        compiled.run(engine, given)
-        whole = median(_seconds(lambda: compiled.run(engine, given)) for _ in range(_N_TIMES))
+        value = compiled.random_inputs(0)
+        compiled.run(engine, value)
+        full = median(_seconds(lambda: compiled.run(engine, value)) for _ in range(_N_TIMES))
         for launches in engine._plan.by_step.values():
             for launch in launches:
                 seconds = median(_seconds(launch.run) for _ in range(_N_TIMES))
                 by_codelet[re.sub("<.*", "", launch.codelet_name)] += seconds
     kernels = sum(by_codelet.values())
-    return {**_largest_first(by_codelet), "kernels": kernels, "run": whole}
+    return {**_largest_first(by_codelet), "kernels": kernels, "run": full}
 
 
 def _seconds(call: Callable[[], object]) -> float:
@@ -124,15 +124,17 @@ def start_parts() -> dict[str, float]:
         "tilescope summary, a small report": code.format(["summary", str(report)]),
         "import numba": "import numba",
     }
-    found = {what: median(_process(c) for _ in range(_N_TIMES)) for what, c in commands.items()}
+    results = {
+        subject: median(_process(c) for _ in range(_N_TIMES)) for subject, c in commands.items()
+    }
     for name in _RUN:
         with TemporaryDirectory() as folder:
             code_of_run = code.format(["run", str(fetch(name)), "--quiet", f"--report={folder}/r"])
             kernels = f"{folder}/kernels"
-            found[f"tilescope run {name}, first on a machine"] = _process(code_of_run, kernels)
+            results[f"tilescope run {name}, first on a machine"] = _process(code_of_run, kernels)
             again = median(_process(code_of_run, kernels) for _ in range(_N_TIMES))
-            found[f"tilescope run {name}, second"] = again
-    return found
+            results[f"tilescope run {name}, second"] = again
+    return results
 
 
 def _process(code: str, kernels: str = "") -> float:
@@ -158,8 +160,8 @@ def main() -> None:
         "run": run_parts,
         "start": start_parts,
     }
-    what, *names = sys.argv[1:]
-    sys.stdout.write(json.dumps(kinds[what](*names)) + "\n")
+    subject, *names = sys.argv[1:]
+    sys.stdout.write(json.dumps(kinds[subject](*names)) + "\n")
 
 
 if __name__ == "__main__":

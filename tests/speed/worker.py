@@ -54,19 +54,19 @@ def _ours(name: str, given: Arrays, options_of_report: Mapping[str, object]) -> 
 
     path, machine = fetch(name), load_machine("gc200")
     shapes, fixed = fixed_of(path, given)
-    made: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def load() -> None:
-        made["model"] = load_onnx(path, shapes, values=fixed)
+        results["model"] = load_onnx(path, shapes, values=fixed)
 
     def compile_it() -> None:
-        made["compiled"] = compile_model(made["model"], machine)
+        results["compiled"] = compile_model(results["model"], machine)
 
     load()
     compile_it()  # loads the compiler's own kernels
     prepared = {"load": _times(load), "compile": _times(compile_it)}
-    compiled = made["compiled"]
-    taken = {value.name: given[value.name] for value in made["model"].inputs}
+    compiled = results["compiled"]
+    used = {value.name: given[value.name] for value in results["model"].inputs}
     with TemporaryDirectory() as folder:
         options = resolve_options(
             environ={},
@@ -77,8 +77,8 @@ def _ours(name: str, given: Arrays, options_of_report: Mapping[str, object]) -> 
             },
         )
         with Engine(compiled.executable, options) as engine:
-            compiled.run(engine, taken)
-            _answer(prepared, lambda: compiled.run(engine, taken))
+            compiled.run(engine, used)
+            _answer(prepared, lambda: compiled.run(engine, used))
 
 
 def _theirs(name: str, given: Arrays) -> None:
@@ -91,14 +91,16 @@ def _theirs(name: str, given: Arrays) -> None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = N_THREADS
     options.log_severity_level = 3  # errors
-    made: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def load() -> None:
-        made["session"] = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+        results["session"] = onnxruntime.InferenceSession(
+            str(path), options, ["CPUExecutionProvider"]
+        )
 
     load()
     prepared = {"compile": _times(load)}
-    session = made["session"]
+    session = results["session"]
     inputs = {key: np.asarray(array) for key, array in given.items()}
     session.run(None, inputs)
     _answer(prepared, lambda: session.run(None, inputs))
@@ -111,14 +113,14 @@ def main() -> None:
     from tilescope.engine.models import all_models
 
     peer, name = sys.argv[1:]
-    given = inputs_of(all_models()[name])
+    value = inputs_of(all_models()[name])
     match peer:
         case "ours":
-            _ours(name, given, {})
+            _ours(name, value, {})
         case "recorded":
-            _ours(name, given, {"autoReport.executionProfileProgramRunCount": 1_000_000})
+            _ours(name, value, {"autoReport.executionProfileProgramRunCount": 1_000_000})
         case "theirs":
-            _theirs(name, given)
+            _theirs(name, value)
 
 
 if __name__ == "__main__":

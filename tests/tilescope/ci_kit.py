@@ -62,7 +62,7 @@ def make_job(tmp_path: Path) -> Job:
         (programs / name).chmod(0o755)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environ |= {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "compat")}
-    made = Job(tmp_path / "work", environ)
+    built = Job(tmp_path / "work", environ)
     script = """
     git init -q --bare server.git
     git init -q -b main work
@@ -72,7 +72,7 @@ def make_job(tmp_path: Path) -> Job:
     git push -q origin main
     """
     subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environ, check=True)
-    return made
+    return built
 
 
 def run_template(
@@ -108,7 +108,7 @@ def run_action(job: Job, inputs: Mapping[str, str]) -> tuple[int, str, str]:
     assert set(inputs) <= set(action["inputs"])
     context = {f"inputs.{name}": str(facts["default"]) for name, facts in action["inputs"].items()}
     context |= {f"inputs.{name}": text for name, text in inputs.items()}
-    summary, said = job.folder / "summary.md", ""
+    summary, output = job.folder / "summary.md", ""
     summary.unlink(missing_ok=True)
     for step in action["runs"]["steps"]:
         assert step["shell"] == "bash"
@@ -127,14 +127,14 @@ def run_action(job: Job, inputs: Mapping[str, str]) -> tuple[int, str, str]:
             for name, text in step.get("env", {}).items()
         }
         environ |= {"GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(summary)}
-        done = job.bash(step["run"], environ)
-        said += done.stdout + done.stderr
+        finished = job.bash(step["run"], environ)
+        output += finished.stdout + finished.stderr
         for line in outputs.read_text().splitlines():
             name, _, text = line.partition("=")
             context[f"steps.{step.get('id')}.outputs.{name}"] = text
-        if done.returncode:
-            return done.returncode, said, text_of(summary)
-    return 0, said, text_of(summary)
+        if finished.returncode:
+            return finished.returncode, output, text_of(summary)
+    return 0, output, text_of(summary)
 
 
 def text_of(path: Path) -> str:

@@ -84,10 +84,10 @@ def write_ending(directory: Path, ending: str) -> Path:
     else:
         kind = "closed" if ending == "damaged" else ending
         command, environment = _command(directory, kind)
-        done = subprocess.run(
+        completed = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False, timeout=120
         )
-        assert (done.returncode != 0) == (ending == "exception"), done.stderr
+        assert (completed.returncode != 0) == (ending == "exception"), completed.stderr
     (path,) = directory.glob("*.pop")
     if ending == "damaged":
         damage_last_chunk(path)

@@ -22,14 +22,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout
+    return process.stdout
 
 
 @pytest.fixture
@@ -100,10 +100,10 @@ def test_a_baseline_that_is_gone_is_one_sentence(
 ) -> None:
     command = ("baseline", "get", reports_directory / "baseline", "--store", store,
                "--output", tmp_path / "got")  # fmt: skip
-    done = tilescope(*command)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"tilescope: no baseline for {KEY} ")
-    assert len(done.err.splitlines()) == 1
+    finished = tilescope(*command)
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.startswith(f"tilescope: no baseline for {KEY} ")
+    assert len(finished.err.splitlines()) == 1
     allowed = tilescope(*command, "--allow-missing")
     assert (allowed.code, allowed.err) == (0, "")
     assert allowed.out.startswith(f"No baseline for {KEY} ")
@@ -118,8 +118,8 @@ def test_what_is_under_test_is_not_of_the_key(tilescope: Run, tmp_path: Path) ->
     }
     for name, shape in shapes.items():
         write_small_report(tmp_path / name, shape)
-        said = tilescope("baseline", "save", tmp_path / name, "--store", tmp_path / "store").out
-        assert said == f"Saved {KEY}\n"
+        text = tilescope("baseline", "save", tmp_path / name, "--store", tmp_path / "store").out
+        assert text == f"Saved {KEY}\n"
 
 
 def test_models_of_one_file_name_have_baselines_of_their_own(
@@ -158,9 +158,9 @@ def test_an_empty_name_and_a_report_without_a_model_are_refused(
 ) -> None:
     report = reports_directory / "baseline"
     for name in ("", "/"):
-        done = tilescope("baseline", "save", report, "--store", tmp_path, "--name", name)
-        assert (done.code, done.out) == (2, "")
-        assert "the name is empty; name it with --name" in done.err
+        finished = tilescope("baseline", "save", report, "--store", tmp_path, "--name", name)
+        assert (finished.code, finished.out) == (2, "")
+        assert "the name is empty; name it with --name" in finished.err
 
 
 def test_a_missing_baseline_names_those_that_are_stored(
@@ -169,8 +169,8 @@ def test_a_missing_baseline_names_those_that_are_stored(
     report = reports_directory / "baseline"
     for number in range(7):
         tilescope("baseline", "save", report, "--store", store, "--name", f"m{number}")
-    done = tilescope("baseline", "get", report, "--store", store)
-    assert "which holds m0, m1, m2, m3, m4 and 2 more; after a renaming" in done.err
+    finished = tilescope("baseline", "get", report, "--store", store)
+    assert "which holds m0, m1, m2, m3, m4 and 2 more; after a renaming" in finished.err
 
 
 def test_baselines_of_the_old_layout_are_told(
@@ -179,22 +179,22 @@ def test_baselines_of_the_old_layout_are_told(
     old = tmp_path / "store/small/gc200-1x1472-hardware/default/profile.pop"
     old.parent.mkdir(parents=True)
     shutil.copy(reports_directory / "baseline/profile.pop", old)
-    done = tilescope(
+    finished = tilescope(
         "baseline", "get", reports_directory / "baseline", "--store", tmp_path / "store"
     )
-    assert "and 1 stored by machine and options before 0.1.0" in done.err
+    assert "and 1 stored by machine and options before 0.1.0" in finished.err
 
 
 def test_an_incomplete_report_is_refused(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
-    done = tilescope(
+    finished = tilescope(
         "baseline", "save", reports_directory / "incomplete", "--store", tmp_path / "store"
     )
-    assert (done.code, done.out) == (2, "")
-    assert "ended early" in done.err
-    assert "run the program again" in done.err
-    assert done.err.count("\n") == 1
+    assert (finished.code, finished.out) == (2, "")
+    assert "ended early" in finished.err
+    assert "run the program again" in finished.err
+    assert finished.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_a_branch_that_is_not_for_baselines(
 ) -> None:
     git(repository, "branch", "other")
     tips = git(repository, "for-each-ref")
-    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", store)
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert said in done.err
+    finished = tilescope("baseline", "save", reports_directory / "baseline", "--store", store)
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert said in finished.err
     assert git(repository, "for-each-ref") == tips
 
 
@@ -252,8 +252,8 @@ def save_at_once(folders: list[Path], store: str, remote: str, report: Path) -> 
         for number, folder in enumerate(folders)
     ]
     for process in running:
-        _, said = process.communicate(timeout=300)
-        assert process.returncode == 0, said
+        _, text = process.communicate(timeout=300)
+        assert process.returncode == 0, text
 
 
 def test_saves_at_once_lose_nothing(reports_directory: Path, store: str, repository: Path) -> None:
@@ -275,9 +275,9 @@ def test_saves_at_once_to_a_remote_lose_nothing(
             str(clone))  # fmt: skip
     save_at_once(clones, "git:ci/baselines", "origin", report)
     monkeypatch.chdir(clones[0])
-    found = open_store("git:ci/baselines", "origin").sizes()
-    assert len(found) == 9
-    assert BaselineKey("model2/2") in found
+    sizes = open_store("git:ci/baselines", "origin").sizes()
+    assert len(sizes) == 9
+    assert BaselineKey("model2/2") in sizes
     gone = tilescope("baseline", "get", report, "--store", "git:ci/baselines", "--remote", "origin")
     assert f"no baseline for {KEY} in branch origin/ci/baselines, which holds model0/0," in gone.err
     nowhere = tilescope(

@@ -90,9 +90,9 @@ def test_a_remote_of_the_configuration_runs_nothing(
 ) -> None:
     configure(repository, store="git:b", remote=remote)
     report = () if command == "list" else (reports_directory / "baseline",)
-    done = tilescope("baseline", command, *report)
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert "is not a valid remote; expected the name of a remote" in done.err
+    finished = tilescope("baseline", command, *report)
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert "is not a valid remote; expected the name of a remote" in finished.err
     assert not list(repository.rglob("ran"))
 
 
@@ -100,12 +100,12 @@ def test_a_remote_of_the_configuration_runs_nothing(
 def test_a_remote_of_the_command_line_runs_nothing(
     tilescope: Run, repository: Path, remote: str
 ) -> None:
-    done = tilescope("baseline", "list", "--store", "git:b", f"--remote={remote}")
+    finished = tilescope("baseline", "list", "--store", "git:b", f"--remote={remote}")
     if remote == ".":
-        assert done.code == 0  # a directory, which the user names
+        assert finished.code == 0  # a directory, which the user names
     else:
-        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-        assert "is not a valid remote" in done.err or "\0" in remote
+        assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+        assert "is not a valid remote" in finished.err or "\0" in remote
     assert not list(repository.rglob("ran"))
 
 
@@ -149,9 +149,9 @@ def test_a_file_names_no_directory_as_remote(
     """A checkout may hold a bare repository, with hooks that a push would run."""
     planted_repository(repository)
     configure(repository, store="git:b", remote=form.format(repository))
-    done = tilescope("baseline", "save", reports_directory / "baseline")
-    assert (done.code, done.out) == (2, "")
-    assert "is not a valid remote" in done.err
+    finished = tilescope("baseline", "save", reports_directory / "baseline")
+    assert (finished.code, finished.out) == (2, "")
+    assert "is not a valid remote" in finished.err
     assert not (repository / "ran").exists()
 
 
@@ -159,9 +159,9 @@ def test_a_bare_repository_in_a_checkout_is_not_used(
     tilescope: Run, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(planted_repository(repository))
-    done = tilescope("baseline", "list", "--store", "git:b", "--remote", "origin")
-    assert (done.code, done.out) == (2, "")
-    assert "is not in a git repository" in done.err
+    finished = tilescope("baseline", "list", "--store", "git:b", "--remote", "origin")
+    assert (finished.code, finished.out) == (2, "")
+    assert "is not in a git repository" in finished.err
     assert not (repository / "ran").exists()
 
 
@@ -173,9 +173,9 @@ def test_a_transport_that_runs_a_program_is_refused_by_git_too(
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext:file:https")
     git(repository, "config", "protocol.allow", "always")
     git(repository, "config", f"remote.origin.{key}", "ext::touch ran" if key == "url" else "ext")
-    done = tilescope("baseline", "list", "--store", "git:b", "--remote", "origin")
-    assert (done.code, done.out) == (2, "")
-    assert "transport 'ext' not allowed" in done.err
+    finished = tilescope("baseline", "list", "--store", "git:b", "--remote", "origin")
+    assert (finished.code, finished.out) == (2, "")
+    assert "transport 'ext' not allowed" in finished.err
     assert not (repository / "ran").exists()
 
 
@@ -193,9 +193,9 @@ def test_names_that_are_not_of_a_branch(
 ) -> None:
     before = git(repository, "for-each-ref")
     configure(repository, store=f"git:{branch}", remote="origin")
-    done = tilescope("baseline", "save", reports_directory / "baseline")
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert "is not a valid name of a branch" in done.err
+    finished = tilescope("baseline", "save", reports_directory / "baseline")
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert "is not a valid name of a branch" in finished.err
     assert git(repository, "for-each-ref") == before
 
 
@@ -207,9 +207,9 @@ def test_hooks_of_the_repository_do_not_run(
         path.write_text(f"#!/bin/sh\ntouch '{repository}/ran'\n")
         path.chmod(0o755)
     git(repository, "config", "core.fsmonitor", f"touch '{repository}/ran'; true")
-    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:b",
+    finished = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:b",
                      "--remote", "origin")  # fmt: skip
-    assert (done.code, done.err) == (0, "")
+    assert (finished.code, finished.err) == (0, "")
     assert tilescope("baseline", "list", "--store", "git:b", "--remote", "origin").code == 0
     assert not (repository / "ran").exists()
 
@@ -258,25 +258,25 @@ def test_a_branch_with_entries_of_every_kind_is_listed(
     lines = [f"160000 {tip}\tsub/module/x/baseline.pop", f"120000 {blob}\ta/link/x/baseline.pop",
              f"100644 {blob}\t-x/--y/\x1b[31m/baseline.pop"]  # fmt: skip
     index = {**os.environ, "GIT_INDEX_FILE": str(repository.parent / "index")}
-    for command, given in (
+    for command, value in (
         (["read-tree", "b"], ""), (["update-index", "--index-info"], "\n".join(lines) + "\n")
     ):  # fmt: skip
-        subprocess.run(["git", *command], input=given, text=True, env=index, check=True)
+        subprocess.run(["git", *command], input=value, text=True, env=index, check=True)
     tree = subprocess.run(["git", "write-tree"], env=index, capture_output=True, check=True).stdout
     commit = git(repository, "commit-tree", tree.decode().strip(), "-m", "x", "-p", tip).strip()
     git(repository, "update-ref", "refs/heads/b", commit)
-    done = tilescope("baseline", "list", "--store", "git:b")
-    assert (done.code, done.err) == (0, "")
-    assert "small" in done.out
-    assert "\x1b" not in done.out
-    assert "module" not in done.out
+    finished = tilescope("baseline", "list", "--store", "git:b")
+    assert (finished.code, finished.err) == (0, "")
+    assert "small" in finished.out
+    assert "\x1b" not in finished.out
+    assert "module" not in finished.out
 
 
 @pytest.mark.parametrize("store", ["a\0b", "a\nb", "--upload-pack=touch ran; true"])
 def test_a_store_that_is_a_directory(tilescope: Run, repository: Path, store: str) -> None:
     configure(repository, store=store)
-    done = tilescope("baseline", "list")
-    assert (done.code, len(done.err.splitlines())) in ((2, 1), (0, 0))
+    finished = tilescope("baseline", "list")
+    assert (finished.code, len(finished.err.splitlines())) in ((2, 1), (0, 0))
     assert not (repository / "ran").exists()
 
 
@@ -288,10 +288,10 @@ def test_a_repository_of_another_user_is_refused(
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for path in (repository, repository / ".git"):
         os.chown(path, 31_002, 31_002)
-    done = tilescope("baseline", "list", "--store", "git:b")
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert "belongs to another user" in done.err
-    assert "safe.directory" in done.err
+    finished = tilescope("baseline", "list", "--store", "git:b")
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert "belongs to another user" in finished.err
+    assert "safe.directory" in finished.err
 
 
 @pytest.mark.parametrize(
@@ -324,10 +324,10 @@ def test_a_refused_push_says_why_and_is_not_repeated(
     calls = repository.parent / "calls"
     (server / "hooks" / hook).write_text(f"#!/bin/sh\necho x >> {calls}\n{script}\n")
     (server / "hooks" / hook).chmod(0o755)
-    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:b",
+    finished = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:b",
                      "--remote", "origin")  # fmt: skip
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert f"origin does not take branch b: {said}; the job needs permission" in done.err
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert f"origin does not take branch b: {said}; the job needs permission" in finished.err
     assert calls.read_text() == "x\n"
 
 
@@ -338,13 +338,15 @@ def test_a_branch_that_stands_in_the_way_of_another_is_not_a_race(
     git(repository, "init", "-q", "--bare", str(server))
     git(repository, "push", "-q", str(server), "main:refs/heads/ci")
     options = ("--store", "git:ci/b", "--remote", str(server))
-    done = tilescope("baseline", "save", reports_directory / "baseline", *options)
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert "does not take branch ci/b" in done.err
+    finished = tilescope("baseline", "save", reports_directory / "baseline", *options)
+    assert (finished.code, len(finished.err.splitlines())) == (2, 1)
+    assert "does not take branch ci/b" in finished.err
     git(repository, "branch", "local")
-    done = tilescope("baseline", "save", reports_directory / "baseline", "--store", "git:local/b")
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert "cannot move local/b" in done.err
+    finished = tilescope(
+        "baseline", "save", reports_directory / "baseline", "--store", "git:local/b"
+    )
+    assert (finished.code, len(finished.err.splitlines())) == (2, 1)
+    assert "cannot move local/b" in finished.err
 
 
 @pytest.mark.parametrize(

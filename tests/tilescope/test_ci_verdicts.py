@@ -52,7 +52,7 @@ def verdicts() -> dict[str, tuple[str, str]]:
     text = PAGE.read_text(encoding="utf-8")
     table = text.partition("<!-- verdicts -->")[2].partition("<!-- end of verdicts -->")[0]
     rows = re.findall(r"^\| (.+?) \| (red|green) \| (.+?) \|$", table, re.MULTILINE)
-    return {title: (verdict, said) for title, verdict, said in rows}
+    return {title: (verdict, output) for title, verdict, output in rows}
 
 
 def write_model(path: Path, operators: tuple[str, ...]) -> None:
@@ -121,8 +121,8 @@ def of_action(job: Job, reports: Path, case: Case) -> tuple[int, str]:
         "first-run": str(case.is_first).lower(),
         "save": str(case.is_first or case.is_refused).lower(),
     }
-    code, said, summary = run_action(job, inputs)
-    return code, said + summary
+    code, text, summary = run_action(job, inputs)
+    return code, text + summary
 
 
 def of_template(job: Job, reports: Path, case: Case) -> tuple[int, str]:
@@ -136,8 +136,8 @@ def of_template(job: Job, reports: Path, case: Case) -> tuple[int, str]:
         "TILESCOPE_TOKEN": "secret",
     }
     (job.folder / "tilescope.toml").write_text(f"[diff]\nfail-on = {list(GATES)}\n")
-    done = run_template(job, variables, reports / case.report)
-    return done.returncode, done.stdout + done.stderr
+    finished = run_template(job, variables, reports / case.report)
+    return finished.returncode, finished.stdout + finished.stderr
 
 
 @pytest.fixture(scope="module", params=[of_action, of_template], ids=["action", "template"])
@@ -148,13 +148,13 @@ def outcomes(
     run: Callable[[Job, Path, Case], tuple[int, str]] = request.param
     job = make_job(tmp_path_factory.mktemp("job"))
     hook = job.folder.parent / "server.git/hooks/pre-receive"
-    found = {}
+    results = {}
     for case in CASES:
         if case.is_refused:
             hook.write_text("#!/bin/sh\necho 'baselines are frozen' >&2\nexit 1\n")
             hook.chmod(0o755)
-        found[case.title] = run(job, reports, case)
-    return found
+        results[case.title] = run(job, reports, case)
+    return results
 
 
 @pytest.mark.slow
@@ -163,9 +163,9 @@ def test_a_case_has_the_verdict_that_the_page_lists(
     outcomes: dict[str, tuple[int, str]], title: str
 ) -> None:
     verdict, message = verdicts()[title]
-    code, said = outcomes[title]
-    assert ("green" if code == 0 else "red") == verdict, said
-    assert message in said
+    code, text = outcomes[title]
+    assert ("green" if code == 0 else "red") == verdict, text
+    assert message in text
 
 
 def test_the_page_lists_every_case() -> None:
@@ -178,8 +178,8 @@ def test_a_green_case_of_another_model_leaves_the_first_one_alone(
 ) -> None:
     """Two models whose files have one name, in one store."""
     job = make_job(tmp_path)
-    first, other = Case("", "same", is_first=True), Case("", "other", is_first=True)
-    for case in (first, other, replace(first, is_first=False), replace(other, is_first=False)):
-        code, said = of_action(job, reports, case)
-        assert code == 0, said
-        assert case.is_first or "identical data" in said
+    first, peer = Case("", "same", is_first=True), Case("", "other", is_first=True)
+    for case in (first, peer, replace(first, is_first=False), replace(peer, is_first=False)):
+        code, text = of_action(job, reports, case)
+        assert code == 0, text
+        assert case.is_first or "identical data" in text

@@ -25,9 +25,9 @@ def test_it_is_found_in_a_directory_above(tmp_path: Path, monkeypatch: pytest.Mo
     path = written(tmp_path, '[diff]\nfail-on = ["cycles.total:+1%"]\nwarn-on = ["memory.*:+0B"]\n')
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    found = read(None)
-    assert found.path == path
-    assert [(gate.text, gate.level) for gate in found.gates] == [
+    actual = read(None)
+    assert actual.path == path
+    assert [(gate.text, gate.level) for gate in actual.gates] == [
         ("cycles.total:+1%", "fail"),
         ("memory.*:+0B", "warn"),
     ]
@@ -112,23 +112,23 @@ def test_gates_and_acknowledgements_of_the_file_count(
         f'[[acknowledge]]\nmetric = "cycles.total"\nuntil = {until}\n'
         f'reason = "new kernel"\n{limit}',
     )
-    done = tilescope(
+    finished = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "slower", "--config", config
     )
-    assert done.code == code, done.err
-    assert said in done.out
+    assert finished.code == code, finished.err
+    assert said in finished.out
 
 
 def test_an_unknown_metric_of_the_file_ends_the_command(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
     config = written(tmp_path, '[diff]\nfail-on = ["cycles.totl:+0%"]\n')
-    done = tilescope(
+    finished = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "slower", "--config", config
     )
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"tilescope: {config}: diff.fail-on[0]: unknown metric")
-    assert len(done.err.splitlines()) == 1
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.startswith(f"tilescope: {config}: diff.fail-on[0]: unknown metric")
+    assert len(finished.err.splitlines()) == 1
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users: needs root")
@@ -154,10 +154,10 @@ def test_a_file_of_another_user_is_not_used(
         os.chown(above, 31_002, 31_002)
     monkeypatch.chdir(work)
     arguments = command.split() if command != "diff" else ["diff", "a", "b"]
-    done = tilescope(*arguments)
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert f"{path} is not used: it or its directory belongs to user 31002" in done.err
-    assert "--config" in done.err
+    finished = tilescope(*arguments)
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert f"{path} is not used: it or its directory belongs to user 31002" in finished.err
+    assert "--config" in finished.err
     if command != "diff":
         assert tilescope(*arguments, "--config", path).code == 0
         assert tilescope(*arguments, "--config", "/dev/null").code == 0

@@ -29,18 +29,18 @@ GATES = (
 @pytest.fixture(scope="module")
 def hostile_pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("hostile")
-    one, other = folder / "one", folder / "other"
-    write_small_report(one, Shape(conv_name=HOSTILE))
-    write_small_report(other, Shape(conv_name=HOSTILE, conv_tile0_cycles=260, has_bias=True))
-    return one, other
+    first, second = folder / "one", folder / "other"
+    write_small_report(first, Shape(conv_name=HOSTILE))
+    write_small_report(second, Shape(conv_name=HOSTILE, conv_tile0_cycles=260, has_bias=True))
+    return first, second
 
 
 def test_tables_by_everything(tilescope: Run, reports_directory: Path) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
     names = ("operation", "layer", "variable", "tile", "category", "ipu", "step", "path")
-    done = tilescope("diff", *sides, *(part for name in names for part in ("--by", name)))
-    assert done.code == 0
-    lines = [line.split() for line in done.out.splitlines()]
+    finished = tilescope("diff", *sides, *(part for name in names for part in ("--by", name)))
+    assert finished.code == 0
+    lines = [line.split() for line in finished.out.splitlines()]
     assert ["layer1/conv", "poplin.convolution", "290", "350", "+60", "changed"] in lines
     assert ["layer1", "Conv", "290", "350", "+60", "changed"] in lines
     assert ["bias", "constant", "–", "16", "B", "+16", "B", "added"] in lines
@@ -53,9 +53,9 @@ def test_tables_by_everything(tilescope: Run, reports_directory: Path) -> None:
 
 def test_by_leaves_other_tables_out(tilescope: Run, reports_directory: Path) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    found = tilescope("diff", *sides, "--by", "tile", "--format", "json").json()
-    assert list(found["tables"]) == ["metric", "tile"]
-    assert found["tables"]["tile"] == [
+    actual = tilescope("diff", *sides, "--by", "tile", "--format", "json").json()
+    assert list(actual["tables"]) == ["metric", "tile"]
+    assert actual["tables"]["tile"] == [
         {
             "name": "Tile 0", "detail": "", "unit": "bytes", "baseline": 280, "candidate": 296,
             "delta": 16, "verdict": "changed", "percent_of_baseline": pytest.approx(16 / 2.8),
@@ -74,8 +74,8 @@ def test_small_changes_are_left_out(
     tilescope: Run, reports_directory: Path, smallest: str, steps: int, variables: int
 ) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    found = tilescope("diff", *sides, "--min-change", smallest, "--json").json()["tables"]
-    assert (len(found["step"]), len(found["variable"])) == (steps, variables)
+    actual = tilescope("diff", *sides, "--min-change", smallest, "--json").json()["tables"]
+    assert (len(actual["step"]), len(actual["variable"])) == (steps, variables)
 
 
 @pytest.mark.parametrize("smallest", ["", "-1%", "+1", "1us", "x", "1e3"])
@@ -83,22 +83,22 @@ def test_a_smallest_change_that_is_none(
     tilescope: Run, reports_directory: Path, smallest: str
 ) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    done = tilescope("diff", *sides, "--min-change", smallest)
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    finished = tilescope("diff", *sides, "--min-change", smallest)
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
 
 
 def test_warnings_do_not_fail(tilescope: Run, reports_directory: Path) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    done = tilescope("diff", *sides, "--warn-on", "cycles.total:+0%")
-    assert done.code == 0
-    assert "warned: cycles.total: 485 cycles → 545 cycles" in done.out
+    finished = tilescope("diff", *sides, "--warn-on", "cycles.total:+0%")
+    assert finished.code == 0
+    assert "warned: cycles.total: 485 cycles → 545 cycles" in finished.out
 
 
 def test_passes_of_a_wildcard_are_one_line(tilescope: Run, reports_directory: Path) -> None:
     sides = reports_directory / "baseline", reports_directory / "same"
-    done = tilescope("diff", *sides, "--fail-on", "cycles.*:+0%")
-    assert done.out.count("passed: ") == 1
-    assert "figures are within it." in done.out
+    finished = tilescope("diff", *sides, "--fail-on", "cycles.*:+0%")
+    assert finished.out.count("passed: ") == 1
+    assert "figures are within it." in finished.out
 
 
 @pytest.mark.parametrize("name", ["markdown", "json", "junit", "html", "sarif", "text"])
@@ -106,12 +106,12 @@ def test_formats_take_hostile_names(
     tilescope: Run, hostile_pair: tuple[Path, Path], name: str
 ) -> None:
     gate = f"operation.cycles@{HOSTILE}:+1%"
-    done = tilescope(
+    finished = tilescope(
         "diff", *hostile_pair, *GATES, "--fail-on", gate,
         "--by", "operation", "--by", "step", "--format", name,
     )  # fmt: skip
-    assert done.code == 1, done.err
-    assert not {"\x07", "\u202e", "\x1b"} & set(done.out)
+    assert finished.code == 1, finished.err
+    assert not {"\x07", "\u202e", "\x1b"} & set(finished.out)
     check: dict[str, Callable[[str], object]] = {
         "markdown": is_markdown,
         "json": json.loads,
@@ -120,7 +120,7 @@ def test_formats_take_hostile_names(
         "sarif": is_sarif,
         "text": str,
     }
-    check[name](done.out)
+    check[name](finished.out)
 
 
 def is_markdown(text: str) -> None:
@@ -168,9 +168,9 @@ def is_html(text: str) -> None:
 
 
 def is_sarif(text: str) -> None:
-    found = json.loads(text)
-    assert found["version"] == "2.1.0"
-    (run,) = found["runs"]
+    actual = json.loads(text)
+    assert actual["version"] == "2.1.0"
+    (run,) = actual["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert run["tool"]["driver"]["name"] == "TileScope"
     for result in run["results"]:
@@ -215,18 +215,18 @@ def test_any_two_reports_compare_in_any_format(
         "--min-change", "1%",
     )  # fmt: skip
     gates = ("--fail-on", "*:+0%", "--fail-on", "*@ipu*:+0%", "--fail-on", "operation.*@*:+0")
-    done = tilescope(*arguments, *gates)
+    finished = tilescope(*arguments, *gates)
     if "incomplete" in (baseline, candidate):
-        assert (done.code, done.out) == (2, "")
-        assert "ended early" in done.err
-        done = tilescope(*arguments)
-        assert done.code == 0
-        assert "The run ended early" in done.out
+        assert (finished.code, finished.out) == (2, "")
+        assert "ended early" in finished.err
+        finished = tilescope(*arguments)
+        assert finished.code == 0
+        assert "The run ended early" in finished.out
         return
-    assert done.code in {0, 1, 3}, done.err
+    assert finished.code in {0, 1, 3}, finished.err
     if baseline == candidate:
-        assert done.code == (3 if baseline == "empty" else 0), "cycles of IPUs are missing"
-    assert done.err == ""
+        assert finished.code == (3 if baseline == "empty" else 0), "cycles of IPUs are missing"
+    assert finished.err == ""
 
 
 def test_sarif_names_the_line_of_a_gate_in_the_file(
@@ -234,10 +234,10 @@ def test_sarif_names_the_line_of_a_gate_in_the_file(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tilescope.toml").write_text('[diff]\nfail-on = [\n  "cycles.total:+0%",\n]\n')
-    done = tilescope(
+    finished = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "slower", "--format", "sarif"
     )
-    (result,) = done.json()["runs"][0]["results"]
+    (result,) = finished.json()["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"] == {
         "artifactLocation": {"uri": "tilescope.toml"},
         "region": {"startLine": 3},
@@ -245,21 +245,21 @@ def test_sarif_names_the_line_of_a_gate_in_the_file(
 
 
 def test_junit_without_a_gate_has_one_case(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope(
+    finished = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "same", "--format", "junit"
     )
-    (case,) = ElementTree.fromstring(done.out).iter("testcase")
+    (case,) = ElementTree.fromstring(finished.out).iter("testcase")
     assert case.attrib["name"] == "compare"
 
 
 def test_several_formats_in_one_call(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
-    done = tilescope(
+    finished = tilescope(
         "diff", reports_directory / "baseline", reports_directory / "slower", *GATES,
         "--write", f"junit={tmp_path / 'gates.xml'}", "--write", f"html={tmp_path / 'diff.html'}",
     )  # fmt: skip
-    assert "failed: cycles.total" in done.out
+    assert "failed: cycles.total" in finished.out
     ElementTree.parse(tmp_path / "gates.xml")
     is_html((tmp_path / "diff.html").read_text(encoding="utf-8"))
 
@@ -269,28 +269,30 @@ def test_a_format_that_cannot_be_written(
     tilescope: Run, reports_directory: Path, text: str
 ) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    done = tilescope("diff", *sides, "--write", text)
-    assert (done.code, done.out) == (2, "")
-    assert "expected FORMAT=FILE for --write" in done.err
+    finished = tilescope("diff", *sides, "--write", text)
+    assert (finished.code, finished.out) == (2, "")
+    assert "expected FORMAT=FILE for --write" in finished.err
 
 
 def test_a_file_that_cannot_be_written_is_one_sentence(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
     sides = reports_directory / "baseline", reports_directory / "slower"
-    done = tilescope("diff", *sides, "--write", f"junit={tmp_path / 'gone' / 'gates.xml'}")
-    assert done.code == 2
-    assert done.err.startswith(f"tilescope: Invalid value: cannot write {tmp_path}")
-    assert len(done.err.splitlines()) == 1
+    finished = tilescope("diff", *sides, "--write", f"junit={tmp_path / 'gone' / 'gates.xml'}")
+    assert finished.code == 2
+    assert finished.err.startswith(f"tilescope: Invalid value: cannot write {tmp_path}")
+    assert len(finished.err.splitlines()) == 1
 
 
 def test_a_report_of_another_schema_version_is_one_sentence(
     tilescope: Run, reports_directory: Path
 ) -> None:
     old = Path(__file__).parents[1] / "golden" / "v1" / "small.pop"
-    done = tilescope("diff", old, reports_directory / "baseline", "--fail-on", "cycles.total:+0%")
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert "schema" in done.err
+    finished = tilescope(
+        "diff", old, reports_directory / "baseline", "--fail-on", "cycles.total:+0%"
+    )
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert "schema" in finished.err
 
 
 def test_annotations_and_step_summary(
@@ -303,8 +305,8 @@ def test_annotations_and_step_summary(
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     gate = f"operation.cycles@{HOSTILE}:+1%"
-    done = tilescope("diff", *hostile_pair, *GATES, "--fail-on", gate, "--github")
-    commands = [line for line in done.out.splitlines() if line.startswith("::")]
+    finished = tilescope("diff", *hostile_pair, *GATES, "--fail-on", gate, "--github")
+    commands = [line for line in finished.out.splitlines() if line.startswith("::")]
     assert [line.partition(" ")[0] for line in commands] == ["::error"] * 4 + ["::warning"]
     assert commands[0].startswith("::error title=cycles.total::cycles.total: 485 cycles → 545")
     text = summary.read_text(encoding="utf-8")

@@ -26,9 +26,9 @@ def bad_inputs(tmp_path: Path, reports_directory: Path) -> dict[str, Path]:
     (tmp_path / "empty.pop").write_bytes(b"")
     (tmp_path / "text.pop").write_text("just text\n" * 100)
     (tmp_path / "directory").mkdir()
-    whole = (reports_directory / "baseline" / "profile.pop").read_bytes()
-    (tmp_path / "half.pop").write_bytes(whole[: len(whole) // 2])
-    damaged = bytearray(whole)
+    full = (reports_directory / "baseline" / "profile.pop").read_bytes()
+    (tmp_path / "half.pop").write_bytes(full[: len(full) // 2])
+    damaged = bytearray(full)
     for offset in range(5000, len(damaged), 97):
         damaged[offset] ^= 0x5A
     (tmp_path / "damaged.pop").write_bytes(damaged)
@@ -53,9 +53,9 @@ def is_one_sentence(text: str) -> bool:
 def test_a_file_that_is_not_a_report_is_rejected(
     tilescope: Run, bad_inputs: dict[str, Path], command: str, name: str
 ) -> None:
-    done = tilescope(command, bad_inputs[name])
-    assert (done.code, done.out) == (2, "")
-    assert is_one_sentence(done.err), done.err
+    finished = tilescope(command, bad_inputs[name])
+    assert (finished.code, finished.out) == (2, "")
+    assert is_one_sentence(finished.err), finished.err
 
 
 def test_either_side_of_a_diff_is_checked(
@@ -63,9 +63,9 @@ def test_either_side_of_a_diff_is_checked(
 ) -> None:
     good = reports_directory / "baseline"
     for sides in ((good, bad_inputs["text.pop"]), (bad_inputs["text.pop"], good)):
-        done = tilescope("diff", *sides)
-        assert done.code == 2
-        assert "text.pop" in done.err
+        finished = tilescope("diff", *sides)
+        assert finished.code == 2
+        assert "text.pop" in finished.err
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -73,9 +73,9 @@ def test_either_side_of_a_diff_is_checked(
 def test_what_a_report_does_not_hold_is_not_zero(
     tilescope: Run, reports_directory: Path, command: str, what: str, options: list[str]
 ) -> None:
-    done = tilescope(command, reports_directory / "no_memory", *options)
-    assert (done.code, done.out) == (2, "")
-    assert f"holds no {what}: it was written with autoReport.outputGraphProfile" in done.err
+    finished = tilescope(command, reports_directory / "no_memory", *options)
+    assert (finished.code, finished.out) == (2, "")
+    assert f"holds no {what}: it was written with autoReport.outputGraphProfile" in finished.err
     assert tilescope("summary", reports_directory / "no_memory", *options).code == 0
 
 
@@ -126,16 +126,16 @@ def test_usage_is_explained_in_a_sentence(
     tilescope: Run, reports_directory: Path, arguments: list[str], said: str
 ) -> None:
     path = str(reports_directory / "baseline")
-    done = tilescope(*(path if argument == "BASE" else argument for argument in arguments))
-    assert (done.code, done.out) == (2, "")
-    assert is_one_sentence(done.err), done.err
-    assert said in done.err
+    finished = tilescope(*(path if argument == "BASE" else argument for argument in arguments))
+    assert (finished.code, finished.out) == (2, "")
+    assert is_one_sentence(finished.err), finished.err
+    assert said in finished.err
 
 
 def test_a_name_with_control_characters_is_cleaned(tilescope: Run, tmp_path: Path) -> None:
-    done = tilescope("summary", tmp_path / "no\x1b[31m\nthing")
-    assert done.code == 2
-    assert "\x1b" not in done.err
+    finished = tilescope("summary", tmp_path / "no\x1b[31m\nthing")
+    assert finished.code == 2
+    assert "\x1b" not in finished.err
 
 
 def test_an_internal_error_leaves_a_log_and_no_traceback(
@@ -146,10 +146,10 @@ def test_an_internal_error_leaves_a_log_and_no_traceback(
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
-    done = tilescope("summary", reports_directory / "baseline")
-    assert done.code == 70
-    assert len(done.err.splitlines()) == 1
-    log = Path(done.err.rpartition(" in ")[2].strip())
+    finished = tilescope("summary", reports_directory / "baseline")
+    assert finished.code == 70
+    assert len(finished.err.splitlines()) == 1
+    log = Path(finished.err.rpartition(" in ")[2].strip())
     assert log.is_relative_to(tmp_path)
     assert "ZeroDivisionError: a fault of ours" in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600  # it holds the arguments
@@ -179,9 +179,9 @@ def test_a_log_in_a_shared_directory_is_a_new_file_of_the_user(
     monkeypatch.setenv("XDG_STATE_HOME", str(shared))
     monkeypatch.setattr("tempfile.tempdir", str(shared))
     monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", fail)
-    done = tilescope("summary", reports_directory / "baseline")
-    assert done.code == 70
-    log = Path(done.err.rpartition(" in ")[2].strip())
+    finished = tilescope("summary", reports_directory / "baseline")
+    assert finished.code == 70
+    log = Path(finished.err.rpartition(" in ")[2].strip())
     assert log.parent == shared
     assert log.name.startswith("internal-error-20300102T000000-")
     assert log.name != name
@@ -197,8 +197,8 @@ def test_an_interruption_exits_130(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", interrupt)
-    done = tilescope("summary", reports_directory / "baseline")
-    assert (done.code, done.err) == (130, "")
+    finished = tilescope("summary", reports_directory / "baseline")
+    assert (finished.code, finished.err) == (130, "")
 
 
 @pytest.mark.parametrize(("package", "extra"), [("numba", "engine"), ("dash", "web")])
@@ -213,16 +213,16 @@ def test_a_missing_extra_is_named(
         raise ModuleNotFoundError(f"No module named '{package}'", name=f"{package}.part")
 
     monkeypatch.setattr("tilescope.analyser.summary.summarise.summarise", miss)
-    done = tilescope("summary", reports_directory / "baseline")
-    assert done.code == 2
-    assert re.search(rf"run: pip install .*'\S+\[{extra}\]'$", done.err.strip()), done.err
+    finished = tilescope("summary", reports_directory / "baseline")
+    assert finished.code == 2
+    assert re.search(rf"run: pip install .*'\S+\[{extra}\]'$", finished.err.strip()), finished.err
 
 
 def test_help_of_every_command(tilescope: Run) -> None:
-    done = tilescope("--help")
-    assert done.code == 0
+    finished = tilescope("--help")
+    assert finished.code == 0
     for name in ("summary", "memory", "liveness", "programs", "diff", "models"):
-        assert f"\n  {name} " in done.out
+        assert f"\n  {name} " in finished.out
         assert tilescope(name, "--help").code == 0
 
 
@@ -232,15 +232,15 @@ def test_every_listed_command_exists() -> None:
 
 
 def test_without_a_command_the_help_is_shown(tilescope: Run) -> None:
-    done = tilescope()
-    assert done.code == 2
-    assert done.err.startswith("Usage: tilescope")
+    finished = tilescope()
+    assert finished.code == 2
+    assert finished.err.startswith("Usage: tilescope")
 
 
 def test_version(tilescope: Run) -> None:
-    done = tilescope("--version")
-    assert done.code == 0
-    assert done.out.startswith("tilescope ")
+    finished = tilescope("--version")
+    assert finished.code == 0
+    assert finished.out.startswith("tilescope ")
 
 
 def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -259,7 +259,7 @@ def run_process(*arguments: object, **options: Any) -> subprocess.CompletedProce
 
 def test_a_reader_that_leaves_is_not_an_error(reports_directory: Path) -> None:
     command = f"'{sys.executable}' -m tilescope programs '{reports_directory / 'baseline'}' --json"
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", f"{command} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -268,14 +268,14 @@ def test_a_reader_that_leaves_is_not_an_error(reports_directory: Path) -> None:
         check=True,
         timeout=120,
     )
-    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert (process.stdout, process.stderr) == ("0\n", "")
 
 
 def test_a_stream_without_the_characters_is_not_an_error(reports_directory: Path) -> None:
-    done = run_process("diff", reports_directory / "baseline", reports_directory / "slower",
+    finished = run_process("diff", reports_directory / "baseline", reports_directory / "slower",
                        env={"PYTHONIOENCODING": "ascii"})  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "bias" in done.stdout
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert "bias" in finished.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
@@ -284,7 +284,7 @@ def test_a_query_starts_no_threads_of_blas(reports_directory: Path) -> None:
         "import os, sys; from tilescope.main import main; main();"
         "print('THREADS', len(os.listdir('/proc/self/task')))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, "summary", str(reports_directory / "baseline")],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -292,7 +292,7 @@ def test_a_query_starts_no_threads_of_blas(reports_directory: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "THREADS 1"
+    assert process.stdout.splitlines()[-1] == "THREADS 1"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["summary", "nothing.pop"]])
@@ -302,7 +302,7 @@ def test_the_command_starts_light(arguments: list[str]) -> None:
         "print('LOADED', *sorted({'numba', 'dash', 'plotly', 'fastapi', 'onnx', 'scipy'}"
         " & set(sys.modules)))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -311,7 +311,7 @@ def test_the_command_starts_light(arguments: list[str]) -> None:
         check=True,
         timeout=120,
     )
-    assert done.stdout.splitlines()[-1] == "LOADED"
+    assert process.stdout.splitlines()[-1] == "LOADED"
 
 
 def test_too_little_memory_is_a_failed_run_and_no_internal_error(

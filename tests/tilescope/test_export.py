@@ -12,45 +12,45 @@ Run = Callable[..., Any]
 
 
 def test_github_action_benchmark(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope(
+    actual = tilescope(
         "export", reports_directory / "baseline", "--format", "github-action-benchmark"
     ).json()
-    assert {"name": "small: cycles.total", "unit": "cycles", "value": 485} in found
-    assert {"name": "small: graph.variables", "unit": "count", "value": 4} in found
-    assert all({"name", "unit", "value"} == set(entry) for entry in found)
-    assert all(isinstance(entry["value"], int | float) and entry["unit"] for entry in found)
-    assert not any("efficiency" in entry["name"] for entry in found)
+    assert {"name": "small: cycles.total", "unit": "cycles", "value": 485} in actual
+    assert {"name": "small: graph.variables", "unit": "count", "value": 4} in actual
+    assert all({"name", "unit", "value"} == set(entry) for entry in actual)
+    assert all(isinstance(entry["value"], int | float) and entry["unit"] for entry in actual)
+    assert not any("efficiency" in entry["name"] for entry in actual)
 
 
 def test_what_is_better_when_bigger_is_apart(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope(
+    actual = tilescope(
         "export", reports_directory / "baseline", "--format", "github-action-benchmark",
         "--bigger-is-better", "--name", "model",
     ).json()  # fmt: skip
-    names = {entry["name"].removeprefix("model: ") for entry in found}
+    names = {entry["name"].removeprefix("model: ") for entry in actual}
     assert names == {name for name, metric in METRICS.items() if metric.worse == "lower"}
 
 
 def test_bencher(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("export", reports_directory / "baseline", "--format", "bencher").json()
-    (measures,) = found.values()
-    assert list(found) == ["small"]
+    actual = tilescope("export", reports_directory / "baseline", "--format", "bencher").json()
+    (measures,) = actual.values()
+    assert list(actual) == ["small"]
     assert measures["cycles.total (cycles)"] == {"value": 485}
     assert len(measures) == len(METRICS)
     assert max(map(len, measures)) <= 64, "Bencher's longest name of a measure"
 
 
 def test_some_metrics_only(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope(
+    actual = tilescope(
         "export", reports_directory / "no_runs", "--format", "bencher", "--metric", "cycles.*",
         "--metric", "graph.steps",
     ).json()  # fmt: skip
-    assert found == {"small": {"graph.steps (count)": {"value": 7}}}
+    assert actual == {"small": {"graph.steps (count)": {"value": 7}}}
 
 
 def test_an_unknown_metric(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope(
+    finished = tilescope(
         "export", reports_directory / "baseline", "--format", "bencher", "--metric", "cycle.*"
     )
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("tilescope: no metric matches 'cycle.*'")
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.startswith("tilescope: no metric matches 'cycle.*'")

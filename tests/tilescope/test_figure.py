@@ -16,9 +16,9 @@ def test_a_page_holds_all_that_it_needs(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "memory.html"
-    done = tilescope("figure", reports_directory / "baseline", "memory", "--out", out)
-    assert done.code == 0, done.err
-    assert str(out) in done.out
+    finished = tilescope("figure", reports_directory / "baseline", "memory", "--out", out)
+    assert finished.code == 0, finished.err
+    assert str(out) in finished.out
     text = out.read_text()
     assert "Memory by tile" in text
     assert '<script src="http' not in text
@@ -28,11 +28,11 @@ def test_the_data_of_a_comparison_are_json(
     tilescope: Run, reports_directory: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "phases.json"
-    done = tilescope(
+    finished = tilescope(
         "figure", reports_directory / "baseline", "phases",
         "--candidate", reports_directory / "slower", "--out", out,
     )  # fmt: skip
-    assert done.code == 0, done.err
+    assert finished.code == 0, finished.err
     bars = {bar["name"]: bar for bar in json.loads(out.read_text())["data"]}
     assert set(bars) == {"Baseline", "Candidate"}
 
@@ -43,6 +43,8 @@ def test_the_data_of_a_comparison_are_json(
 def test_a_file_that_cannot_be_written_is_refused(
     tilescope: Run, reports_directory: Path, tmp_path: Path, name: str, words: str
 ) -> None:
-    done = tilescope("figure", reports_directory / "baseline", "memory", "--out", tmp_path / name)
-    assert done.code == 2
-    assert words in " ".join(done.err.replace("│", " ").split())
+    finished = tilescope(
+        "figure", reports_directory / "baseline", "memory", "--out", tmp_path / name
+    )
+    assert finished.code == 2
+    assert words in " ".join(finished.err.replace("│", " ").split())

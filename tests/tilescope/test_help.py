@@ -38,8 +38,8 @@ def test_every_command_has_examples(tilescope: Run, name: str) -> None:
     lines = examples_of(every_command()[name])
     assert lines
     assert all(line == name or line.startswith(f"{name} ") for line in lines)
-    said = tilescope(*name.split(), "--help").out
-    assert all(f"tilescope {line}" in said for line in lines), "wrapped or missing"
+    text = tilescope(*name.split(), "--help").out
+    assert all(f"tilescope {line}" in text for line in lines), "wrapped or missing"
 
 
 def test_the_list_of_commands_has_the_first_lines_of_their_help() -> None:
@@ -48,9 +48,9 @@ def test_the_list_of_commands_has_the_first_lines_of_their_help() -> None:
 
 
 def test_an_unknown_command_is_refused_with_the_nearest_one(tilescope: Run) -> None:
-    done = tilescope("sumary", "report")
-    assert (done.code, done.out) == (2, "")
-    assert "Did you mean 'summary'?" in done.err
+    finished = tilescope("sumary", "report")
+    assert (finished.code, finished.out) == (2, "")
+    assert "Did you mean 'summary'?" in finished.err
 
 
 #: Commands that only read one report.
@@ -67,9 +67,9 @@ def test_examples_run(tilescope: Run, reports_directory: Path, line: str) -> Non
     # Names and numbers that the small report has.
     replaced = {"report": str(reports_directory / "baseline"), "17": "7", "conv1": "layer1/conv"}
     replaced |= {"12": "2"}
-    done = tilescope(*(replaced.get(word, word) for word in shlex.split(line)))
-    assert (done.code, done.err) == (0, "")
-    assert done.out
+    finished = tilescope(*(replaced.get(word, word) for word in shlex.split(line)))
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out
 
 
 def complete(words: str) -> list[str]:
@@ -80,15 +80,15 @@ def complete(words: str) -> list[str]:
         "COMP_WORDS": words,
         "COMP_CWORD": str(len(words.split(" ")) - 1),
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tilescope"],
         env=environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.stderr == ""
-    return done.stdout.split()
+    assert process.stderr == ""
+    return process.stdout.split()
 
 
 def test_completion(reports_directory: Path) -> None:
@@ -107,7 +107,7 @@ def test_metrics_are_completed() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tilescope", "--show-completion", shell],
         env={
             **os.environ,
@@ -118,8 +118,8 @@ def test_completion_scripts(shell: str) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 0
-    assert "_TILESCOPE_COMPLETE" in done.stdout
+    assert process.returncode == 0
+    assert "_TILESCOPE_COMPLETE" in process.stdout
 
 
 def test_the_help_loads_no_slow_package() -> None:
@@ -127,11 +127,11 @@ def test_the_help_loads_no_slow_package() -> None:
         "import sys; from tilescope.main import main; main(['--help']);"
         "print(sorted({'numpy', 'sqlalchemy', 'apsw', 'numba', 'onnx', 'dash'} & set(sys.modules)))"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert process.stdout.splitlines()[-1] == "[]"

@@ -80,8 +80,8 @@ def test_a_checkout_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(installation, "distribution", miss)
     checkout = Path(installation.__file__).resolve().parents[1]
-    said = installation.install_advice("engine")
-    assert said == f"run: pip install '{checkout}[engine]'"
+    text = installation.install_advice("engine")
+    assert text == f"run: pip install '{checkout}[engine]'"
 
 
 def test_no_text_installs_from_an_index() -> None:

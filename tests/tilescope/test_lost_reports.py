@@ -43,14 +43,16 @@ def _failing(number: int) -> Callable[..., Any]:
 def _run(tilescope: Any, model: Path, directory: Path) -> tuple[Any, Path]:
     """Run the model with a report that is lost; return the outcome and the outputs."""
     outputs = directory.parent / "y.npz"
-    done = tilescope("run", model, "--tiles", 8, "--report", directory / "r", "--outputs", outputs)
-    assert done.code == 4
-    assert "Output y: float32" in done.out
-    assert "Report:" not in done.out
+    finished = tilescope(
+        "run", model, "--tiles", 8, "--report", directory / "r", "--outputs", outputs
+    )
+    assert finished.code == 4
+    assert "Output y: float32" in finished.out
+    assert "Report:" not in finished.out
     assert np.load(outputs)["y"].shape[1] == 4
-    assert done.err.startswith("tilescope: Cannot write")
-    assert done.err.count("\n") == 1
-    return done, directory / "r"
+    assert finished.err.startswith("tilescope: Cannot write")
+    assert finished.err.count("\n") == 1
+    return finished, directory / "r"
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
@@ -58,17 +60,17 @@ def test_a_file_system_without_locks(
     tilescope: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", _failing(number))
-    done, directory = _run(tilescope, model, tmp_path / "below")
-    assert "its file system does not support locks" in done.err
+    finished, directory = _run(tilescope, model, tmp_path / "below")
+    assert "its file system does not support locks" in finished.err
     assert not directory.exists()
 
 
 def test_a_name_that_is_too_long(tilescope: Any, model: Path, tmp_path: Path) -> None:
     directory = tmp_path / ("r" * 300)
-    done = tilescope("run", model, "--tiles", 8, "--report", directory)
-    assert done.code == 4
-    assert "Output y: float32" in done.out
-    assert "File name too long" in done.err
+    finished = tilescope("run", model, "--tiles", 8, "--report", directory)
+    assert finished.code == 4
+    assert "Output y: float32" in finished.out
+    assert "File name too long" in finished.err
 
 
 def test_a_directory_with_too_many_engines(
@@ -76,10 +78,10 @@ def test_a_directory_with_too_many_engines(
 ) -> None:
     monkeypatch.setattr("tilescope.engine.recorder.place._MOST_ENGINES", 1)
     with ReportWriter.create(tmp_path / "r"):
-        done = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r")
-    assert done.code == 4
-    assert "Output y: float32" in done.out
-    assert "Another engine is writing" in done.err
+        finished = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r")
+    assert finished.code == 4
+    assert "Output y: float32" in finished.out
+    assert "Another engine is writing" in finished.err
 
 
 @pytest.mark.parametrize("limit_bytes", [0, 20_000, 60_000, 100_000])
@@ -90,13 +92,13 @@ def test_a_full_disk(tilescope: Any, model: Path, tmp_path: Path, limit_bytes: i
     tilescope("run", model, "--tiles", 8, "--no-report")  # its kernels are compiled
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
     try:
-        done = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r")
+        finished = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    assert done.code == 4
-    assert "Output y: float32" in done.out
-    assert "the disk is full" in done.err or "disk I/O error" in done.err
-    assert done.err.count("\n") == 1
+    assert finished.code == 4
+    assert "Output y: float32" in finished.out
+    assert "the disk is full" in finished.err or "disk I/O error" in finished.err
+    assert finished.err.count("\n") == 1
     assert contradictions(tmp_path / "r") == [] if (tmp_path / "r").exists() else True
 
 
@@ -111,11 +113,11 @@ def test_an_error_at_the_end(
         return (_failing(errno.EIO) if is_report else real)(*arguments, **options)
 
     monkeypatch.setattr(os, name, fail)
-    done = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r", "--json")
-    assert done.code == 4
-    assert done.json()["report_path"] is None
-    assert "Input/output error" in done.json()["report_lost"]
-    assert done.err.count("\n") == 1
+    finished = tilescope("run", model, "--tiles", 8, "--report", tmp_path / "r", "--json")
+    assert finished.code == 4
+    assert finished.json()["report_path"] is None
+    assert "Input/output error" in finished.json()["report_lost"]
+    assert finished.err.count("\n") == 1
     monkeypatch.undo()
     if name == "replace":  # the file is whole but for its name
         with open_report(tmp_path / "r") as report:

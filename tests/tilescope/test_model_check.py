@@ -45,14 +45,14 @@ def _ones(*shape: int) -> NDArray[np.float32]:
 def test_notices_are_shown(tilescope: Run, tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["y"])]
     path = _saved(tmp_path / "m.onnx", nodes, [info("x", [2, 3])], [info("y", [6])])
-    said = "Output 'y' is declared as (6) but computed as (2, 3): its computed shape counts"
-    assert tilescope("models", "check", path, "--json").json()["notices"] == [said]
-    assert said in " ".join(tilescope("models", "check", path).out.split())
-    done = tilescope("run", path, "--tiles", "4", "--report", tmp_path / "report")
-    assert said in " ".join(done.out.split())
+    text = "Output 'y' is declared as (6) but computed as (2, 3): its computed shape counts"
+    assert tilescope("models", "check", path, "--json").json()["notices"] == [text]
+    assert text in " ".join(tilescope("models", "check", path).out.split())
+    finished = tilescope("run", path, "--tiles", "4", "--report", tmp_path / "report")
+    assert text in " ".join(finished.out.split())
     (notice,) = tilescope("summary", tmp_path / "report", "--json").json()["notices"]
     assert (notice["severity"], notice["code"], notice["message"]) == (
-        "warning", "output_shape", said,
+        "warning", "output_shape", text,
     )  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def test_notices_are_shown(tilescope: Run, tmp_path: Path) -> None:
     ],
 )
 def test_known_networks(name: str, multiply_adds: int | None, n_parameters: int | None) -> None:
-    found = take_census(_LIGHT / f"{name}.onnx")
-    assert (found.n_unknown, found.missing, found.problem) == (0, {}, "")
+    actual = take_census(_LIGHT / f"{name}.onnx")
+    assert (actual.n_unknown, actual.missing, actual.problem) == (0, {}, "")
     if multiply_adds is not None:
-        assert found.multiply_adds == pytest.approx(multiply_adds, rel=1e-5)
-        assert found.n_parameters == n_parameters
+        assert actual.multiply_adds == pytest.approx(multiply_adds, rel=1e-5)
+        assert actual.n_parameters == n_parameters
 
 
 def _of_node(
@@ -119,10 +119,10 @@ def test_memory_by_hand(tmp_path: Path) -> None:
     nodes.insert(0, helper.make_node("MatMul", ["x", "u"], ["a2"]))
     weights = {"w": _ones(4, 100), "v": _ones(100, 4), "u": _ones(4, 4), "unused": _ones(50)}
     path = _saved(tmp_path / "m.onnx", nodes, [info("x", [2, 4])], [info("y", [2, 4])], weights)
-    found = take_census(path)
-    assert found.n_parameters == 400 + 400 + 16
-    assert found.weight_bytes == 4 * 816
-    assert found.activation_bytes == 4 * (8 + 200 + 8)
+    actual = take_census(path)
+    assert actual.n_parameters == 400 + 400 + 16
+    assert actual.weight_bytes == 4 * 816
+    assert actual.activation_bytes == 4 * (8 + 200 + 8)
     half = take_census(path, precision="half")
     assert (half.weight_bytes, half.activation_bytes) == (2 * 816, 2 * 216)
 
@@ -146,11 +146,11 @@ def test_weights_are_not_read(tmp_path: Path) -> None:
     head, n_bytes = weight.SerializeToString(), 2**30
 
     def varint(value: int) -> bytes:
-        found = bytearray()
+        actual = bytearray()
         while value > 127:
-            found.append(value & 127 | 128)
+            actual.append(value & 127 | 128)
             value >>= 7
-        return bytes((*found, value))
+        return bytes((*actual, value))
 
     raw = b"\x4a" + varint(n_bytes)  # field 9 of TensorProto
     field = b"\x2a" + varint(len(head) + len(raw) + n_bytes)  # field 5 of GraphProto
@@ -162,11 +162,11 @@ def test_weights_are_not_read(tmp_path: Path) -> None:
         file.write(small.SerializeToString() + b"\x3a" + varint(size) + graph + field + head + raw)
         file.truncate(file.tell() + n_bytes)
     tracemalloc.start()
-    found = take_census(path)
+    actual = take_census(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (found.n_parameters, found.multiply_adds) == (2**28, 2**28)
-    assert found.problem == ""
+    assert (actual.n_parameters, actual.multiply_adds) == (2**28, 2**28)
+    assert actual.problem == ""
     assert peak < 2**25
 
 
@@ -193,23 +193,25 @@ def test_the_skeleton_has_what_decides_shapes(tmp_path: Path) -> None:
     convert_model_to_external_data(model, location="weights.bin", size_threshold=_LARGE)
     onnx.save(model, tmp_path / "external.onnx")
     (tmp_path / "weights.bin").unlink()
-    found = take_census(tmp_path / "external.onnx")
-    assert (found.problem, found.n_unknown) == ("", 0)
-    assert found.n_parameters == 4 * _LARGE
-    assert found.operators["Mul"] == 3
+    actual = take_census(tmp_path / "external.onnx")
+    assert (actual.problem, actual.n_unknown) == ("", 0)
+    assert actual.n_parameters == 4 * _LARGE
+    assert actual.operators["Mul"] == 3
 
 
 def test_the_screen(tilescope: Run) -> None:
-    done = tilescope("models", "check", _LIGHT / "light_squeezenet.onnx")
-    assert (done.code, done.err) == (0, "")
-    lines = done.out.splitlines()
+    finished = tilescope("models", "check", _LIGHT / "light_squeezenet.onnx")
+    assert (finished.code, finished.err) == (0, "")
+    lines = finished.out.splitlines()
     assert len(lines) <= 24
     assert any(line.startswith("Parameters") and "1,235,496" in line for line in lines)
     assert lines[-1].startswith("Next: tilescope run ")
-    found = json.loads(tilescope("models", "check", _LIGHT / "light_squeezenet.onnx", "--json").out)
-    assert found["is_ready"] is True
-    assert found["least_bytes"] == found["weight_bytes"] + found["activation_bytes"]
-    assert found["capacity_bytes"] == 638_976 * 1472
+    actual = json.loads(
+        tilescope("models", "check", _LIGHT / "light_squeezenet.onnx", "--json").out
+    )
+    assert actual["is_ready"] is True
+    assert actual["least_bytes"] == actual["weight_bytes"] + actual["activation_bytes"]
+    assert actual["capacity_bytes"] == 638_976 * 1472
 
 
 def test_what_speaks_against_a_run(tilescope: Run, tmp_path: Path) -> None:
@@ -220,10 +222,10 @@ def test_what_speaks_against_a_run(tilescope: Run, tmp_path: Path) -> None:
         [info("x", [2], TensorProto.STRING), info("f", [2])],
         [info("y", [2])],
     )
-    done = tilescope("models", "check", unsupported)
-    assert done.code == 1
-    assert "StringNormalizer 1 (first)" in done.out
-    assert "operators StringNormalizer are not supported" in done.out
+    finished = tilescope("models", "check", unsupported)
+    assert finished.code == 1
+    assert "StringNormalizer 1 (first)" in finished.out
+    assert "operators StringNormalizer are not supported" in finished.out
 
     reshaped = _saved(
         tmp_path / "reshape.onnx",
@@ -231,9 +233,9 @@ def test_what_speaks_against_a_run(tilescope: Run, tmp_path: Path) -> None:
         [info("x", [None, 6]), info("sizes", [2], TensorProto.INT64)],
         [info("y", [None, None])],
     )
-    done = tilescope("models", "check", reshaped)
-    assert done.code == 1
-    assert "give its values with --set sizes=..." in done.out
+    finished = tilescope("models", "check", reshaped)
+    assert finished.code == 1
+    assert "give its values with --set sizes=..." in finished.out
     assert tilescope("models", "check", reshaped, "--set", "sizes=3,2").code == 0
     assert tilescope("models", "check", reshaped, "--set", "sizes=3,3").code == 1
 
@@ -241,19 +243,19 @@ def test_what_speaks_against_a_run(tilescope: Run, tmp_path: Path) -> None:
         tmp_path / "open.onnx", [node("Relu", ["x"], ["y"])], [info("x", [None, None])],
         [info("y", [None, None])],
     )  # fmt: skip
-    done = tilescope("models", "check", opened)
-    assert done.code == 1
-    assert "set the sizes of 'x' with --shape x=1,N" in done.out
+    finished = tilescope("models", "check", opened)
+    assert finished.code == 1
+    assert "set the sizes of 'x' with --shape x=1,N" in finished.out
     assert tilescope("models", "check", opened, "--shape", "x=2,3").code == 0
 
     large = _saved(
         tmp_path / "large.onnx", [node("MatMul", ["x", "x"], ["y"])], [info("x", [16384, 16384])],
         [info("y", [16384, 16384])],
     )  # fmt: skip
-    done = tilescope("models", "check", large)
-    assert done.code == 1
+    finished = tilescope("models", "check", large)
+    assert finished.code == 1
     assert "The model does not fit: use a smaller batch or smaller inputs or --precision half" in (
-        done.out
+        finished.out
     )
 
 
@@ -288,10 +290,10 @@ def test_weights_that_exceed_all_tiles(
     assert ("--precision half" in checked.out) == says_half
     assert f"{n_ipus} IPUs or more (--ipus {n_ipus})." in checked.out
     assert "smaller batch" not in checked.out
-    done = tilescope("run", path, "--no-report")
-    assert done.code == 4
-    assert done.err.count("\n") == 1
-    assert f"take {4 * side * side * n_weights:,} bytes, and all 1,472 tiles" in done.err
+    finished = tilescope("run", path, "--no-report")
+    assert finished.code == 4
+    assert finished.err.count("\n") == 1
+    assert f"take {4 * side * side * n_weights:,} bytes, and all 1,472 tiles" in finished.err
 
 
 @pytest.mark.parametrize(
@@ -307,10 +309,10 @@ def test_what_is_no_model(tilescope: Run, tmp_path: Path, content: bytes | None,
     path = tmp_path / "bad.onnx"
     if content is not None:
         path.write_bytes(content)
-    done = tilescope("models", "check", path)
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
-    assert done.err.count("\n") == 1
+    finished = tilescope("models", "check", path)
+    assert (finished.code, finished.out) == (2, "")
+    assert said in finished.err
+    assert finished.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [["models", "check"], ["run", "--no-report"]])
@@ -318,26 +320,26 @@ def test_the_name_of_a_model_in_the_catalogue_says_how_to_fetch_it(
     tilescope: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = tilescope(*command, "opennsfw")
-    assert (done.code, done.out) == (2, "")
-    assert "Model opennsfw does not exist: give the path of an .onnx file" in done.err
-    assert "'tilescope models fetch opennsfw' prints that of the model" in done.err
-    assert done.err.count("\n") == 1
+    finished = tilescope(*command, "opennsfw")
+    assert (finished.code, finished.out) == (2, "")
+    assert "Model opennsfw does not exist: give the path of an .onnx file" in finished.err
+    assert "'tilescope models fetch opennsfw' prints that of the model" in finished.err
+    assert finished.err.count("\n") == 1
     assert "fetch" not in tilescope(*command, "mine.onnx").err
 
 
 def test_a_name_that_no_node_computes(tilescope: Run, tmp_path: Path) -> None:
     node = helper.make_node("Relu", ["nowhere"], ["y"])
     path = _saved(tmp_path / "loose.onnx", [node], [info("x", [1])], [info("y", [1])])
-    done = tilescope("models", "check", path)
-    assert done.code == 1
-    assert "no node computes 'nowhere', which the graph reads" in done.out
+    finished = tilescope("models", "check", path)
+    assert finished.code == 1
+    assert "no node computes 'nowhere', which the graph reads" in finished.out
 
 
 def test_a_truncated_model(tilescope: Run, tmp_path: Path) -> None:
     path = tmp_path / "cut.onnx"
-    whole = (_LIGHT / "light_squeezenet.onnx").read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    full = (_LIGHT / "light_squeezenet.onnx").read_bytes()
+    path.write_bytes(full[: len(full) // 2])
     assert tilescope("models", "check", path).code == 2
 
 
@@ -350,29 +352,29 @@ def test_wrong_arguments(tilescope: Run, tmp_path: Path, arguments: tuple[str, s
         tmp_path / "relu.onnx", [helper.make_node("Relu", ["x"], ["y"])], [info("x", [None, 6])],
         [info("y", [None, 6])],
     )  # fmt: skip
-    done = tilescope("models", "check", path, *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.count("\n") == 1
+    finished = tilescope("models", "check", path, *arguments)
+    assert (finished.code, finished.out) == (2, "")
+    assert finished.err.count("\n") == 1
 
 
 def test_a_model_whose_code_does_not_fit_is_no_yes(tilescope: Run, tmp_path: Path) -> None:
     """Every node is a step of its own, and the control code of all steps exceeds a tile."""
     names = [f"v{number}" for number in range(20_001)]
     nodes = [
-        helper.make_node(("Sin", "Cos")[i % 2], [one], [other])
-        for i, (one, other) in enumerate(itertools.pairwise(names))
+        helper.make_node(("Sin", "Cos")[i % 2], [first], [second])
+        for i, (first, second) in enumerate(itertools.pairwise(names))
     ]
     path = _saved(tmp_path / "deep.onnx", nodes, [info("v0", [4])], [info(names[-1], [4])])
-    said = tilescope("models", "check", path)
-    assert "Its code may not fit: control code alone may take" in said.out
-    assert "add --compile to be sure" in said.out
-    done = tilescope("models", "check", path, "--compile", "--json")
-    assert done.code == 1
-    found = done.json()
-    assert found["is_ready"] is False
-    assert found["control_code_bytes"] > found["code_capacity_bytes"]
-    assert "control code at least" in found["compiled"]["problem"]
-    assert "The model does not fit" in found["advice"][0]
+    text = tilescope("models", "check", path)
+    assert "Its code may not fit: control code alone may take" in text.out
+    assert "add --compile to be sure" in text.out
+    finished = tilescope("models", "check", path, "--compile", "--json")
+    assert finished.code == 1
+    actual = finished.json()
+    assert actual["is_ready"] is False
+    assert actual["control_code_bytes"] > actual["code_capacity_bytes"]
+    assert "control code at least" in actual["compiled"]["problem"]
+    assert "The model does not fit" in actual["advice"][0]
 
 
 def test_a_compiled_check_agrees_with_the_run(tilescope: Run, tmp_path: Path) -> None:
@@ -380,9 +382,9 @@ def test_a_compiled_check_agrees_with_the_run(tilescope: Run, tmp_path: Path) ->
     path = _saved(
         tmp_path / "m.onnx", nodes, [info("x", [8, 64])], [info("y", [8, 32])], {"w": _ones(64, 32)}
     )
-    found = tilescope("models", "check", path, "--compile", "--json").json()
+    actual = tilescope("models", "check", path, "--compile", "--json").json()
     ran = tilescope("run", path, "--no-report", "--json").json()
-    assert found["is_ready"]
-    assert found["compiled"]["max_tile_bytes"] == ran["max_address_bytes"]
-    assert found["compiled"]["problem"] == ""
+    assert actual["is_ready"]
+    assert actual["compiled"]["max_tile_bytes"] == ran["max_address_bytes"]
+    assert actual["compiled"]["problem"] == ""
     assert "Compiled" in tilescope("models", "check", path, "--compile").out

@@ -57,12 +57,12 @@ def test_a_part_runs(
     n_nodes: int,
 ) -> None:
     part = tmp_path / "part.onnx"
-    done = tilescope("models", "cut", model, *arguments, "--output", part, "--json")
-    assert done.json() == {
+    finished = tilescope("models", "cut", model, *arguments, "--output", part, "--json")
+    assert finished.json() == {
         "path": str(part), "n_nodes": n_nodes, "inputs": inputs, "outputs": outputs
     }  # fmt: skip
     session = onnxruntime.InferenceSession(str(part))
-    assert [one.name for one in session.get_inputs()] == inputs
+    assert [item.name for item in session.get_inputs()] == inputs
     assert tilescope("run", part, "--tiles", 2, "--no-report", "--quiet").code == 0
     assert tilescope("models", "check", part).code == 0
 
@@ -72,12 +72,12 @@ def test_the_advice_of_the_check_works(tilescope: Run, model: Path, tmp_path: Pa
     proto.graph.node[4].CopyFrom(helper.make_node("Own", ["d"], ["s"], domain="com.example"))
     proto.opset_import.add(domain="com.example", version=1)
     onnx.save(proto, model)
-    said = tilescope("models", "check", model)
-    assert said.code == 1
-    assert f"tilescope models cut '{model}' --to TENSOR --output cut.onnx" in said.out
+    text = tilescope("models", "check", model)
+    assert text.code == 1
+    assert f"tilescope models cut '{model}' --to TENSOR --output cut.onnx" in text.out
     part = tmp_path / "cut.onnx"
-    done = tilescope("models", "cut", model, "--to", "d", "--output", part)
-    assert done.out.splitlines()[-1] == f"Next: tilescope models check {part}"
+    finished = tilescope("models", "cut", model, "--to", "d", "--output", part)
+    assert finished.out.splitlines()[-1] == f"Next: tilescope models check {part}"
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_the_advice_of_the_check_works(tilescope: Run, model: Path, tmp_path: Pa
 def test_a_wrong_cut_is_one_sentence(
     tilescope: Run, model: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    done = tilescope("models", "cut", model, *arguments, "--output", tmp_path / "part.onnx")
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert said in done.err
+    finished = tilescope("models", "cut", model, *arguments, "--output", tmp_path / "part.onnx")
+    assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+    assert said in finished.err
     assert not (tmp_path / "part.onnx").exists()
 
 

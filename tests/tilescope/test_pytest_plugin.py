@@ -33,7 +33,7 @@ def run_pytest(tmp_path: Path) -> Pytest:
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "COLUMNS": "300",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             [
                 sys.executable, "-m", "pytest", "-p", "tilescope.pytest_plugin", "-q",
                 "-p", "no:cacheprovider", "--strict-markers", "-W", "error",
@@ -46,13 +46,13 @@ def run_pytest(tmp_path: Path) -> Pytest:
             check=False,
             timeout=300,
         )  # fmt: skip
-        return done.returncode, done.stdout + done.stderr
+        return process.returncode, process.stdout + process.stderr
 
     return run
 
 
 def test_limits(run_pytest: Pytest) -> None:
-    code, said = run_pytest("""
+    code, text = run_pytest("""
 @pytest.mark.tilescope(max_cycles=485, max_tile="0.5 KiB", max_time="1us", min_cycles_sync=1)
 def test_within(tilescope_report):
     write_small_report(tilescope_report)
@@ -86,15 +86,15 @@ class TestOfAClass:
         write_small_report(tilescope_report / "b")
 """)
     assert code == 1
-    assert "5 failed, 2 passed" in said
-    assert "cycles.total is 485 cycles, above the limit of 0.4us (max_cycles)." in said
-    assert "memory.max_tile is 280 B, above the limit of 279 B (max_tile)." in said
-    assert "parallel.efficiency is 39.18 %, below the limit of 0.5" in said
-    assert "cycles.total is missing in the report (max_cycles)." in said
-    assert "The test wrote no report;" in said
-    assert "assert 1 == 2" in said
-    assert "b: cycles.total is 485 cycles, above the limit of 1 cycles (max_cycles)." in said
-    assert "pytest_plugin.py" not in said, "a failure is not a traceback"
+    assert "5 failed, 2 passed" in text
+    assert "cycles.total is 485 cycles, above the limit of 0.4us (max_cycles)." in text
+    assert "memory.max_tile is 280 B, above the limit of 279 B (max_tile)." in text
+    assert "parallel.efficiency is 39.18 %, below the limit of 0.5" in text
+    assert "cycles.total is missing in the report (max_cycles)." in text
+    assert "The test wrote no report;" in text
+    assert "assert 1 == 2" in text
+    assert "b: cycles.total is 485 cycles, above the limit of 1 cycles (max_cycles)." in text
+    assert "pytest_plugin.py" not in text, "a failure is not a traceback"
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ class TestOfAClass:
     ],
 )
 def test_a_marker_that_is_wrong(run_pytest: Pytest, arguments: str, problem: str) -> None:
-    code, said = run_pytest(f"""
+    code, text = run_pytest(f"""
 @pytest.mark.tilescope({arguments})
 def test_it(tilescope_report):
     pass
 """)
     assert code == 1
-    assert f"pytest.mark.tilescope: {problem}" in said
-    assert "1 error in" in said
-    assert "test_it.py" not in said.partition("short test summary")[0], "no traceback"
+    assert f"pytest.mark.tilescope: {problem}" in text
+    assert "1 error in" in text
+    assert "test_it.py" not in text.partition("short test summary")[0], "no traceback"
 
 
 def test_golden_reports(run_pytest: Pytest, tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def test_named(tilescope_report):
 """
     base, slow = text.replace("CYCLES", "200"), text.replace("CYCLES", "260")
     slow = slow.replace('"cycles", [260]', '"cycles", [260], ids=["200"]')
-    code, said = run_pytest(base)
+    code, output = run_pytest(base)
     assert code == 1
-    assert said.count("write it with pytest --tilescope-update.") >= 2
+    assert output.count("write it with pytest --tilescope-update.") >= 2
     assert run_pytest(base, "--tilescope-update")[0] == 0
     assert run_pytest(base)[0] == 0
     stored = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("golden*/**/*.pop")}
@@ -145,15 +145,15 @@ def test_named(tilescope_report):
         "tilescope-golden/test_it/test_golden-200-/profile.pop",
         "tilescope-golden/named/one/profile.pop",
     }
-    code, said = run_pytest(slow)
+    code, output = run_pytest(slow)
     assert code == 1
-    assert "cycles.total: 485 cycles → 545 cycles (+60 cycles, +12.37 %), outside" in said
-    assert "cycles.total is 545 cycles, above the limit of 500 cycles (max_cycles)." in said
-    assert said.count("  Cycles change by +60 cycles (+12.37 %)") >= 2
+    assert "cycles.total: 485 cycles → 545 cycles (+60 cycles, +12.37 %), outside" in output
+    assert "cycles.total is 545 cycles, above the limit of 500 cycles (max_cycles)." in output
+    assert output.count("  Cycles change by +60 cycles (+12.37 %)") >= 2
 
 
 def test_running_a_model(run_pytest: Pytest) -> None:
-    code, said = run_pytest(
+    code, text = run_pytest(
         """
 import onnx
 from onnx import helper
@@ -187,12 +187,12 @@ def test_that_it_does_not_run(tilescope_run, tmp_path):
         "default",
     )
     assert code == 1
-    assert "3 failed" in said
-    assert re.search(r"\n\.: cycles.total is [\d,]+ cycles, above the limit of 20000", said)
-    assert re.search(r"\nengine3: cycles.total is [\d,]+ cycles, above the limit of 20000", said)
-    assert "engine2: cycles.total" not in said
-    assert "cycles, above the limit of 1 cycles (max_cycles)." in said
-    assert "gone.onnx ended with exit code 2" in said
+    assert "3 failed" in text
+    assert re.search(r"\n\.: cycles.total is [\d,]+ cycles, above the limit of 20000", text)
+    assert re.search(r"\nengine3: cycles.total is [\d,]+ cycles, above the limit of 20000", text)
+    assert "engine2: cycles.total" not in text
+    assert "cycles, above the limit of 1 cycles (max_cycles)." in text
+    assert "gone.onnx ended with exit code 2" in text
 
 
 def test_the_plugin_alone_loads_nothing_heavy() -> None:
@@ -206,7 +206,7 @@ def test_the_plugin_alone_loads_nothing_heavy() -> None:
 
 
 def test_limits_are_not_applied_to_a_report_that_is_not_complete(run_pytest: Pytest) -> None:
-    code, said = run_pytest(
+    code, text = run_pytest(
         """
 from tilescope.reports import ReportWriter
 
@@ -240,11 +240,11 @@ def test_golden(tilescope_report):
 """,
         "--tilescope-update",
     )
-    assert code == 1, said
-    assert "5 failed" in said
-    assert said.count("ended early; its engine last wrote at") >= 3
-    assert "A newer run than that of" in said
-    assert "other: " in said
-    assert "is still being written" in said
-    assert "damaged" in said
-    assert "Traceback" not in said
+    assert code == 1, text
+    assert "5 failed" in text
+    assert text.count("ended early; its engine last wrote at") >= 3
+    assert "A newer run than that of" in text
+    assert "other: " in text
+    assert "is still being written" in text
+    assert "damaged" in text
+    assert "Traceback" not in text

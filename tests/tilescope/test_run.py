@@ -84,17 +84,17 @@ def test_a_run_prints_what_it_did_and_writes_a_sound_report(tilescope: Run, mode
 
 
 def test_a_run_as_json_and_quiet(tilescope: Run, model: Path, tmp_path: Path) -> None:
-    place = tmp_path / "json"
-    done = tilescope("run", model, "--report", place, "--tiles", 8, "--json")
-    assert (done.code, done.err) == (0, "")
-    found = done.json()
-    with analyser.open(place) as report:
+    position = tmp_path / "json"
+    finished = tilescope("run", model, "--report", position, "--tiles", 8, "--json")
+    assert (finished.code, finished.err) == (0, "")
+    actual = finished.json()
+    with analyser.open(position) as report:
         figures = values(report)
-    assert found["total_cycles"] == figures["cycles.total"]
-    assert found["max_tile_bytes"] == figures["memory.max_tile"]
-    assert found["max_address_bytes"] == figures["memory.max_address"]
-    assert found["report_path"] == str(place / "profile.pop")
-    assert (found["machine"]["tiles_per_ipu"], found["notice"]) == (8, None)
+    assert actual["total_cycles"] == figures["cycles.total"]
+    assert actual["max_tile_bytes"] == figures["memory.max_tile"]
+    assert actual["max_address_bytes"] == figures["memory.max_address"]
+    assert actual["report_path"] == str(position / "profile.pop")
+    assert (actual["machine"]["tiles_per_ipu"], actual["notice"]) == (8, None)
     quiet = tilescope("run", model, "--no-report", "--tiles", 8, "--quiet")
     assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
     both = tilescope("run", model, "--json", "--quiet")
@@ -117,7 +117,7 @@ def test_outputs_are_those_of_the_inputs(tilescope: Run, model: Path, tmp_path: 
 
 
 def test_the_seed_decides_the_inputs(tilescope: Run, model: Path, tmp_path: Path) -> None:
-    found = []
+    results = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         out = tmp_path / f"{name}.npz"
         outcome = tilescope(
@@ -125,15 +125,15 @@ def test_the_seed_decides_the_inputs(tilescope: Run, model: Path, tmp_path: Path
         )
         assert outcome.code == 0
         with np.load(out) as stored:
-            found.append(stored["y"].tolist())
-    assert found[0] == found[1] != found[2]
+            results.append(stored["y"].tolist())
+    assert results[0] == results[1] != results[2]
 
 
 def test_iterations_are_runs_one_after_the_other(
     tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = '{"autoReport.executionProfileProgramRunCount": "4"}'
-    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", asked)
+    requested = '{"autoReport.executionProfileProgramRunCount": "4"}'
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", requested)
     assert tilescope("run", model, "--tiles", 8, "--iterations", 3, "--report", "r").code == 0
     with analyser.open("r") as report:
         rows = runs(report)
@@ -162,10 +162,10 @@ def test_bad_models_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path
     text = tmp_path / "text.onnx"
     text.write_text("this is no model\n")
     refused(tilescope("run", text), "text.onnx", "not an ONNX file")
-    whole = model.read_bytes()
-    for n_bytes in (0, 1, len(whole) // 2, len(whole) - 1):
+    full = model.read_bytes()
+    for n_bytes in (0, 1, len(full) // 2, len(full) - 1):
         short = tmp_path / "short.onnx"
-        short.write_bytes(whole[:n_bytes])
+        short.write_bytes(full[:n_bytes])
         assert refused(tilescope("run", short), "short.onnx").count("\n") == 1
     assert not Path("report").exists()
 
@@ -309,8 +309,8 @@ def test_bad_inputs_are_one_sentence(tilescope: Run, model: Path, tmp_path: Path
 def test_the_environment_beats_the_command_line(
     tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"autoReport.all": "true", "autoReport.directory": "./from_environment"}
-    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(asked))
+    requested = {"autoReport.all": "true", "autoReport.directory": "./from_environment"}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(requested))
     assert tilescope("run", model, "--tiles", 8, "--report", "from_command_line").code == 0
     assert Path("from_environment/profile.pop").is_file()
     assert not Path("from_command_line").exists()
@@ -378,8 +378,8 @@ def test_a_killed_run_leaves_a_report_that_says_so(tilescope: Run, model: Path) 
 
 
 def _has_runs(directory: Path) -> bool:
-    for found in find_reports([directory]):
-        with contextlib.suppress(AnalyserError, ReportError), open_report(found.path) as report:
+    for actual in find_reports([directory]):
+        with contextlib.suppress(AnalyserError, ReportError), open_report(actual.path) as report:
             if runs(report):
                 return True
     return False
@@ -519,17 +519,17 @@ def test_what_a_model_s_operations_cost_adds_up(tilescope: Run, model: Path) -> 
     assert calls["cut/reluInPlace"]["temporary_bytes"] == 0
     assert [name for name, _ in sizes if name.startswith("cut/")] == []
 
-    found = tilescope("ops", "report", "--json", "--plan", "product").json()
+    actual = tilescope("ops", "report", "--json", "--plan", "product").json()
     # The weights, padded to whole groups of channels.
     rows, columns = (
-        -(-n // found["plan"]["grouping"][group]) * found["plan"]["grouping"][group]
+        -(-n // actual["plan"]["grouping"][group]) * actual["plan"]["grouping"][group]
         for n, group in zip(WEIGHTS.shape, ("inputs", "outputs"), strict=True)
     )
     assert calls["product/matmul"]["always_live_bytes"] == rows * columns * WEIGHTS.itemsize
-    parts = {part["part"]: part for part in found["parts"]}
+    parts = {part["part"]: part for part in actual["parts"]}
     assert parts["compute"]["predicted_cycles"] == parts["compute"]["compiled_cycles"]
-    assert found["compiled_cycles"] == calls["product/matmul"]["cycles"]
-    assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
+    assert actual["compiled_cycles"] == calls["product/matmul"]["cycles"]
+    assert actual["asked_by"] == {"name": "product", "operation": "MatMul"}
 
 
 @pytest.mark.parametrize(
@@ -555,19 +555,19 @@ def test_a_plan_split_in_time_is_explained(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), wide
     )
     limit = ("--available-memory-proportion", share)
-    done = tilescope("run", wide, "--tiles", 8, *limit, "--report", "report")
-    assert done.code == 0, done.err
-    found = tilescope("ops", "report", "--json", "--plan", "product").json()
-    n_serial = found["plan"]["split"][kind]
+    finished = tilescope("run", wide, "--tiles", 8, *limit, "--report", "report")
+    assert finished.code == 0, finished.err
+    actual = tilescope("ops", "report", "--json", "--plan", "product").json()
+    n_serial = actual["plan"]["split"][kind]
     assert n_serial > 1
-    parts = {part["part"]: part for part in found["parts"]}
+    parts = {part["part"]: part for part in actual["parts"]}
     assert {"compute", "exchange", last} <= set(parts)
     assert not any("serial" in name for name in parts)
     assert parts[last]["predicted_cycles"] == parts[last]["compiled_cycles"] > 0
-    said = tilescope("ops", "report", "--plan", "product").out
-    assert f"{kind} {n_serial}" in said
-    assert re.search(rf"8 poplin::ConvPartial\w+ on 8 tiles, {n_serial} times", said)
-    assert found["asked_by"] == {"name": "product", "operation": "MatMul"}
+    text = tilescope("ops", "report", "--plan", "product").out
+    assert f"{kind} {n_serial}" in text
+    assert re.search(rf"8 poplin::ConvPartial\w+ on 8 tiles, {n_serial} times", text)
+    assert actual["asked_by"] == {"name": "product", "operation": "MatMul"}
     calls = tilescope("ops", "report", "--json").json()["operations"]
     assert [call["name"] for call in calls] == ["product/matmul"], "its parts are within it"
 

@@ -53,18 +53,18 @@ def network(tmp_path: Path) -> Path:
 def test_a_model_of_floats_runs_in_half(tilescope: Run, network: Path, tmp_path: Path) -> None:
     x = _RANDOM.standard_normal((1, 3, 6, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=x)
-    done = tilescope(
+    finished = tilescope(
         "run", str(network), *TILES, "--report", tmp_path / "half", "--precision", "half",
         "--inputs", tmp_path / "x.npz", "--outputs", tmp_path / "y.npz", "--json",
     )  # fmt: skip
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["outputs"] == [
+    assert finished.code == 0, finished.err
+    assert json.loads(finished.out)["outputs"] == [
         {"name": "y", "dtype": "float16", "shape": [1, 8, 8, 5]}
     ]
-    found = np.load(tmp_path / "y.npz")["y"]
+    actual = np.load(tmp_path / "y.npz")["y"]
     session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
     expected = session.run(None, {"x": x})[0]
-    np.testing.assert_allclose(found, expected, atol=4e-3)
+    np.testing.assert_allclose(actual, expected, atol=4e-3)
     facts = tilescope("summary", tmp_path / "half", "--json").json()["provenance"]
     assert facts["precision"] == "half"
 
@@ -107,9 +107,9 @@ def test_a_region_is_in_half_too(tmp_path: Path) -> None:
         {"one": np.ones(4, np.float32) * 3},
     )
     onnx.save(model, tmp_path / "if.onnx")
-    made = in_half(load_onnx(tmp_path / "if.onnx"))
-    assert made.outputs[0][1].dtype == "float16"
-    (decision,) = made.operations
+    built = in_half(load_onnx(tmp_path / "if.onnx"))
+    assert built.outputs[0][1].dtype == "float16"
+    (decision,) = built.operations
     for region in decision.regions.values():
         assert {v.dtype for o in region.operations for v in (*o.operands, *o.results)} == {
             "float16"
@@ -128,15 +128,15 @@ def test_small_weights_do_not_become_zero_and_doubles_stay(tmp_path: Path) -> No
         {"small": np.array([1e-12, -1e-12], np.float32), "wide": np.ones(2)},
     )
     onnx.save(model, tmp_path / "small.onnx")
-    made = in_half(load_onnx(tmp_path / "small.onnx"))
-    small = made.operations[0].operands[1]
+    built = in_half(load_onnx(tmp_path / "small.onnx"))
+    small = built.operations[0].operands[1]
     assert np.asarray(small.known).tolist() == [2**-24, -(2**-24)]
-    assert made.outputs[1][1].dtype == "float64"
+    assert built.outputs[1][1].dtype == "float64"
 
 
 def test_partials_set_both_options(tilescope: Run, network: Path, tmp_path: Path) -> None:
-    done = tilescope("run", str(network), *TILES, "--report", tmp_path, "--partials", "half")
-    assert done.code == 0, done.err
+    finished = tilescope("run", str(network), *TILES, "--report", tmp_path, "--partials", "half")
+    assert finished.code == 0, finished.err
     options = {
         option["name"]: (option["value"], option["origin"])
         for option in tilescope("summary", tmp_path, "--json").json()["options"]
@@ -149,12 +149,12 @@ def test_partials_set_both_options(tilescope: Run, network: Path, tmp_path: Path
 def test_synthetic_data_are_not_copied(
     tilescope: Run, network: Path, tmp_path: Path, mode: str
 ) -> None:
-    done = tilescope(
+    finished = tilescope(
         "run", str(network), *TILES, "--report", tmp_path / "on", "--synthetic-data", mode,
         "--iterations", "2", "--json",
     )  # fmt: skip
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["outputs"] == []
+    assert finished.code == 0, finished.err
+    assert json.loads(finished.out)["outputs"] == []
     assert tilescope("run", str(network), *TILES, "--report", tmp_path / "off").code == 0
     with_data, without = (
         tilescope("summary", tmp_path / name, "--json").json() for name in ("on", "off")
@@ -162,7 +162,7 @@ def test_synthetic_data_are_not_copied(
     assert with_data["execution"]["host_bytes_in_bytes"] == 0
     assert with_data["execution"]["host_bytes_out_bytes"] == 0
     assert without["execution"]["host_bytes_in_bytes"] == 3 * 6 * 8 * 4
-    computed = [found["execution"]["compute_cycles"] for found in (with_data, without)]
+    computed = [actual["execution"]["compute_cycles"] for actual in (with_data, without)]
     assert computed[0] == 2 * computed[1]
     assert with_data["memory"]["always_live_bytes"] >= (
         without["memory"]["always_live_bytes"] + 3 * 6 * 8 * 4 - 4 * 400
@@ -178,10 +178,10 @@ def test_synthetic_data_are_what_is_computed_with(network: Path) -> None:
     assert uniform is not None
     assert 0 <= uniform["x"].min() < 0.1
     assert 0.9 < uniform["x"].max() <= 1
-    made = compile_model(
+    compiled = compile_model(
         with_synthetic_data(model, "random_uniform", 7), load_machine("gc200", tiles_per_ipu=4)
     )
-    (held,) = [v for v in made.executable.graph.variables if v.name == "x"]
+    (held,) = [v for v in compiled.executable.graph.variables if v.name == "x"]
     assert held.values is not None
     assert held.values.tolist() == uniform["x"].reshape(-1).tolist()
 
@@ -204,10 +204,10 @@ def test_synthetic_data_are_what_is_computed_with(network: Path) -> None:
 def test_what_is_not_allowed(
     tilescope: Run, network: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = tilescope("run", str(network), *TILES, "--no-report", *arguments)
-    assert done.code == 2
-    assert said in done.err
-    assert len(done.err.strip().splitlines()) == 1
+    finished = tilescope("run", str(network), *TILES, "--no-report", *arguments)
+    assert finished.code == 2
+    assert said in finished.err
+    assert len(finished.err.strip().splitlines()) == 1
 
 
 def _wide(path: Path, kind: int, **weights: Any) -> Path:
@@ -223,28 +223,28 @@ def _wide(path: Path, kind: int, **weights: Any) -> Path:
 
 def test_types_of_64_bits_are_said(tilescope: Run, tmp_path: Path) -> None:
     doubles = _wide(tmp_path / "double.onnx", TensorProto.DOUBLE, w=np.full(4, 0.1))
-    done = tilescope("run", str(doubles), *TILES, "--report", tmp_path / "double")
-    said = (
+    finished = tilescope("run", str(doubles), *TILES, "--report", tmp_path / "double")
+    text = (
         "The machine has no float64: 'x' and 2 more are computed in float32: digits beyond the"
         " seventh are lost."
     )
-    assert said in " ".join(done.out.split())
+    assert text in " ".join(finished.out.split())
     (notice,) = tilescope("summary", tmp_path / "double", "--json").json()["notices"]
     assert (notice["severity"], notice["code"], notice["message"]) == (
-        "info", "narrowed_type", said,
+        "info", "narrowed_type", text,
     )  # fmt: skip
 
     integers = _wide(tmp_path / "int.onnx", TensorProto.INT64, w=np.full(4, 2**20))
-    done = tilescope("run", str(integers), *TILES, "--no-report", "--json")
-    assert done.json()["notices"] == [
+    finished = tilescope("run", str(integers), *TILES, "--no-report", "--json")
+    assert finished.json()["notices"] == [
         "The machine has no int64: 'y' is computed in int32: results beyond 2,147,483,647 wrap"
         " around."
     ]
 
 
 def test_types_of_the_machine_are_no_notice(tilescope: Run, network: Path, tmp_path: Path) -> None:
-    done = tilescope("run", str(network), *TILES, "--report", tmp_path, "--json")
-    assert done.json()["notices"] == []
+    finished = tilescope("run", str(network), *TILES, "--report", tmp_path, "--json")
+    assert finished.json()["notices"] == []
     assert tilescope("summary", tmp_path, "--json").json()["notices"] == []
 
 

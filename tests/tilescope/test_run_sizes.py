@@ -42,15 +42,15 @@ def open_batch(tmp_path: Path) -> Path:
 
 
 def test_a_setting_decides_a_shape(tilescope: Run, reshaping: Path) -> None:
-    found = tilescope("run", str(reshaping), *COMMON, "--set", "sizes=3,8", "--json")
-    assert json.loads(found.out)["outputs"][0]["shape"] == [3, 8]
+    actual = tilescope("run", str(reshaping), *COMMON, "--set", "sizes=3,8", "--json")
+    assert json.loads(actual.out)["outputs"][0]["shape"] == [3, 8]
 
 
 def test_what_must_be_set_is_named(tilescope: Run, reshaping: Path) -> None:
-    found = tilescope("run", str(reshaping), *COMMON)
-    assert found.code == 2
-    assert "Node 'change' (Reshape)" in found.err
-    assert "'sizes' is not: give the inputs that it depends on with --set" in found.err
+    actual = tilescope("run", str(reshaping), *COMMON)
+    assert actual.code == 2
+    assert "Node 'change' (Reshape)" in actual.err
+    assert "'sizes' is not: give the inputs that it depends on with --set" in actual.err
 
 
 @pytest.mark.parametrize(
@@ -66,23 +66,23 @@ def test_what_must_be_set_is_named(tilescope: Run, reshaping: Path) -> None:
 def test_bad_settings_are_one_sentence(
     tilescope: Run, reshaping: Path, text: str, words: str
 ) -> None:
-    found = tilescope("run", str(reshaping), *COMMON, "--set", text)
-    assert found.code == 2
-    assert words in found.err
-    assert "Traceback" not in found.err
+    actual = tilescope("run", str(reshaping), *COMMON, "--set", text)
+    assert actual.code == 2
+    assert words in actual.err
+    assert "Traceback" not in actual.err
 
 
 def test_a_batch(tilescope: Run, open_batch: Path) -> None:
-    found = tilescope("run", str(open_batch), *COMMON, "--batch", "5", "--json")
-    answer = json.loads(found.out)
+    actual = tilescope("run", str(open_batch), *COMMON, "--batch", "5", "--json")
+    answer = json.loads(actual.out)
     assert answer["outputs"][0]["shape"] == [5, 6]
     assert answer["assumed_ones"] == []
 
 
 def test_a_batch_that_no_input_leaves_open(tilescope: Run, reshaping: Path) -> None:
-    found = tilescope("run", str(reshaping), *COMMON, "--batch", "5", "--set", "sizes=3,8")
-    assert found.code == 2
-    assert "No input leaves its first dimension open" in found.err
+    actual = tilescope("run", str(reshaping), *COMMON, "--batch", "5", "--set", "sizes=3,8")
+    assert actual.code == 2
+    assert "No input leaves its first dimension open" in actual.err
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/evil", "a/../../evil"])
@@ -92,9 +92,9 @@ def test_an_output_whose_name_leads_out_of_the_archive(
     path, outputs = tmp_path / "m.onnx", tmp_path / "out.npz"
     node = helper.make_node("Relu", ["x"], [name])
     onnx.save(model_of([node], [info("x", [4, 6])], [info(name, [4, 6])]), path)
-    found = tilescope("run", str(path), *COMMON, "--outputs", str(outputs))
-    assert found.code != 0
-    assert f"the name of output {name!r} leads out of the archive" in " ".join(found.err.split())
+    actual = tilescope("run", str(path), *COMMON, "--outputs", str(outputs))
+    assert actual.code != 0
+    assert f"the name of output {name!r} leads out of the archive" in " ".join(actual.err.split())
     assert not outputs.exists()
 
 
@@ -132,8 +132,8 @@ def symbolic(tmp_path: Path) -> Path:
 
 def test_a_symbol_is_set_once_for_all_inputs(tilescope: Run, symbolic: Path) -> None:
     dims = ("--dim", "batch=2", "--dim", "past_length=3", "--dim", "length=1")
-    done = tilescope("run", symbolic, *COMMON, *dims, "--json")
-    assert done.json()["outputs"][0]["shape"] == [2, 4, 4]
+    finished = tilescope("run", symbolic, *COMMON, *dims, "--json")
+    assert finished.json()["outputs"][0]["shape"] == [2, 4, 4]
     check = tilescope("models", "check", symbolic, *dims)
     assert check.code == 0
     assert check.out.splitlines()[-1] == f"Next: tilescope run {symbolic} {' '.join(dims)}"
@@ -144,8 +144,8 @@ def test_the_first_step_of_a_decoder_has_an_empty_past(tilescope: Run, symbolic:
         ("--dim", "batch=1", "--dim", "past_length=0", "--dim", "length=2"),
         ("--shape", "past=1,0,4", "--shape", "new=1,2,4"),
     ):
-        done = tilescope("run", symbolic, *COMMON, *sizes, "--json")
-        assert done.json()["outputs"][0]["shape"] == [1, 2, 4]
+        finished = tilescope("run", symbolic, *COMMON, *sizes, "--json")
+        assert finished.json()["outputs"][0]["shape"] == [1, 2, 4]
 
 
 def test_shapes_come_from_the_inputs(tilescope: Run, symbolic: Path, tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_shapes_come_from_the_inputs(tilescope: Run, symbolic: Path, tmp_path: P
     np.savez(tmp_path / "in.npz", past=past, new=new)
     files = ("--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
     assert tilescope("run", symbolic, *COMMON, *files).code == 0
-    with np.load(tmp_path / "out.npz") as found:
-        assert np.array_equal(found["all"], new)
-    done = tilescope("run", symbolic, *COMMON, *files, "--dim", "batch=2")
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert "which is incompatible with (3, 0, 4)" in done.err
+    with np.load(tmp_path / "out.npz") as actual:
+        assert np.array_equal(actual["all"], new)
+    finished = tilescope("run", symbolic, *COMMON, *files, "--dim", "batch=2")
+    assert (finished.code, len(finished.err.splitlines())) == (2, 1)
+    assert "which is incompatible with (3, 0, 4)" in finished.err
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_a_wrong_symbol_is_one_sentence(
     tilescope: Run, symbolic: Path, dim: str, said: str
 ) -> None:
     for command in (("run", symbolic, *COMMON), ("models", "check", symbolic)):
-        done = tilescope(*command, "--dim", dim)
-        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-        assert said in done.err
+        finished = tilescope(*command, "--dim", dim)
+        assert (finished.code, finished.out, len(finished.err.splitlines())) == (2, "", 1)
+        assert said in finished.err
     twice = tilescope("run", symbolic, "--dim", "batch=1", "--dim", "batch=2")
     assert "--dim batch has two sizes, 1 and 2" in twice.err

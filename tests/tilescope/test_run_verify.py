@@ -36,11 +36,11 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("precision", ["float", "half"])
 def test_a_right_model_agrees(tilescope: Run, model: Path, precision: str) -> None:
-    done = tilescope("run", model, *COMMON, "--precision", precision)
-    assert (done.code, done.err) == (0, "")
-    assert "Output y agrees with onnxruntime: at most" in done.out
-    found = tilescope("run", model, *COMMON, "--precision", precision, "--json").json()
-    y, largest = found["verified"]
+    finished = tilescope("run", model, *COMMON, "--precision", precision)
+    assert (finished.code, finished.err) == (0, "")
+    assert "Output y agrees with onnxruntime: at most" in finished.out
+    actual = tilescope("run", model, *COMMON, "--precision", precision, "--json").json()
+    y, largest = actual["verified"]
     assert (y["name"], y["agrees"], largest["agrees"]) == ("y", True, True)
     assert y["difference"] <= 32 * y["noise"]
     assert y["noise"] >= {"float": 1e-7, "half": 1e-3}[precision]
@@ -61,9 +61,9 @@ def test_a_wrong_output_differs(model: Path, spoil: Callable[[Any], Any], reason
     y = x @ weights
     right = {"y": y, "largest": y.argmax(axis=1)}
     assert all(check.agrees for check in compare_with_peer(model, {"x": x}, right))
-    wrong = compare_with_peer(model, {"x": x}, {**right, "y": spoil(y)})
-    assert [(check.name, check.agrees) for check in wrong] == [("y", False), ("largest", True)]
-    assert wrong[0].reason == reason
+    problem = compare_with_peer(model, {"x": x}, {**right, "y": spoil(y)})
+    assert [(check.name, check.agrees) for check in problem] == [("y", False), ("largest", True)]
+    assert problem[0].reason == reason
     moved = {**right, "largest": (right["largest"] + 1) % 5}
     assert [check.agrees for check in compare_with_peer(model, {"x": x}, moved)] == [True, False]
 
@@ -72,25 +72,25 @@ def test_a_difference_is_exit_code_1(
     tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilescope.engine.session.peer._MOST_NOISES", -1.0)
-    done = tilescope("run", model, *COMMON)
-    assert done.code == 1
-    assert "Output y DIFFERS from onnxruntime" in done.out
+    finished = tilescope("run", model, *COMMON)
+    assert finished.code == 1
+    assert "Output y DIFFERS from onnxruntime" in finished.out
 
 
 def test_values_that_are_set_are_inputs_of_the_peer(tilescope: Run, tmp_path: Path) -> None:
     node = helper.make_node("Reshape", ["x", "sizes"], ["y"])
     inputs = [info("x", [4, 6]), info("sizes", [2], TensorProto.INT64)]
     onnx.save(model_of([node], inputs, [info("y", [None, None])]), tmp_path / "m.onnx")
-    done = tilescope("run", tmp_path / "m.onnx", *COMMON, "--set", "sizes=3,8")
-    assert done.code == 0, done.err
-    assert "agrees" in done.out
+    finished = tilescope("run", tmp_path / "m.onnx", *COMMON, "--set", "sizes=3,8")
+    assert finished.code == 0, finished.err
+    assert "agrees" in finished.out
 
 
 def test_what_cannot_be_compared_is_one_sentence(
     tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = tilescope("run", model, *COMMON, "--synthetic-data", "zeros")
-    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    finished = tilescope("run", model, *COMMON, "--synthetic-data", "zeros")
+    assert (finished.code, len(finished.err.splitlines())) == (2, 1)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(BadOption, match="requires onnxruntime, which is not installed"):
         compare_with_peer(model, {}, {})

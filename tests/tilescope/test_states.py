@@ -133,18 +133,18 @@ def test_home_pages_and_their_endpoint(
 @pytest.mark.parametrize("name", STATES)
 def test_summary_and_diff(tilescope: Run, endings: dict[str, Path], name: str) -> None:
     state, path, sentence = STATES[name], endings[name], SENTENCES[STATES[name]]
-    done = tilescope("summary", path)
-    assert done.code == 0
-    lines = done.err.splitlines()
+    finished = tilescope("summary", path)
+    assert finished.code == 0
+    lines = finished.err.splitlines()
     assert len(lines) == bool(sentence)
     assert all(line.startswith(f"tilescope: {path}: {sentence}") for line in lines)
-    assert done.out.splitlines()[1].startswith(sentence)
+    assert finished.out.splitlines()[1].startswith(sentence)
     answer = json.loads(tilescope("summary", path, "--json").out)
     assert (answer["is_complete"], answer["state"]["state"]) == (state is State.COMPLETE, state)
     assert answer["state"]["sentence"].startswith(sentence)
-    done = tilescope("diff", _baseline(endings, name), path)
-    assert done.code == 0
-    assert (f"Candidate: {sentence}" in done.out) == bool(sentence)
+    finished = tilescope("diff", _baseline(endings, name), path)
+    assert finished.code == 0
+    assert (f"Candidate: {sentence}" in finished.out) == bool(sentence)
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -152,21 +152,21 @@ def test_gates_baselines_and_exports(
     tilescope: Run, endings: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
     state, path = STATES[name], endings[name]
-    other = endings["not closed"]
+    peer = endings["not closed"]
     commands = (
-        ("diff", other, path, "--fail-on", "memory.total:+1%"),
-        ("diff", path, other, "--warn-on", "memory.total:+1%"),
+        ("diff", peer, path, "--fail-on", "memory.total:+1%"),
+        ("diff", path, peer, "--warn-on", "memory.total:+1%"),
         ("baseline", "save", path, "--store", tmp_path / "store", "--name", "copy"),
         ("export", path, "--format", "bencher", "--name", "copy"),
     )
     for command in commands:
-        done = tilescope(*command)
+        finished = tilescope(*command)
         if state is State.COMPLETE:
-            assert (done.code, done.err) == (0, ""), command
+            assert (finished.code, finished.err) == (0, ""), command
             continue
-        assert (done.code, done.out) == (2, ""), command
-        assert done.err.count("\n") == 1, done.err
-        assert re.search(REFUSALS[state], done.err), done.err
+        assert (finished.code, finished.out) == (2, ""), command
+        assert finished.err.count("\n") == 1, finished.err
+        assert re.search(REFUSALS[state], finished.err), finished.err
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -204,18 +204,18 @@ def test_every_command_says_the_state(
 ) -> None:
     path = endings[ending]
     arguments = [name, path, *([0] if name == "tile" else [])]
-    done = tilescope(*arguments)
-    if done.code == 0:
+    finished = tilescope(*arguments)
+    if finished.code == 0:
         sentence = SENTENCES[STATES[ending]]
-        assert f"tilescope: {path}: {sentence}" in done.err
+        assert f"tilescope: {path}: {sentence}" in finished.err
     else:
-        assert done.code == 2
-        assert str(path) in done.err
-    assert "Traceback" not in done.err
-    done = tilescope(*arguments, "--json")
-    if done.code == 0:
-        assert done.json()["state"]["state"] == STATES[ending]
-        assert done.err == ""
+        assert finished.code == 2
+        assert str(path) in finished.err
+    assert "Traceback" not in finished.err
+    finished = tilescope(*arguments, "--json")
+    if finished.code == 0:
+        assert finished.json()["state"]["state"] == STATES[ending]
+        assert finished.err == ""
 
 
 def test_a_folder_with_a_newer_run(
@@ -225,26 +225,26 @@ def test_a_folder_with_a_newer_run(
     complete = write_ending(directory, "closed")
     with running_program(directory) as process:
         (newer,) = directory.glob("profile_*.pop")
-        done = tilescope("summary", directory)
+        finished = tilescope("summary", directory)
         sentence = f"A newer run is in {newer.name}. The engine is still running"
-        assert done.code == 0
-        assert f"tilescope: {complete}: {sentence}" in done.err
-        assert sentence in done.out
+        assert finished.code == 0
+        assert f"tilescope: {complete}: {sentence}" in finished.err
+        assert sentence in finished.out
         answer = tilescope("memory", directory, "--json").json()
         assert (answer["is_complete"], answer["newer_run"]["state"]) == (True, "running")
         assert answer["newer_run"]["path"] == str(newer)
         assert f"Candidate: {sentence}" in tilescope("diff", endings["closed"], directory).out
         assert sentence in _pva_warning(directory)
         gate = ("diff", endings["closed"], directory, "--fail-on", "memory.total:+1%")
-        done = tilescope(*gate)
-        assert (done.code, done.out) == (2, "")
-        assert newer.name in done.err
-        assert "wait until the engine finishes" in done.err
+        finished = tilescope(*gate)
+        assert (finished.code, finished.out) == (2, "")
+        assert newer.name in finished.err
+        assert "wait until the engine finishes" in finished.err
         kill(process)
-    done = tilescope(*gate)
-    assert done.code == 2
-    assert "ended early" in done.err
-    assert "run the program again" in done.err
+    finished = tilescope(*gate)
+    assert finished.code == 2
+    assert "ended early" in finished.err
+    assert "run the program again" in finished.err
     # The file itself is meant whatever lies beside it.
     assert tilescope(*gate[:2], complete, *gate[3:]).code == 0
     assert tilescope("summary", complete).err == ""
@@ -265,20 +265,20 @@ def test_a_running_report_that_dies_is_said_to_have_ended_early(tmp_path: Path) 
 def test_a_report_is_not_called_identical_to_a_damaged_one(
     tilescope: Run, endings: dict[str, Path]
 ) -> None:
-    done = tilescope("diff", endings["closed"], endings["damaged"])
-    assert (done.code, done.out) == (2, "")
-    assert "is damaged" in done.err
+    finished = tilescope("diff", endings["closed"], endings["damaged"])
+    assert (finished.code, finished.out) == (2, "")
+    assert "is damaged" in finished.err
 
 
 def test_verification_of_any_size_is_a_matter_of_an_option(
     tilescope: Run, endings: dict[str, Path]
 ) -> None:
-    done = tilescope("summary", endings["closed"], "--verify")
-    assert done.code == 0
-    assert "All rows and chunks match their digests." in done.out
-    done = tilescope("summary", endings["damaged"], "--verify")
-    assert (done.code, done.out) == (2, "")
-    assert "is damaged" in done.err
+    finished = tilescope("summary", endings["closed"], "--verify")
+    assert finished.code == 0
+    assert "All rows and chunks match their digests." in finished.out
+    finished = tilescope("summary", endings["damaged"], "--verify")
+    assert (finished.code, finished.out) == (2, "")
+    assert "is damaged" in finished.err
 
 
 def _baseline(endings: dict[str, Path], name: str) -> Path:

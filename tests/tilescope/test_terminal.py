@@ -115,9 +115,9 @@ def test_80_columns_break_no_name(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "dumb")
-    done = tilescope(arguments[0], long_names, *arguments[1:])
-    assert done.code == 0, done.err
-    text = done.out
+    finished = tilescope(arguments[0], long_names, *arguments[1:])
+    assert finished.code == 0, finished.err
+    text = finished.out
     assert "\x1b" not in text
     for line in text.splitlines():
         assert len(line) <= 80, line
@@ -198,12 +198,12 @@ def in_a_shell(redirection: str, reports_directory: Path) -> subprocess.Complete
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_behind_the_output_is_one_sentence(reports_directory: Path) -> None:
-    done = in_a_shell("> /dev/full", reports_directory)
-    assert done.returncode == 4
-    assert "no space" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    finished = in_a_shell("> /dev/full", reports_directory)
+    assert finished.returncode == 4
+    assert "no space" in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1
 
 
 def test_a_closed_output_is_not_an_error(reports_directory: Path) -> None:
-    done = in_a_shell(">&-", reports_directory)
-    assert (done.returncode, done.stderr) == (0, "")
+    finished = in_a_shell(">&-", reports_directory)
+    assert (finished.returncode, finished.stderr) == (0, "")

@@ -16,27 +16,27 @@ Run = Callable[..., Any]
 
 
 def test_json_matches_the_analyser(tilescope: Run, reports_directory: Path) -> None:
-    found = tilescope("trace", reports_directory / "baseline", "--json", "--top", 2).json()
+    actual = tilescope("trace", reports_directory / "baseline", "--json", "--top", 2).json()
     with analyser.open(reports_directory / "baseline") as report:
         values = metrics.values(report)
         expected = trace.range_summary(report, top=2)
-    assert found["cycles"] == values["cycles.total"]
-    assert found["parallel_efficiency"] == pytest.approx(values["parallel.efficiency"])
-    assert found["tile_balance"] == pytest.approx(values["tile.balance"])
-    assert [row["name"] for row in found["contributors"]] == [
+    assert actual["cycles"] == values["cycles.total"]
+    assert actual["parallel_efficiency"] == pytest.approx(values["parallel.efficiency"])
+    assert actual["tile_balance"] == pytest.approx(values["tile.balance"])
+    assert [row["name"] for row in actual["contributors"]] == [
         row.name for row in expected.contributors
     ]
-    assert found["ipus"][0]["cycles_by_kind"] == expected.ipus[0].cycles_by_kind
-    assert len(found["runs"]) == len(set(run["run_id"] for run in found["runs"]))
+    assert actual["ipus"][0]["cycles_by_kind"] == expected.ipus[0].cycles_by_kind
+    assert len(actual["runs"]) == len(set(run["run_id"] for run in actual["runs"]))
 
 
 def test_a_range_cuts_and_ends_may_be_left_out(tilescope: Run, reports_directory: Path) -> None:
-    place = reports_directory / "baseline"
-    whole = tilescope("trace", place, "--json").json()
-    middle = (whole["start_cycle"] + whole["end_cycle"]) // 2
-    left = tilescope("trace", place, "--json", "--range", f":{middle}").json()
-    right = tilescope("trace", place, "--json", "--range", f"{middle}:").json()
-    for kind, cycles in whole["ipus"][0]["cycles_by_kind"].items():
+    position = reports_directory / "baseline"
+    full = tilescope("trace", position, "--json").json()
+    middle = (full["start_cycle"] + full["end_cycle"]) // 2
+    left = tilescope("trace", position, "--json", "--range", f":{middle}").json()
+    right = tilescope("trace", position, "--json", "--range", f"{middle}:").json()
+    for kind, cycles in full["ipus"][0]["cycles_by_kind"].items():
         parts = [side["ipus"][0]["cycles_by_kind"][kind] for side in (left, right)]
         assert sum(parts) == cycles
 
@@ -44,23 +44,23 @@ def test_a_range_cuts_and_ends_may_be_left_out(tilescope: Run, reports_directory
 def test_table_names_runs_proportions_and_contributors(
     tilescope: Run, reports_directory: Path
 ) -> None:
-    done = tilescope("trace", reports_directory / "baseline", "--top", 1)
-    assert (done.code, done.err) == (0, "")
-    assert "Tile balance" in done.out
-    assert "Top contributors" in done.out
-    assert " more" in done.out
+    finished = tilescope("trace", reports_directory / "baseline", "--top", 1)
+    assert (finished.code, finished.err) == (0, "")
+    assert "Tile balance" in finished.out
+    assert "Top contributors" in finished.out
+    assert " more" in finished.out
 
 
 def test_a_report_without_a_run_says_so(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("trace", reports_directory / "no_runs")
-    assert done.code == 0
-    assert "Nothing ran" in done.out
+    finished = tilescope("trace", reports_directory / "no_runs")
+    assert finished.code == 0
+    assert "Nothing ran" in finished.out
 
 
 def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -> None:
-    done = tilescope("trace", reports_directory / "hostile")
-    assert done.code == 0
-    assert "\x1b" not in done.out
+    finished = tilescope("trace", reports_directory / "hostile")
+    assert finished.code == 0
+    assert "\x1b" not in finished.out
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
 def test_bad_questions_are_one_sentence(
     tilescope: Run, reports_directory: Path, arguments: tuple[str, str], said: str
 ) -> None:
-    done = tilescope("trace", reports_directory / "baseline", *arguments)
-    assert done.code == 2
-    assert said in done.err
-    assert len(done.err.strip().splitlines()) == 1
+    finished = tilescope("trace", reports_directory / "baseline", *arguments)
+    assert finished.code == 2
+    assert said in finished.err
+    assert len(finished.err.strip().splitlines()) == 1

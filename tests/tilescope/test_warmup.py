@@ -31,12 +31,12 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[warmup.Warmup]:
 def test_a_warm_up_says_what_it_compiled_and_shows_no_progress_in_a_pipe(
     tilescope: Run, done: list[warmup.Warmup]
 ) -> None:
-    said = tilescope("warmup", "--processes", "2")
-    assert (said.code, said.err) == (0, "")
-    assert said.out == "Kernels for haswell: compiled 3 of 628\n/cache/kernels\n"
+    text = tilescope("warmup", "--processes", "2")
+    assert (text.code, text.err) == (0, "")
+    assert text.out == "Kernels for haswell: compiled 3 of 628\n/cache/kernels\n"
     done.append(warmup.Warmup(0, 628, "/cache/kernels", "haswell"))
-    said = tilescope("warmup")
-    assert said.out == "Kernels for haswell: all 628 were compiled already\n/cache/kernels\n"
+    text = tilescope("warmup")
+    assert text.out == "Kernels for haswell: all 628 were compiled already\n/cache/kernels\n"
 
 
 def test_a_warm_up_prints_json(tilescope: Run, done: list[warmup.Warmup]) -> None:

@@ -45,9 +45,9 @@ def test_files_keep_their_place_and_order() -> None:
         '<script src="/other.js"></script>\n<script src="/assets/charts.js?m=1"></script>\n'
         '<script src="/assets/axis/words.js?m=2"></script>\n<script src="/last.js"></script>\n'
     )
-    found = re.findall('src="([^"]+)"', bundle.bundled(tags, "js"))
-    assert [found[0], found[-1], len(found)] == ["/other.js", "/last.js", 3]
-    name = found[1].partition("?")[0].rpartition("/")[2]
+    findall = re.findall('src="([^"]+)"', bundle.bundled(tags, "js"))
+    assert [findall[0], findall[-1], len(findall)] == ["/other.js", "/last.js", 3]
+    name = findall[1].partition("?")[0].rpartition("/")[2]
     text = bundle._FILES[name].decode()
     charts, words = ((ASSETS / path).read_text("utf-8") for path in ("charts.js", "axis/words.js"))
     assert text == f"{charts}\n;\n{words}"

@@ -49,7 +49,7 @@ _MODULES = {
 def _data(content: Any) -> dict[str, list[Any]]:
     """Return the data of the first table in content."""
     if isinstance(content, list):
-        return next((found for part in content if (found := _data(part))), {})
+        return next((actual for part in content if (actual := _data(part))), {})
     if not isinstance(content, dict):
         return {}
     props = content.get("props", {})
@@ -97,9 +97,9 @@ class Browser:
         }
         response = self._client.post("/_dash-update-component", json=body)
         assert response.status_code == 200, response.text
-        found = response.json()["response"]
+        actual = response.json()["response"]
         return {
-            f"{key}.{name}": value for key, props in found.items() for name, value in props.items()
+            f"{key}.{name}": value for key, props in actual.items() for name, value in props.items()
         }
 
 
@@ -212,15 +212,15 @@ def test_a_tile_that_the_candidate_lacks_is_named(browser: Browser, ids: dict[st
 
 
 def test_a_clicked_step_shows_its_variables(browser: Browser, ids: dict[str, str]) -> None:
-    one, other = (
+    first, second = (
         browser.ask("liveness", report=ids["baseline"], step=step)["liveness-tab-step.children"]
         for step in ("10", "90")
     )
-    assert set(_data(one)["name"]) != set(_data(other)["name"])
-    assert "Step 10:" in json.dumps(one)
-    found = _data(one)
-    assert found["start"][0] <= 10 < found["end"][0]
-    some = found["name"][0]
+    assert set(_data(first)["name"]) != set(_data(second)["name"])
+    assert "Step 10:" in json.dumps(first)
+    actual = _data(first)
+    assert actual["start"][0] <= 10 < actual["end"][0]
+    some = actual["name"][0]
     view = {"report": ids["baseline"], "step": "10", "name": some}
     filtered = browser.ask("liveness", **view)["liveness-tab-step.children"]
     assert set(_data(filtered)["name"]) == {some}
@@ -234,10 +234,10 @@ def test_several_steps_become_columns(
     assert not _errors(answer)
     content = answer["liveness-tab-step.children"]
     assert all(f'"Step {step}"' in json.dumps(content) for step in (10, 90))
-    found = _data(content)
+    actual = _data(content)
     with library.opened(ids["baseline"]) as report:
-        for place, step in enumerate((10, 90)):
-            sizes = [size for size in found[f"bytes{place}"] if size is not None]
+        for index, step in enumerate((10, 90)):
+            sizes = [size for size in actual[f"bytes{index}"] if size is not None]
             assert sum(sizes) == step_variables(report, step).total_bytes
     both = browser.ask("liveness", **view, **{"with": ids["candidate"]})
     assert not _errors(both)
@@ -247,8 +247,8 @@ def test_several_steps_become_columns(
     for tab in ("step", "vertices", "cycles", "flops", "program"):
         beyond = browser.ask("liveness", report=ids["baseline"], step="10,999", tab=tab)
         assert "step 999 does not exist" in json.dumps(beyond[f"liveness-tab-{tab}-error.children"])
-    wrong = browser.ask("liveness", report=ids["baseline"], step="10,x")
-    assert "is not a number" in json.dumps(wrong["liveness-tab-step-error.children"])
+    problem = browser.ask("liveness", report=ids["baseline"], step="10,x")
+    assert "is not a number" in json.dumps(problem["liveness-tab-step-error.children"])
 
 
 @pytest.mark.parametrize("tab", ["always", "vertices", "cycles", "flops", "tightest"])
@@ -257,17 +257,17 @@ def test_every_tab_of_liveness_answers_for_one_report_and_two(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         live = curve(report)
-        step = next(place for place, kind in enumerate(live.kind) if kind == "OnTileExecute")
+        step = next(index for index, kind in enumerate(live.kind) if kind == "OnTileExecute")
     for candidate in ({}, {"with": ids["candidate"]}, {"with": ids["baseline"]}):
         answer = browser.ask(
             "liveness", report=ids["baseline"], tab=tab, step=str(step), **candidate
         )
         assert not _errors(answer)
-        found = _data(answer[f"liveness-tab-{tab}.children"])
-        assert found
-        assert len({len(values) for values in found.values()}) == 1
+        actual = _data(answer[f"liveness-tab-{tab}.children"])
+        assert actual
+        assert len({len(values) for values in actual.values()}) == 1
         if candidate.get("with") == ids["baseline"] and tab != "tightest":
-            assert set(found["diff"]) == {"0"}
+            assert set(actual["diff"]) == {"0"}
 
 
 def test_the_cycles_of_a_step_are_those_of_its_tiles(
@@ -275,23 +275,23 @@ def test_the_cycles_of_a_step_are_those_of_its_tiles(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         live = curve(report)
-        step = next(place for place, kind in enumerate(live.kind) if kind == "OnTileExecute")
+        step = next(index for index, kind in enumerate(live.kind) if kind == "OnTileExecute")
         details = step_details(report, int(liveness_step_ids(report)[step]))
     view = {"report": ids["baseline"], "tab": "cycles", "step": str(step)}
-    said = json.dumps(browser.ask("liveness", **view)["liveness-tab-cycles.children"])
-    assert f'"{details.costs[0].max_tile_cycles:,}"' in said
-    assert "Slowest tiles" in said
-    assert "Show in the trace" in said
+    text = json.dumps(browser.ask("liveness", **view)["liveness-tab-cycles.children"])
+    assert f'"{details.costs[0].max_tile_cycles:,}"' in text
+    assert "Slowest tiles" in text
+    assert "Show in the trace" in text
 
 
 def test_a_step_has_its_program(browser: Browser, ids: dict[str, str], library: Library) -> None:
     answer = browser.ask("liveness", report=ids["baseline"], tab="program", step="10")
     with library.opened(ids["baseline"]) as report:
         details = node(report, step_program(report, 10))
-    said = json.dumps(answer["liveness-tab-program.children"])
-    assert "Step 10:" in said
-    assert f'"{details.node.name}"' in said
-    assert f'"{details.costs[0].cycles:,}"' in said
+    text = json.dumps(answer["liveness-tab-program.children"])
+    assert "Step 10:" in text
+    assert f'"{details.node.name}"' in text
+    assert f'"{details.costs[0].cycles:,}"' in text
 
 
 def test_no_step_means_the_peak(browser: Browser, ids: dict[str, str]) -> None:
@@ -348,13 +348,13 @@ def test_what_is_on_tiles_is_listed_and_filtered(
     assert 0 < len(of_tile["name"]) <= len(everything["name"])
     assert sum(of_tile["code"]) < sum(everything["code"])
     some = everything["name"][0]
-    found = _data(browser.ask("memory", **view, name=some)[f"memory-{tab}.children"])
-    assert some in found["name"]
-    assert len(found["name"]) < len(everything["name"])
+    actual = _data(browser.ask("memory", **view, name=some)[f"memory-{tab}.children"])
+    assert some in actual["name"]
+    assert len(actual["name"]) < len(everything["name"])
     nothing = browser.ask("memory", **view, name="no such name")
     assert "Clear the filter" in json.dumps(nothing[f"memory-{tab}.children"])
-    wrong = browser.ask("memory", **view, tiles="64")
-    assert "expected numbers from 0 to 63" in json.dumps(wrong[f"memory-{tab}.children"])
+    problem = browser.ask("memory", **view, tiles="64")
+    assert "expected numbers from 0 to 63" in json.dumps(problem[f"memory-{tab}.children"])
 
 
 def test_the_address_map_of_a_tile_is_drawn_or_asks_for_one(
@@ -362,32 +362,32 @@ def test_the_address_map_of_a_tile_is_drawn_or_asks_for_one(
 ) -> None:
     view = {"report": ids["baseline"], "tab": "variables", "as": "map"}
     assert "Select a tile" in json.dumps(browser.ask("memory", **view)["memory-variables.children"])
-    shown = json.dumps(browser.ask("memory", **view, tiles="3")["memory-variables.children"])
-    assert "Addresses of tile 3" in shown
-    assert "Shared at different steps" in shown
+    text = json.dumps(browser.ask("memory", **view, tiles="3")["memory-variables.children"])
+    assert "Addresses of tile 3" in text
+    assert "Shared at different steps" in text
     both = {**view, "with": ids["candidate"], "tiles": "3"}
-    shown = json.dumps(browser.ask("memory", **both)["memory-variables.children"])
-    assert all(side in shown for side in ("Baseline", "Candidate"))
-    wrong = browser.ask("memory", **{**view, "as": "picture"})
-    assert "choose table or map" in json.dumps(wrong["memory-variables-error.children"])
+    text = json.dumps(browser.ask("memory", **both)["memory-variables.children"])
+    assert all(side in text for side in ("Baseline", "Candidate"))
+    problem = browser.ask("memory", **{**view, "as": "picture"})
+    assert "choose table or map" in json.dumps(problem["memory-variables-error.children"])
 
 
 def test_the_balance_of_a_step_counts_idle_tiles_as_the_trace_does(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
     with library.opened(ids["baseline"]) as report:
-        found = next(
+        actual = next(
             program
             for program in all_programs(report).values()
             if program.step_id is not None and program.kind == "OnTileExecute"
         )
-        assert found.step_id is not None
-        (of_tree,) = node(report, found.program_id).costs
-        (of_trace,) = step_details(report, found.step_id).costs
+        assert actual.step_id is not None
+        (of_tree,) = node(report, actual.program_id).costs
+        (of_trace,) = step_details(report, actual.step_id).costs
     assert of_tree.tile_balance == of_trace.tile_balance
     assert of_trace.tile_balance is not None
-    shown = json.dumps(browser.ask("programs", report=ids["baseline"], node=str(found.program_id)))
-    assert f"{100 * of_trace.tile_balance:.2f} %" in shown
+    text = json.dumps(browser.ask("programs", report=ids["baseline"], node=str(actual.program_id)))
+    assert f"{100 * of_trace.tile_balance:.2f} %" in text
 
 
 def test_variables_are_drawn_tile_by_tile(
@@ -398,16 +398,16 @@ def test_variables_are_drawn_tile_by_tile(
     assert "choose a variable" in json.dumps(empty["memory-headlines.children"])
     with library.opened(ids["baseline"]) as report:
         name = tile_variables(report, 3).name[0]
-        found = named_variables(report, name)
+        actual = named_variables(report, name)
     answer = browser.ask("memory", **view, var=name)
-    said = json.dumps(answer["memory-headlines.children"])
-    assert f"{int(found.tile_bytes.max()):,} B" in said
-    assert name in said
-    other = browser.ask(
+    text = json.dumps(answer["memory-headlines.children"])
+    assert f"{int(actual.tile_bytes.max()):,} B" in text
+    assert name in text
+    peer = browser.ask(
         "memory", **(view | {"report": ids["pair"]}), **{"with": ids["baseline"]}, var=name
     )
-    assert not _errors(other)
-    assert json.dumps(other["memory-headlines.children"]).count("side-mark") == 2
+    assert not _errors(peer)
+    assert json.dumps(peer["memory-headlines.children"]).count("side-mark") == 2
 
 
 def test_two_reports_have_baseline_candidate_and_diff(
@@ -417,8 +417,8 @@ def test_two_reports_have_baseline_candidate_and_diff(
     for page, key in (("summary", "summary-body.children"), ("memory", "memory-details.children")):
         text = json.dumps(browser.ask(page, **view)[key])
         assert all(f'"{word}"' in text for word in ("Baseline", "Candidate", "Diff"))
-    found = _data(browser.ask("liveness", **view)["liveness-tab-step.children"])
-    assert None in found["baseline0"]
+    actual = _data(browser.ask("liveness", **view)["liveness-tab-step.children"])
+    assert None in actual["baseline0"]
 
 
 def test_the_trace_shows_the_figures_of_both_reports(browser: Browser, ids: dict[str, str]) -> None:
@@ -438,10 +438,10 @@ def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str,
     assert "identical data" in json.dumps(browser.ask("summary", **view))
     details = json.dumps(browser.ask("memory", **view)["memory-details.children"])
     assert "is-changed" not in details
-    for tab, place in (("tiles", "ranking"), ("sets", "sets"), ("vertices", "vertices"),
+    for tab, position in (("tiles", "ranking"), ("sets", "sets"), ("vertices", "vertices"),
                        ("exchanges", "exchanges"), ("variables", "variables")):  # fmt: skip
         answer = browser.ask("memory", **view, tab=tab)
-        assert set(_data(answer[f"memory-{place}.children"])["diff"]) == {"0"}
+        assert set(_data(answer[f"memory-{position}.children"])["diff"]) == {"0"}
 
 
 def test_options_are_filtered_by_name_value_and_origin(
@@ -483,14 +483,14 @@ def test_a_sequence_has_the_code_of_the_programs_in_it(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         every = all_programs(report)
-        root = next(one for one in every.values() if one.n_children)
-        found = program_code(report, root.program_id)
-    assert min(found.exchange_bytes, found.control_bytes, found.vertex_bytes) > 0
-    sizes = [found.exchange_bytes, found.control_bytes, found.vertex_bytes]
+        root = next(item for item in every.values() if item.n_children)
+        actual = program_code(report, root.program_id)
+    assert min(actual.exchange_bytes, actual.control_bytes, actual.vertex_bytes) > 0
+    sizes = [actual.exchange_bytes, actual.control_bytes, actual.vertex_bytes]
     for tab in ("cost", "code"):
         answer = browser.ask("programs", report=ids["baseline"], node=str(root.program_id), tab=tab)
-        said = json.dumps(answer["programs-details.children"], ensure_ascii=False)
-        assert all(format_bytes(size) in said for size in sizes)
+        text = json.dumps(answer["programs-details.children"], ensure_ascii=False)
+        assert all(format_bytes(size) in text for size in sizes)
 
 
 @pytest.mark.parametrize("tab", ["cost", "vertices", "code", "debug"])
@@ -498,14 +498,18 @@ def test_a_program_of_two_reports_stands_side_by_side(
     browser: Browser, ids: dict[str, str], library: Library, tab: str
 ) -> None:
     with library.opened(ids["baseline"]) as report:
-        found = next(one for one in all_programs(report).values() if one.kind == "OnTileExecute")
+        actual = next(
+            all_program
+            for all_program in all_programs(report).values()
+            if all_program.kind == "OnTileExecute"
+        )
     view = {"report": ids["baseline"], "with": ids["candidate"], "tab": tab}
-    answer = browser.ask("programs", **view, node=str(found.program_id))
+    answer = browser.ask("programs", **view, node=str(actual.program_id))
     assert not _errors(answer)
-    said = json.dumps(answer["programs-details.children"])
-    assert "Baseline" in said
-    assert "Candidate" in said
-    assert "Save CSV" in said
+    text = json.dumps(answer["programs-details.children"])
+    assert "Baseline" in text
+    assert "Candidate" in text
+    assert "Save CSV" in text
     with library.opened(ids["candidate"]) as report:
         last = max(all_programs(report))
     answer = browser.ask("programs", **view, node=f"c{last}")

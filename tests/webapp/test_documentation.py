@@ -31,9 +31,9 @@ def test_every_page_opens_and_its_links_lead_somewhere(client: TestClient, path:
         target, _, anchor = urljoin(f"/docs/{path}", link).partition("#")
         if target.startswith(("http:", "https:")) or not target.endswith((".md", ".png", ".svg")):
             continue
-        found = client.get(target)
-        assert found.status_code == 200, link
-        assert not anchor or anchor in _ids(found.text), link
+        actual = client.get(target)
+        assert actual.status_code == 200, link
+        assert not anchor or anchor in _ids(actual.text), link
 
 
 def test_the_help_leads_to_pages_that_exist(client: TestClient) -> None:
@@ -41,9 +41,9 @@ def test_the_help_leads_to_pages_that_exist(client: TestClient) -> None:
     assert len(links) == 8
     for link in links:
         target, _, anchor = link.partition("#")
-        found = client.get(target)
-        assert found.status_code == 200
-        assert not anchor or anchor in _ids(found.text), link
+        actual = client.get(target)
+        assert actual.status_code == 200
+        assert not anchor or anchor in _ids(actual.text), link
 
 
 def test_a_search_finds_sections_with_all_words(client: TestClient) -> None:
@@ -66,5 +66,5 @@ def test_nothing_else_is_served(client: TestClient, path: str) -> None:
 
 def test_headings_in_code_are_no_sections(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# One\n\n```sh\n# comment tile\n```\n\n## Two\n\ntile\n")
-    found = Documentation(tmp_path).search("tile")
-    assert [(one.section, one.anchor) for one in found] == [("One", "one"), ("Two", "two")]
+    match = Documentation(tmp_path).search("tile")
+    assert [(item.section, item.anchor) for item in match] == [("One", "one"), ("Two", "two")]

@@ -16,14 +16,14 @@ def _text(panel: Any) -> str:
 
 def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:
     rows = packaged_rows()
-    said = statement(rows)
-    texts = (*said.counted, *said.shown, *said.further)
+    output = statement(rows)
+    texts = (*output.counted, *output.shown, *output.further)
     assert len(texts) == len(rows)
     assert all(len(row) == len(COLUMNS) for row in texts)
-    text = _text(help_content(Fidelity(columns=COLUMNS, **vars(said))))
-    assert said.summary in text
-    assert said.further_summary in text
-    for sentence in said.not_modelled:
+    text = _text(help_content(Fidelity(columns=COLUMNS, **vars(output))))
+    assert output.summary in text
+    assert output.further_summary in text
+    for sentence in output.not_modelled:
         for part in sentence.split("`"):
             assert json.dumps(part)[1:-1] in text
     assert "`" not in text

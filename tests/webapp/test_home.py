@@ -36,9 +36,9 @@ def test_every_report_has_a_line_and_no_script_of_dash(
 def test_the_figures_of_reports_come_after_the_list(
     client: TestClient, ids: dict[str, str], library: Library
 ) -> None:
-    wanted = [ids[name] for name in ("baseline", "pair", "killed")]
-    answer = client.get("/api/reports/overviews", params={"id": [*wanted, "unknown"]}).json()
-    assert set(answer["overviews"]) == set(wanted)
+    expected = [ids[name] for name in ("baseline", "pair", "killed")]
+    answer = client.get("/api/reports/overviews", params={"id": [*expected, "unknown"]}).json()
+    assert set(answer["overviews"]) == set(expected)
     with library.opened(ids["baseline"]) as report:
         cycles = METRICS["cycles.total"].compute(report)
         fullest = fullest_tile(report)

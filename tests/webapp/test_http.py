@@ -68,8 +68,8 @@ def test_the_redirect_cannot_leave_this_server(stranger: TestClient) -> None:
 def test_a_browser_without_the_token_reads_what_to_do(stranger: TestClient) -> None:
     """As from a colleague's link, which has no token; its parameters stay."""
     query = {"report": 'a"b', "token": "wrong"}
-    for given, is_wrong in (({"report": 'a"b'}, False), (query, True)):
-        answer = stranger.get("/memory", params=given, headers={"accept": "text/html"})
+    for value, is_wrong in (({"report": 'a"b'}, False), (query, True)):
+        answer = stranger.get("/memory", params=value, headers={"accept": "text/html"})
         assert answer.status_code == 401
         assert "tilescope serve" in answer.text
         assert "http://testserver/?token=" in answer.text
@@ -211,7 +211,7 @@ def test_the_program_tree_is_walked_level_by_level(client: TestClient, ids: dict
     ).json()
     assert second["nodes"] == level["nodes"][1:2]
     path = client.get(f"{base}/path", params={"program": level["nodes"][1]["id"]}).json()["path"]
-    assert [place["id"] for place in path] == [parent["id"], level["nodes"][1]["id"]]
+    assert [position["id"] for position in path] == [parent["id"], level["nodes"][1]["id"]]
     assert path[-1]["position"] == 1
 
 
@@ -229,32 +229,32 @@ def test_answers_are_json_numbers_that_browsers_hold(client: TestClient) -> None
 
 
 def test_scripts_with_a_modification_time_are_cached(client: TestClient) -> None:
-    told = client.get("/assets/charts.js?m=1").headers["cache-control"]
-    assert "immutable" in told
-    assert "private" in told
+    notes = client.get("/assets/charts.js?m=1").headers["cache-control"]
+    assert "immutable" in notes
+    assert "private" in notes
     assert client.get("/assets/charts.js").headers["cache-control"] == "no-cache"
     assert client.get("/api/reports").headers["cache-control"] == "no-cache"
 
 
 def test_the_programs_of_two_reports_are_one_tree(client: TestClient, ids: dict[str, str]) -> None:
-    at = f"/api/programs/{ids['baseline']}/compare"
+    offset = f"/api/programs/{ids['baseline']}/compare"
     pair = {"with": ids["candidate"]}
-    (root,) = client.get(f"{at}/roots", params=pair).json()["nodes"]
+    (root,) = client.get(f"{offset}/roots", params=pair).json()["nodes"]
     assert root["mark"] == "changed"
     sides = {"one": root["one"]["id"], "other": root["other"]["id"]}
-    answer = client.get(f"{at}/children", params={**pair, **sides, "limit": 5}).json()
+    answer = client.get(f"{offset}/children", params={**pair, **sides, "limit": 5}).json()
     assert len(answer["nodes"]) == 5
     assert answer["n_children"] >= root["n_children"]
     assert [node["position"] for node in answer["nodes"]] == list(range(5))
     key = answer["nodes"][3]["id"]
-    path = client.get(f"{at}/path", params={**pair, "key": key}).json()["path"]
+    path = client.get(f"{offset}/path", params={**pair, "key": key}).json()["path"]
     assert path == [{"id": root["id"], "position": 0}, {"id": key, "position": 3}]
-    found = client.get(f"{at}/search", params={**pair, "text": "OnTile", "limit": 5}).json()
-    assert len(found["matches"]) == 5 < found["n_matches"]
+    actual = client.get(f"{offset}/search", params={**pair, "text": "OnTile", "limit": 5}).json()
+    assert len(actual["matches"]) == 5 < actual["n_matches"]
 
 
 def test_associated_programs_share_a_context(client: TestClient, ids: dict[str, str]) -> None:
-    at = f"/api/programs/{ids['baseline']}/associated"
-    answer = client.get(at, params={"program": 3, "layer": "library"}).json()
+    offset = f"/api/programs/{ids['baseline']}/associated"
+    answer = client.get(offset, params={"program": 3, "layer": "library"}).json()
     assert answer["ok"]
     assert 3 in answer["programs"] or answer["programs"] == []

@@ -45,10 +45,10 @@ def report_of(tmp_path: Path) -> Iterator[Callable[[Shape], Report]]:
 
 
 def test_the_waterfall_begins_where_the_last_entry_ends(report_of) -> None:
-    found = ledger(report_of(Shape()))
-    page = as_html(ledger_card(found, {"report": "a"}))
+    actual = ledger(report_of(Shape()))
+    page = as_html(ledger_card(actual, {"report": "a"}))
     start = 0.0
-    for entry in found.entries:
+    for entry in actual.entries:
         assert f"marginLeft:{100 * start:.3f}%;width:{100 * entry.share:.3f}%" in page
         assert f"Tile-cycles in which {entry.meaning}." in page
         start += entry.share
@@ -92,10 +92,10 @@ def test_remedies_that_suffice_are_marked(report_of) -> None:
 
 
 def test_insights_of_two_reports(report_of) -> None:
-    one, other = report_of(Shape()), report_of(Shape(n_runs=0, has_memory=False))
-    page = as_html(compared_ranking(ranked_pairs(ranked_insights(one), ()), BOTH, (2, 0)))
-    assert page.count("(gone)") == len(ranked_insights(one))
-    page = as_html(compared_ranking(ranked_pairs((), ranked_insights(other)), BOTH, (2, 0)))
+    first, second = report_of(Shape()), report_of(Shape(n_runs=0, has_memory=False))
+    page = as_html(compared_ranking(ranked_pairs(ranked_insights(first), ()), BOTH, (2, 0)))
+    assert page.count("(gone)") == len(ranked_insights(first))
+    page = as_html(compared_ranking(ranked_pairs((), ranked_insights(second)), BOTH, (2, 0)))
     assert "in 2 recorded runs (baseline), as compiled, not run (candidate)" in page
     assert "(only in candidate)" in page
     assert "report=b&amp;with=a" in page
@@ -103,20 +103,20 @@ def test_insights_of_two_reports(report_of) -> None:
 
 
 def test_memory_of_two_reports_is_aligned_by_name(report_of) -> None:
-    one, other = (insights(report_of(Shape(weights_bytes=size))) for size in (320, 640))
-    page = "".join(as_html(card) for card in compared_cards(one, other, BOTH))
+    first, second = (insights(report_of(Shape(weights_bytes=size))) for size in (320, 640))
+    page = "".join(as_html(card) for card in compared_cards(first, second, BOTH))
     assert "+40 B (+100.00 %)" in page
     assert "swap" not in page
 
 
 def test_why_of_one_and_two_reports(report_of) -> None:
     report = report_of(Shape())
-    found = operation_time(report, find_operation(report, "layer1/conv"))
-    page = as_html(why_blocks([found], {"report": "a"}))
+    actual = operation_time(report, find_operation(report, "layer1/conv"))
+    page = as_html(why_blocks([actual], {"report": "a"}))
     assert "1.3 times its ideal of 430" in page
     assert "/memory?report=a&amp;tiles=0" in page
     assert "/trace?report=a&amp;at=step:3" in page
-    both = as_html(why_blocks([None, found], BOTH))
+    both = as_html(why_blocks([None, actual], BOTH))
     assert both.index("Baseline") < both.index("not in this report") < both.index("Candidate")
     assert "report=b&amp;with=a&amp;tiles=0" in both
 

@@ -35,8 +35,8 @@ def test_a_report_stays_open_while_it_is_lent_even_when_others_push_it_out(place
 
 def test_the_same_report_is_opened_once(places: Path) -> None:
     library = Library([places])
-    with library.opened(_id(library, "run0")) as one, library.opened(_id(library, "run0")) as two:
-        assert one is two
+    with library.opened(_id(library, "run0")) as item, library.opened(_id(library, "run0")) as two:
+        assert item is two
     library.close()
 
 
@@ -74,8 +74,8 @@ def test_a_damaged_report_is_last_and_errors_do_not_tell_its_path(places: Path, 
     newest.parent.mkdir()
     newest.write_bytes((places / "run0" / "profile.pop").read_bytes()[:kept])
     library = Library([places])
-    *others, last = library.found()
-    assert [entry.is_damaged_guess for entry in others] == [False] * 3
+    *rest, last = library.found()
+    assert [entry.is_damaged_guess for entry in rest] == [False] * 3
     assert (last.path.parent.name, last.is_damaged_guess) == ("newest", True)
     with pytest.raises(ReportError) as caught, library.opened(last.report_id):
         pass
@@ -86,13 +86,13 @@ def test_a_damaged_report_is_last_and_errors_do_not_tell_its_path(places: Path, 
 
 def test_a_query_runs_on_both_reports_of_a_view(places: Path) -> None:
     library = Library([places])
-    one, other = _id(library, "run0"), _id(library, "run1")
-    names = library.ask({"report": one, "with": other}, lambda report: report.path.parent.name)
+    first, second = _id(library, "run0"), _id(library, "run1")
+    names = library.ask({"report": first, "with": second}, lambda report: report.path.parent.name)
     assert names == ("run0", "run1")
-    assert library.ask({"report": one, "with": ""}, lambda report: report.path.parent.name) == (
+    assert library.ask({"report": first, "with": ""}, lambda report: report.path.parent.name) == (
         "run0",
         None,
     )
     with pytest.raises(UnknownReport):
-        library.ask({"report": one, "with": "0123456789ab"}, lambda report: report.path)
+        library.ask({"report": first, "with": "0123456789ab"}, lambda report: report.path)
     library.close()

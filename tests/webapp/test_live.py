@@ -23,9 +23,9 @@ def ticking() -> list[float]:
 @pytest.fixture
 def library(tmp_path: Path, ticking: list[float]) -> Iterator[Library]:
     """Return a library of the reports in a directory."""
-    found = Library([tmp_path], clock=lambda: ticking[0])
-    yield found
-    found.close()
+    actual = Library([tmp_path], clock=lambda: ticking[0])
+    yield actual
+    actual.close()
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_a_run_is_followed_to_its_finished_report(
     last = client.get(f"/reports/{entry.report_id}/state").json()
     (finished,) = library.found()
     assert last["successor"] == finished.report_id
-    found = client.get(f"/reports/{finished.report_id}/state").json()
-    assert (found["is_complete"], found["successor"]) == (True, None)
+    actual = client.get(f"/reports/{finished.report_id}/state").json()
+    assert (actual["is_complete"], actual["successor"]) == (True, None)
 
 
 def test_an_unknown_report_has_no_state(client: TestClient) -> None:

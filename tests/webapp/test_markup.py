@@ -63,8 +63,8 @@ def test_names_are_shown_without_marks_that_disguise_them() -> None:
     ]
     table = data_table([column("x", "X")], {"x": [name]}, label="Names", empty="None.", file="x")
     part = html.Button(name, id="do", n_clicks=0, title=name)
-    shown = frozen(html.Div([html.Span(["of ", name]), part, table]))
-    span, button, same = shown.children
+    text = frozen(html.Div([html.Span(["of ", name]), part, table]))
+    span, button, same = text.children
     assert span.children == ["of ", "conv�gnp.exe"]
     assert (button.children, button.title) == ("conv�gnp.exe", "conv�gnp.exe")
     assert same is table

@@ -15,9 +15,9 @@ from tilescope.webapp.library import Library
 
 
 def _ask(client: TestClient, report: str, **query: Any) -> dict[str, Any]:
-    found = client.get(f"/api/operations/{report}/graph", params=query)
-    assert found.status_code == 200, found.text
-    answer: dict[str, Any] = found.json()
+    actual = client.get(f"/api/operations/{report}/graph", params=query)
+    assert actual.status_code == 200, actual.text
+    answer: dict[str, Any] = actual.json()
     assert answer["ok"]
     return answer
 
@@ -74,9 +74,9 @@ def test_columns_are_joined_by_folds(client: TestClient, ids: dict[str, str]) ->
 def test_bad_questions_are_refused(
     client: TestClient, ids: dict[str, str], query: dict[str, Any]
 ) -> None:
-    found = client.get(f"/api/operations/{ids['baseline']}/graph", params=query)
-    assert found.status_code == 422
-    assert found.json()["code"] == "bad_request"
+    actual = client.get(f"/api/operations/{ids['baseline']}/graph", params=query)
+    assert actual.status_code == 422
+    assert actual.json()["code"] == "bad_request"
 
 
 def test_scripts_of_the_graph_are_no_part_of_the_page(

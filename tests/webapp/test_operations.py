@@ -126,11 +126,13 @@ def test_a_graph_built_by_hand_lists_its_steps(tmp_path: Path) -> None:
     library = Library([tmp_path])
     (entry,) = library.found()
     view = {"report": entry.report_id, "with": ""}
-    for asked in LAYERS:
-        listed, candidate = operations_of_view(library, view, asked)
+    for requested in LAYERS:
+        listed, candidate = operations_of_view(library, view, requested)
         assert (listed.layer, candidate) == ("step", None)
-        compute = [one for one in listed.operations if one.operation == "OnTileExecute"]
-        assert [one.name for one in compute] == ["move"]
+        compute = [
+            operation for operation in listed.operations if operation.operation == "OnTileExecute"
+        ]
+        assert [operation.name for operation in compute] == ["move"]
         assert compute[0].cycles == 11 + 6 * (20 + 1)
         with library.opened(entry.report_id) as report:
             (step,) = operation_details(report, listed, compute[0]).steps
@@ -184,9 +186,9 @@ def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) 
     details = operation_details(golden, listed, listed.by_key[plan.name])
     texts = _texts(details_panel(plan.name, [details], {}))
     assert texts[0] == plan.name
-    for label, said in plan_facts(explain_plan(golden, plan.name)):
+    for label, text in plan_facts(explain_plan(golden, plan.name)):
         assert label in texts
-        assert set(said) <= set(texts)
+        assert set(text) <= set(texts)
     for part, cycles in predicted_by_stage(golden)[plan.plan_id].items():
         assert part in texts
         assert f"{cycles:,}" in texts
@@ -201,8 +203,8 @@ def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
     texts = _texts(details_panel(plan.name, [details, None], {}))
     # The reasons of its time, its cost and its plan.
     assert texts.count("Baseline") == texts.count("Candidate") == 3
-    other = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
-    both = _texts(details_panel(plan.name, [details, other], {}))
+    peer = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
+    both = _texts(details_panel(plan.name, [details, peer], {}))
     assert both.count(f"{details.operation.cycles:,}") > texts.count(
         f"{details.operation.cycles:,}"
     )

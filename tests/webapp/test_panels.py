@@ -33,11 +33,11 @@ def test_a_notice_of_one_line_has_no_particulars() -> None:
 
 
 def test_a_histogram_has_both_axes() -> None:
-    made = frozen(
+    built = frozen(
         tile_histogram([0, 10, 21], [3, 1], lambda size: f"{size} B", holds=("holds", "hold"))
     )
-    assert isinstance(made, Markup)
-    text = json.dumps(made.tree)
+    assert isinstance(built, Markup)
+    text = json.dumps(built.tree)
     for words in ("3 tiles", '"0"', '"0 B"', '"10 B"', '"21 B"', "1 holds 10 B to 21 B"):
         assert words in text
     assert "4 hold 0 B to 21 B" in text
@@ -45,10 +45,10 @@ def test_a_histogram_has_both_axes() -> None:
 
 def test_tiles_that_are_alike_are_a_sentence() -> None:
     holds = "tile takes", "tiles take"
-    made = as_html(tile_histogram([4214, 4214], [448], lambda n: f"{n:,} cycles", holds=holds))
-    assert made == "<div>448 tiles take 4,214 cycles</div>"
-    made = as_html(tile_histogram([0, 9, 20], [0, 1], lambda n: f"{n} cycles", holds=holds))
-    assert made == "<div>1 tile takes 9 cycles to 20 cycles</div>"
+    built = as_html(tile_histogram([4214, 4214], [448], lambda n: f"{n:,} cycles", holds=holds))
+    assert built == "<div>448 tiles take 4,214 cycles</div>"
+    built = as_html(tile_histogram([0, 9, 20], [0, 1], lambda n: f"{n} cycles", holds=holds))
+    assert built == "<div>1 tile takes 9 cycles to 20 cycles</div>"
     # Labels of the axis that would say the same stand there once.
-    made = as_html(tile_histogram([7, 8, 9], [1, 2], lambda n: f"{n // 4} KiB", holds=holds))
-    assert made.count("<span>1 KiB</span>") == 1
+    built = as_html(tile_histogram([7, 8, 9], [1, 2], lambda n: f"{n // 4} KiB", holds=holds))
+    assert built.count("<span>1 KiB</span>") == 1

@@ -35,9 +35,9 @@ def test_what_the_report_lacks_has_no_place_and_a_reason(
 ) -> None:
     answer = client.get(f"/api/selection/{ids['baseline']}", params={"what": what})
     assert answer.status_code == 200
-    found = answer.json()
-    assert (found["ok"], found["title"], found["places"]) == (True, "", {})
-    assert found["detail"].endswith((".", ":"))
+    actual = answer.json()
+    assert (actual["ok"], actual["title"], actual["places"]) == (True, "", {})
+    assert actual["detail"].endswith((".", ":"))
 
 
 def test_the_palette_finds_things_of_all_kinds(client: TestClient, ids: dict[str, str]) -> None:

@@ -55,10 +55,10 @@ def test_a_given_file_that_is_not_a_report_is_rejected(tmp_path: Path, content: 
 
 
 def test_a_port_in_use_suggests_another(reports_dir: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as used:
+        used.bind(("127.0.0.1", 0))
+        used.listen()
+        port = used.getsockname()[1]
         complaint = _refusal([str(reports_dir), "--port", str(port)], reports_dir)
     assert f"Port {port}" in complaint
     assert "--port" in complaint

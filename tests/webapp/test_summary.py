@@ -52,7 +52,9 @@ def test_cycles_in_no_operation_are_told(tmp_path: Path) -> None:
         text = as_html(html.Div(_costliest(report, {"report": "a"})))
         ran = execution(report)
         listed = operations(report, "library")
-    outside = sum(ran.phase_cycles.values()) - sum(one.cycles for one in listed.operations)
+    outside = sum(ran.phase_cycles.values()) - sum(
+        operation.cycles for operation in listed.operations
+    )
     assert outside > 0
     assert "In no operation" in text
     assert f">{outside:,}<" in text

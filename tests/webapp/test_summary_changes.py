@@ -30,8 +30,8 @@ def browser(client: TestClient) -> Browser:
 def _links(part: Any) -> Iterator[tuple[str, dict[str, str], list[str]]]:
     """Yield path, parameters and the other cells' texts of all rows that are links."""
     if isinstance(part, list):
-        for one in part:
-            yield from _links(one)
+        for item in part:
+            yield from _links(item)
     if not isinstance(part, dict):
         return
     cells: Any = part.get("c")
@@ -54,7 +54,7 @@ def _found(part: Any, name: str) -> str:
             return str(part[name])
         part = list(part.values())
     if isinstance(part, list):
-        return next((text for one in part if (text := _found(one, name))), "")
+        return next((text for item in part if (text := _found(item, name))), "")
     return ""
 
 
@@ -66,7 +66,9 @@ def test_rows_lead_to_what_changed_most(
     assert all({"report": query["report"], "with": query["with"]} == view for _, query, _ in rows)
     baseline, candidate = operations_of_view(library, view, "library")
     assert candidate is not None
-    changes = [one for one in operation_changes(baseline, candidate, "cycles") if one.delta][:8]
+    changes = [first for first in operation_changes(baseline, candidate, "cycles") if first.delta][
+        :8
+    ]
     listed = [(query, cells) for path, query, cells in rows if path == "/operations"]
     assert [query["op"] for query, _ in listed] == [change.key for change in changes]
     assert {query["layer"] for query, _ in listed} == {baseline.layer}
@@ -75,14 +77,14 @@ def test_rows_lead_to_what_changed_most(
         for size, cell in zip(sides, cells, strict=False):
             assert (f"{size:,}" if size is not None else "–") in cell
         assert f"{change.delta:+,}" in cells[2]
-    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
-        difference = compare(one, other)
+    with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
+        difference = compare(first, second)
     steps = difference.steps
     every = sorted(
         (*steps.added, *steps.removed, *steps.changed), key=lambda step: -abs(step.delta_cycles)
     )
-    at = [query.get("at") for path, query, _ in rows if path == "/trace"]
-    assert at == [
+    offset = [query.get("at") for path, query, _ in rows if path == "/trace"]
+    assert offset == [
         None if step.baseline_step_id is None else f"step:{step.baseline_step_id}"
         for step in every[:8]
     ]
@@ -109,8 +111,8 @@ def test_headlines_show_both_sides_and_the_change(
     view = {"report": ids["baseline"], "with": ids["candidate"]}
     answer = browser.ask("summary", **view)["summary-changes.children"]
     text = json.dumps(answer, ensure_ascii=False)
-    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
-        totals = [sum(execution(report).phase_cycles.values()) for report in (one, other)]
+    with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
+        totals = [sum(execution(report).phase_cycles.values()) for report in (first, second)]
     percent = 100 * (totals[1] - totals[0]) / totals[0]
     assert f"{totals[0]:,} cycles → {totals[1]:,} cycles" in text
     assert f"{totals[1] - totals[0]:+,} cycles ({percent:+.2f} %)" in text
@@ -126,9 +128,9 @@ def test_headlines_of_equal_reports_say_so(browser: Browser, ids: dict[str, str]
 def test_headlines_of_reports_with_other_numbers_of_runs_are_per_run(tmp_path: Path) -> None:
     for name, n_runs in (("one", 1), ("four", 4)):
         generate_report(tmp_path / name, n_tiles=8, n_steps=24, n_variables=5, n_runs=n_runs)
-    with analyser.open(tmp_path / "one") as one, analyser.open(tmp_path / "four") as four:
-        totals = [sum(execution(report).phase_cycles.values()) for report in (one, four)]
-        figures = headlines(compare(one, four), {"report": "a", "with": "b"})
+    with analyser.open(tmp_path / "one") as item, analyser.open(tmp_path / "four") as four:
+        totals = [sum(execution(report).phase_cycles.values()) for report in (item, four)]
+        figures = headlines(compare(item, four), {"report": "a", "with": "b"})
     text = json.dumps(figures[0].to_plotly_json(), cls=PlotlyJSONEncoder, ensure_ascii=False)
     assert "per run, of 1 and 4 runs" in text
     for total in (totals[0], round(totals[1] / 4)):

@@ -28,8 +28,8 @@ def test_pages_write_memory_in_the_units_of_the_cookie(
         page = client.get("/summary").text
     finally:
         client.cookies.delete(COOKIE)
-    shown = json.dumps(answer["summary-body.children"])
-    assert text in shown
+    label = json.dumps(answer["summary-body.children"])
+    assert text in label
     assert f'data-units="{style}"' in page
     again = json.dumps(Browser(client).ask("summary", report=ids["baseline"]))
     assert "624.0 KiB" in again

@@ -51,7 +51,7 @@ def pack_chart(
     header
         More entries of the header; those that start with ``side_`` hold one value a side.
     """
-    own = {name[5:]: values for name, values in header.items() if name.startswith("side_")}
+    own_values = {name[5:]: values for name, values in header.items() if name.startswith("side_")}
     head = {name: value for name, value in header.items() if not name.startswith("side_")}
     head |= {
         "start": shown.start,
@@ -59,8 +59,8 @@ def pack_chart(
         "n_columns": shown.n_columns,
         "n_places": n_places,
         "sides": [
-            _describe(side, place, {name: values[place] for name, values in own.items()})
-            for place, side in enumerate(sides)
+            _describe(side, index, {name: values[index] for name, values in own_values.items()})
+            for index, side in enumerate(sides)
         ],
     }
     return pack_block(head, [column for side in sides for column in _columns(side)])

@@ -33,8 +33,8 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return operations, variables, steps and tiles that a text names."""
         with library.opened(report_id) as report:
-            found = look_up(report, text, _MOST)
-            places = [page_parameters(place_of(report, match.what)) for match in found]
+            result = look_up(report, text, _MOST)
+            positions = [page_parameters(place_of(report, match.what)) for match in result]
         matches = [
             {
                 "kind": match.kind,
@@ -44,9 +44,9 @@ def routes(library: Library) -> APIRouter:
                 "path": _PAGES[match.kind],
                 "parameters": parameters.get(_PAGES[match.kind], {}),
             }
-            for match, parameters in zip(found, places, strict=True)
+            for match, parameters in zip(result, positions, strict=True)
         ]
-        capped = {kind for kind in _PAGES if sum(one.kind == kind for one in found) == _MOST}
+        capped = {kind for kind in _PAGES if sum(item.kind == kind for item in result) == _MOST}
         note = f"At most {_MOST} of a kind are listed; type more letters." if capped else ""
         return {"ok": True, "matches": matches, "note": note}
 

@@ -50,7 +50,7 @@ class _Side:
             self._wanted.shown,
             includes_always_live=self._wanted.always,
             text=self._wanted.steps,
-            places=self._places,
+            positions=self._places,
             also=also,
         )
 
@@ -70,22 +70,22 @@ def routes(library: Library) -> APIRouter:
         var: _Text = "",
     ) -> Response:
         """Return the live memory of a range of steps; of two reports over aligned steps."""
-        wanted = _Wanted(shown, parse_source(source), always, steps, var)
-        with library.opened(report_id) as one:
+        question = _Wanted(shown, parse_source(source), always, steps, var)
+        with library.opened(report_id) as first:
             if not candidate:
-                live = curve(one, wanted.source)
-                sides, n_places = [_Side(one, live.step_id, wanted)], len(live)
+                live = curve(first, question.source)
+                sides, n_places = [_Side(first, live.step_id, question)], len(live)
             else:
-                with library.opened(candidate) as other:
-                    pairs = align_liveness(one, other)
+                with library.opened(candidate) as second:
+                    pairs = align_liveness(first, second)
                     sides = [
-                        _Side(report, places, wanted)
-                        for report, places in zip((one, other), pairs.places, strict=True)
+                        _Side(report, place, question)
+                        for report, place in zip((first, second), pairs.places, strict=True)
                     ]
                 n_places = pairs.n_places
         series = shown_together([side.series for side in sides])
         lives = [side.lives for side in sides]
-        block = pack_chart(wanted.shown, series, n_places, side_lives=lives)
+        block = pack_chart(question.shown, series, n_places, side_lives=lives)
         return Response(block, media_type="application/octet-stream")
 
     @router.get("/step/{step}")

@@ -49,14 +49,16 @@ def routes(library: Library) -> APIRouter:
             memory = shown_memory(report, breakdown, gaps, var, may_lack=bool(candidate))
             return memory, tile_order(report, order)
 
-        found = [
+        results = [
             side
             for side in library.ask({"report": report_id, "with": candidate}, ask)
             if side is not None
         ]
-        series = shown_together([partial(tile_series, memory, shown, own) for memory, own in found])
-        lengths = [len(own) for _, own in found]
-        per_ipu = {memory.tiles_per_ipu for memory, _ in found}
+        series = shown_together(
+            [partial(tile_series, memory, shown, chart_range_) for memory, chart_range_ in results]
+        )
+        lengths = [len(chart_range_) for _, chart_range_ in results]
+        per_ipu = {memory.tiles_per_ipu for memory, _ in results}
         block = pack_chart(
             shown,
             series,
@@ -81,28 +83,28 @@ def routes(library: Library) -> APIRouter:
         side: Annotated[int, Query(ge=0, le=1)] = 0,
     ) -> Response:
         """Return the memory of a tile over time; of the baseline's fullest tile by default."""
-        with library.opened(report_id) as one:
-            number = fullest_tile(one).tile_id if tile is None else tile
+        with library.opened(report_id) as first:
+            number = fullest_tile(first).tile_id if tile is None else tile
             if not candidate:
-                block = _pack_lives(one, tile_map(one, number))
+                block = _pack_lives(first, tile_map(first, number))
             else:
-                with library.opened(candidate) as other:
-                    sides = [tile_map(report, number) for report in (one, other)]
-                    highest = max(int(found.heights[1].max(initial=0)) for found in sides)
-                    places = align_liveness(one, other).places
-                    shown = (one, other)[side]
-                    block = _pack_lives(shown, sides[side], _Axis(places, side, highest))
+                with library.opened(candidate) as second:
+                    sides = [tile_map(report, number) for report in (first, second)]
+                    highest = max(int(drawn.heights[1].max(initial=0)) for drawn in sides)
+                    positions = align_liveness(first, second).places
+                    text = (first, second)[side]
+                    block = _pack_lives(text, sides[side], _Axis(positions, side, highest))
         return Response(block, media_type="application/octet-stream")
 
     @router.get("/map")
     def show_map(report_id: str, of: _Text = "total", candidate: _With = "") -> Response:
         """Return how much of something every tile holds, or holds more, and where the tiles lie."""
-        with library.opened(report_id) as one:
+        with library.opened(report_id) as first:
             if not candidate:
-                block = _pack_map(one, mapped_memory(one, of), is_change=False)
+                block = _pack_map(first, mapped_memory(first, of), is_change=False)
             else:
-                with library.opened(candidate) as other:
-                    block = _pack_map(one, mapped_change(one, other, of), is_change=True)
+                with library.opened(candidate) as second:
+                    block = _pack_map(first, mapped_change(first, second, of), is_change=True)
         return Response(block, media_type="application/octet-stream")
 
     return router
@@ -130,7 +132,9 @@ def _pack_lives(report: Report, found: TileMap, axis: _Axis | None = None) -> by
     (int32).
     """
     steps, top = found.heights
-    own, other = axis.places[:: -1 if axis.side else 1] if axis else (_NOTHING, _NOTHING)
+    own_places, other_places = (
+        axis.places[:: -1 if axis.side else 1] if axis else (_NOTHING, _NOTHING)
+    )
     names = {name: number for number, name in enumerate(dict.fromkeys(found.name))}
     kinds = {name: number for number, name in enumerate(dict.fromkeys(found.category))}
     labels = {category.name: category.label for category in categories(report)}
@@ -139,8 +143,8 @@ def _pack_lives(report: Report, found: TileMap, axis: _Axis | None = None) -> by
         "n_steps": found.n_steps,
         "n_blocks": len(found),
         "n_heights": len(steps),
-        "n_own_places": len(own),
-        "n_other_places": len(other),
+        "n_own_places": len(own_places),
+        "n_other_places": len(other_places),
         "highest_bytes": axis.highest_bytes if axis else int(top.max(initial=0)),
         "capacity_bytes": found.capacity_bytes,
         "non_interleaved_bytes": found.non_interleaved_bytes,
@@ -159,7 +163,7 @@ def _pack_lives(report: Report, found: TileMap, axis: _Axis | None = None) -> by
         found.end_step.astype("<i4"),
         np.array([names[name] for name in found.name], dtype="<i4"),
         np.array([kinds[name] for name in found.category], dtype="<i4"),
-        *(column.astype("<i4") for column in (steps, own, other)),
+        *(column.astype("<i4") for column in (steps, own_places, other_places)),
     ]
     return pack_block(header, [column.tobytes() for column in columns])
 

@@ -41,19 +41,19 @@ def routes(library: Library) -> APIRouter:
         view = {"report": report_id, "with": candidate}
 
         def asked(one: Layer) -> list[GraphSide]:
-            found = library.ask(view, lambda report: graph_side(report, one))
-            return [side for side in found if side is not None]
+            sides = library.ask(view, lambda report: graph_side(report, one))
+            return [side for side in sides if side is not None]
 
-        shown = listed_layer(layer, lambda one: any(side.listed.operations for side in asked(one)))
-        graph = operation_graph(asked(shown), toggled=toggled, depth=depth, chosen=op)
-        return {"ok": True, "layer": shown, **_describe(graph)}
+        listed = listed_layer(layer, lambda one: any(side.listed.operations for side in asked(one)))
+        graph = operation_graph(asked(listed), toggled=toggled, depth=depth, chosen=op)
+        return {"ok": True, "layer": listed, **_describe(graph)}
 
     return router
 
 
 def _describe(graph: OperationGraph) -> dict[str, Any]:
     """Return the fields of a graph; lines are numbers of boxes, and routes lists of x and row."""
-    found = asdict(graph)
-    for edge in found["edges"]:
-        edge["folds"] = [list(one.values()) for one in edge["folds"]]
-    return found
+    description = asdict(graph)
+    for edge in description["edges"]:
+        edge["folds"] = [list(fold.values()) for fold in edge["folds"]]
+    return description

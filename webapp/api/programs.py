@@ -72,8 +72,8 @@ def routes(library: Library) -> APIRouter:
         with library.opened(report_id) as report:
             details = node(report, program)
         path = (*details.path, details.node)
-        places = [{"id": entry.program_id, "position": entry.position} for entry in path]
-        return {"ok": True, "path": places}
+        positions = [{"id": entry.program_id, "position": entry.position} for entry in path]
+        return {"ok": True, "path": positions}
 
     @router.get("/search")
     def find_programs(
@@ -83,11 +83,12 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the first programs whose kind or name contains a text."""
         with library.opened(report_id) as report:
-            found = search(report, text, limit)
+            result = search(report, text, limit)
         matches = [
-            {"program": match.node.program_id, "label": match.node.label} for match in found.matches
+            {"program": match.node.program_id, "label": match.node.label}
+            for match in result.matches
         ]
-        return {"ok": True, "n_matches": found.n_matches, "matches": matches}
+        return {"ok": True, "n_matches": result.n_matches, "matches": matches}
 
     @router.get("/associated")
     def list_associated(
@@ -97,9 +98,9 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the programs of the same debug context in a layer."""
         with library.opened(report_id) as report:
-            found = associated_programs(report, program, layer)
-        name = found.context.name if found.context else ""
-        return {"ok": True, "name": name, "programs": list(found.program_ids)}
+            associated = associated_programs(report, program, layer)
+        name = associated.context.name if associated.context else ""
+        return {"ok": True, "name": name, "programs": list(associated.program_ids)}
 
     _add_compared(router, library)
     return router
@@ -111,13 +112,13 @@ def _add_compared(router: APIRouter, library: Library) -> None:
     @router.get("/compare/roots")
     def list_paired_roots(report_id: str, candidate: _Candidate) -> dict[str, Any]:
         """Return the control programs and functions of both reports."""
-        with library.opened(report_id) as one, library.opened(candidate) as other:
-            found = paired_roots(one, other)
-            n_runs = [execution(report).n_runs for report in (one, other)]
+        with library.opened(report_id) as first, library.opened(candidate) as second:
+            result = paired_roots(first, second)
+            n_runs = [execution(report).n_runs for report in (first, second)]
         return {
             "ok": True,
             "runs": format_runs(*n_runs) if all(n_runs) else format_runs(0),
-            "nodes": [_describe_pair(pair, place) for place, pair in enumerate(found)],
+            "nodes": [_describe_pair(pair, index) for index, pair in enumerate(result)],
         }
 
     @router.get("/compare/children")
@@ -131,14 +132,14 @@ def _add_compared(router: APIRouter, library: Library) -> None:
     ) -> dict[str, Any]:
         """Return a page of the children of a program of both reports and their total number."""
         with library.opened(report_id) as first, library.opened(candidate) as second:
-            found = paired_children(first, second, one, other)
+            result = paired_children(first, second, one, other)
         return {
             "ok": True,
-            "n_children": len(found),
+            "n_children": len(result),
             "offset": offset,
             "nodes": [
-                _describe_pair(pair, offset + place)
-                for place, pair in enumerate(found[offset : offset + limit])
+                _describe_pair(pair, offset + index)
+                for index, pair in enumerate(result[offset : offset + limit])
             ],
         }
 
@@ -150,9 +151,12 @@ def _add_compared(router: APIRouter, library: Library) -> None:
         side, number = (1, key[1:]) if key.startswith("c") else (0, key)
         if not (number.isascii() and number.isdigit()):
             raise BadQuestion(f"{key!r} is not a program; expected a number, or c and a number")
-        with library.opened(report_id) as one, library.opened(candidate) as other:
-            path = pair_path(one, other, side, int(number))
-        return {"ok": True, "path": [{"id": pair.key, "position": place} for pair, place in path]}
+        with library.opened(report_id) as first, library.opened(candidate) as second:
+            path = pair_path(first, second, side, int(number))
+        return {
+            "ok": True,
+            "path": [{"id": pair.key, "position": position} for pair, position in path],
+        }
 
     @router.get("/compare/search")
     def find_paired_programs(
@@ -162,8 +166,8 @@ def _add_compared(router: APIRouter, library: Library) -> None:
         limit: Annotated[int, Query(ge=1, le=_PAGE)] = 200,
     ) -> dict[str, Any]:
         """Return the first programs of both reports whose kind or name contains a text."""
-        with library.opened(report_id) as one, library.opened(candidate) as other:
-            keys, n_matches = search_pairs(one, other, text, limit)
+        with library.opened(report_id) as first, library.opened(candidate) as second:
+            keys, n_matches = search_pairs(first, second, text, limit)
         return {
             "ok": True, "n_matches": n_matches, "matches": [{"program": key} for key in keys],
         }  # fmt: skip

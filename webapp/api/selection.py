@@ -28,14 +28,14 @@ def routes(library: Library) -> APIRouter:
         """
         with library.opened(report_id) as report:
             try:
-                place = place_of(report, what)
+                position = place_of(report, what)
             except BadQuestion as error:
                 return {"ok": True, "title": "", "detail": str(error), "places": {}}
         return {
             "ok": True,
-            "title": place.title,
-            "detail": place.detail,
-            "places": page_parameters(place),
+            "title": position.title,
+            "detail": position.detail,
+            "places": page_parameters(position),
         }
 
     return router
@@ -43,18 +43,18 @@ def routes(library: Library) -> APIRouter:
 
 def page_parameters(place: Place) -> dict[str, dict[str, str]]:
     """Return the parameters by which pages show a thing, by the page's path."""
-    found: dict[str, dict[str, str]] = {}
+    parameters: dict[str, dict[str, str]] = {}
     if place.tile_id is not None:
-        found["/memory"] = {"tiles": str(place.tile_id)}
-        found["/liveness"] = {"source": "tile", "tile": str(place.tile_id)}
+        parameters["/memory"] = {"tiles": str(place.tile_id)}
+        parameters["/liveness"] = {"source": "tile", "tile": str(place.tile_id)}
     if place.variable is not None:
-        found["/memory"] = {"breakdown": "variables", "var": place.variable}
+        parameters["/memory"] = {"breakdown": "variables", "var": place.variable}
     if place.moment is not None:
-        found["/liveness"] = {"step": str(place.moment)}
+        parameters["/liveness"] = {"step": str(place.moment)}
     if place.program_id is not None:
-        found["/programs"] = {"node": str(place.program_id)}
+        parameters["/programs"] = {"node": str(place.program_id)}
     if place.operation is not None:
-        found["/operations"] = {"layer": place.layer, "op": place.operation}
+        parameters["/operations"] = {"layer": place.layer, "op": place.operation}
     if place.step_id is not None:
-        found["/trace"] = {"at": f"step:{place.step_id}"}
-    return found
+        parameters["/trace"] = {"at": f"step:{place.step_id}"}
+    return parameters

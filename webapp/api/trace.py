@@ -48,28 +48,28 @@ def routes(library: Library) -> APIRouter:
     def show_extent(report_id: str) -> dict[str, Any]:
         """Return the trace's first and last cycle, runs, groups and kinds."""
         with library.opened(report_id) as report:
-            found = trace.extent(report)
-            clock_hz = target(report).clock_hz if found.runs else 0.0
+            extent = trace.extent(report)
+            clock_hz = target(report).clock_hz if extent.runs else 0.0
             why = why_no_run(report)
         kinds = [asdict(kind) for kind in trace.KINDS]
         facts = {"clock_hz": clock_hz, "kinds": kinds, "why_empty": why}
-        return {"ok": True, **asdict(found), **facts}
+        return {"ok": True, **asdict(extent), **facts}
 
     @router.get("/names")
     def list_names(report_id: str) -> Response:
         """Return the names that bars refer to by number."""
         with library.opened(report_id) as report:
-            found = trace.names(report)
+            names = trace.names(report)
         # FastAPI's own encoder takes most of a second for tens of thousands of names.
-        answer = {"ok": True, "labels": found.labels, "parents": found.parents}
+        answer = {"ok": True, "labels": names.labels, "parents": names.parents}
         return Response(json.dumps(answer), media_type="application/json")
 
     @router.get("/window")
     def show_window(report_id: str, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with library.opened(report_id) as report:
-            found = trace.window(report, *question.place, **question.lanes)
-        return Response(pack_window(found), media_type="application/octet-stream")
+            window = trace.window(report, *question.place, **question.lanes)
+        return Response(pack_window(window), media_type="application/octet-stream")
 
     @router.get("/summary")
     def summarise(
@@ -81,15 +81,15 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the figures of a range."""
         with library.opened(report_id) as report:
-            found = trace.range_summary(report, start, end, numbers_of(ipus), top=top)
-        return {"ok": True, **asdict(found)}
+            summary = trace.range_summary(report, start, end, numbers_of(ipus), top=top)
+        return {"ok": True, **asdict(summary)}
 
     @router.get("/slice")
     def find_slice(report_id: str, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice of a lane at a cycle, or null."""
         with library.opened(report_id) as report:
-            found = trace.slice_at(report, *question.place)
-        return {"ok": True, "slice": None if found is None else asdict(found)}
+            slice_ = trace.slice_at(report, *question.place)
+        return {"ok": True, "slice": None if slice_ is None else asdict(slice_)}
 
     @router.get("/search")
     def find_text(
@@ -101,15 +101,15 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return the steps whose name contains a text."""
         with library.opened(report_id) as report:
-            found = trace.search(report, text, limit, numbers_of(ipus), hidden=words_of(hide))
-        return {"ok": True, **asdict(found)}
+            match = trace.search(report, text, limit, numbers_of(ipus), hidden=words_of(hide))
+        return {"ok": True, **asdict(match)}
 
     @router.get("/match")
     def find_match(report_id: str, question: MatchQuestion) -> dict[str, Any]:
         """Return an execution that a text is found in, its number, and how many there are."""
         with library.opened(report_id) as report:
-            found = trace.match(report, question.text, cycle=question.cycle, **question.options)
-        return {"ok": True, **asdict(found)}
+            match = trace.match(report, question.text, cycle=question.cycle, **question.options)
+        return {"ok": True, **asdict(match)}
 
     @router.get("/executions.csv")
     def list_executions(
@@ -122,31 +122,35 @@ def routes(library: Library) -> APIRouter:
         """Return the executions of a range as CSV, the first million of them."""
         with library.opened(report_id) as report:
             hidden = words_of(hide)
-            found = trace.executions(
+            executions = trace.executions(
                 report, start, end, numbers_of(ipus), hidden=hidden, limit=_MOST_ROWS
             )
         name = 'attachment; filename="executions.csv"'
         return Response(
-            _as_csv(found.rows), media_type="text/csv", headers={"Content-Disposition": name}
+            _as_csv(executions.rows), media_type="text/csv", headers={"Content-Disposition": name}
         )
 
     @router.get("/step/{step_id}")
     def show_step(report_id: str, step_id: int) -> dict[str, Any]:
         """Return the cost and vertices of a step."""
         with library.opened(report_id) as report:
-            found = asdict(trace.step_details(report, step_id))
-        for cost in found["costs"]:
+            details = asdict(trace.step_details(report, step_id))
+        for cost in details["costs"]:
             histogram = cost["histogram"]
             for name in ("edges_cycles", "n_tiles"):
                 histogram[name] = histogram[name].tolist()
-        return {"ok": True, **found}
+        return {"ok": True, **details}
 
     @router.get("/step/{step_id}/first")
     def find_first(report_id: str, step_id: int) -> dict[str, Any]:
         """Return the first execution of a step, or null with the reason: a link may be old."""
         with library.opened(report_id) as report:
-            found, why = first_or_reason(report, step_id)
-        return {"ok": True, "occurrence": None if found is None else asdict(found), "why": why}
+            execution, why = first_or_reason(report, step_id)
+        return {
+            "ok": True,
+            "occurrence": None if execution is None else asdict(execution),
+            "why": why,
+        }
 
     return router
 

@@ -84,14 +84,14 @@ def routes(library: Library) -> APIRouter:
     def show_extent(one: _OneSide) -> dict[str, Any]:
         """Return the extent of the axis, and runs with their own length and groups of a side."""
         with opened(one) as pair:
-            found = pair.extent(one.side)
-            own = trace.extent(pair.report(one.side)).runs
-            clock_hz = target(pair.baseline).clock_hz if found.runs else 0.0
+            extent = pair.extent(one.side)
+            runs = trace.extent(pair.report(one.side)).runs
+            clock_hz = target(pair.baseline).clock_hz if extent.runs else 0.0
             n_paired = pair.axis.n_paired
             why = why_no_run(pair.report(one.side))
         kinds = [asdict(kind) for kind in trace.KINDS]
-        answer = {"ok": True, **asdict(found), "clock_hz": clock_hz, "kinds": kinds}
-        for placed, run in zip(answer["runs"], own, strict=True):
+        answer = {"ok": True, **asdict(extent), "clock_hz": clock_hz, "kinds": kinds}
+        for placed, run in zip(answer["runs"], runs, strict=True):
             placed["own_cycles"] = run.end_cycle - run.start_cycle
         return {**answer, "n_paired": n_paired, "why_empty": why}
 
@@ -99,15 +99,18 @@ def routes(library: Library) -> APIRouter:
     def show_window(one: _OneSide, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with opened(one) as pair:
-            found = pair.window(one.side, *question.place, **question.lanes)
-        return Response(pack_window(found), media_type="application/octet-stream")
+            window = pair.window(one.side, *question.place, **question.lanes)
+        return Response(pack_window(window), media_type="application/octet-stream")
 
     @router.get("/{align}/{side}/slice")
     def show_slice(one: _OneSide, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice at a place of a lane, or null."""
         with opened(one) as pair:
-            found = pair.slice_at(one.side, *question.place)
-            return {"ok": True, "slice": None if found is None else _placed(pair, one.side, found)}
+            slice_ = pair.slice_at(one.side, *question.place)
+            return {
+                "ok": True,
+                "slice": None if slice_ is None else _placed(pair, one.side, slice_),
+            }
 
     @router.get("/{align}/match")
     def find_match(
@@ -115,23 +118,25 @@ def routes(library: Library) -> APIRouter:
     ) -> dict[str, Any]:
         """Return an execution of either side that a text is found in, its number and side."""
         with opened(_Side(report_id, candidate_id, align, 0)) as pair:
-            side, found = pair.match(question.text, place=question.cycle, **question.options)
-            one = found.occurrence
-            shown = None if one is None else {**_placed(pair, side, one), "side": side}
+            side, match = pair.match(question.text, position=question.cycle, **question.options)
+            occurrence = match.occurrence
+            answer = (
+                None if occurrence is None else {**_placed(pair, side, occurrence), "side": side}
+            )
         return {
             "ok": True,
-            "occurrence": shown,
-            "number": found.number,
-            "n_matches": found.n_matches,
+            "occurrence": answer,
+            "number": match.number,
+            "n_matches": match.n_matches,
         }
 
     @router.get("/{align}/{side}/step/{step_id}/first")
     def find_first(one: _OneSide, step_id: int) -> dict[str, Any]:
         """Return the first execution of a step, or null with the reason: a link may be old."""
         with opened(one) as pair:
-            found, why = first_or_reason(pair.report(one.side), step_id)
-            shown = None if found is None else _placed(pair, one.side, found)
-        return {"ok": True, "occurrence": shown, "why": why}
+            execution, why = first_or_reason(pair.report(one.side), step_id)
+            answer = None if execution is None else _placed(pair, one.side, execution)
+        return {"ok": True, "occurrence": answer, "why": why}
 
     return router
 
@@ -147,7 +152,7 @@ def _placed(pair: TracePair, side: int, found: trace.Slice | trace.Occurrence) -
 
 def _above(parents: list[int], row: int) -> list[int]:
     """Return the rows around one, the outermost first."""
-    found: list[int] = []
+    levels: list[int] = []
     while (row := parents[row]) >= 0:
-        found.append(row)
-    return found[::-1]
+        levels.append(row)
+    return levels[::-1]

@@ -128,7 +128,7 @@ def words_of(text: str) -> list[str]:
 def first_or_reason(report: Report, step_id: int) -> tuple[trace.Occurrence | None, str]:
     """Return the first execution of a step, or None with the reason in a sentence."""
     try:
-        found = trace.first_execution(report, step_id)
+        execution = trace.first_execution(report, step_id)
     except BadQuestion as error:
         return None, str(error)
-    return found, "" if found else f"Step {step_id:,} did not run"
+    return execution, "" if execution else f"Step {step_id:,} did not run"

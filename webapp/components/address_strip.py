@@ -17,38 +17,41 @@ _N_LINES = 16
 _LEAST_LINE = 1024
 
 
-def address_strip(found: AddressMap, side: str) -> html.Div:
+def address_strip(address_map: AddressMap, side: str) -> html.Div:
     """Return the blocks of a tile by address, with a legend; ``side`` names a report of two."""
     line = _LEAST_LINE
-    while line * _N_LINES < found.end_bytes:
+    while line * _N_LINES < address_map.end_bytes:
         line *= 2
     lines: list[html.Div] = []
     start = 0
-    while start < found.end_bytes:
-        skipped = _lines_of_gap(found, start, line)
+    while start < address_map.end_bytes:
+        skipped = _lines_of_gap(address_map, start, line)
         if skipped > 1:
             lines.append(_gap(start, skipped * line))
         else:
-            lines.append(_line(found, start, line))
+            lines.append(_line(address_map, start, line))
         start += max(skipped, 1) * line
-    end = f"{found.end_bytes:#x}"
+    end = f"{address_map.end_bytes:#x}"
     words = (
-        f"Addresses of tile {found.tile_id:,}: {format_bytes(found.end_bytes)} up to {end},"
-        f" {format_bytes(found.bytes_of('gap'))} of it in gaps; a line holds {format_bytes(line)}"
+        f"Addresses of tile {address_map.tile_id:,}: {format_bytes(address_map.end_bytes)} up to"
+        f" {end},"
+        f" {format_bytes(address_map.bytes_of('gap'))} of it in gaps; a line holds"
+        f" {format_bytes(line)}"
     )
     strip = marked(html.Div(lines, className="address-strip", role="img"), aria_label=words)
     heads: list[Any] = [html.Span(words)]
     if side:
         heads.insert(0, html.Span(side, className=f"side-mark side-{side.lower()}"))
     return html.Div(
-        [html.Div(heads, className="headline"), strip, _legend(found)], className="address-map"
+        [html.Div(heads, className="headline"), strip, _legend(address_map)],
+        className="address-map",
     )
 
 
-def _lines_of_gap(found: AddressMap, start: int, size: int) -> int:
+def _lines_of_gap(address_map: AddressMap, start: int, size: int) -> int:
     """Return how many whole lines from an address on lie in one gap."""
-    gaps = (block for block in found.blocks if block.use == "gap")
-    here = (one for one in gaps if one.offset_bytes <= start < one.offset_bytes + one.bytes)
+    gaps = (block for block in address_map.blocks if block.use == "gap")
+    here = (item for item in gaps if item.offset_bytes <= start < item.offset_bytes + item.bytes)
     gap = next(here, None)
     return (gap.offset_bytes + gap.bytes - start) // size if gap else 0
 
@@ -61,19 +64,19 @@ def _gap(start: int, size: int) -> html.Div:
     )
 
 
-def _line(found: AddressMap, start: int, size: int) -> html.Div:
+def _line(address_map: AddressMap, start: int, size: int) -> html.Div:
     """Return the blocks between two addresses."""
     blocks = [
         _block(block, max(block.offset_bytes, start), min(block.offset_bytes + block.bytes,
                                                           start + size), size)
-        for block in found.blocks
+        for block in address_map.blocks
         if block.offset_bytes < start + size and block.offset_bytes + block.bytes > start
     ]  # fmt: skip
-    edge = found.non_interleaved_bytes
-    if start < edge < start + size and edge < found.end_bytes:
-        place = {"left": f"{100 * (edge - start) / size:.3f}%"}
+    edge = address_map.non_interleaved_bytes
+    if start < edge < start + size and edge < address_map.end_bytes:
+        position = {"left": f"{100 * (edge - start) / size:.3f}%"}
         title = f"Interleaved memory begins at {edge:#x}"
-        blocks.append(html.Span(className="address-edge", style=place, title=title))
+        blocks.append(html.Span(className="address-edge", style=position, title=title))
     return html.Div(
         [
             html.Span(f"{start:#07x}", className="address-label"),
@@ -97,16 +100,16 @@ def _block(block: AddressBlock, low: int, high: int, size: int) -> html.Span:
     )
 
 
-def _legend(found: AddressMap) -> html.Div:
+def _legend(address_map: AddressMap) -> html.Div:
     """Return the uses with their sizes."""
     entries = [
         html.Span(
             [
                 html.Span(className=f"swatch address-block address-{use}"),
-                f"{label}, {format_bytes(found.bytes_of(use))}",
+                f"{label}, {format_bytes(address_map.bytes_of(use))}",
             ]
         )
         for use, label in USES.items()
-        if found.bytes_of(use)
+        if address_map.bytes_of(use)
     ]
     return html.Div(entries, className="legend")

@@ -82,9 +82,9 @@ def column(
     hint
         Tooltip of the heading.
     """
-    made: dict[str, Any] = {"field": field, "title": title, "kind": kind}
-    more = {"href": href, "changes": dict(changes or {}), "sort": sort, "end": end, "hint": hint}
-    return made | {name: value for name, value in more.items() if value}
+    column_: dict[str, Any] = {"field": field, "title": title, "kind": kind}
+    options = {"href": href, "changes": dict(changes or {}), "sort": sort, "end": end, "hint": hint}
+    return column_ | {name: value for name, value in options.items() if value}
 
 
 def template(path: str, reports: Reports, **parameters: str) -> str:
@@ -151,22 +151,24 @@ def data_table(
     identity = {"id": table_id} if table_id else {}
     return DataTable(
         **identity,
-        columns=[dict(one) for one in columns],
+        columns=[dict(column_) for column_ in columns],
         data={name: list(values) for name, values in data.items()},
         label=label,
         empty=empty,
         file=file,
         mark=mark,
-        selected=[str(one) for one in selected],
+        selected=[str(column_) for column_ in selected],
     )
 
 
 def by_field(
-    columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *more: str
+    columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *further: str
 ) -> dict[str, list[Any]]:
     """Return the data of a table from rows: the fields of its columns, and others they refer to."""
-    fields = {name for one in columns for name in (one["field"], one.get("sort")) if name}
-    return {name: [row[name] for row in rows] for name in sorted(fields | set(more))}
+    fields = {
+        name for column_ in columns for name in (column_["field"], column_.get("sort")) if name
+    }
+    return {name: [row[name] for row in rows] for name in sorted(fields | set(further))}
 
 
 def _only_on(baseline: int | None, candidate: int | None) -> str:

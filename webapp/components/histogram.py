@@ -41,14 +41,14 @@ def tile_histogram(
         figures = " to ".join(dict.fromkeys((text(low), text(high))))
         return f"{count:,} {holds[count != 1]} {figures}"
 
-    filled = [place for place, count in enumerate(n_tiles) if count]
+    filled = [index for index, count in enumerate(n_tiles) if count]
     if len(filled) == 1:
         (only,) = filled
         return html.Div(said(n_tiles[only], edges[only], edges[only + 1]))
-    most = max(n_tiles) or 1
+    largest = max(n_tiles) or 1
     bars = [
         html.Span(
-            style={"height": f"{max(100 * count / most, 2 if count else 0):.1f}%"},
+            style={"height": f"{max(100 * count / largest, 2 if count else 0):.1f}%"},
             title=said(count, low, high),
         )
         for count, low, high in zip(n_tiles, edges[:-1], edges[1:], strict=True)
@@ -59,7 +59,7 @@ def tile_histogram(
     return html.Div(
         [
             html.Div(
-                [html.Span(f"{most:,} tiles"), html.Span("0")],
+                [html.Span(f"{largest:,} tiles"), html.Span("0")],
                 className="histogram-axis is-upwards",
             ),
             plot,

@@ -66,4 +66,4 @@ def program_link(content: Any, reports: Reports, program_id: int) -> html.A:
 def swapped(reports: Reports) -> dict[str, str]:
     """Return the reports with the candidate first: links to what only it has."""
     names = {"with": "report", "report": "with"}
-    return {other: reports[name] for name, other in names.items() if name in reports}
+    return {other_name: reports[name] for name, other_name in names.items() if name in reports}

@@ -58,15 +58,15 @@ def plain_table(
     body = [
         html.Tr(
             [
-                html.Td(cell, className="number" if place in numbers else "")
-                for place, cell in enumerate(row)
+                html.Td(cell, className="number" if index in numbers else "")
+                for index, cell in enumerate(row)
             ]
         )
         for row in rows
     ]
     heads = [
-        html.Th(name, scope="col", className="number" if place in numbers else "")
-        for place, name in enumerate(columns)
+        html.Th(name, scope="col", className="number" if index in numbers else "")
+        for index, name in enumerate(columns)
     ]
     table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="facts")
     return html.Div(table, className=f"table-wrap {class_name}".rstrip())
@@ -155,7 +155,7 @@ def _nested(
     keys = [key for key, *_ in rows]
     body = []
     for key, label, depth, cells in rows:
-        has_children = any(other.startswith(key + "/") for other in keys)
+        has_children = any(other_key.startswith(key + "/") for other_key in keys)
         sign = (
             marked(
                 html.Button("▾", className="disclosure"),
@@ -169,8 +169,8 @@ def _nested(
         head = html.Th([sign, label], scope="row", style=indent)
         body.append(marked(html.Tr([head, *cells]), data_key=key))
     heads = [
-        html.Th(name, scope="col", className="number" if place else "")
-        for place, name in enumerate(columns)
+        html.Th(name, scope="col", className="number" if index else "")
+        for index, name in enumerate(columns)
     ]
     table = html.Table([html.Thead(html.Tr(heads)), html.Tbody(body)], className="nested")
     return html.Div(table, className="table-wrap")
@@ -181,8 +181,8 @@ def _head(columns: Sequence[str]) -> html.Thead:
     return html.Thead(
         html.Tr(
             [
-                html.Th(name, scope="col", className="number" if place else "")
-                for place, name in enumerate(columns)
+                html.Th(name, scope="col", className="number" if index else "")
+                for index, name in enumerate(columns)
             ]
         )
     )

@@ -63,11 +63,11 @@ def memory_by_tile(
     figure = go.Figure()
     if candidate is None:
         memory = tile_memory(report, breakdown)
-        for place, (label, values) in enumerate(memory.series.items()):
+        for index, (label, values) in enumerate(memory.series.items()):
             if values.any():
                 figure.add_scatter(
                     x=memory.tile_id, y=values, name=label, stackgroup="memory",
-                    line={"width": 0, "shape": _STEP, "color": series_colour(label, place)},
+                    line={"width": 0, "shape": _STEP, "color": series_colour(label, index)},
                 )  # fmt: skip
     else:
         for (name, colour), side in zip(_SIDES, (report, candidate), strict=True):
@@ -98,22 +98,22 @@ def liveness(
     """
     figure = go.Figure()
     if candidate is None:
-        found = curve(report, source)
-        x = np.arange(len(found))
-        always = np.full(len(found), found.always_live_bytes)
+        curve_ = curve(report, source)
+        x = np.arange(len(curve_))
+        always = np.full(len(curve_), curve_.always_live_bytes)
         for label, values in (
-            ("Always live", always), ("Not always live", found.not_always_live_bytes),
+            ("Always live", always), ("Not always live", curve_.not_always_live_bytes),
         ):  # fmt: skip
             figure.add_scatter(
                 x=x, y=values, name=label, stackgroup="live",
                 line={"width": 0, "shape": _STEP, "color": series_colour(label, 0)},
             )  # fmt: skip
     else:
-        places = align_liveness(report, candidate).places
-        for (name, colour), side, x in zip(_SIDES, (report, candidate), places, strict=True):
-            found = curve(side, source)
+        positions = align_liveness(report, candidate).places
+        for (name, colour), side, x in zip(_SIDES, (report, candidate), positions, strict=True):
+            curve_ = curve(side, source)
             figure.add_scatter(
-                x=x, y=found.not_always_live_bytes + found.always_live_bytes, name=name,
+                x=x, y=curve_.not_always_live_bytes + curve_.always_live_bytes, name=name,
                 line={"color": colour, "shape": _STEP, "width": 1.2},
             )  # fmt: skip
     return _titled(figure, "Live memory by step", "Step", "Bytes")
@@ -133,20 +133,20 @@ def cycles_by_phase(report: Report, candidate: Report | None = None) -> go.Figur
 
 
 def operations_pareto(
-    report: Report, candidate: Report | None = None, *, most: int = 25
+    report: Report, candidate: Report | None = None, *, max_operations: int = 25
 ) -> go.Figure:
     """Return the operations that take most cycles, and their cumulative share of all cycles.
 
     Parameters
     ----------
-    most : int
+    max_operations : int
         Operations that are drawn.
     """
     listed = operations(report)
     listed = listed if listed.operations else operations(report, "onnx")
-    shown = list(listed.by_key.items())[: max(most, 1)]
-    keys = [key for key, _ in shown]
-    cycles = np.array([found.cycles for _, found in shown], np.int64)
+    listed_operations = list(listed.by_key.items())[: max(max_operations, 1)]
+    keys = [key for key, _ in listed_operations]
+    cycles = np.array([operation.cycles for _, operation in listed_operations], np.int64)
     figure = go.Figure()
     figure.add_bar(x=keys, y=cycles, name="Baseline" if candidate else "Cycles",
                    marker_color=BASELINE_COLOUR)  # fmt: skip
@@ -173,11 +173,11 @@ def memory_histogram(report: Report, candidate: Report | None = None) -> go.Figu
     figure = go.Figure()
     sides = (report,) if candidate is None else (report, candidate)
     for (name, colour), side in zip(_SIDES, sides, strict=False):
-        found = insights(side)
-        edges = found.histogram_edges_bytes.tolist()
+        insights_ = insights(side)
+        edges = insights_.histogram_edges_bytes.tolist()
         figure.add_bar(
             x=[(low + high) / 2 for low, high in pairwise(edges)],
-            y=found.histogram_n_tiles, width=[high - low for low, high in pairwise(edges)],
+            y=insights_.histogram_n_tiles, width=[high - low for low, high in pairwise(edges)],
             name=name if candidate is not None else "Tiles", marker_color=colour,
             opacity=0.6 if candidate is not None else 1.0,
         )  # fmt: skip

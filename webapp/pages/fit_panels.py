@@ -27,14 +27,16 @@ _KNOWN = {
 
 
 def fit_card(
-    found: FitAdvice, lacking: Shortfall | None, reports: Reports, side: str = ""
+    advice: FitAdvice, lacking: Shortfall | None, reports: Reports, side: str = ""
 ) -> html.Details:
     """Return the card of one report: open if it does not fit, folded if it does."""
-    title = ("Make it fit" if not found.fits else "Use less memory") + (f": {side}" if side else "")
-    body: list[Any] = [html.P(fit_verdict(found))]
-    if found.command and len(found.together) > 1:
-        body.append(_copied(found.command))
-    body.append(_remedies(found, reports))
+    title = ("Make it fit" if not advice.fits else "Use less memory") + (
+        f": {side}" if side else ""
+    )
+    body: list[Any] = [html.P(fit_verdict(advice))]
+    if advice.command and len(advice.together) > 1:
+        body.append(_copied(advice.command))
+    body.append(_remedies(advice, reports))
     if lacking is not None:
         body.append(_lacking(lacking.tiles, reports))
     note = (
@@ -44,42 +46,42 @@ def fit_card(
     body.append(html.Div(note, className="grid-note"))
     return html.Details(
         [html.Summary(html.H3(title)), *body],
-        open=not found.fits,
+        open=not advice.fits,
         className="card details fit-card",
     )
 
 
-def _remedies(found: FitAdvice, reports: Reports) -> Any:
+def _remedies(advice: FitAdvice, reports: Reports) -> Any:
     """Return the remedies, what gains most on the worst tile first."""
-    if not found.remedies:
+    if not advice.remedies:
         return html.P("No remedy that this page knows gains anything.")
     heads: list[Any] = ["Remedy", "Gain", "Known"]
-    if not found.fits:
+    if not advice.fits:
         heads += ["Tiles over then", "Worst tile lacks", "All tiles lack"]
     rows = [
         (
-            _remedy(remedy, _mark(found, remedy)),
+            _remedy(remedy, _mark(advice, remedy)),
             html.Span(format_bytes(remedy.gain_bytes), title=f"{remedy.gain_bytes:,} B"),
             html.Span(remedy.certainty, title=_KNOWN[remedy.certainty], className="no-break"),
-            *(_after(remedy) if not found.fits else ()),
+            *(_after(remedy) if not advice.fits else ()),
         )
-        for remedy in found.remedies
+        for remedy in advice.remedies
     ]
-    tile = tile_link(f"tile {found.tile_id:,}", reports, found.tile_id)
-    which = "lacks most" if not found.fits else "is the fullest"
+    tile = tile_link(f"tile {advice.tile_id:,}", reports, advice.tile_id)
+    which = "lacks most" if not advice.fits else "is the fullest"
     caption = html.P(["Gains on ", tile, f", which {which}:"])
     table = plain_table(heads, rows, numbers=(1, 3, 4, 5), class_name="remedies")
     return html.Div([caption, table])
 
 
-def _mark(found: FitAdvice, remedy: Remedy) -> str:
+def _mark(advice: FitAdvice, remedy: Remedy) -> str:
     """Return what is said of a remedy of the least set that suffices; empty for others."""
-    if remedy.name not in found.together:
+    if remedy.name not in advice.together:
         return ""
-    may = "" if found.is_certain else "may "
-    if len(found.together) == 1:
+    may = "" if advice.is_certain else "may "
+    if len(advice.together) == 1:
         return f"{may}suffice" if may else "suffices"
-    return f"one of {len(found.together)} that {may}suffice together"
+    return f"one of {len(advice.together)} that {may}suffice together"
 
 
 def _remedy(remedy: Remedy, mark: str) -> html.Div:

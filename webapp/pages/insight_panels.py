@@ -36,30 +36,30 @@ def fit_notice(fit: Fit, side: str) -> html.Div:
     return notice_bar("info" if fit.fits else "error", f"{side}: {sentence}" if side else sentence)
 
 
-def memory_cards(found: Insights, reports: Reports) -> list[Any]:
+def memory_cards(insights: Insights, reports: Reports) -> list[Any]:
     """Return the cards of one report."""
     cards = [
         html.Div(
-            [_fullest_tiles(found.fullest_tiles, found.fit, reports), _histogram(found)],
+            [_fullest_tiles(insights.fullest_tiles, insights.fit, reports), _histogram(insights)],
             className="card details operation-columns",
         )
     ]
     title: list[Any] = [
         "Always live on ",
-        tile_link("the fullest tile", reports, found.fullest.tile_id),
+        tile_link("the fullest tile", reports, insights.fullest.tile_id),
     ]
-    title.append(f" ({found.fullest})")
-    blocks = [_variables(title, found.always_live, reports)]
-    if found.peak is not None:
-        peak = found.peak
+    title.append(f" ({insights.fullest})")
+    blocks = [_variables(title, insights.always_live, reports)]
+    if insights.peak is not None:
+        peak = insights.peak
         step = page_link(f"step {peak.step:,}", "/liveness", reports, step=str(peak.step))
         title = ["Also live at the peak, ", step, f": {peak.kind} {peak.name}"]
         blocks.append(_variables(title, peak.variables, reports))
     cards.append(html.Div(blocks, className="card details operation-columns"))
     code = [
-        _consumers("Vertex state, all tiles", "Codelet", found.vertex_states, reports),
-        _consumers("Codelet code, per tile", "Codelet", found.vertex_codes, reports),
-        _exchanges(found.exchanges, reports),
+        _consumers("Vertex state, all tiles", "Codelet", insights.vertex_states, reports),
+        _consumers("Codelet code, per tile", "Codelet", insights.vertex_codes, reports),
+        _exchanges(insights.exchanges, reports),
     ]
     cards.append(html.Div(code, className="card details operation-columns wide-blocks"))
     return cards
@@ -75,11 +75,11 @@ def compared_cards(baseline: Insights, candidate: Insights, reports: Reports) ->
         html.Div(
             [
                 _side_mark(side),
-                _fullest_tiles(found.fullest_tiles, found.fit, of_side),
-                _histogram(found),
+                _fullest_tiles(insights.fullest_tiles, insights.fit, of_side),
+                _histogram(insights),
             ]
         )
-        for side, found, of_side in sides
+        for side, insights, of_side in sides
     ]
     always = live_changes(baseline.always_live, candidate.always_live)
     peaks = [side.peak.variables if side.peak else None for side in (baseline, candidate)]
@@ -129,12 +129,12 @@ def _changes(
     """
     rows: list[Any] = []
     for change in changes[:_N_VARIABLES]:
-        own = reports if change.baseline is not None else swapped(reports)
+        side_reports = reports if change.baseline is not None else swapped(reports)
         name: Any = change.key
         if are_programs:
-            name = _in_tree(change.key, own)
+            name = _in_tree(change.key, side_reports)
         elif variables is not None and change.key in variables:
-            name = variable_link(change.key, own, change.key)
+            name = variable_link(change.key, side_reports, change.key)
         rows.append(
             (
                 name,
@@ -159,7 +159,7 @@ def _fullest_tiles(worst: Sequence[FullTile], fit: Fit, reports: Reports) -> htm
     """Return the fullest tiles as bars of their contents; their numbers lead to their memory."""
     widest = max((tile.including_gaps_bytes for tile in worst), default=1) or 1
     labels = dict.fromkeys(label for tile in worst for label in tile.categories)
-    colours = {label: series_colour(label, place) for place, label in enumerate(labels)}
+    colours = {label: series_colour(label, index) for index, label in enumerate(labels)}
     rows = [
         (
             tile_link(f"{tile.tile_id:,}", reports, tile.tile_id),
@@ -206,44 +206,48 @@ def _bar(tile: FullTile, widest: int, colours: dict[str, str]) -> html.Div:
         className="stacked-bar",
         role="img",
     )
-    most = ", ".join(f"{label} {format_bytes(size)}" for label, size, _, _ in parts if size)
-    return marked(bar, aria_label=most)
+    largest_parts = ", ".join(
+        f"{label} {format_bytes(size)}" for label, size, _, _ in parts if size
+    )
+    return marked(bar, aria_label=largest_parts)
 
 
-def _histogram(found: Insights) -> html.Div:
+def _histogram(insights: Insights) -> html.Div:
     """Return the distribution of memory over tiles as bars."""
-    edges, counts = found.histogram_edges_bytes.tolist(), found.histogram_n_tiles.tolist()
+    edges, counts = insights.histogram_edges_bytes.tolist(), insights.histogram_n_tiles.tolist()
     holds = "tile holds", "tiles hold"
     bars = tile_histogram(edges, counts, format_bytes, holds=holds, of_memory=True)
     return html.Div([html.H3("Distribution over tiles, excluding gaps"), bars])
 
 
-def _variables(title: Sequence[Any], found: LiveVariables, reports: Reports) -> html.Div:
+def _variables(title: Sequence[Any], variables: LiveVariables, reports: Reports) -> html.Div:
     """Return the largest variables and the total of the rest; names lead to where they lie."""
     rows: list[tuple[Any, ...]] = [
         (
-            _variable(found, place, reports),
-            html.Span(found.dtype[place], className="no-break"),
-            format_bytes(int(found.bytes[place])),
+            _variable(variables, index, reports),
+            html.Span(variables.dtype[index], className="no-break"),
+            format_bytes(int(variables.bytes[index])),
         )
-        for place in range(min(_N_VARIABLES, len(found)))
+        for index in range(min(_N_VARIABLES, len(variables)))
     ]
-    rest = len(found) - len(rows)
+    rest = len(variables) - len(rows)
     if rest:
-        size = int(found.bytes[len(rows) :].sum())
+        size = int(variables.bytes[len(rows) :].sum())
         rows.append((f"{rest:,} more", "", format_bytes(size)))
-    rows.append(("Total", "", format_bytes(found.total_bytes)))
+    rows.append(("Total", "", format_bytes(variables.total_bytes)))
     table = plain_table(("Variable, code or state", "Type", "Size"), rows, numbers=(2,))
     return html.Div([html.H3(title), table], className="any-break")
 
 
-def _variable(found: LiveVariables, place: int, reports: Reports) -> Any:
+def _variable(variables: LiveVariables, row: int, reports: Reports) -> Any:
     """Return the name of a row; one of a variable leads to it."""
-    name = found.name[place]
-    return variable_link(name, reports, name) if found.variable_id[place] >= 0 else name
+    name = variables.name[row]
+    return variable_link(name, reports, name) if variables.variable_id[row] >= 0 else name
 
 
-def _consumers(title: str, what: str, found: Sequence[Consumer], reports: Reports) -> html.Div:
+def _consumers(
+    title: str, description: str, consumers: Sequence[Consumer], reports: Reports
+) -> html.Div:
     """Return codelets by size, with the compute sets that use them, which lead to the tree."""
     rows = [
         (
@@ -252,9 +256,9 @@ def _consumers(title: str, what: str, found: Sequence[Consumer], reports: Report
             f"{consumer.n_users:,}",
             _in_tree(consumer.detail, reports),
         )
-        for consumer in found
+        for consumer in consumers
     ]
-    table = plain_table((what, "Size", "Compute sets", "Largest user"), rows, numbers=(1, 2))
+    table = plain_table((description, "Size", "Compute sets", "Largest user"), rows, numbers=(1, 2))
     return html.Div([html.H3(title), table], className="any-break")
 
 
@@ -263,7 +267,7 @@ def _in_tree(name: str, reports: Reports) -> Any:
     return page_link(name, "/programs", reports, find=name) if name else "–"
 
 
-def _exchanges(found: Sequence[Consumer], reports: Reports) -> html.Div:
+def _exchanges(consumers: Sequence[Consumer], reports: Reports) -> html.Div:
     """Return exchanges and copies by their code; names lead to the program tree."""
     rows = [
         (
@@ -271,7 +275,7 @@ def _exchanges(found: Sequence[Consumer], reports: Reports) -> html.Div:
             html.Span(exchange.detail, className="no-break"),
             format_bytes(exchange.bytes),
         )
-        for exchange in found
+        for exchange in consumers
     ]
     table = plain_table(("Exchange or copy", "Kind", "Size"), rows, numbers=(2,))
     return html.Div([html.H3("Exchange code, all tiles"), table], className="any-break")

@@ -66,7 +66,13 @@ def register(app: Dash, library: Library) -> None:
         if candidate is None:
             return ([] if baseline is None else fit_card(*baseline, reports),)
         sides = (("baseline", baseline, reports), ("candidate", candidate, swapped(reports)))
-        return ([fit_card(*found, own, side) for side, found, own in sides if found],)
+        return (
+            [
+                fit_card(*advice, side_reports, side)
+                for side, advice, side_reports in sides
+                if advice
+            ],
+        )
 
     @answer(app, "insights-ranking-error", [Output("insights-ranking", "children")], view_input)
     def show_ranking(view: dict[str, str]) -> tuple[Any]:

@@ -27,35 +27,35 @@ __all__ = ["compared_ledgers", "ledger_card"]
 _N_CAUSES, _N_COMPARED = 3, 2
 
 
-def ledger_card(found: Ledger, reports: Reports) -> html.Div:
+def ledger_card(ledger: Ledger, reports: Reports) -> html.Div:
     """Return the waterfall of one report: every entry begins where the one above it ends."""
-    if not found.entries:
+    if not ledger.entries:
         return empty_state("No steps: the report was written without the compiled program.")
     rows: list[tuple[Any, ...]] = []
     start = 0.0
-    for entry in found.entries:
+    for entry in ledger.entries:
         rows.append(
             (
                 _label(entry),
                 _bar(entry.kind, entry.share, start),
                 format_percent(100 * entry.share),
                 html.Span(
-                    f"{found.cycles_per_run[entry.kind]:,.0f}",
+                    f"{ledger.cycles_per_run[entry.kind]:,.0f}",
                     title=f"{entry.tile_cycles:,} tile-cycles",
                 ),
-                _gain(entry, found.total_cycles),
-                _causes(entry, found.total_tile_cycles, reports, has_trace=bool(found.n_runs)),
+                _gain(entry, ledger.total_cycles),
+                _causes(entry, ledger.total_tile_cycles, reports, has_trace=bool(ledger.n_runs)),
             )
         )
         start += entry.share
-    total = f"{found.total_cycles / max(found.n_runs, 1):,.0f}"
+    total = f"{ledger.total_cycles / max(ledger.n_runs, 1):,.0f}"
     rows.append((html.B("Total"), "", "100 %", html.B(total), "", ""))
-    cycles = "Cycles of a run" if found.n_runs else "Cycles as compiled"
+    cycles = "Cycles of a run" if ledger.n_runs else "Cycles as compiled"
     heads = ("Spent on", "", "% of total", cycles, "Gain at most", "Largest causes")
     note = (
-        f"All {found.total_tile_cycles:,} tile-cycles {format_runs(found.n_runs)}:"
-        f" {found.total_cycles:,} cycles on {found.n_tiles:,} tiles. Gains are upper bounds on the"
-        " critical path, and overlap."
+        f"All {ledger.total_tile_cycles:,} tile-cycles {format_runs(ledger.n_runs)}:"
+        f" {ledger.total_cycles:,} cycles on {ledger.n_tiles:,} tiles. Gains are upper bounds on"
+        " the critical path, and overlap."
     )
     table = plain_table(heads, rows, numbers=(2, 3, 4), class_name="ledger")
     return html.Div([html.H3("What cycles are spent on"), table, _note(note)])
@@ -132,7 +132,7 @@ def _causes(
     entry: LedgerEntry, total: int, reports: Reports, *, has_trace: bool, n_shown: int = _N_CAUSES
 ) -> html.Div:
     """Return the largest causes of an entry with links."""
-    shown = entry.causes[:n_shown]
+    causes = entry.causes[:n_shown]
     parts = [
         html.Div(
             [
@@ -140,9 +140,9 @@ def _causes(
                 html.Span(f" {format_percent(100 * cause.tile_cycles / total)}", className="soft"),
             ]
         )
-        for cause in shown
+        for cause in causes
     ]
-    n_more = entry.n_causes - len(shown)
+    n_more = entry.n_causes - len(causes)
     if n_more and n_shown == _N_CAUSES:
         parts.append(html.Div(f"{n_more:,} more", className="soft"))
     return html.Div(parts, className="ledger-causes any-break")
@@ -168,12 +168,12 @@ def _both_causes(change: LedgerChange, sides: tuple[Ledger, Ledger], reports: Re
     parts = []
     of_side = (dict(reports), swapped(reports))
     entries = (change.baseline, change.candidate)
-    for entry, side, own, name in zip(
+    for entry, side, side_reports, name in zip(
         entries, sides, of_side, ("Baseline", "Candidate"), strict=True
     ):
         if entry is not None:
             mark = html.Span(name, className=f"side-mark side-{name.lower()}")
             total, has_trace = side.total_tile_cycles, bool(side.n_runs)
-            causes = _causes(entry, total, own, has_trace=has_trace, n_shown=_N_COMPARED)
+            causes = _causes(entry, total, side_reports, has_trace=has_trace, n_shown=_N_COMPARED)
             parts.append(html.Div([mark, causes]))
     return html.Div(parts, className="ledger-sides")

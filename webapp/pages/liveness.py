@@ -96,14 +96,14 @@ def register(app: Dash, library: Library) -> None:
     )
     def show_headlines(view: dict[str, str]) -> tuple[Any, ...]:
         parse_range(view, "x")
-        source, wrong = tiles_of(library, view)
+        source, problem = tiles_of(library, view)
         baseline, candidate = library.ask(view, lambda report: curve(report, source))
         with library.opened(view["report"]) as report:
             choices = _sources(report)
         heads = [_headline(baseline, "Baseline" if candidate else "", view)]
         if candidate:
             heads.append(_headline(candidate, "Candidate", view))
-        notes: list[Any] = [html.Div(wrong, className="wrong", role="alert")] if wrong else []
+        notes: list[Any] = [html.Div(problem, className="wrong", role="alert")] if problem else []
         pairs = _pairs(library, view)
         if pairs is not None:
             notes.append(_alignment(pairs))
@@ -132,8 +132,8 @@ def _pairs(library: Library, view: dict[str, str]) -> LivenessPairs | None:
     """Return which steps of the two reports are the same, None for one report."""
     if not view["with"]:
         return None
-    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
-        return align_liveness(one, other)
+    with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
+        return align_liveness(first, second)
 
 
 def _alignment(pairs: LivenessPairs) -> str:
@@ -155,9 +155,9 @@ def _headline(live: Curve, side: str, view: dict[str, str]) -> html.Div:
     always, capacity = live.always_live_bytes, live.capacity_bytes
     total = size + (always if with_always else 0)
     share = format_percent(100 * (size + always) / capacity) if capacity else "–"
-    what = "live" if with_always else "not always live,"
+    words = "live" if with_always else "not always live,"
     caption = (
-        f"{what} at the peak, step {step:,}; with {format_bytes(always)} always live it is {share}"
+        f"{words} at the peak, step {step:,}; with {format_bytes(always)} always live it is {share}"
         f" of {format_bytes(capacity)}"
     )
     return headline(format_bytes(total), caption, exact=f"{total:,} B", side=side)

@@ -51,8 +51,10 @@ def tiles_of(library: Library, view: dict[str, str]) -> tuple[Source, str]:
     except BadView as error:
         return parse_source(view["source"]), str(error)
     if len(tiles) != 1:
-        wrong = f"{view['tile'].strip()[:40]!r} is not one tile; the chart shows one, or a source."
-        return parse_source(view["source"]), wrong
+        problem = (
+            f"{view['tile'].strip()[:40]!r} is not one tile; the chart shows one, or a source."
+        )
+        return parse_source(view["source"]), problem
     return ("tile", tiles[0]), ""
 
 
@@ -86,14 +88,14 @@ def last_pair(pairs: LivenessPairs, view: dict[str, str]) -> tuple[int | None, i
 
 def _numbers(view: dict[str, str]) -> list[tuple[int, int]]:
     """Return the steps in the address with their side, each once; the last ones if many."""
-    found: dict[tuple[int, int], None] = {}
+    numbers: dict[tuple[int, int], None] = {}
     for word in str(view["step"] or "").split(","):
         text = word.strip()
         side = int(text.startswith("c"))
         number = parse_number({"step": text[side:]}, "step", noun="step", hint="click a step")
         if number is not None:
-            found[side, number] = None
-    return list(found)[-MAX_STEPS:]
+            numbers[side, number] = None
+    return list(numbers)[-MAX_STEPS:]
 
 
 def _of_one(report: Report, view: dict[str, str], source: Source) -> ChosenSteps:
@@ -118,15 +120,15 @@ def _of_two(
 ) -> ChosenSteps:
     """Return the same steps of two reports."""
     pairs = align_liveness(baseline, candidate)
-    found = [_with_partner(pairs, side, step) for side, step in _numbers(view)]
-    is_peak = not found
+    pairs_ = [_with_partner(pairs, side, step) for side, step in _numbers(view)]
+    is_peak = not pairs_
     if is_peak:
         peak = peak_step(baseline, source)
         if peak is None:
             return ChosenSteps((), (), ("The baseline has no liveness data: the run ended before"
                                         " compilation.",))  # fmt: skip
-        found = [_with_partner(pairs, 0, peak)]
-    unique = list(dict.fromkeys(found))
+        pairs_ = [_with_partner(pairs, 0, peak)]
+    unique = list(dict.fromkeys(pairs_))
     notes = [
         " · ".join(
             f"{side}: {_describe(report, step, source, is_peak and side == 'Baseline')}"
@@ -141,19 +143,19 @@ def _of_two(
     return ChosenSteps(tuple(unique), tuple(_title(*pair) for pair in unique), tuple(notes))
 
 
-def _title(one: int | None, other: int | None) -> str:
+def _title(first: int | None, second: int | None) -> str:
     """Return the heading of a step of two reports."""
-    if one is None or other is None:
-        return f"Step {one if other is None else other:,}"
-    return f"Step {one:,}" if one == other else f"Step {one:,} | {other:,}"
+    if first is None or second is None:
+        return f"Step {first if second is None else second:,}"
+    return f"Step {first:,}" if first == second else f"Step {first:,} | {second:,}"
 
 
 def _with_partner(pairs: LivenessPairs, side: int, step: int) -> tuple[int | None, int | None]:
     """Return a step of one side on both; a side that lacks it has None."""
     partners = pairs.partners[side]
     partner = int(partners[step]) if step < len(partners) else -1
-    other = partner if partner >= 0 else None
-    return (other, step) if side else (step, other)
+    peer = partner if partner >= 0 else None
+    return (peer, step) if side else (step, peer)
 
 
 def _describe(report: Report, step: int, source: Source, is_peak: bool) -> str:
@@ -162,5 +164,5 @@ def _describe(report: Report, step: int, source: Source, is_peak: bool) -> str:
     if step >= len(liveness_step_ids(report)):
         return f"Step {step:,}"
     size = format_bytes(int(live.not_always_live_bytes[step]))
-    what = "Peak, step" if is_peak else "Step"
-    return f"{what} {step:,}: {live.kind[step]} {live.name[step]} · {size}"
+    words = "Peak, step" if is_peak else "Step"
+    return f"{words} {step:,}: {live.kind[step]} {live.name[step]} · {size}"

@@ -44,8 +44,8 @@ def live_at(report: Report, chosen: ChosenSteps, source: Source, view: dict[str,
     columns = [
         _name(view),
         *(
-            column(f"bytes{place}", "Size" if is_one else title, "bytes")
-            for place, title in enumerate(chosen.titles)
+            column(f"bytes{index}", "Size" if is_one else title, "bytes")
+            for index, title in enumerate(chosen.titles)
         ),
         column("shape", "Shape"),
         column("dtype", "Type"),
@@ -59,8 +59,8 @@ def live_at(report: Report, chosen: ChosenSteps, source: Source, view: dict[str,
         "start": [row.start_step for row in rows],
         "end": [row.end_step for row in rows],
     }
-    for place in range(len(chosen.pairs)):
-        data[f"bytes{place}"] = [row.bytes[place] for row in rows]
+    for index in range(len(chosen.pairs)):
+        data[f"bytes{index}"] = [row.bytes[index] for row in rows]
     return data_table(
         columns, data, label="Variables that are not always live", empty=_NOTHING, file="live"
     )
@@ -74,19 +74,19 @@ def compared_live(
     view: dict[str, str],
 ) -> Any:
     """Return the variables of two reports that are live but not always at the same steps."""
-    found = [
+    tables = [
         pair
         for pair in live_column_pairs(baseline, candidate, chosen.pairs, source)
         if _matches(_names(pair), view)
     ]
-    columns, data = [_name(view)], {"name": [_names(pair) for pair in found]}
-    for place, title in enumerate(chosen.titles):
-        columns += _of_step(place, "" if len(chosen.titles) == 1 else f"{title}: ")
+    columns, data = [_name(view)], {"name": [_names(pair) for pair in tables]}
+    for index, title in enumerate(chosen.titles):
+        columns += _of_step(index, "" if len(chosen.titles) == 1 else f"{title}: ")
         fields = compared(
-            [_bytes(pair.baseline, place) for pair in found],
-            [_bytes(pair.candidate, place) for pair in found],
+            [_bytes(pair.baseline, index) for pair in tables],
+            [_bytes(pair.candidate, index) for pair in tables],
         )
-        data |= {f"{name}{place}": values for name, values in fields.items()}
+        data |= {f"{name}{index}": values for name, values in fields.items()}
     return data_table(
         columns, data, label="Variables that are not always live, of both reports",
         empty=_NOTHING, file="live",
@@ -135,20 +135,25 @@ def _name(view: dict[str, str]) -> dict[str, Any]:
     return column("name", "Variable", "name", href=href)
 
 
-def _of_step(place: int, prefix: str) -> list[dict[str, Any]]:
+def _of_step(position: int, prefix: str) -> list[dict[str, Any]]:
     """Return the columns Baseline, Candidate and Diff of one step."""
-    made = []
-    for one in change_columns():
-        sort = {"sort": f"{one['sort']}{place}"} if "sort" in one else {}
-        made.append(
-            {**one, **sort, "field": f"{one['field']}{place}", "title": prefix + one["title"]}
+    columns = []
+    for change_column in change_columns():
+        sort = {"sort": f"{change_column['sort']}{position}"} if "sort" in change_column else {}
+        columns.append(
+            {
+                **change_column,
+                **sort,
+                "field": f"{change_column['field']}{position}",
+                "title": prefix + change_column["title"],
+            }
         )
-    return made
+    return columns
 
 
 def _always(rows: Sequence[AlwaysLiveRow], labels: dict[str, str], view: dict[str, str]) -> Any:
     """Return what is always live in one report; code and state lead nowhere."""
-    shown = [row for row in rows if _matches(row.name, view)]
+    matches = [row for row in rows if _matches(row.name, view)]
     name = {**_name(view), "title": "Variable, code or state"}
     name["href"] = name["href"].replace("{name}", "{variable}")
     columns = [
@@ -159,15 +164,15 @@ def _always(rows: Sequence[AlwaysLiveRow], labels: dict[str, str], view: dict[st
         column("dtype", "Type"),
     ]
     data: dict[str, list[Any]] = {
-        "name": [row.name for row in shown],
-        "variable": [row.name if row.number >= 0 else None for row in shown],
-        "category": [labels.get(row.category, row.category) for row in shown],
-        "bytes": [row.bytes for row in shown],
-        "shape": [_shape(row) for row in shown],
-        "dtype": [row.dtype for row in shown],
+        "name": [row.name for row in matches],
+        "variable": [row.name if row.number >= 0 else None for row in matches],
+        "category": [labels.get(row.category, row.category) for row in matches],
+        "bytes": [row.bytes for row in matches],
+        "shape": [_shape(row) for row in matches],
+        "dtype": [row.dtype for row in matches],
     }
-    total = format_bytes(sum(row.bytes for row in shown))
-    note = f"{len(shown):,} row{'s' * (len(shown) != 1)}, {total} in total"
+    total = format_bytes(sum(row.bytes for row in matches))
+    note = f"{len(matches):,} row{'s' * (len(matches) != 1)}, {total} in total"
     table = data_table(
         columns, data, label="Always live", empty="Nothing is always live, or no row matches.",
         file="always-live",
@@ -175,14 +180,14 @@ def _always(rows: Sequence[AlwaysLiveRow], labels: dict[str, str], view: dict[st
     return html.Div([html.Div(note, className="grid-note"), table])
 
 
-def _compared_always(found: Sequence[Pair[AlwaysLiveRow]], view: dict[str, str]) -> Any:
+def _compared_always(pairs: Sequence[Pair[AlwaysLiveRow]], view: dict[str, str]) -> Any:
     """Return what is always live in two reports."""
-    shown = [pair for pair in found if _matches(_names(pair), view)]
+    matches = [pair for pair in pairs if _matches(_names(pair), view)]
     data: dict[str, list[Any]] = {
-        "name": [_names(pair) for pair in shown],
+        "name": [_names(pair) for pair in matches],
         **compared(
-            [pair.baseline.bytes if pair.baseline else None for pair in shown],
-            [pair.candidate.bytes if pair.candidate else None for pair in shown],
+            [pair.baseline.bytes if pair.baseline else None for pair in matches],
+            [pair.candidate.bytes if pair.candidate else None for pair in matches],
         ),
     }
     columns = [column("name", "Variable, code or state", "name"), *change_columns()]
@@ -204,9 +209,9 @@ def _names(pair: Pair[Any]) -> str:
     return pair.key
 
 
-def _bytes(row: LiveRow | None, place: int) -> int | None:
+def _bytes(row: LiveRow | None, position: int) -> int | None:
     """Return the size of a variable at a step, None where it is not live."""
-    return row.bytes[place] if row else None
+    return row.bytes[position] if row else None
 
 
 def _shape(row: LiveRow | AlwaysLiveRow) -> str:

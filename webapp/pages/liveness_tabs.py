@@ -59,20 +59,20 @@ _PANELS: dict[str, Callable[..., Any]] = {
 def liveness_tabs() -> html.Div:
     """Return the tabs without content."""
     words = text_box("liveness-name", "Filter rows", "words of the name", is_search=True)
-    made = tabs("liveness-tabs", [(tab, title, _slot(tab)) for tab, title in _TABS])
-    return html.Div([html.Div(words, className="tabs-filter"), made], className="filtered-tabs")
+    tabs_ = tabs("liveness-tabs", [(tab, title, _slot(tab)) for tab, title in _TABS])
+    return html.Div([html.Div(words, className="tabs-filter"), tabs_], className="filtered-tabs")
 
 
 def register_tabs(app: Dash, library: Library) -> None:
     """Connect the tabs; only the one that is shown is answered."""
 
     def show(tab: str, content: Callable[[Library, dict[str, str]], Any]) -> None:
-        place = _place(tab)
+        slot = _place(tab)
 
         @answer(
             app,
-            f"{place}-error",
-            [Output(place, "children")],
+            f"{slot}-error",
+            [Output(slot, "children")],
             Input(view_store("liveness", "tabs"), "data"),
         )
         def respond(view: dict[str, str]) -> tuple[Any]:
@@ -123,11 +123,11 @@ def _program(library: Library, view: dict[str, str]) -> list[Any]:
     chosen = chosen_steps(library, view)
     if not chosen.pairs:
         return [empty_state(chosen.notes[0])]
-    step, other = chosen.pairs[-1]
-    key, found = ("report", step) if step is not None else ("with", other)
-    assert found is not None
+    step, candidate_step = chosen.pairs[-1]
+    key, result = ("report", step) if step is not None else ("with", candidate_step)
+    assert result is not None
     with library.opened(view[key]) as report:
-        number = step_program(report, found)
+        number = step_program(report, result)
         panel = program_panel(node(report, number), program_code(report, number))
     return [*_notes(chosen)[-1:], html.Div(panel, className="step-program")]
 

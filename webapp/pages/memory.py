@@ -136,11 +136,11 @@ def register(app: Dash, library: Library) -> None:
         parse_range(view, "x")
         baseline, candidate = library.ask(view, lambda report: _memory(report, view))
         n_tiles = max(len(memory.tile_id) for memory in (baseline, candidate or baseline))
-        _, wrong = selected_tiles(view, n_tiles)
+        _, problem = selected_tiles(view, n_tiles)
         heads = [_headline(baseline, "Baseline" if candidate else "")]
         if candidate:
             heads.append(_headline(candidate, "Candidate"))
-        notes = [html.Div(wrong, className="wrong", role="alert")] if wrong else []
+        notes = [html.Div(problem, className="wrong", role="alert")] if problem else []
         with library.opened(view["report"]) as report:
             choices = [{"value": name, "label": label} for name, label in map_choices(report)]
         return heads, notes, [*choices, {"value": "named", "label": "Variables by name"}]
@@ -166,8 +166,8 @@ def _memory(report: Report, view: dict[str, str]) -> TileMemory:
 
 def _headline(memory: TileMemory, side: str) -> html.Div:
     """Return the fullest tile with its percentage of the capacity, or that of some variables."""
-    (label, *others) = memory.series
-    if not others and label != "Total":
+    (label, *labels) = memory.series
+    if not labels and label != "Total":
         return _variable_headline(memory, label, side)
     fullest = memory.fullest_tile
     size = fullest.bytes
@@ -189,7 +189,7 @@ def _variable_headline(memory: TileMemory, label: str, side: str) -> html.Div:
     if not total:
         hint = "choose a variable: enter a name above, or click one in the tab Variables below"
         return headline("–", f"no variable is called {label}" if label else hint, side=side)
-    most = memory.fullest_tile
+    fullest = memory.fullest_tile
     tiles = f"{n_tiles:,} tile{'s' * (n_tiles != 1)}"
-    caption = f"on the tile with the most ({most}), {format_bytes(total)} on {tiles}: {label}"
+    caption = f"on the tile with the most ({fullest}), {format_bytes(total)} on {tiles}: {label}"
     return headline(format_bytes(size), caption, exact=f"{size:,} B", side=side)

@@ -53,24 +53,26 @@ _NO_ROW = "No row matches. Clear the filter, or select other tiles."
 
 def listed(library: Library, view: dict[str, str], tiles: Sequence[int]) -> Any:
     """Return the table of one of `LISTS`, of one report or of two."""
-    one, two = _TABLES[view["tab"]]
+    first_table, two = _TABLES[view["tab"]]
     reports = reports_of(view)
     with library.opened(view["report"]) as report:
         if not view["with"]:
-            return one(report, tiles, view["name"], reports)
+            return first_table(report, tiles, view["name"], reports)
         with library.opened(view["with"]) as candidate:
             return two(report, candidate, tiles, view["name"], reports)
 
 
 def variables_of(library: Library, view: dict[str, str], tile: int | None) -> Any:
     """Return the variables of one tile or of all of them, of one report or of two."""
-    wanted = VariableFilter(text=view["name"], source="all" if tile is None else ("tile", tile))
+    variable_filter = VariableFilter(
+        text=view["name"], source="all" if tile is None else ("tile", tile)
+    )
     with library.opened(view["report"]) as report:
         if view["with"]:
             with library.opened(view["with"]) as candidate:
-                return _compare_variables(variable_pairs(report, candidate, wanted))
+                return _compare_variables(variable_pairs(report, candidate, variable_filter))
         if tile is None:
-            return _all_variables(report, wanted, reports_of(view))
+            return _all_variables(report, variable_filter, reports_of(view))
         return _parts(report, tile, view["name"], reports_of(view))
 
 
@@ -182,7 +184,7 @@ def _exchanges(report: Report, tiles: Sequence[int], text: str, reports: Reports
 
 
 def _compare(
-    found: Sequence[Pair[Any]],
+    pairs: Sequence[Pair[Any]],
     title: str,
     sizes: tuple[str, Callable[[Any], int]],
     counts: tuple[str, Callable[[Any], int]],
@@ -190,7 +192,7 @@ def _compare(
 ) -> Any:
     """Return rows of two reports with their sizes, and with a count on either side."""
     size, count = sizes[1], counts[1]
-    sides = [(pair.baseline, pair.candidate) for pair in found]
+    sides = [(pair.baseline, pair.candidate) for pair in pairs]
     columns = [
         attributes.pop("first"),
         *change_columns(),
@@ -198,15 +200,19 @@ def _compare(
         column("after", f"{counts[0]}, candidate", "count"),
     ]
     data: dict[str, list[Any]] = {
-        "name": [_both(pair) for pair in found],
-        "step": [getattr(pair.baseline, "step_id", None) for pair in found],
-        "program": [getattr(pair.baseline, "program_id", None) for pair in found],
+        "name": [_both(pair) for pair in pairs],
+        "step": [getattr(pair.baseline, "step_id", None) for pair in pairs],
+        "program": [getattr(pair.baseline, "program_id", None) for pair in pairs],
         **compared(
-            [None if one is None else size(one) for one, _ in sides],
-            [None if other is None else size(other) for _, other in sides],
+            [None if baseline_row is None else size(baseline_row) for baseline_row, _ in sides],
+            [None if candidate_row is None else size(candidate_row) for _, candidate_row in sides],
         ),
-        "before": [None if one is None else count(one) for one, _ in sides],
-        "after": [None if other is None else count(other) for _, other in sides],
+        "before": [
+            None if baseline_row is None else count(baseline_row) for baseline_row, _ in sides
+        ],
+        "after": [
+            None if candidate_row is None else count(candidate_row) for _, candidate_row in sides
+        ],
     }
     label = f"{title} of both reports, {sizes[0]}"
     return data_table(columns, data, label=label, empty=_NO_ROW, **attributes)
@@ -221,40 +227,40 @@ def _both(pair: Pair[Any]) -> str:
 
 
 def _compare_sets(
-    one: Report, other: Report, tiles: Sequence[int], text: str, reports: Reports
+    baseline: Report, candidate: Report, tiles: Sequence[int], text: str, reports: Reports
 ) -> Any:
     """Return the compute sets of two reports."""
     first = column("name", "Compute set", "name", href=_program(reports))
-    found = compute_set_pairs(one, other, tiles, text)
+    pairs = compute_set_pairs(baseline, candidate, tiles, text)
     size: Callable[[ComputeSetPlacement], int] = lambda row: row.bytes  # noqa: E731
     counts = ("Vertices", lambda row: row.n_vertices)
     return _compare(
-        found, "Compute sets", ("state and code", size), counts, first=first, file="compute-sets"
+        pairs, "Compute sets", ("state and code", size), counts, first=first, file="compute-sets"
     )
 
 
 def _compare_codelets(
-    one: Report, other: Report, tiles: Sequence[int], text: str, _reports: Reports
+    baseline: Report, candidate: Report, tiles: Sequence[int], text: str, _reports: Reports
 ) -> Any:
     """Return the codelets of two reports."""
     first = column("name", "Codelet", "name", changes={"tab": "sets", "name": "{name}"})
     size: Callable[[CodeletPlacement], int] = lambda row: row.state_bytes + row.code_bytes  # noqa: E731
-    found = codelet_pairs(one, other, tiles, text)
+    pairs = codelet_pairs(baseline, candidate, tiles, text)
     counts = ("Vertices", lambda row: row.n_vertices)
     return _compare(
-        found, "Vertices", ("state and code", size), counts, first=first, file="vertices"
+        pairs, "Vertices", ("state and code", size), counts, first=first, file="vertices"
     )
 
 
 def _compare_exchanges(
-    one: Report, other: Report, tiles: Sequence[int], text: str, reports: Reports
+    baseline: Report, candidate: Report, tiles: Sequence[int], text: str, reports: Reports
 ) -> Any:
     """Return the exchanges of two reports."""
     first = column("name", "Exchange", "name", href=_program(reports))
     size: Callable[[ExchangePlacement], int] = lambda row: row.code_bytes  # noqa: E731
     counts = ("Bytes received", lambda row: row.received_bytes)
-    found = exchange_pairs(one, other, tiles, text)
-    return _compare(found, "Exchanges", ("code", size), counts, first=first, file="exchanges")
+    pairs = exchange_pairs(baseline, candidate, tiles, text)
+    return _compare(pairs, "Exchanges", ("code", size), counts, first=first, file="exchanges")
 
 
 def _program(reports: Reports) -> str:
@@ -280,9 +286,9 @@ def _life(reports: Reports, **parameters: str) -> str:
     return template("/liveness", reports, step="{start}", var="{name}", **parameters)
 
 
-def _all_variables(report: Report, wanted: VariableFilter, reports: Reports) -> Any:
+def _all_variables(report: Report, variable_filter: VariableFilter, reports: Reports) -> Any:
     """Return the variables of a report over all tiles."""
-    rows = list_variables(report, wanted).rows
+    rows = list_variables(report, variable_filter).rows
     labels = _labels(report)
     columns = [
         _name_column(),
@@ -310,8 +316,8 @@ def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
     """Return the parts of variables on a tile, the largest first."""
     parts, labels = tile_variables(report, tile), _labels(report)
     words = search_words(text)
-    places = [place for place, name in enumerate(parts.name) if words_fit(words, name)]
-    places.sort(key=lambda place: -int(parts.bytes[place]))
+    rows = [row for row, name in enumerate(parts.name) if words_fit(words, name)]
+    rows.sort(key=lambda row: -int(parts.bytes[row]))
     columns = [
         _name_column(),
         column("bytes", "Size", "bytes"),
@@ -322,16 +328,16 @@ def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
         column("start", "Live steps", "life", end="end", href=_life(reports, tile=str(tile))),
     ]
     data: dict[str, list[Any]] = {
-        "offset": [int(parts.offset_bytes[place]) for place in places],
-        "bytes": [int(parts.bytes[place]) for place in places],
-        "name": [parts.name[place] for place in places],
-        "dtype": [parts.dtype[place] for place in places],
-        "category": [labels.get(parts.category[place], "") for place in places],
-        "region": [parts.region[place] for place in places],
-        "start": [None if parts.is_always_live[place] else int(parts.start_step[place])
-                  for place in places],
-        "end": [None if parts.is_always_live[place] else int(parts.end_step[place])
-                for place in places],
+        "offset": [int(parts.offset_bytes[row]) for row in rows],
+        "bytes": [int(parts.bytes[row]) for row in rows],
+        "name": [parts.name[row] for row in rows],
+        "dtype": [parts.dtype[row] for row in rows],
+        "category": [labels.get(parts.category[row], "") for row in rows],
+        "region": [parts.region[row] for row in rows],
+        "start": [None if parts.is_always_live[row] else int(parts.start_step[row])
+                  for row in rows],
+        "end": [None if parts.is_always_live[row] else int(parts.end_step[row])
+                for row in rows],
     }  # fmt: skip
     table = data_table(
         columns,
@@ -341,18 +347,18 @@ def _parts(report: Report, tile: int, text: str, reports: Reports) -> Any:
         file=f"variables-of-tile-{tile}",
     )
     note = (
-        f"{len(places):,} of {len(parts):,} parts, the largest first. Those that live at different"
+        f"{len(rows):,} of {len(parts):,} parts, the largest first. Those that live at different"
         " steps may share addresses."
     )
     return html.Div([html.Div(note, className="grid-note"), table])
 
 
-def _compare_variables(found: Sequence[Pair[VariableRow]]) -> Any:
+def _compare_variables(pairs: Sequence[Pair[VariableRow]]) -> Any:
     """Return the variables of two reports."""
     size: Callable[[VariableRow], int] = lambda row: row.bytes  # noqa: E731
     counts = ("Tiles", lambda row: row.n_tiles)
     return _compare(
-        found, "Variables", ("bytes", size), counts, first=_name_column(), file="variables"
+        pairs, "Variables", ("bytes", size), counts, first=_name_column(), file="variables"
     )
 
 

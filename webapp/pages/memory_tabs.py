@@ -48,7 +48,7 @@ def memory_tabs() -> html.Div:
         html.Div(choice("memory-as", "Show as", forms), className="only-variables"),
         text_box("memory-name", "Filter rows", "words of the name", is_search=True),
     ]
-    made: dmc.Tabs = tabs(
+    tabs_: dmc.Tabs = tabs(
         "memory-tabs",
         [
             ("details", "Details", _slot("details")),
@@ -59,14 +59,14 @@ def memory_tabs() -> html.Div:
             ("tiles", "Fullest tiles", _slot("ranking")),
         ],
     )
-    return html.Div([html.Div(above, className="tabs-filter"), made], className="filtered-tabs")
+    return html.Div([html.Div(above, className="tabs-filter"), tabs_], className="filtered-tabs")
 
 
 def register_tabs(app: Dash, library: Library) -> None:
     """Connect the tabs; only the one that is shown is answered."""
 
-    def show(tab: str, content: Any, place: str = "") -> None:
-        slot = f"memory-{place or tab}"
+    def show(tab: str, content: Any, position: str = "") -> None:
+        slot = f"memory-{position or tab}"
 
         @answer(app, f"{slot}-error", [Output(slot, "children")], _VIEW)
         def respond(view: dict[str, str]) -> tuple[Any]:
@@ -98,10 +98,10 @@ def _tiles(library: Library, view: dict[str, str]) -> tuple[list[int], str]:
     return selected_tiles(view, min(number for number in counts if number is not None))
 
 
-def _note(tiles: Sequence[int], wrong: str, *, first_only: bool = False) -> list[Any]:
+def _note(tiles: Sequence[int], problem: str, *, first_only: bool = False) -> list[Any]:
     """Return which tiles a table is about."""
-    if wrong:
-        return [html.Div(wrong, className="wrong", role="alert")]
+    if problem:
+        return [html.Div(problem, className="wrong", role="alert")]
     if not tiles:
         text = "All tiles. Select tiles in the chart, or by number above it, to see theirs."
     elif len(tiles) == 1:
@@ -109,21 +109,21 @@ def _note(tiles: Sequence[int], wrong: str, *, first_only: bool = False) -> list
     elif first_only:
         text = f"Tile {tiles[0]:,}, the first of {len(tiles):,} selected tiles"
     else:
-        shown = ", ".join(f"{tile:,}" for tile in tiles[:8])
-        text = f"{len(tiles):,} tiles: {shown}{' …' if len(tiles) > 8 else ''}"
+        label = ", ".join(f"{tile:,}" for tile in tiles[:8])
+        text = f"{len(tiles):,} tiles: {label}{' …' if len(tiles) > 8 else ''}"
     return [html.Div(text, className="grid-note data-note")]
 
 
 def _details(library: Library, view: dict[str, str]) -> Any:
     """Return memory as nested rows, a column for all tiles or for every selected one."""
     if view["with"]:
-        with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
-            return _compare_details(one, other, view)
+        with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
+            return _compare_details(first, second, view)
     with library.opened(view["report"]) as report:
         tiles, _ = selected_tiles(view, target(report).n_tiles)
         table = nested_memory(memory_table(report, tiles[:_MAX_COLUMNS] or None))
-    more = len(tiles) - _MAX_COLUMNS
-    note = f"The first {_MAX_COLUMNS} of {len(tiles):,} selected tiles." if more > 0 else ""
+    n_more = len(tiles) - _MAX_COLUMNS
+    note = f"The first {_MAX_COLUMNS} of {len(tiles):,} selected tiles." if n_more > 0 else ""
     return with_csv(table, file="tile-memory", note=note)
 
 
@@ -140,14 +140,14 @@ def _compare_details(baseline: Report, candidate: Report, view: dict[str, str]) 
 
 def _list(library: Library, view: dict[str, str]) -> list[Any]:
     """Return compute sets, vertices or exchanges on the selected tiles or on all."""
-    tiles, wrong = _tiles(library, view)
-    return [*_note(tiles, wrong), listed(library, view, tiles)]
+    tiles, problem = _tiles(library, view)
+    return [*_note(tiles, problem), listed(library, view, tiles)]
 
 
 def _variables(library: Library, view: dict[str, str]) -> list[Any]:
     """Return the variables of the first selected tile, as a table or by address, or of all."""
-    tiles, wrong = _tiles(library, view)
-    note = _note(tiles, wrong, first_only=True)
+    tiles, problem = _tiles(library, view)
+    note = _note(tiles, problem, first_only=True)
     if view["as"] not in {"table", "map"}:
         raise BadView(f"Unknown form {view['as'][:40]!r} in the address; choose table or map.")
     if view["as"] == "table":

@@ -55,14 +55,14 @@ class OperationDetails:
 
 def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
     """Return the details of an operation of a report."""
-    found = plans_of(report, operation.debug_context_id)
+    plans = plans_of(report, operation.debug_context_id)
     return OperationDetails(
         operation,
         listed.total_cycles,
         listed.n_runs,
         enclosing(report, operation.debug_context_id),
-        tuple(explanation(report, plan) for plan in found[:_MAX_PLANS]),
-        len(found),
+        tuple(explanation(report, plan) for plan in plans[:_MAX_PLANS]),
+        len(plans),
         operation_steps(report, operation),
         operation_time(report, operation),
     )
@@ -76,8 +76,8 @@ def details_panel(
     known = [side for side in sides if side is not None]
     n_plans = max(side.n_plans for side in known)
     of_plans = [
-        _Plan([_at(side, place) for side in sides], heads)
-        for place in range(min(n_plans, _MAX_PLANS))
+        _Plan([_at(side, position) for side in sides], heads)
+        for position in range(min(n_plans, _MAX_PLANS))
     ]
     blocks: list[Any] = [
         html.H2(name or "(no name)"),
@@ -103,8 +103,13 @@ def debug_panel(name: str, sides: Sequence[OperationDetails | None], reports: Re
     heads = ["Baseline", "Candidate"] if len(sides) > 1 else [""]
     of_side = [reports, swapped(reports)] if len(sides) > 1 else [reports]
     columns = [
-        html.Div([_arguments(side), *_steps(side, f"of the {head.lower()}" if head else "", own)])
-        for side, head, own in zip(sides, heads, of_side, strict=True)
+        html.Div(
+            [
+                _arguments(side),
+                *_steps(side, f"of the {head.lower()}" if head else "", side_reports),
+            ]
+        )
+        for side, head, side_reports in zip(sides, heads, of_side, strict=True)
         if side is not None
     ]
     return html.Div([html.H2(name or "(no name)"), _columns(*columns)], className="details")
@@ -129,9 +134,9 @@ def _columns(*blocks: Any) -> html.Div:
     return html.Div(list(blocks), className="operation-columns")
 
 
-def _at(side: OperationDetails | None, place: int) -> PlanExplanation | None:
+def _at(side: OperationDetails | None, position: int) -> PlanExplanation | None:
     """Return a plan of a side by its index, None if there is none."""
-    return side.plans[place] if side is not None and place < len(side.plans) else None
+    return side.plans[position] if side is not None and position < len(side.plans) else None
 
 
 def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> html.Div:
@@ -187,13 +192,13 @@ def _arguments(side: OperationDetails) -> html.Div:
 def _detail(text: str) -> list[str]:
     """Return the arguments in a context's JSON, one line per argument; empty for other JSON."""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (RecursionError, ValueError):
         return []
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         return []
-    nested = found.pop("attributes", None)
-    arguments = {**found, **nested} if isinstance(nested, dict) else found
+    nested = result.pop("attributes", None)
+    arguments = {**result, **nested} if isinstance(nested, dict) else result
     return [f"{name}: {_argument(value)}" for name, value in arguments.items()]
 
 

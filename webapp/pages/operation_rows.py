@@ -37,7 +37,7 @@ LAYERS: dict[Layer, str] = {
 
 
 def operations_of_view(
-    library: Library, view: Mapping[str, str], asked: Layer
+    library: Library, view: Mapping[str, str], requested: Layer
 ) -> tuple[Operations, Operations | None]:
     """Return the operations of the view's reports: of a layer, or of the first that has any."""
 
@@ -47,7 +47,7 @@ def operations_of_view(
     def has_any(layer: Layer) -> bool:
         return any(side is not None and side.operations for side in listed(layer))
 
-    return listed(listed_layer(asked, has_any))
+    return listed(listed_layer(requested, has_any))
 
 
 def operation_rows(listed: Operations) -> list[dict[str, Any]]:
@@ -88,9 +88,9 @@ def compared_rows(
             "key": change.key,
             "name": change.name,
             "call": change.operation,
-            **{name: values[place] for name, values in both.items()},
+            **{name: values[index] for name, values in both.items()},
         }
-        for place, change in enumerate(changes)
+        for index, change in enumerate(changes)
     ]
     kind: Kind = "bytes" if measure.unit == "bytes" else "count"
     columns = [column("call", "Call"), *change_columns(kind)]
@@ -153,7 +153,7 @@ def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
     return plain_table(heads, rows, numbers=range(1, 6))
 
 
-def plan_rows(found: Sequence[Plan]) -> list[dict[str, Any]]:
+def plan_rows(plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Return plans as rows, highest predicted cycles first."""
     return [
         {
@@ -169,5 +169,5 @@ def plan_rows(found: Sequence[Plan]) -> list[dict[str, Any]]:
             "temporary": plan.temporary_bytes,
             "bound": plan.bound,
         }
-        for plan in found
+        for plan in plans
     ]

@@ -44,11 +44,11 @@ def totals(listed: Operations, head: str = "") -> html.Div:
     return html.Div(parts)
 
 
-def tab_column(tab: str, found: OperationTiles, reports: Reports, head: str = "") -> html.Div:
+def tab_column(tab: str, tiles: OperationTiles, reports: Reports, head: str = "") -> html.Div:
     """Return a figure of an operation by step, beside it by tile or codelet."""
     parts: list[Any] = [_mark(head)] if head else []
-    beside = {"code": _code, "cycles": _cycles, "flops": _flops}[tab](found, reports)
-    columns = html.Div([_by_step(tab, found.steps, reports), beside], className="operation-columns")
+    beside = {"code": _code, "cycles": _cycles, "flops": _flops}[tab](tiles, reports)
+    columns = html.Div([_by_step(tab, tiles.steps, reports), beside], className="operation-columns")
     return html.Div([*parts, columns])
 
 
@@ -61,7 +61,7 @@ def _by_step(tab: str, steps: Sequence[OperationStep], reports: Reports) -> html
     """Return the steps with most of a figure, with bars."""
     value = _VALUES[tab]
     text = format_bytes if tab == "code" else "{:,}".format
-    whole = sum(value(step) for step in steps)
+    total = sum(value(step) for step in steps)
     ordered = sorted((step for step in steps if value(step)), key=lambda step: -value(step))
     largest = value(ordered[0]) if ordered else 1
     rows = [
@@ -72,7 +72,7 @@ def _by_step(tab: str, steps: Sequence[OperationStep], reports: Reports) -> html
             html.Span(step.kind, className=f"tree-kind phase-{step.phase}"),
             program_link(step.name or MISSING, reports, step.program_id),
             text(value(step)),
-            format_percent(100 * value(step) / whole),
+            format_percent(100 * value(step) / total),
             html.Div(
                 html.Span(style={"width": f"{100 * value(step) / largest:.1f}%"}),
                 className=f"share-bar phase-{step.phase}",
@@ -90,70 +90,75 @@ def _by_step(tab: str, steps: Sequence[OperationStep], reports: Reports) -> html
 
 
 def _spread(
-    found: TileHistogram, title: str, text: Callable[[int], str], *, of_memory: bool, idle: str
+    histogram: TileHistogram, title: str, text: Callable[[int], str], *, of_memory: bool, idle: str
 ) -> list[Any]:
     """Return a histogram over tiles."""
-    if not found.n_tiles.size:
+    if not histogram.n_tiles.size:
         return [html.H3(title), html.P(f"No tile has any; {idle} on all.")]
     bars = tile_histogram(
-        found.edges_cycles.tolist(),
-        found.n_tiles.tolist(),
+        histogram.edges_cycles.tolist(),
+        histogram.n_tiles.tolist(),
         text,
         holds=("tile has", "tiles have"),
         of_memory=of_memory,
     )
-    note = f"{found.n_idle_tiles:,} more tiles have none."
-    return [html.H3(title), bars, *([html.Div(note)] if found.n_idle_tiles else [])]
+    note = f"{histogram.n_idle_tiles:,} more tiles have none."
+    return [html.H3(title), bars, *([html.Div(note)] if histogram.n_idle_tiles else [])]
 
 
-def _code(found: OperationTiles, reports: Reports) -> html.Div:
+def _code(tiles: OperationTiles, reports: Reports) -> html.Div:
     """Return code over tiles, and the codelets, whose code other operations share."""
     del reports
     parts = _spread(
-        found.code_histogram,
+        tiles.code_histogram,
         "Control and exchange code on a tile",
         format_bytes,
         of_memory=True,
         idle="no code",
     )
     rows = [
-        (one.vertex_type, format_bytes(one.code_bytes), f"{one.n_tiles:,}", f"{one.n_vertices:,}")
-        for one in found.vertices
+        (
+            vertices.vertex_type,
+            format_bytes(vertices.code_bytes),
+            f"{vertices.n_tiles:,}",
+            f"{vertices.n_vertices:,}",
+        )
+        for vertices in tiles.vertices
     ]
     heads = ("Codelet, shared code", "Code", "Tiles", "Vertices")
     table = plain_table(heads, rows, numbers=(1, 2, 3))
     return html.Div([*parts, html.H3("Codelets"), table], className="any-break")
 
 
-def _cycles(found: OperationTiles, reports: Reports) -> html.Div:
+def _cycles(tiles: OperationTiles, reports: Reports) -> html.Div:
     """Return compute cycles over tiles, and the busiest tile."""
     parts = _spread(
-        found.busy_histogram,
+        tiles.busy_histogram,
         "Compute cycles of a tile",
         lambda cycles: f"{cycles:,} cycles",
         of_memory=False,
         idle="no work",
     )
-    busiest = found.busiest_tile
+    busiest = tiles.busiest_tile
     if busiest is not None:
         link = tile_link(f"tile {busiest:,}", reports, busiest)
-        cycles = int(found.busy_cycles[busiest])
+        cycles = int(tiles.busy_cycles[busiest])
         parts.append(html.Div(["Busiest: ", link, f", {cycles:,} cycles."]))
     return html.Div(parts)
 
 
-def _flops(found: OperationTiles, reports: Reports) -> html.Div:
+def _flops(tiles: OperationTiles, reports: Reports) -> html.Div:
     """Return floating-point operations by codelet, of one execution."""
     del reports
     rows = [
         (
-            one.vertex_type,
-            f"{one.flops:,}",
-            f"{one.total_cycles:,}",
-            f"{one.flops / one.total_cycles:,.2f}" if one.total_cycles else MISSING,
+            vertices.vertex_type,
+            f"{vertices.flops:,}",
+            f"{vertices.total_cycles:,}",
+            f"{vertices.flops / vertices.total_cycles:,.2f}" if vertices.total_cycles else MISSING,
         )
-        for one in found.vertices
-        if one.flops
+        for vertices in tiles.vertices
+        if vertices.flops
     ]
     title = html.H3("FLOPs by codelet, of one execution")
     if not rows:

@@ -212,11 +212,11 @@ def _connect_controls(app: Dash) -> None:
         Output("operations-table", "selected"),
         Input(view_store("operations", "operation"), "data"),
     )
-    shown = ("list", "table-fields", "graph", "graph-fields")
+    visible_ids = ("list", "table-fields", "graph", "graph-fields")
     connect(
         app,
         "operations.showAs",
-        *(Output(f"operations-{part}", "style") for part in shown),
+        *(Output(f"operations-{part}", "style") for part in visible_ids),
         Input(view_store("operations", "graph"), "data"),
     )
     state = view_store("operations", "list")
@@ -262,10 +262,10 @@ def register(app: Dash, library: Library) -> None:
             return no_update, no_update
         with library.opened(view["report"]) as report:
             rows = plan_rows(plans(report))
-        found = matching(rows, view["find"])
+        matching_rows = matching(rows, view["find"])
         table = data_table(
             _PLAN_COLUMNS,
-            by_field(_PLAN_COLUMNS, found, "key"),
+            by_field(_PLAN_COLUMNS, matching_rows, "key"),
             label="Plans",
             empty="This report has no plans: no convolutions, products or reductions.",
             file="plans",
@@ -300,10 +300,10 @@ def _register_listing(app: Dash, library: Library) -> None:
         else:
             heads.append(_headline(candidate, "Candidate"))
             rows, columns = compared_rows(baseline, candidate, _metric(view))
-        found = matching(rows, view["find"])
-        note = _note(found, rows, baseline, _layer(view))
+        matching_rows = matching(rows, view["find"])
+        note = _note(matching_rows, rows, baseline, _layer(view))
         columns = [_NAME, *columns]
-        data = by_field(columns, found[:_MAX_ROWS], "key")
+        data = by_field(columns, matching_rows[:_MAX_ROWS], "key")
         return columns, data, heads, note, *fields
 
 
@@ -363,13 +363,15 @@ def _register_figure(app: Dash, library: Library, tab: str) -> None:
         reports = reports_of(view)
         heads = ("Baseline", "Candidate") if view["with"] else ("", "")
         columns = []
-        for report_id, found, head in zip(
+        for report_id, operation, head in zip(
             (view["report"], view["with"]), chosen, heads, strict=True
         ):
-            if report_id and found is not None:
-                own = reports if report_id == view["report"] else swapped(reports)
+            if report_id and operation is not None:
+                side_reports = reports if report_id == view["report"] else swapped(reports)
                 with library.opened(report_id) as report:
-                    columns.append(tab_column(tab, operation_tiles(report, found), own, head))
+                    columns.append(
+                        tab_column(tab, operation_tiles(report, operation), side_reports, head)
+                    )
         if not columns:
             return (empty_state(_MISSING),)
         return (html.Div([html.H2(view["op"]), *columns], className="details"),)
@@ -390,12 +392,12 @@ def _sides(library: Library, view: Mapping[str, str]) -> list[OperationDetails |
     baseline, candidate = _asked(library, view)
     layer, chosen = baseline.layer, _chosen(baseline, candidate, view["op"])
     sides: list[OperationDetails | None] = []
-    for report_id, found in zip((view["report"], view["with"]), chosen, strict=True):
+    for report_id, operation in zip((view["report"], view["with"]), chosen, strict=True):
         if report_id:
             with library.opened(report_id) as report:
                 listed = operations(report, layer)
                 sides.append(
-                    operation_details(report, listed, found) if found is not None else None
+                    operation_details(report, listed, operation) if operation is not None else None
                 )
     return sides if any(sides) else None
 
@@ -403,11 +405,11 @@ def _sides(library: Library, view: Mapping[str, str]) -> list[OperationDetails |
 def _chosen_columns(view: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the columns that are chosen in the view."""
     known = {name for name, _ in _CHOICE}
-    wanted = {name for name in view["columns"].split(",") if name and name != "none"}
-    unknown = sorted(wanted - known)
+    names = {name for name in view["columns"].split(",") if name and name != "none"}
+    unknown = sorted(names - known)
     if unknown:
         raise BadView(f"Unknown column {unknown[0][:40]!r} in the address; choose in the menu.")
-    return [one for one in _COLUMNS if one["field"] in wanted]
+    return [item for item in _COLUMNS if item["field"] in names]
 
 
 def _layer(view: Mapping[str, str]) -> Layer:
@@ -424,8 +426,8 @@ def _chosen(
     """Return the operation of a key in both reports; in a comparison, of the pair with the key."""
     if candidate is None:
         return baseline.by_key.get(key), None
-    found = next((pair for pair in operation_pairs(baseline, candidate) if pair.key == key), None)
-    return (None, None) if found is None else (found.baseline, found.candidate)
+    pair_ = next((pair for pair in operation_pairs(baseline, candidate) if pair.key == key), None)
+    return (None, None) if pair_ is None else (pair_.baseline, pair_.candidate)
 
 
 def _metric(view: Mapping[str, str]) -> str:
@@ -444,27 +446,27 @@ def _headline(listed: Operations, side: str) -> html.Div:
     """Return the operations' share of the total cycles."""
     total = listed.total_cycles
     share = f" ({format_percent(100 * listed.cycles / total)})" if total else ""
-    what = LAYERS[listed.layer].lower()
-    caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {what}"
+    layer_words = LAYERS[listed.layer].lower()
+    caption = f"of {total:,} cycles{share} are in {len(listed.operations):,} {layer_words}"
     return headline(f"{listed.cycles:,}", f"{caption}, {format_runs(listed.n_runs)}", side=side)
 
 
 def _note(
-    found: Sequence[dict[str, Any]],
+    results: Sequence[dict[str, Any]],
     rows: Sequence[dict[str, Any]],
     listed: Operations,
-    asked: Layer,
+    layer: Layer,
 ) -> str:
     """Return a note about omitted rows, and about the layer if it is not the one asked for."""
     if not rows:
         return "This report has no steps: it was written without the compiled program."
     parts = []
-    if listed.layer != asked:
-        what, shown = LAYERS[asked].lower(), LAYERS[listed.layer].lower()
-        parts.append(f"this program was built without {what}, its {shown} are listed")
-    if len(found) < len(rows):
-        parts.append(f"{len(found):,} of {len(rows):,} match")
-    if len(found) > _MAX_ROWS:
+    if listed.layer != layer:
+        asked_words, listed_words = LAYERS[layer].lower(), LAYERS[listed.layer].lower()
+        parts.append(f"this program was built without {asked_words}, its {listed_words} are listed")
+    if len(results) < len(rows):
+        parts.append(f"{len(results):,} of {len(rows):,} match")
+    if len(results) > _MAX_ROWS:
         parts.append(f"the first {_MAX_ROWS:,} are listed")
     if listed.cycles < listed.total_cycles:
         parts.append("the remaining cycles belong to none, such as copies to and from the host")

@@ -96,16 +96,16 @@ def _vertices_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
              "Code per tile")  # fmt: skip
     rows = [
         [
-            page_link(one.vertex_type, "/memory", reports, tab="sets", name=one.vertex_type),
-            one.kind,
-            f"{one.n_vertices:,}",
-            f"{one.n_tiles:,}",
-            f"{one.max_cycles:,}" + " (data)" * one.is_data_dependent,
-            f"{one.total_cycles:,}",
-            format_bytes(one.state_bytes),
-            format_bytes(one.code_bytes),
+            page_link(vertex.vertex_type, "/memory", reports, tab="sets", name=vertex.vertex_type),
+            vertex.kind,
+            f"{vertex.n_vertices:,}",
+            f"{vertex.n_tiles:,}",
+            f"{vertex.max_cycles:,}" + " (data)" * vertex.is_data_dependent,
+            f"{vertex.total_cycles:,}",
+            format_bytes(vertex.state_bytes),
+            format_bytes(vertex.code_bytes),
         ]
-        for one in details.vertices
+        for vertex in details.vertices
     ]
     table = plain_table(heads, rows, numbers=range(2, len(heads)), class_name="any-break")
     return [
@@ -134,10 +134,16 @@ def _debug_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
     if not details.debug_contexts:
         return [empty_state("This program has no debug context: no call of the model or of a"
                             " library created it.")]  # fmt: skip
-    names = [one for one in details.debug_contexts if one.layer in {"onnx", "library"}]
+    names = [context for context in details.debug_contexts if context.layer in {"onnx", "library"}]
     links = [
-        page_link(f"Operation {one.name}", "/operations", reports, layer=one.layer, find=one.name)
-        for one in names[:2]
+        page_link(
+            f"Operation {context.name}",
+            "/operations",
+            reports,
+            layer=context.layer,
+            find=context.name,
+        )
+        for context in names[:2]
     ]
     return [
         html.Div(links, className="links"),
@@ -148,7 +154,7 @@ def _debug_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
 
 def _debug(details: ProgramDetails) -> html.Div:
     """Return the debug contexts around a program."""
-    rows = [(one.layer, one.operation, one.name) for one in details.debug_contexts]
+    rows = [(context.layer, context.operation, context.name) for context in details.debug_contexts]
     return plain_table(("Layer", "Operation", "Name"), rows)
 
 
@@ -223,20 +229,23 @@ def _balance(cost: NodeCost) -> str:
 
 def _vertices(details: ProgramDetails) -> html.Div:
     """Return the codelets of the step, one column per codelet."""
-    found = details.vertices
+    vertices = details.vertices
     rows = [
-        ("Kind", [vertex.kind for vertex in found]),
-        ("Vertices", [f"{vertex.n_vertices:,}" for vertex in found]),
-        ("Tiles", [f"{vertex.n_tiles:,}" for vertex in found]),
+        ("Kind", [vertex.kind for vertex in vertices]),
+        ("Vertices", [f"{vertex.n_vertices:,}" for vertex in vertices]),
+        ("Tiles", [f"{vertex.n_tiles:,}" for vertex in vertices]),
         (
             "Slowest vertex, cycles",
-            [f"{vertex.max_cycles:,}" + " (data)" * vertex.is_data_dependent for vertex in found],
+            [
+                f"{vertex.max_cycles:,}" + " (data)" * vertex.is_data_dependent
+                for vertex in vertices
+            ],
         ),
-        ("All vertices, cycles", [f"{vertex.total_cycles:,}" for vertex in found]),
-        ("State", [format_bytes(vertex.state_bytes) for vertex in found]),
-        ("Code per tile", [format_bytes(vertex.code_bytes) for vertex in found]),
+        ("All vertices, cycles", [f"{vertex.total_cycles:,}" for vertex in vertices]),
+        ("State", [format_bytes(vertex.state_bytes) for vertex in vertices]),
+        ("Code per tile", [format_bytes(vertex.code_bytes) for vertex in vertices]),
     ]
-    heads = ["", *(vertex.vertex_type for vertex in found)]
+    heads = ["", *(vertex.vertex_type for vertex in vertices)]
     return plain_table(
         heads, [[label, *cells] for label, cells in rows], numbers=range(1, len(heads))
     )

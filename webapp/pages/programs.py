@@ -121,10 +121,10 @@ def _details(library: Library, view: dict[str, str], side: int, number: int) -> 
     if not view["with"]:
         with library.opened(view["report"]) as report:
             return _tab(report, number, view, "")
-    with library.opened(view["report"]) as one, library.opened(view["with"]) as other:
-        path = pair_path(one, other, side, number)
-        found = path[-1][0] if path else None
-        nodes = (found.baseline, found.candidate) if found else (None, None)
+    with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
+        path = pair_path(first, second, side, number)
+        program_id = path[-1][0] if path else None
+        nodes = (program_id.baseline, program_id.candidate) if program_id else (None, None)
         blocks = [
             _tab(report, node.program_id, view, name)
             if node is not None
@@ -135,7 +135,7 @@ def _details(library: Library, view: dict[str, str], side: int, number: int) -> 
                 ]
             )
             for name, report, node in zip(
-                ("Baseline", "Candidate"), (one, other), nodes, strict=True
+                ("Baseline", "Candidate"), (first, second), nodes, strict=True
             )
         ]
     return html.Div(blocks, className="program-sides")

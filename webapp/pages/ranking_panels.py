@@ -36,28 +36,28 @@ _TOPICS = {"memory": "Memory", "time": "Time"}
 _N_SHOWN = 12
 
 
-def ranking_card(found: Sequence[RankedInsight], reports: Reports, n_runs: int) -> html.Div:
+def ranking_card(insights: Sequence[RankedInsight], reports: Reports, n_runs: int) -> html.Div:
     """Return the insights of one report with its recorded runs, the largest share first."""
     rows = [
         (
-            _topic(one),
-            _text(one, reports),
-            html.Span(_gain(one), title=one.bound),
-            MISSING if one.share is None else format_percent(100 * one.share),
+            _topic(insight),
+            _text(insight, reports),
+            html.Span(_gain(insight), title=insight.bound),
+            MISSING if insight.share is None else format_percent(100 * insight.share),
         )
-        for one in found[:_N_SHOWN]
+        for insight in insights[:_N_SHOWN]
     ]
     heads = ("", "What to change first", "Gain", "Share")
-    return _card(rows, heads, (2, 3), len(found), format_runs(n_runs))
+    return _card(rows, heads, (2, 3), len(insights), format_runs(n_runs))
 
 
 def compared_ranking(
-    found: Sequence[Pair[RankedInsight]], reports: Reports, n_runs: tuple[int, int]
+    pairs: Sequence[Pair[RankedInsight]], reports: Reports, n_runs: tuple[int, int]
 ) -> html.Div:
     """Return the insights of two reports with their recorded runs side by side."""
     rows = []
-    for pair in found[:_N_SHOWN]:
-        own = reports if pair.baseline is not None else swapped(reports)
+    for pair in pairs[:_N_SHOWN]:
+        side_reports = reports if pair.baseline is not None else swapped(reports)
         known = pair.known
         before, after = pair.baseline, pair.candidate
         sizes = [side.gain if side is not None else None for side in (before, after)]
@@ -69,14 +69,14 @@ def compared_ranking(
         rows.append(
             (
                 _topic(known),
-                _text(known, own, state),
+                _text(known, side_reports, state),
                 _gain(before) if before is not None else MISSING,
                 _gain(after) if after is not None else MISSING,
                 change,
             )
         )
     heads = ("", "What to change first", "Baseline, gain", "Candidate, gain", "Difference")
-    return _card(rows, heads, (2, 3, 4), len(found), format_runs(*n_runs))
+    return _card(rows, heads, (2, 3, 4), len(pairs), format_runs(*n_runs))
 
 
 def _card(
@@ -101,43 +101,43 @@ def _card(
     return html.Div([title, table, html.Div(note, className="grid-note")])
 
 
-def _topic(one: RankedInsight) -> html.Span:
+def _topic(insight: RankedInsight) -> html.Span:
     """Return the topic of an insight as a mark."""
-    return html.Span(_TOPICS[one.topic], className=f"topic-mark topic-{one.topic}")
+    return html.Span(_TOPICS[insight.topic], className=f"topic-mark topic-{insight.topic}")
 
 
-def _gain(one: RankedInsight) -> str:
+def _gain(insight: RankedInsight) -> str:
     """Return what can be gained."""
-    if one.gain is None:
+    if insight.gain is None:
         return MISSING
-    return format_bytes(one.gain) if one.topic == "memory" else format_cycles(one.gain)
+    return format_bytes(insight.gain) if insight.topic == "memory" else format_cycles(insight.gain)
 
 
-def _text(one: RankedInsight, reports: Reports, state: str = "") -> html.Div:
+def _text(insight: RankedInsight, reports: Reports, state: str = "") -> html.Div:
     """Return what was found, what to try, and where it leads."""
-    head: list[Any] = [html.B(one.title)]
-    if one.subject:
-        head += [": ", one.subject]
+    head: list[Any] = [html.B(insight.title)]
+    if insight.subject:
+        head += [": ", insight.subject]
     if state:
         head.append(html.Span(f" ({state})", className="soft"))
-    parts: list[Any] = [html.Div(head), html.Div(f"{one.text} {one.advice}".strip())]
-    links = _links(one, reports)
+    parts: list[Any] = [html.Div(head), html.Div(f"{insight.text} {insight.advice}".strip())]
+    links = _links(insight, reports)
     if links:
         parts.append(html.Div(links, className="places"))
     return html.Div(parts, className="any-break")
 
 
-def _links(one: RankedInsight, reports: Reports) -> list[Any]:
+def _links(insight: RankedInsight, reports: Reports) -> list[Any]:
     """Return links to the places of an insight."""
     links: list[Any] = []
-    if one.operation:
-        links.append(operation_link("Operation", reports, one.operation))
-    if one.step_id is not None:
-        links.append(trace_link("Trace", reports, one.step_id))
-    if one.program_id is not None:
-        links.append(program_link("Program tree", reports, one.program_id))
-    if one.program:
-        links.append(page_link("Program tree", "/programs", reports, find=one.program))
-    if one.tile_id is not None:
-        links.append(tile_link(f"Tile {one.tile_id:,}", reports, one.tile_id))
+    if insight.operation:
+        links.append(operation_link("Operation", reports, insight.operation))
+    if insight.step_id is not None:
+        links.append(trace_link("Trace", reports, insight.step_id))
+    if insight.program_id is not None:
+        links.append(program_link("Program tree", reports, insight.program_id))
+    if insight.program:
+        links.append(page_link("Program tree", "/programs", reports, find=insight.program))
+    if insight.tile_id is not None:
+        links.append(tile_link(f"Tile {insight.tile_id:,}", reports, insight.tile_id))
     return links

@@ -96,10 +96,10 @@ def vertices_of_step(sides: Sequence[StepSide | None], view: dict[str, str]) -> 
 
 def cycles_of_step(sides: Sequence[StepSide | None], view: dict[str, str]) -> Any:
     """Return the cycles of a step's tiles: figures by IPU, histograms, slowest tiles."""
-    found = [side for side in sides if side is not None]
+    known_sides = [side for side in sides if side is not None]
     figures = _figures(sides, _CYCLES)
-    blocks: list[Any] = [html.Div([figures, _links(found, view)])]
-    for side in found:
+    blocks: list[Any] = [html.Div([figures, _links(known_sides, view)])]
+    for side in known_sides:
         blocks.append(html.Div([_head(side, "Cycles by tile"), *_histograms(side)]))
         blocks.append(
             html.Div([_head(side, "Slowest tiles"), _slowest(side, _reports(side, view))])
@@ -160,18 +160,18 @@ def _figures(sides: Sequence[StepSide | None], figures: Sequence[_Figure]) -> An
     ]  # fmt: skip
     if not rows:
         return empty_state("No IPU takes part in this step.")
-    shown = [[_text(value, unit) for value in values] for _, unit, values in rows]
+    texts = [[_text(value, unit) for value in values] for _, unit, values in rows]
     data: dict[str, list[Any]] = {"name": [label for label, *_ in rows]}
     columns = [column("name", "One execution", "name")]
     if len(sides) == 1:
         columns.append(column("value", "Value", "change"))
-        data |= {"value": [cells[0] for cells in shown]}
+        data |= {"value": [cells[0] for cells in texts]}
         return data_table(columns, data, label="Figures of the step", empty="", file="step")
     sides_and_diff = ("baseline", "candidate", "diff")
     columns += [column(name, name.capitalize(), "change") for name in sides_and_diff]
     data |= {
-        "baseline": [cells[0] for cells in shown],
-        "candidate": [cells[1] for cells in shown],
+        "baseline": [cells[0] for cells in texts],
+        "candidate": [cells[1] for cells in texts],
         "diff": [
             compared([values[0]], [values[1]], "ratio" if unit == "share" else "")["diff"][0]
             for _, unit, values in rows
@@ -192,9 +192,9 @@ def _head(side: StepSide, title: str) -> html.H3:
     return html.H3(f"{title}, {side.side.lower()}" if side.side else title)
 
 
-def _links(found: Sequence[StepSide], view: dict[str, str]) -> html.Div:
+def _links(sides: Sequence[StepSide], view: dict[str, str]) -> html.Div:
     """Return the links of a step of the report: to the trace and to its program."""
-    side = found[0]
+    side = sides[0]
     if side.side == "Candidate":
         return html.Div()
     link = trace_link("Show in the trace", reports_of(view), side.details.step_id)
@@ -254,8 +254,8 @@ def _compare_vertices(
     sides: Sequence[StepSide | None], first: dict[str, Any], view: dict[str, str]
 ) -> Any:
     """Return the codelets of a step of two reports: cycles of all vertices, and their number."""
-    found = [pair for pair in _paired(sides) if _matches(pair.key, view)]
-    both = [(pair.baseline, pair.candidate) for pair in found]
+    results = [pair for pair in _paired(sides) if _matches(pair.key, view)]
+    both = [(pair.baseline, pair.candidate) for pair in results]
     columns = [
         first,
         *change_columns("count"),
@@ -263,7 +263,7 @@ def _compare_vertices(
         column("after", "Vertices, candidate", "count"),
     ]
     data: dict[str, list[Any]] = {
-        "name": [pair.key for pair in found],
+        "name": [pair.key for pair in results],
         **compared(*_columns(both, lambda row: row.total_cycles), "cycles"),
         "before": _columns(both, lambda row: row.n_vertices)[0],
         "after": _columns(both, lambda row: row.n_vertices)[1],
@@ -292,11 +292,11 @@ def _flops_by_codelet(sides: Sequence[StepSide | None]) -> Any:
             "vertices": [row.n_vertices for row in rows],
         }
     else:
-        found = _paired(sides)
-        both = [(pair.baseline, pair.candidate) for pair in found]
+        result = _paired(sides)
+        both = [(pair.baseline, pair.candidate) for pair in result]
         columns = [column("name", "Codelet", "name"), *change_columns("count")]
         data = {
-            "name": [pair.key for pair in found],
+            "name": [pair.key for pair in result],
             **compared(*_columns(both, lambda row: row.flops), ""),
         }
     return data_table(
@@ -309,10 +309,10 @@ def _columns(
     both: Sequence[tuple[Any, Any]], value: Callable[[Any], int]
 ) -> tuple[list[int | None], list[int | None]]:
     """Return a figure of two sides; None where a side lacks the row."""
-    one, other = (
+    first, second = (
         [None if pair[side] is None else value(pair[side]) for pair in both] for side in (0, 1)
     )
-    return one, other
+    return first, second
 
 
 def _matches(name: str, view: dict[str, str]) -> bool:

@@ -148,7 +148,12 @@ def _proportions(report: Report) -> list[html.Div]:
 def _costliest(report: Report, reports: Reports) -> list[html.Section]:
     """Return the operations that take most cycles, each a link to its details."""
     listed = next(
-        (found for layer in LAYERS if (found := operations(report, layer)).operations), None
+        (
+            listed_operations
+            for layer in LAYERS
+            if (listed_operations := operations(report, layer)).operations
+        ),
+        None,
     )
     if listed is None or not listed.total_cycles:
         return []
@@ -174,25 +179,25 @@ def _costliest(report: Report, reports: Reports) -> list[html.Section]:
         )
     table = plain_table(("Operation", "Cycles", "% of total"), rows, numbers=(1, 2))
     every = page_link("All operations", "/operations", reports)
-    more = html.P([every, f", {format_runs(listed.n_runs)}"])
-    return [panel("Most cycles", table, more, panel_id="panel-costliest")]
+    rest = html.P([every, f", {format_runs(listed.n_runs)}"])
+    return [panel("Most cycles", table, rest, panel_id="panel-costliest")]
 
 
 def _two(baseline: Report, candidate: Report) -> list[Any]:
     """Return the blocks of two reports, most significant first."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
-    ones, others = comparable_sections(baseline_summary, candidate_summary)
+    baseline_sections, candidate_sections = comparable_sections(baseline_summary, candidate_summary)
     sections = [
         panel(
             title,
             html.Div(
-                compare_rows(ones[title], others[title]),
+                compare_rows(baseline_sections[title], candidate_sections[title]),
                 className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if ones[title] or others[title]
+        if baseline_sections[title] or candidate_sections[title]
     ]
     return [
         *_notices(baseline_summary, "Baseline: "),
@@ -221,8 +226,8 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
     parts: list[Any] = []
     over = values["memory.tiles_over_capacity"]
     if isinstance(over, int) and over:
-        what = "tiles do not fit" if over > 1 else "tile does not fit"
-        figure = headline(f"{over:,} {what}", "see what makes it fit")
+        words = "tiles do not fit" if over > 1 else "tile does not fit"
+        figure = headline(f"{over:,} {words}", "see what makes it fit")
         parts.append(page_link(figure, "/insights", reports))
     cycles, efficiency = values["cycles.total"], values["parallel.efficiency"]
     if isinstance(cycles, int):
@@ -285,14 +290,14 @@ def _options(
         ]
         columns = ["Option", "Baseline", "Candidate", "Diff"]
     words = search_words(text)
-    found = [row for row in rows if words_fit(words, *row)]
-    if not found:
+    matches = [row for row in rows if words_fit(words, *row)]
+    if not matches:
         return html.Div(
             "No option matches; clear the filter to see all." if rows
             else "This report has no options.",
             className="empty-state",
         )  # fmt: skip
-    return plain_table(columns, found)
+    return plain_table(columns, matches)
 
 
 def _text(option: OptionRow | None) -> str:

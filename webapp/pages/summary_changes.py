@@ -34,10 +34,10 @@ def headlines(difference: Difference, reports: Reports) -> list[html.A]:
 
     Cycles are those of one run on average.
     """
-    found = []
-    for name, what, path in _HEADLINES:
+    blocks = []
+    for name, label, path in _HEADLINES:
         metric = difference.metric(name)
-        before, after, caption = metric.baseline, metric.candidate, what
+        before, after, caption = metric.baseline, metric.candidate, label
         if before is None and after is None:
             continue
         if name == "cycles.total":
@@ -46,8 +46,8 @@ def headlines(difference: Difference, reports: Reports) -> list[html.A]:
         texts = [format_value(value, metric.unit) for value in (before, after)]
         change = "unchanged" if delta == 0 else format_change_of(before, delta, metric.unit)
         figure = headline(" → ".join(dict.fromkeys(texts)), f"{caption}: {change}")
-        found.append(page_link(figure, path, reports))
-    return found
+        blocks.append(page_link(figure, path, reports))
+    return blocks
 
 
 def _runs(difference: Difference) -> str:
@@ -87,8 +87,8 @@ def _block(title: str, unit: str, rows: Sequence[Sequence[Any]], about: str = ""
         return []
     heads = ("Name", f"Baseline, {unit}", "Candidate", "Change")
     table = plain_table(heads, rows[:_MOST_ROWS], numbers=(1, 2, 3))
-    more = len(rows) - _MOST_ROWS
-    largest = f"The largest {_MOST_ROWS} of {len(rows):,}." if more > 0 else ""
+    n_more = len(rows) - _MOST_ROWS
+    largest = f"The largest {_MOST_ROWS} of {len(rows):,}." if n_more > 0 else ""
     note = f"{about} {largest}".strip()
     parts: list[Any] = [html.H3(f"{title} that changed most"), table]
     if note:

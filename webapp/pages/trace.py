@@ -79,7 +79,7 @@ def layout() -> html.Div:
         marked(html.Button(text, id=name, className="trace-tool", title=hint), aria_label=hint)
         for name, text, hint in _BUTTONS
     ]
-    found = html.Span(id="trace-match", className="trace-found", role="status")
+    match_note = html.Span(id="trace-match", className="trace-found", role="status")
     toolbar = html.Div(
         [
             choice("trace-view", "View", _VIEWS),
@@ -90,7 +90,7 @@ def layout() -> html.Div:
             text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
             text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
             text_box("trace-find", "Find steps", "words of the name", is_search=True),
-            html.Div([*buttons[:2], found], className="trace-tools"),
+            html.Div([*buttons[:2], match_note], className="trace-tools"),
             html.Div(className="toolbar-space"),
             html.Div(buttons[2:], className="trace-tools"),
         ],
@@ -154,8 +154,8 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,)
         if view["with"]:
             return (_changes(library, view),)
-        (found,) = _range_summaries(library, view, top=_TOP)
-        return (contributor_table(found, reports_of(view)) if found else _nothing(),)
+        (summary,) = _range_summaries(library, view, top=_TOP)
+        return (contributor_table(summary, reports_of(view)) if summary else _nothing(),)
 
     @answer(
         app,
@@ -240,20 +240,20 @@ def _details(library: Library, view: dict[str, str]) -> html.Div:
     how = "flat" if str(ipu_id) in closed else _lanes_of(view)
     if not view["with"]:
         with library.opened(view["report"]) as report:
-            found = trace.slice_at(report, ipu_id, track, level, cycle, how)
-            return _slice_panel(report, found, reports_of(view))
+            slice_ = trace.slice_at(report, ipu_id, track, level, cycle, how)
+            return _slice_panel(report, slice_, reports_of(view))
     with _pair(library, view) as pair:
-        found = pair.slice_at(side, ipu_id, track, level, cycle, how)
+        slice_ = pair.slice_at(side, ipu_id, track, level, cycle, how)
         report = pair.report(side)
-        other = None
-        if found is not None and found.step_id is not None:
-            partner = pair.partner(side, found.step_id)
+        other_side = None
+        if slice_ is not None and slice_.step_id is not None:
+            partner = pair.partner(side, slice_.step_id)
             if partner is not None:
-                other = trace.step_details(pair.report(1 - side), partner)
+                other_side = trace.step_details(pair.report(1 - side), partner)
         reports = reports_of(view)
         if side:  # links lead to the report of the slice
             reports = {"report": view["with"], "with": view["report"]}
-        return _slice_panel(report, found, reports, Counterpart(side, other))
+        return _slice_panel(report, slice_, reports, Counterpart(side, other_side))
 
 
 def _unless_found(library: Library, view: dict[str, str]) -> Any:
@@ -273,20 +273,22 @@ def _unless_found(library: Library, view: dict[str, str]) -> Any:
 
 def _slice_panel(
     report: Report,
-    found: trace.Slice | None,
+    slice_: trace.Slice | None,
     reports: Reports,
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the panel of a slice of a report."""
-    if found is None:
+    if slice_ is None:
         return empty_state("No slice here; click another one.")
-    inside = trace.range_summary(report, found.start_cycle, found.end_cycle, [found.ipu_id], top=20)
-    step = place = busiest = None
-    if found.step_id is not None:
-        step = trace.step_details(report, found.step_id)
-        place = place_of(report, f"step:{found.step_id}")
-        busiest = busiest_tile(report, found.step_id)
-    return slice_panel(found, inside, step, reports, place, busiest, counterpart)
+    inside = trace.range_summary(
+        report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id], top=20
+    )
+    step = position = busiest = None
+    if slice_.step_id is not None:
+        step = trace.step_details(report, slice_.step_id)
+        position = place_of(report, f"step:{slice_.step_id}")
+        busiest = busiest_tile(report, slice_.step_id)
+    return slice_panel(slice_, inside, step, reports, position, busiest, counterpart)
 
 
 def _table(library: Library, view: dict[str, str]) -> html.Div:
@@ -299,25 +301,25 @@ def _table(library: Library, view: dict[str, str]) -> html.Div:
             if not tracks:
                 return _nothing()
             ipus = _ipus(view, tracks)
-            found = trace.executions(report, start, end, ipus, hidden=hidden, limit=_LISTED)
+            executions = trace.executions(report, start, end, ipus, hidden=hidden, limit=_LISTED)
         return execution_table(
-            [found], [view["report"]], reports_of(view), ipus=[ipus], hidden=hidden
+            [executions], [view["report"]], reports_of(view), ipus=[ipus], hidden=hidden
         )
     with _pair(library, view) as pair:
         sides = [trace.extent(pair.report(side)) for side in range(2)]
         ipus = _ipus(view, [track for side in sides for track in side.tracks])
-        lists, shown = [], []
+        lists, tables = [], []
         for side in range(2):
             low, high = pair.cycles(side, start, end)
             here = None if ipus is None else [i for i in ipus if i in _known(sides[side])]
-            shown.append(here)
+            tables.append(here)
             if high <= low:
                 lists.append(trace.ExecutionList(low, low, 0, []))
                 continue
             report = pair.report(side)
             lists.append(trace.executions(report, low, high, here, hidden=hidden, limit=_LISTED))
     ids = [view["report"], view["with"]]
-    return execution_table(lists, ids, reports_of(view), ipus=shown, hidden=hidden)
+    return execution_table(lists, ids, reports_of(view), ipus=tables, hidden=hidden)
 
 
 def _known(extent: trace.Extent) -> set[int]:

@@ -49,30 +49,30 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
 
     Of two reports, the rows of an IPU stand one below the other.
     """
-    what = "selected range" if is_marked else "visible range"
+    range_words = "selected range" if is_marked else "visible range"
     heads = []
-    for side, found in enumerate(sides):
+    for side, summary in enumerate(sides):
         whose = f"{_SIDES[side]}: " if len(sides) > 1 else ""
-        if found is None:
-            heads.append([headline("–", f"{whose}nothing ran in the {what}")])
+        if summary is None:
+            heads.append([headline("–", f"{whose}nothing ran in the {range_words}")])
             continue
         heads.append(
             [
-                headline(f"{found.cycles:,}", f"{whose}cycles executed in the {what}"),
+                headline(f"{summary.cycles:,}", f"{whose}cycles executed in the {range_words}"),
                 headline(
-                    _ratio(found.parallel_efficiency),
+                    _ratio(summary.parallel_efficiency),
                     f"{whose}parallel efficiency" + ("" if whose else ": tiles not waiting"),
                 ),
                 headline(
-                    _ratio(found.tile_balance),
+                    _ratio(summary.tile_balance),
                     f"{whose}tile balance" + ("" if whose else ": mean over busiest tile"),
                 ),
             ]
         )
     ipus = [
         (f"IPU {ipu.ipu_id}" + (f", {_SIDES[side].lower()}" if len(sides) > 1 else ""), side, ipu)
-        for side, found in enumerate(sides)
-        for ipu in (found.ipus if found else ())
+        for side, summary in enumerate(sides)
+        for ipu in (summary.ipus if summary else ())
     ]
     ipus.sort(key=lambda row: (row[2].ipu_id, row[1]))
     rows = [(label, ipu) for label, _, ipu in ipus]
@@ -81,7 +81,7 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
     ]
     return html.Div(
         [
-            *(html.Div(own, className="trace-heads") for own in heads),
+            *(html.Div(head, className="trace-heads") for head in heads),
             _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
             _traffic(rows),
@@ -137,11 +137,11 @@ def execution_table(
         Names of the kinds that are left out.
     """
     parts: list[Any] = []
-    for side, (found, report_id) in enumerate(zip(lists, report_ids, strict=True)):
-        note = f"{found.n_executions:,} executions of steps in"
-        note += f" {found.start_cycle:,} to {found.end_cycle:,}"
-        if found.n_executions > len(found.rows):
-            note += f"; the first {len(found.rows):,} are listed"
+    for side, (executions, report_id) in enumerate(zip(lists, report_ids, strict=True)):
+        note = f"{executions.n_executions:,} executions of steps in"
+        note += f" {executions.start_cycle:,} to {executions.end_cycle:,}"
+        if executions.n_executions > len(executions.rows):
+            note += f"; the first {len(executions.rows):,} are listed"
         if len(lists) > 1:
             note = f"{_SIDES[side]}: {note}, in its own cycles"
         address = f"/api/trace/{report_id}/executions.csv"
@@ -152,36 +152,38 @@ def execution_table(
         if hidden:
             shown_only["hide"] = ",".join(hidden)
             note += f", without {', '.join(_KINDS[name].label for name in hidden)}"
-        query = urlencode({"start": found.start_cycle, "end": found.end_cycle, **shown_only})
+        query = urlencode(
+            {"start": executions.start_cycle, "end": executions.end_cycle, **shown_only}
+        )
         save = html.A(
             "Save as CSV",
             href=f"{address}?{query}",
             download="executions.csv",
             className="trace-save",
         )
-        shown = html.Div([note, ". ", save] if found.rows else note, className="grid-note")
-        own = {"report": report_id} if side else reports
+        table = html.Div([note, ". ", save] if executions.rows else note, className="grid-note")
+        side_reports = {"report": report_id} if side else reports
         body = [
             [
                 f"{row.start_cycle:,}",
                 f"{row.end_cycle - row.start_cycle:,}",
                 html.Span([_swatch(row.kind), _KINDS[row.kind].label]),
                 f"IPU {row.ipu_id}" + (" I/O" if row.track else ""),
-                trace_link(f"{row.step_id:,}", own, row.step_id),
+                trace_link(f"{row.step_id:,}", side_reports, row.step_id),
                 row.name or "(no name)",
             ]
-            for row in found.rows
+            for row in executions.rows
         ]
         heads = ("Start", "Cycles", "Kind", "IPU", "Step", "Name")
         # The link for saving is no page's: without it, the rows are static.
-        parts += [shown, frozen(_table(heads, body, (0, 1, 4)))]
+        parts += [table, frozen(_table(heads, body, (0, 1, 4)))]
     return html.Div(parts)
 
 
 def _count_pair(row: ContributorChange) -> str:
     """Return how often a name ran, on both sides if that differs."""
-    one, other = row.baseline_count, row.candidate_count
-    return f"{one:,}" if one == other else f"{one:,} → {other:,}"
+    first, second = row.baseline_count, row.candidate_count
+    return f"{first:,}" if first == second else f"{first:,} → {second:,}"
 
 
 def _sign(row: ContributorChange) -> str:
@@ -196,48 +198,48 @@ def _verdict(row: ContributorChange) -> str:
     return "removed" if row.candidate_step_id is None else ""
 
 
-def contributor_table(found: trace.RangeSummary, reports: Reports) -> html.Div:
+def contributor_table(summary: trace.RangeSummary, reports: Reports) -> html.Div:
     """Return the names with the most cycles in the range as a table; a name is found in it."""
-    if not found.contributors:
+    if not summary.contributors:
         return empty_state("Nothing ran in this range; zoom out or press 0.")
-    left_out = found.n_contributors - len(found.contributors)
+    left_out = summary.n_contributors - len(summary.contributors)
     note = (
-        f"{found.n_contributors:,} names by cycles in {found.start_cycle:,} to"
-        f" {found.end_cycle:,}, over the IPUs shown"
+        f"{summary.n_contributors:,} names by cycles in {summary.start_cycle:,} to"
+        f" {summary.end_cycle:,}, over the IPUs shown"
     )
     if left_out > 0:
-        note += f"; the first {len(found.contributors):,} are listed"
-    rows = _contributors(found.contributors, reports)
+        note += f"; the first {len(summary.contributors):,} are listed"
+    rows = _contributors(summary.contributors, reports)
     return html.Div([html.Div(note, className="grid-note"), rows])
 
 
 def slice_panel(
-    found: trace.Slice,
+    slice_: trace.Slice,
     inside: trace.RangeSummary,
     step: trace.StepDetails | None,
     reports: Reports,
-    place: Place | None = None,
+    position: Place | None = None,
     busiest: int | None = None,
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
-    kind = _KINDS[found.kind]
+    kind = _KINDS[slice_.kind]
     parts: list[Any]
     below: list[Any]
     facts: list[tuple[str, Any]] = [
         ("Kind", f"{kind.label} [{kind.letter}]"),
-        ("Cycles", f"{found.end_cycle - found.start_cycle:,}"),
-        ("From", f"{found.start_cycle:,}"),
-        ("To", f"{found.end_cycle:,}"),
-        ("IPU", f"{found.ipu_id}" + (", input and output" if found.track else "")),
-        ("Run", found.run_name),
+        ("Cycles", f"{slice_.end_cycle - slice_.start_cycle:,}"),
+        ("From", f"{slice_.start_cycle:,}"),
+        ("To", f"{slice_.end_cycle:,}"),
+        ("IPU", f"{slice_.ipu_id}" + (", input and output" if slice_.track else "")),
+        ("Run", slice_.run_name),
     ]
     if counterpart is not None:
         facts.insert(0, ("Report", _SIDES[counterpart.side]))
-    if found.n_iterations > 1:
-        facts.append(("Iteration", f"{found.iteration + 1:,} of {found.n_iterations:,}"))
+    if slice_.n_iterations > 1:
+        facts.append(("Iteration", f"{slice_.iteration + 1:,} of {slice_.n_iterations:,}"))
     if step is None:
-        facts.append(("Nested steps", f"{found.n_steps:,}"))
+        facts.append(("Nested steps", f"{slice_.n_steps:,}"))
         rows = _contributors(inside.contributors, reports)
         parts, below = [], [html.H3("Top contributors"), rows]
     else:
@@ -245,8 +247,8 @@ def slice_panel(
             ("Step", f"{step.step_id:,}"),
             ("Program", _program(step, reports)),
         ]
-        if place is not None:
-            facts.append(("Also in", _elsewhere(step, place, busiest, reports)))
+        if position is not None:
+            facts.append(("Also in", _elsewhere(step, position, busiest, reports)))
         if step.compute_set:
             facts.append(("Compute set", step.compute_set))
         if counterpart is not None:
@@ -258,7 +260,7 @@ def slice_panel(
         parts, below = _step(step)
     return html.Div(
         [
-            html.H2(found.name or kind.label),
+            html.H2(slice_.name or kind.label),
             html.Div([_facts(facts), *parts], className="trace-columns"),
             *below,
         ],
@@ -373,22 +375,25 @@ def _other(step: trace.StepDetails, counterpart: Counterpart) -> str:
     """Return what one execution of a step costs on the other side, beside this one."""
     if counterpart.step is None:
         return "no such step"
-    own, other = (max((c.cycles for c in one.costs), default=0) for one in (step, counterpart.step))
+    this_cycles, other_cycles = (
+        max((c.cycles for c in details.costs), default=0) for details in (step, counterpart.step)
+    )
     renamed = "" if counterpart.step.name == step.name else f", named {counterpart.step.name}"
-    change = f"{other - own:+,}" if other != own else "the same"
-    return f"step {counterpart.step.step_id:,}{renamed}: {other:,} cycles an execution ({change})"
+    change = f"{other_cycles - this_cycles:+,}" if other_cycles != this_cycles else "the same"
+    step_id = counterpart.step.step_id
+    return f"step {step_id:,}{renamed}: {other_cycles:,} cycles an execution ({change})"
 
 
 def _elsewhere(
-    step: trace.StepDetails, place: Place, busiest: int | None, reports: Reports
+    step: trace.StepDetails, position: Place, busiest: int | None, reports: Reports
 ) -> html.Span:
     """Return links to what other pages show of a step."""
     links = [page_link("Program tree", "/programs", reports, node=str(step.program_id))]
-    if place.moment is not None:
-        links.append(page_link("Liveness", "/liveness", reports, step=str(place.moment)))
-    if place.operation is not None:
-        layer = {} if place.layer == "library" else {"layer": place.layer}
-        links.append(page_link("Operation", "/operations", reports, **layer, op=place.operation))
+    if position.moment is not None:
+        links.append(page_link("Liveness", "/liveness", reports, step=str(position.moment)))
+    if position.operation is not None:
+        layer = {} if position.layer == "library" else {"layer": position.layer}
+        links.append(page_link("Operation", "/operations", reports, **layer, op=position.operation))
     if busiest is not None:
         links.append(tile_link(f"Memory of its busiest tile, {busiest:,}", reports, busiest))
     return html.Span([part for link in links for part in (", ", link)][1:])

@@ -21,22 +21,24 @@ def why_blocks(sides: Sequence[OperationTime | None], reports: Reports) -> list[
     heads = ("Baseline", "Candidate") if len(sides) > 1 else ("",)
     of_side = (reports, swapped(reports)) if len(sides) > 1 else (reports,)
     columns = [
-        html.Div(_column(side, own, head) if side is not None else _missing(head))
-        for side, own, head in zip(sides, of_side, heads, strict=True)
+        html.Div(_column(side, side_reports, head) if side is not None else _missing(head))
+        for side, side_reports, head in zip(sides, of_side, heads, strict=True)
     ]
     return [html.Div(columns, className="operation-columns why")]
 
 
-def _column(found: OperationTime, reports: Reports, head: str) -> list[Any]:
+def _column(operation_time: OperationTime, reports: Reports, head: str) -> list[Any]:
     """Return the reasons in one report: a sentence, the parts, and beside them the rest."""
     parts: list[Any] = []
     if head:
         parts.append(html.Span(head, className=f"side-mark side-{head.lower()}"))
-    parts.append(html.P(operation_verdict(found), className="verdict"))
-    if not found.parts:
+    parts.append(html.P(operation_verdict(operation_time), className="verdict"))
+    if not operation_time.parts:
         return parts
-    more = [*_slowest(found, reports), *_plan(found), *_advice(found)]
-    parts.append(html.Div([_parts(found), html.Div(more)], className="operation-columns"))
+    further = [*_slowest(operation_time, reports), *_plan(operation_time), *_advice(operation_time)]
+    parts.append(
+        html.Div([_parts(operation_time), html.Div(further)], className="operation-columns")
+    )
     return parts
 
 
@@ -46,9 +48,9 @@ def _missing(head: str) -> list[Any]:
     return [mark, html.P("The operation is not in this report.", className="verdict")]
 
 
-def _parts(found: OperationTime) -> html.Div:
+def _parts(operation_time: OperationTime) -> html.Div:
     """Return ideal and actual cycles by part, as figures and bars."""
-    longest = max(part.actual_cycles for part in found.parts)
+    longest = max(part.actual_cycles for part in operation_time.parts)
     rows: list[Sequence[Any]] = [
         (
             part.label,
@@ -57,13 +59,17 @@ def _parts(found: OperationTime) -> html.Div:
             f"{part.excess_cycles:,}",
             _bars(part.kind, part.ideal_cycles / longest, part.actual_cycles / longest),
         )
-        for part in found.parts
+        for part in operation_time.parts
     ]
-    ideal, actual = found.ideal_cycles, found.actual_cycles
+    ideal, actual = operation_time.ideal_cycles, operation_time.actual_cycles
     rows.append((html.B("Sum"), f"{ideal:,}", f"{actual:,}", f"{actual - ideal:,}", ""))
     heads = ("Part", "Ideal", "Actual", "Above ideal", "Ideal, actual")
     table = plain_table(heads, rows, numbers=(1, 2, 3), class_name="why-table")
-    runs = "over all recorded runs" if found.n_runs else "of one execution; no run was recorded"
+    runs = (
+        "over all recorded runs"
+        if operation_time.n_runs
+        else "of one execution; no run was recorded"
+    )
     note = (
         "Ideal: compute spread evenly over all tiles, exchanged bytes at full bandwidth, one sync."
     )
@@ -78,20 +84,20 @@ def _bars(kind: str, ideal: float, actual: float) -> html.Div:
     name = kind.replace("_", "-")
     bars = [
         html.Span(
-            className=f"why-{what} ledger-{name}",
+            className=f"why-{subject} ledger-{name}",
             style={"width": f"{100 * length:.1f}%"},
-            title=what.capitalize(),
+            title=subject.capitalize(),
         )
-        for what, length in (("ideal", ideal), ("actual", actual))
+        for subject, length in (("ideal", ideal), ("actual", actual))
         if length
     ]
-    shown = marked(html.Div(bars, className="why-bars", role="img"), aria_label="Ideal and actual")
-    return shown
+    bars_ = marked(html.Div(bars, className="why-bars", role="img"), aria_label="Ideal and actual")
+    return bars_
 
 
-def _slowest(found: OperationTime, reports: Reports) -> list[Any]:
+def _slowest(operation_time: OperationTime, reports: Reports) -> list[Any]:
     """Return the slowest tiles, which lead to their memory, and the step to look at."""
-    if not found.slowest_tiles:
+    if not operation_time.slowest_tiles:
         return []
     rows = [
         (
@@ -99,21 +105,21 @@ def _slowest(found: OperationTime, reports: Reports) -> list[Any]:
             f"{tile.cycles:,}",
             f"{tile.times_mean:,.2f}",
         )
-        for tile in found.slowest_tiles
+        for tile in operation_time.slowest_tiles
     ]
     table = plain_table(("Tile", "Compute cycles", "Times the mean"), rows, numbers=(0, 1, 2))
     title: list[Any] = ["Slowest tiles"]
-    if found.slowest_step_id is not None:
-        step: Any = f"step {found.slowest_step_id:,}"
-        if found.n_runs:
-            step = trace_link(step, reports, found.slowest_step_id)
+    if operation_time.slowest_step_id is not None:
+        step: Any = f"step {operation_time.slowest_step_id:,}"
+        if operation_time.n_runs:
+            step = trace_link(step, reports, operation_time.slowest_step_id)
         title += ["; most imbalance in ", step]
     return [html.H3(title), table]
 
 
-def _plan(found: OperationTime) -> list[Any]:
+def _plan(operation_time: OperationTime) -> list[Any]:
     """Return the plan and its runner-up in a sentence."""
-    plan = found.plan
+    plan = operation_time.plan
     if plan is None:
         return []
     text = (
@@ -123,9 +129,9 @@ def _plan(found: OperationTime) -> list[Any]:
     return [html.H3("Plan"), html.Div(text)]
 
 
-def _advice(found: OperationTime) -> list[Any]:
+def _advice(operation_time: OperationTime) -> list[Any]:
     """Return what would help."""
-    if not found.advice:
+    if not operation_time.advice:
         return []
-    items = [html.Li(text) for text in found.advice]
+    items = [html.Li(text) for text in operation_time.advice]
     return [html.H3("What would help"), html.Ul(items, className="sentences")]

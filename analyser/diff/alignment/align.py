@@ -34,24 +34,24 @@ def align(
         What is equal in pairs to prefer where a name is not equally frequent.
     """
     if len(set(baseline_names)) == len(baseline_names):
-        places = dict(zip(candidate_names, range(len(candidate_names)), strict=True))
-        if len(places) == len(candidate_names):
-            return _align_unique(baseline_names, places)
+        positions = dict(zip(candidate_names, range(len(candidate_names)), strict=True))
+        if len(positions) == len(candidate_names):
+            return _align_unique(baseline_names, positions)
     baseline_places, candidate_places = _places(baseline_names), _places(candidate_names)
     pairs: list[tuple[int, int]] = []
     for name, baseline_indices in baseline_places.items():
         candidate_indices = candidate_places.get(name, [])
         if len(baseline_indices) > len(candidate_indices):
             flipped = _pair(candidate_indices, baseline_indices, candidate_shapes, baseline_shapes)
-            pairs += [(one, other) for other, one in flipped]
+            pairs += [(before, after) for after, before in flipped]
         else:
             pairs += _pair(baseline_indices, candidate_indices, baseline_shapes, candidate_shapes)
     pairs.sort()
-    in_baseline, in_candidate = {one for one, _ in pairs}, {other for _, other in pairs}
+    in_baseline, in_candidate = {before for before, _ in pairs}, {after for _, after in pairs}
     return (
         pairs,
-        [one for one in range(len(baseline_names)) if one not in in_baseline],
-        [other for other in range(len(candidate_names)) if other not in in_candidate],
+        [before for before in range(len(baseline_names)) if before not in in_baseline],
+        [after for after in range(len(candidate_names)) if after not in in_candidate],
     )
 
 
@@ -72,7 +72,7 @@ def align_in_turn(
     """
     left = [list(range(len(baseline_shapes))), list(range(len(candidate_shapes)))]
     shapes = baseline_shapes, candidate_shapes
-    found: list[tuple[int, int]] = []
+    pairs_: list[tuple[int, int]] = []
     for names in rounds:
         chosen = [
             [index for index in indices if side[index] is not None]
@@ -90,14 +90,14 @@ def align_in_turn(
                 for indices, side in zip(chosen, shapes, strict=True)
             ),
         )
-        found += [(chosen[0][one], chosen[1][other]) for one, other in pairs]
-        taken = {one for one, _ in found}, {other for _, other in found}
+        pairs_ += [(chosen[0][before], chosen[1][after]) for before, after in pairs]
+        paired = {before for before, _ in pairs_}, {after for _, after in pairs_}
         left = [
-            [index for index in indices if index not in done]
-            for indices, done in zip(left, taken, strict=True)
+            [index for index in indices if index not in paired_indices]
+            for indices, paired_indices in zip(left, paired, strict=True)
         ]
-    found.sort()
-    return found, left[0], left[1]
+    pairs_.sort()
+    return pairs_, left[0], left[1]
 
 
 def longest_rise(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -105,32 +105,35 @@ def longest_rise(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
-    for index, (_, other) in enumerate(pairs):
-        length = bisect_left(ends, other)
+    for index, (_, pair) in enumerate(pairs):
+        length = bisect_left(ends, pair)
         before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [other]
+        ends[length : length + 1] = [pair]
         last[length : length + 1] = [index]
-    found = []
+    rise = []
     index = last[-1] if last else -1
     while index >= 0:
-        found.append(pairs[index])
+        rise.append(pairs[index])
         index = before[index]
-    return found[::-1]
+    return rise[::-1]
 
 
-def _align_unique(names: Sequence[Hashable], places: dict[Hashable, int]) -> Alignment:
-    """Pair the entries of two lists of names that occur once; ``places`` are of the candidate."""
-    found = [(one, places.pop(name, -1)) for one, name in enumerate(names)]
-    removed = [one for one, other in found if other < 0]
-    return [pair for pair in found if pair[1] >= 0], removed, sorted(places.values())
+def _align_unique(names: Sequence[Hashable], positions: dict[Hashable, int]) -> Alignment:
+    """Pair the entries of two lists of names that occur once.
+
+    ``positions`` are those of the candidate's names.
+    """
+    pairs = [(before, positions.pop(name, -1)) for before, name in enumerate(names)]
+    removed = [before for before, after in pairs if after < 0]
+    return [pair for pair in pairs if pair[1] >= 0], removed, sorted(positions.values())
 
 
 def _places(names: Sequence[Hashable]) -> dict[Hashable, list[int]]:
     """Return the indices of every name, in order."""
-    places: dict[Hashable, list[int]] = {}
+    positions: dict[Hashable, list[int]] = {}
     for index, name in enumerate(names):
-        places.setdefault(name, []).append(index)
-    return places
+        positions.setdefault(name, []).append(index)
+    return positions
 
 
 def _pair(
@@ -145,8 +148,8 @@ def _pair(
     score = [[worst] * (n_many + 1) for _ in range(n_few)] + [[0] * (n_many + 1)]
     for i in range(n_few - 1, -1, -1):
         for j in range(n_many - 1, -1, -1):
-            taken = score[i + 1][j + 1] + (few_shapes[few[i]] == many_shapes[many[j]])
-            score[i][j] = max(taken, score[i][j + 1])
+            pair_score = score[i + 1][j + 1] + (few_shapes[few[i]] == many_shapes[many[j]])
+            score[i][j] = max(pair_score, score[i][j + 1])
     pairs, j = [], 0
     for i in range(n_few):
         while score[i][j] == score[i][j + 1]:

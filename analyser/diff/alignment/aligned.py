@@ -35,11 +35,11 @@ def cached_for_two(
     def ask(baseline: Report, candidate: Report, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with lock:
             of_baseline = answers.setdefault(baseline, WeakKeyDictionary())
-            kept = of_baseline.setdefault(candidate, {})
+            answer = of_baseline.setdefault(candidate, {})
             key = args, tuple(sorted(kwargs.items()))
-            if key not in kept:
-                kept[key] = function(baseline, candidate, *args, **kwargs)
-            return kept[key]
+            if key not in answer:
+                answer[key] = function(baseline, candidate, *args, **kwargs)
+            return answer[key]
 
     return ask
 

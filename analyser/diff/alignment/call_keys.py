@@ -39,15 +39,15 @@ class CallKeys:
     def __getitem__(self, name: str) -> Sequence[Hashable]:
         """Return the keys of a name, one per call."""
         if name not in self._found:
-            described, _, way = name.rpartition("_")
-            if way == "place":
+            described, _, method = name.rpartition("_")
+            if method == "place":
                 sides = self[f"{described}_before"], self[f"{described}_after"]
                 self._found[name] = list(zip(*sides, strict=True))
-            elif way == "around":
+            elif method == "around":
                 self._found[name] = _around(self[described])
-            elif way == "before":
+            elif method == "before":
                 self._found[name] = _before(self[described], self._producers)
-            elif way == "after":
+            elif method == "after":
                 self._found[name] = _after(self[described], self._producers)
             else:
                 self._found[name] = list(map(_KEYS[name], self._calls))
@@ -114,36 +114,36 @@ SCORES = (
 def _producers(calls: Sequence[Call]) -> list[list[int | None]]:
     """Return which call makes every operand of a call; None for one from elsewhere."""
     maker: dict[str, int] = {}
-    found: list[list[int | None]] = []
+    producers: list[list[int | None]] = []
     for index, call in enumerate(calls):
         if call.inputs or call.outputs:
-            found.append([maker.get(operand[0]) for operand in call.inputs])
+            producers.append([maker.get(operand[0]) for operand in call.inputs])
         else:
-            found.append([index - 1] if index else [])
+            producers.append([index - 1] if index else [])
         for operand in call.outputs:
             maker[operand[0]] = index
-    return found
+    return producers
 
 
 def _before(keys: Sequence[Hashable], producers: Sequence[Sequence[int | None]]) -> list[Hashable]:
     """Return a hash of every call with all that leads to it."""
-    found: list[int] = []
+    predecessors: list[int] = []
     for key, makers in zip(keys, producers, strict=True):
-        before = tuple([-1 if maker is None else found[maker] for maker in makers])
-        found.append(hash((key, before)))
-    return list(found)
+        before = tuple([-1 if maker is None else predecessors[maker] for maker in makers])
+        predecessors.append(hash((key, before)))
+    return list(predecessors)
 
 
 def _after(keys: Sequence[Hashable], producers: Sequence[Sequence[int | None]]) -> list[Hashable]:
     """Return a hash of every call with all that it leads to."""
     after: list[list[tuple[int, int]]] = [[] for _ in keys]
-    found: list[Hashable] = [0] * len(keys)
+    keys_after: list[Hashable] = [0] * len(keys)
     for index in range(len(keys) - 1, -1, -1):
-        found[index] = reached = hash((keys[index], tuple(sorted(after[index]))))
+        keys_after[index] = reached = hash((keys[index], tuple(sorted(after[index]))))
         for position, maker in enumerate(producers[index]):
             if maker is not None:
                 after[maker].append((reached, position))
-    return found
+    return keys_after
 
 
 def _around(keys: Sequence[Hashable]) -> list[Hashable]:

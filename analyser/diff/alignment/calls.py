@@ -31,9 +31,9 @@ class CallPairs:
     @cached_property
     def numbers(self) -> tuple[dict[int, int], dict[int, int]]:
         """Number of the pair of every paired call, for both sides."""
-        ones = {one: number for number, one in enumerate(self.pairs)}
-        others = {other: number for number, other in enumerate(self.pairs.values())}
-        return ones, others
+        baseline_items = {before: number for number, before in enumerate(self.pairs)}
+        candidate_items = {after: number for number, after in enumerate(self.pairs.values())}
+        return baseline_items, candidate_items
 
     @cached_property
     def roots(self) -> tuple[tuple[int, int], ...]:
@@ -49,10 +49,10 @@ class CallPairs:
 
 def align_calls(baseline: CallTree, candidate: CallTree) -> CallPairs:
     """Return which calls of two trees are the same; symmetric, and kept with the trees."""
-    found = baseline.aligned.get(candidate)
-    if found is None:
-        found = baseline.aligned[candidate] = _align_trees(baseline, candidate)
-    return CallPairs(baseline, candidate, found)
+    alignment = baseline.aligned.get(candidate)
+    if alignment is None:
+        alignment = baseline.aligned[candidate] = _align_trees(baseline, candidate)
+    return CallPairs(baseline, candidate, alignment)
 
 
 def _align_trees(baseline: CallTree, candidate: CallTree) -> dict[int, int]:
@@ -60,50 +60,61 @@ def _align_trees(baseline: CallTree, candidate: CallTree) -> dict[int, int]:
     pairs: dict[int, int] = {}
     waiting: list[tuple[int | None, int | None]] = [(None, None)]
     while waiting:
-        one, other = waiting.pop()
-        ones, others = baseline.children(one), candidate.children(other)
-        if ones and others:
-            found = _same_ends(baseline, candidate, ones, others)
-            pairs.update(found)
-            waiting += found
+        before, after = waiting.pop()
+        baseline_items, candidate_items = baseline.children(before), candidate.children(after)
+        if baseline_items and candidate_items:
+            same_ends = _same_ends(baseline, candidate, baseline_items, candidate_items)
+            pairs.update(same_ends)
+            waiting += same_ends
     return dict(sorted(pairs.items()))
 
 
 def _same_ends(
-    baseline: CallTree, candidate: CallTree, ones: Sequence[int], others: Sequence[int]
+    baseline: CallTree,
+    candidate: CallTree,
+    baseline_items: Sequence[int],
+    candidate_items: Sequence[int],
 ) -> list[tuple[int, int]]:
     """Return pairs of calls beside each other: equal ones at both ends, then those between."""
     texts = [
         [tree.text(number) for number in calls]
-        for tree, calls in ((baseline, ones), (candidate, others))
+        for tree, calls in ((baseline, baseline_items), (candidate, candidate_items))
     ]
-    shorter = min(len(ones), len(others))
+    shorter = min(len(baseline_items), len(candidate_items))
     n_first = 0
     while n_first < shorter and texts[0][n_first] == texts[1][n_first]:
         n_first += 1
     n_last = 0
     while n_last < shorter - n_first and texts[0][-1 - n_last] == texts[1][-1 - n_last]:
         n_last += 1
-    found = list(zip(ones[:n_first], others[:n_first], strict=True))
+    same_ends = list(zip(baseline_items[:n_first], candidate_items[:n_first], strict=True))
     if n_last:
-        found += zip(ones[-n_last:], others[-n_last:], strict=True)
-    between = ones[n_first : len(ones) - n_last], others[n_first : len(others) - n_last]
+        same_ends += zip(baseline_items[-n_last:], candidate_items[-n_last:], strict=True)
+    between = (
+        baseline_items[n_first : len(baseline_items) - n_last],
+        candidate_items[n_first : len(candidate_items) - n_last],
+    )
     if all(between):
         calls = (
             [tree.call(number) for number in numbers]
             for tree, numbers in zip((baseline, candidate), between, strict=True)
         )
-        found += [(between[0][i], between[1][j]) for i, j in _align_lists(*calls)]
-    return found
+        same_ends += [(between[0][i], between[1][j]) for i, j in _align_lists(*calls)]
+    return same_ends
 
 
-def _align_lists(ones: Sequence[Call], others: Sequence[Call]) -> list[tuple[int, int]]:
+def _align_lists(
+    baseline_items: Sequence[Call], candidate_items: Sequence[Call]
+) -> list[tuple[int, int]]:
     """Return pairs of places in two lists of calls."""
-    if len(ones) == len(others) == 1:
-        return [(0, 0)] if ones[0].operation == others[0].operation else []
-    sides = CallKeys(ones), CallKeys(others)
+    if len(baseline_items) == len(candidate_items) == 1:
+        return [(0, 0)] if baseline_items[0].operation == candidate_items[0].operation else []
+    sides = CallKeys(baseline_items), CallKeys(candidate_items)
     pairs = align_sequences(
-        (len(ones), len(others)), lambda name: (sides[0][name], sides[1][name]), LEVELS, SCORES
+        (len(baseline_items), len(candidate_items)),
+        lambda name: (sides[0][name], sides[1][name]),
+        LEVELS,
+        SCORES,
     )
     for key in ("weighted", "operation name"):
         pairs += _pair_unique(sides[0][key], sides[1][key], pairs)
@@ -111,21 +122,23 @@ def _align_lists(ones: Sequence[Call], others: Sequence[Call]) -> list[tuple[int
 
 
 def _pair_unique(
-    ones: Sequence[Hashable], others: Sequence[Hashable], pairs: Sequence[tuple[int, int]]
+    baseline_items: Sequence[Hashable],
+    candidate_items: Sequence[Hashable],
+    pairs: Sequence[tuple[int, int]],
 ) -> list[tuple[int, int]]:
     """Return pairs of calls that are left and whose key no other has, in whatever order."""
-    taken = {one for one, _ in pairs}, {other for _, other in pairs}
+    paired = {before for before, _ in pairs}, {after for _, after in pairs}
     left, right = (
-        _unique([None if place in done else key for place, key in enumerate(keys)])
-        for keys, done in zip((ones, others), taken, strict=True)
+        _unique([None if index in paired_indices else key for index, key in enumerate(keys)])
+        for keys, paired_indices in zip((baseline_items, candidate_items), paired, strict=True)
     )
-    return [(place, right[key]) for key, place in left.items() if key in right]
+    return [(index, right[key]) for key, index in left.items() if key in right]
 
 
 def _unique(keys: Sequence[Hashable]) -> dict[Hashable, int]:
     """Return where the keys are that occur once; None is no key."""
-    found: dict[Hashable, int] = {}
-    for place, key in enumerate(keys):
+    positions: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
         if key is not None:
-            found[key] = -1 if key in found else place
-    return {key: place for key, place in found.items() if place >= 0}
+            positions[key] = -1 if key in positions else index
+    return {key: index for key, index in positions.items() if index >= 0}

@@ -33,9 +33,9 @@ class Pair(Generic[T]):
     @property
     def known(self) -> T:
         """The thing on the first side that has it."""
-        found = self.candidate if self.baseline is None else self.baseline
-        assert found is not None
-        return found
+        known_side = self.candidate if self.baseline is None else self.baseline
+        assert known_side is not None
+        return known_side
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def size_changes(
     baseline: Mapping[str, int], candidate: Mapping[str, int]
 ) -> tuple[SizeChange, ...]:
     """Return all keys of two mappings with both numbers, the largest change first."""
-    found = [
+    changes = [
         SizeChange(pair.key, pair.baseline, pair.candidate) for pair in pairs(baseline, candidate)
     ]
-    return tuple(sorted(found, key=lambda change: -abs(change.delta)))
+    return tuple(sorted(changes, key=lambda change: -abs(change.delta)))
 
 
 def matching_rows(
@@ -87,10 +87,10 @@ def matching_rows(
     text
         What is searched for.
     """
-    one, other = list_rows(baseline, ""), list_rows(candidate, "")
+    before, after = list_rows(baseline, ""), list_rows(candidate, "")
     if not text.strip():
-        return one, other, (*one, *other)
-    return one, other, (*list_rows(baseline, text), *list_rows(candidate, text))
+        return before, after, (*before, *after)
+    return before, after, (*list_rows(baseline, text), *list_rows(candidate, text))
 
 
 def paired_rows(
@@ -120,30 +120,32 @@ def paired_rows(
     fallback
         What a row without a partner must share with another to be the same; None to share nothing.
     """
-    others = {number(row): row for row in candidate}
+    rest = {number(row): row for row in candidate}
     left = {fallback(row): row for row in candidate if fallback(row) is not None}
-    wanted = set(matching)
+    matching_keys = set(matching)
     used: set[int] = set()
-    found = []
+    results = []
     for row in baseline:
-        partner = others.get(partners[number(row)]) if number(row) in partners else None
+        partner = rest.get(partners[number(row)]) if number(row) in partners else None
         if partner is None and fallback(row) is not None:
             partner = left.get(fallback(row))
         if partner is not None:
             used.add(number(partner))
-        if row in wanted or partner in wanted:
-            found.append(Pair(name(row), row, partner))
-    found += [
-        Pair(name(row), None, row) for row in candidate if number(row) not in used and row in wanted
+        if row in matching_keys or partner in matching_keys:
+            results.append(Pair(name(row), row, partner))
+    results += [
+        Pair(name(row), None, row)
+        for row in candidate
+        if number(row) not in used and row in matching_keys
     ]
-    return found
+    return results
 
 
-def by_change(found: Sequence[Pair[T]], size: Callable[[T], int]) -> tuple[Pair[T], ...]:
+def by_change(results: Sequence[Pair[T]], size: Callable[[T], int]) -> tuple[Pair[T], ...]:
     """Return pairs by the size of their change, largest first; a missing side counts 0."""
 
     def change(pair: Pair[T]) -> int:
-        one, other = (size(row) if row else 0 for row in (pair.baseline, pair.candidate))
-        return abs(other - one)
+        before, after = (size(row) if row else 0 for row in (pair.baseline, pair.candidate))
+        return abs(after - before)
 
-    return tuple(sorted(found, key=lambda pair: -change(pair)))
+    return tuple(sorted(results, key=lambda pair: -change(pair)))

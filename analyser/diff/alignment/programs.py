@@ -59,9 +59,9 @@ class ProgramPair:
     @property
     def known(self) -> ProgramNode:
         """The program on the first side that has it."""
-        found = self.baseline or self.candidate
-        assert found is not None
-        return found
+        known_side = self.baseline or self.candidate
+        assert known_side is not None
+        return known_side
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def paired_roots(baseline: Report, candidate: Report) -> tuple[ProgramPair, ...]
 
 
 def paired_children(
-    baseline: Report, candidate: Report, one: int | None, other: int | None
+    baseline: Report, candidate: Report, before: int | None, after: int | None
 ) -> tuple[ProgramPair, ...]:
     """Return the children of a program of two reports, aligned by the steps in them.
 
@@ -89,7 +89,7 @@ def paired_children(
     ----------
     baseline, candidate
         The reports.
-    one, other
+    before, after
         The program on either side; None where a report lacks it.
 
     Raises
@@ -98,8 +98,8 @@ def paired_children(
         When a program does not exist.
     """
     sides = (
-        () if one is None else children(baseline, one),
-        () if other is None else children(candidate, other),
+        () if before is None else children(baseline, before),
+        () if after is None else children(candidate, after),
     )
     return _pairs(baseline, candidate, *sides)
 
@@ -125,16 +125,16 @@ def search_pairs(
 @cached_for_two
 def _added(baseline: Report, candidate: Report) -> frozenset[int]:
     """Return the programs that stand in the tree of both reports as the candidate's alone."""
-    found = set(all_programs(candidate))
+    added = set(all_programs(candidate))
     waiting = list(paired_roots(baseline, candidate))
     while waiting:
         pair = waiting.pop()
         if pair.baseline is None or pair.candidate is None:
             continue
-        found.discard(pair.candidate.program_id)
+        added.discard(pair.candidate.program_id)
         ends = pair.baseline.program_id, pair.candidate.program_id
         waiting += paired_children(baseline, candidate, *ends)
-    return frozenset(found)
+    return frozenset(added)
 
 
 def pair_path(
@@ -164,14 +164,14 @@ def pair_path(
         ids = [None if node is None else node.program_id for node in nodes]
         if number not in ids:
             break
-        place = ids.index(number)
-        found = siblings[place]
-        path.append((found, place))
+        position = ids.index(number)
+        result = siblings[position]
+        path.append((result, position))
         siblings = paired_children(
             baseline,
             candidate,
-            found.baseline.program_id if found.baseline else None,
-            found.candidate.program_id if found.candidate else None,
+            result.baseline.program_id if result.baseline else None,
+            result.candidate.program_id if result.candidate else None,
         )
     return tuple(path)
 
@@ -182,15 +182,15 @@ def _trees(baseline: Report, candidate: Report) -> _Trees:
     aligned = aligned_steps(baseline, candidate)
     programs = [_program_of_step(report) for report in (baseline, candidate)]
     partners = {
-        programs[0][one]: programs[1][other]
-        for one, other in aligned.pairs
-        if one in programs[0] and other in programs[1]
+        programs[0][before]: programs[1][after]
+        for before, after in aligned.pairs
+        if before in programs[0] and after in programs[1]
     }
     differing: tuple[set[int], set[int]] = set(aligned.removed), set(aligned.added)
-    for (one, other), is_same in zip(aligned.pairs, aligned.is_same, strict=True):
+    for (before, after), is_same in zip(aligned.pairs, aligned.is_same, strict=True):
         if not is_same:
-            differing[0].add(one)
-            differing[1].add(other)
+            differing[0].add(before)
+            differing[1].add(after)
     changed = tuple(
         _with_ancestors(report, {known[step] for step in steps if step in known})
         for report, known, steps in zip((baseline, candidate), programs, differing, strict=True)
@@ -202,38 +202,41 @@ def _trees(baseline: Report, candidate: Report) -> _Trees:
 def _program_of_step(report: Report) -> dict[int, int]:
     """Return the program of every step."""
     return {
-        one.step_id: number
-        for number, one in all_programs(report).items()
-        if one.step_id is not None
+        item.step_id: number
+        for number, item in all_programs(report).items()
+        if item.step_id is not None
     }
 
 
-def _with_ancestors(report: Report, found: set[int]) -> set[int]:
+def _with_ancestors(report: Report, program_ids: set[int]) -> set[int]:
     """Return programs with all programs around them."""
     every, answer = all_programs(report), set[int]()
-    for number in found:
-        place: int | None = number
-        while place is not None and place in every and place not in answer:
-            answer.add(place)
-            place = every[place].parent_id
+    for number in program_ids:
+        ancestor: int | None = number
+        while ancestor is not None and ancestor in every and ancestor not in answer:
+            answer.add(ancestor)
+            ancestor = every[ancestor].parent_id
     return answer
 
 
 def _pairs(
-    baseline: Report, candidate: Report, ones: Sequence[ProgramNode], others: Sequence[ProgramNode]
+    baseline: Report,
+    candidate: Report,
+    baseline_items: Sequence[ProgramNode],
+    candidate_items: Sequence[ProgramNode],
 ) -> tuple[ProgramPair, ...]:
     """Return siblings of two sides, aligned."""
     trees = _trees(baseline, candidate)
-    partner = _by_steps(baseline, candidate, trees, ones, others)
-    left = [place for place in range(len(ones)) if place not in partner]
-    taken = set(partner.values())
-    right = [place for place in range(len(others)) if place not in taken]
+    partner = _by_steps(baseline, candidate, trees, baseline_items, candidate_items)
+    left = [index for index in range(len(baseline_items)) if index not in partner]
+    used = set(partner.values())
+    right = [index for index in range(len(candidate_items)) if index not in used]
     # Programs with steps in them have said what they are; the others are named.
-    named = [[_name(side[place]) for place in places] for side, places in (
-        (ones, left), (others, right))]  # fmt: skip
+    named = [[_name(side[index]) for index in positions] for side, positions in (
+        (baseline_items, left), (candidate_items, right))]  # fmt: skip
     pairs, _, _ = align(*named, *named)
-    partner |= {left[one]: right[other] for one, other in pairs}
-    return _merged(trees, ones, others, partner)
+    partner |= {left[before]: right[after] for before, after in pairs}
+    return _merged(trees, baseline_items, candidate_items, partner)
 
 
 def _name(node: ProgramNode) -> tuple[str, str, str, int | None]:
@@ -246,82 +249,82 @@ def _by_steps(
     baseline: Report,
     candidate: Report,
     trees: _Trees,
-    ones: Sequence[ProgramNode],
-    others: Sequence[ProgramNode],
+    baseline_items: Sequence[ProgramNode],
+    candidate_items: Sequence[ProgramNode],
 ) -> dict[int, int]:
     """Return the places of siblings that hold the same steps; the first that says so decides."""
     where = {
-        leaf: place
-        for place, node in enumerate(others)
+        leaf: index
+        for index, node in enumerate(candidate_items)
         for leaf in _leaves(candidate, node.program_id)
     }
-    found: dict[int, int] = {}
-    taken: set[int] = set()
-    for place, node in enumerate(ones):
+    partners: dict[int, int] = {}
+    used: set[int] = set()
+    for index, node in enumerate(baseline_items):
         for leaf in _leaves(baseline, node.program_id):
             goal = where.get(trees.partners.get(leaf, -1))
-            if goal is not None and goal not in taken and others[goal].kind == node.kind:
-                found[place] = goal
-                taken.add(goal)
+            if goal is not None and goal not in used and candidate_items[goal].kind == node.kind:
+                partners[index] = goal
+                used.add(goal)
                 break
-    return found
+    return partners
 
 
 def _leaves(report: Report, program_id: int) -> list[int]:
     """Return the programs in one that have no children, in order; itself for a leaf."""
-    below, found, waiting = child_ids(report), [], [program_id]
+    below, leaves, waiting = child_ids(report), [], [program_id]
     while waiting:
         number = waiting.pop()
         inside = below.get(number)
         if inside:
             waiting += reversed(inside)
         else:
-            found.append(number)
-    return found
+            leaves.append(number)
+    return leaves
 
 
 def _merged(
     trees: _Trees,
-    ones: Sequence[ProgramNode],
-    others: Sequence[ProgramNode],
+    baseline_items: Sequence[ProgramNode],
+    candidate_items: Sequence[ProgramNode],
     partner: dict[int, int],
 ) -> tuple[ProgramPair, ...]:
     """Return siblings in order of the baseline, those of the candidate alone in between."""
-    of_other = {goal: place for place, goal in partner.items()}
+    of_other = {goal: position for position, goal in partner.items()}
     after: dict[int, list[ProgramPair]] = {}
     anchor = -1
-    for place, node in enumerate(others):
-        if place in of_other:
-            anchor = of_other[place]
+    for position, node in enumerate(candidate_items):
+        if position in of_other:
+            anchor = of_other[position]
         else:
             after.setdefault(anchor, []).append(_pair(trees, None, node))
-    found = list(after.get(-1, ()))
-    for place, node in enumerate(ones):
-        goal = partner.get(place)
-        other = None if goal is None else others[goal]
-        found.append(_pair(trees, node, other))
-        found += after.get(place, ())
-    return tuple(found)
+    merged = list(after.get(-1, ()))
+    for position, node in enumerate(baseline_items):
+        goal = partner.get(position)
+        second = None if goal is None else candidate_items[goal]
+        merged.append(_pair(trees, node, second))
+        merged += after.get(position, ())
+    return tuple(merged)
 
 
-def _pair(trees: _Trees, one: ProgramNode | None, other: ProgramNode | None) -> ProgramPair:
+def _pair(trees: _Trees, before: ProgramNode | None, after: ProgramNode | None) -> ProgramPair:
     """Return a program on the sides that have it, with how it differs and its cycles."""
     cycles = (
-        None if one is None else trees.cycles[0].get(one.program_id),
-        None if other is None else trees.cycles[1].get(other.program_id),
+        None if before is None else trees.cycles[0].get(before.program_id),
+        None if after is None else trees.cycles[1].get(after.program_id),
     )
-    return ProgramPair(one, other, _mark(trees, one, other), cycles)
+    return ProgramPair(before, after, _mark(trees, before, after), cycles)
 
 
-def _mark(trees: _Trees, one: ProgramNode | None, other: ProgramNode | None) -> Mark:
+def _mark(trees: _Trees, before: ProgramNode | None, after: ProgramNode | None) -> Mark:
     """Return how a program differs between the sides, at least one of which has it."""
-    if one is None:
+    if before is None:
         return "added"
-    if other is None:
+    if after is None:
         return "removed"
     is_changed = (
-        one.program_id in trees.changed[0]
-        or other.program_id in trees.changed[1]
-        or one.repeat_count != other.repeat_count
+        before.program_id in trees.changed[0]
+        or after.program_id in trees.changed[1]
+        or before.repeat_count != after.repeat_count
     )
     return "changed" if is_changed else "same"

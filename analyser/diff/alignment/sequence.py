@@ -52,8 +52,8 @@ def align_sequences(
     if sizes[0] > sizes[1] or (
         sizes[0] == sizes[1] and list(key("text")[0]) > list(key("text")[1])
     ):
-        found = _align((sizes[1], sizes[0]), lambda name: key(name)[::-1], levels, scores)
-        return sorted((one, other) for other, one in found)
+        aligned = _align((sizes[1], sizes[0]), lambda name: key(name)[::-1], levels, scores)
+        return sorted((before, after) for after, before in aligned)
     return sorted(_align(sizes, key, levels, scores))
 
 
@@ -83,9 +83,13 @@ def _anchor(level: Level, gaps: Sequence[_Gap], pairs: _Pairs) -> list[_Gap]:
     """Pair entries whose keys are unique in their gap; return the gaps that remain."""
     remaining: list[_Gap] = []
     for start, stop, other_start, other_stop in gaps:
-        ones = _unique(level[0], start, stop)
-        others = _unique(level[1], other_start, other_stop)
-        common = [(one, others[key]) for key, one in ones.items() if key in others]
+        baseline_items = _unique(level[0], start, stop)
+        candidate_items = _unique(level[1], other_start, other_stop)
+        common = [
+            (before, candidate_items[key])
+            for key, before in baseline_items.items()
+            if key in candidate_items
+        ]
         gap = (start, stop, other_start, other_stop)
         remaining += _split(gap, _rising(sorted(common)), pairs)
     return remaining
@@ -95,10 +99,10 @@ def _split(gap: _Gap, anchors: _Pairs, pairs: _Pairs) -> list[_Gap]:
     """Add rising anchors to the pairs; return what of the gap is left between them."""
     begin, stop, other_begin, other_stop = gap
     remaining: list[_Gap] = []
-    for one, other in anchors:
-        if begin < one and other_begin < other:
-            remaining.append((begin, one, other_begin, other))
-        begin, other_begin = one + 1, other + 1
+    for before, after in anchors:
+        if begin < before and other_begin < after:
+            remaining.append((begin, before, other_begin, after))
+        begin, other_begin = before + 1, after + 1
     pairs += anchors
     if begin < stop and other_begin < other_stop:
         remaining.append((begin, stop, other_begin, other_stop))
@@ -107,12 +111,12 @@ def _split(gap: _Gap, anchors: _Pairs, pairs: _Pairs) -> list[_Gap]:
 
 def _unique(keys: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, int]:
     """Return where the keys are that occur once in a range."""
-    found: dict[Hashable, int] = {}
+    positions: dict[Hashable, int] = {}
     for index in range(start, stop):
         key = keys[index]
         if key is not None:
-            found[key] = -1 if key in found else index
-    return {key: index for key, index in found.items() if index >= 0}
+            positions[key] = -1 if key in positions else index
+    return {key: index for key, index in positions.items() if index >= 0}
 
 
 def _rising(common: _Pairs) -> _Pairs:
@@ -120,18 +124,18 @@ def _rising(common: _Pairs) -> _Pairs:
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
-    for place, (_, other) in enumerate(common):
-        at = bisect_left(tails, other)
-        before.append(ends[at - 1] if at else -1)
-        if at == len(tails):
-            tails.append(other)
-            ends.append(place)
+    for index, (_, peer) in enumerate(common):
+        length = bisect_left(tails, peer)
+        before.append(ends[length - 1] if length else -1)
+        if length == len(tails):
+            tails.append(peer)
+            ends.append(index)
         else:
-            tails[at], ends[at] = other, place
-    chosen, place = [], ends[-1] if ends else -1
-    while place >= 0:
-        chosen.append(common[place])
-        place = before[place]
+            tails[length], ends[length] = peer, index
+    chosen, index = [], ends[-1] if ends else -1
+    while index >= 0:
+        chosen.append(common[index])
+        index = before[index]
     return chosen[::-1]
 
 
@@ -140,7 +144,7 @@ def _pair_by_edits(level: Level, gap: _Gap, pairs: _Pairs) -> list[_Gap]:
 
     Source: E. W. Myers, An O(ND) Difference Algorithm and Its Variations, Algorithmica 1 (1986).
     """
-    ones, others = level[0][gap[0] : gap[1]], level[1][gap[2] : gap[3]]
+    baseline_items, candidate_items = level[0][gap[0] : gap[1]], level[1][gap[2] : gap[3]]
     reached: dict[int, tuple[int, _Path]] = {1: (0, None)}
     for n_edits in range(_MOST_EDITS):
         for diagonal in range(-n_edits, n_edits + 1, 2):
@@ -149,12 +153,16 @@ def _pair_by_edits(level: Level, gap: _Gap, pairs: _Pairs) -> list[_Gap]:
             )
             i, path = reached[diagonal + 1] if is_down else reached[diagonal - 1]
             begin = i = i if is_down else i + 1
-            while i < len(ones) and i - diagonal < len(others) and ones[i] == others[i - diagonal]:
+            while (
+                i < len(baseline_items)
+                and i - diagonal < len(candidate_items)
+                and baseline_items[i] == candidate_items[i - diagonal]
+            ):
                 i += 1
             if i > begin:
                 path = (begin, begin - diagonal, i - begin, path)
             reached[diagonal] = i, path
-            if i >= len(ones) and i - diagonal >= len(others):
+            if i >= len(baseline_items) and i - diagonal >= len(candidate_items):
                 return _split(gap, _on_path(path, gap), pairs)
     return _by_occurrence(level, gap, pairs)
 
@@ -163,9 +171,11 @@ def _on_path(path: _Path, gap: _Gap) -> _Pairs:
     """Return the pairs of a path of runs of equal keys, rising."""
     runs = []
     while path is not None:
-        one, other, length, path = path
-        runs.append((gap[0] + one, gap[2] + other, length))
-    return [(one + k, other + k) for one, other, length in reversed(runs) for k in range(length)]
+        before, after, length, path = path
+        runs.append((gap[0] + before, gap[2] + after, length))
+    return [
+        (before + k, after + k) for before, after, length in reversed(runs) for k in range(length)
+    ]
 
 
 def _by_occurrence(level: Level, gap: _Gap, pairs: _Pairs) -> list[_Gap]:
@@ -173,13 +183,13 @@ def _by_occurrence(level: Level, gap: _Gap, pairs: _Pairs) -> list[_Gap]:
     sides: list[dict[tuple[Hashable, int], int]] = []
     for keys, start, stop in zip(level, gap[::2], gap[1::2], strict=True):
         count: dict[Hashable, int] = {}
-        found: dict[tuple[Hashable, int], int] = {}
+        occurrences: dict[tuple[Hashable, int], int] = {}
         for index in range(start, stop):
             number = count[keys[index]] = count.get(keys[index], 0) + 1
-            found[keys[index], number] = index
-        sides.append(found)
+            occurrences[keys[index], number] = index
+        sides.append(occurrences)
     pairs += _rising(
-        sorted((one, sides[1][key]) for key, one in sides[0].items() if key in sides[1])
+        sorted((item, sides[1][key]) for key, item in sides[0].items() if key in sides[1])
     )
     return []
 
@@ -188,17 +198,17 @@ def _pair_by_likeness(scores: Sequence[tuple[Level, int]], gap: _Gap, pairs: _Pa
     """Pair entries of a gap in order so that the sum of their likeness is largest."""
     start, stop, other_start, other_stop = gap
     likeness = np.zeros((stop - start, other_stop - other_start), np.int32)
-    for place, ((ones, others), score) in enumerate(scores):
-        equal = _equal(ones[start:stop], others[other_start:other_stop])
-        if place == 0:
+    for index, ((baseline_items, candidate_items), score) in enumerate(scores):
+        equal = _equal(baseline_items[start:stop], candidate_items[other_start:other_stop])
+        if index == 0:
             may_pair = equal
         likeness += equal * np.int32(score)
     likeness[~may_pair] = -1
     # best[i, j]: largest sum for entries from i and from j on.
     best = np.zeros((likeness.shape[0] + 1, likeness.shape[1] + 1), np.int32)
     for i in range(likeness.shape[0] - 1, -1, -1):
-        taken = np.where(likeness[i] > 0, best[i + 1, 1:] + likeness[i], 0)
-        row = np.maximum(best[i + 1, :-1], taken)
+        pair_score = np.where(likeness[i] > 0, best[i + 1, 1:] + likeness[i], 0)
+        row = np.maximum(best[i + 1, :-1], pair_score)
         best[i, :-1] = np.maximum.accumulate(row[::-1])[::-1]
     i = j = 0
     while i < likeness.shape[0] and j < likeness.shape[1]:
@@ -211,12 +221,16 @@ def _pair_by_likeness(scores: Sequence[tuple[Level, int]], gap: _Gap, pairs: _Pa
             j += 1
 
 
-def _equal(ones: Sequence[Hashable], others: Sequence[Hashable]) -> NDArray[np.bool_]:
+def _equal(
+    baseline_items: Sequence[Hashable], candidate_items: Sequence[Hashable]
+) -> NDArray[np.bool_]:
     """Return which entries have equal keys; a missing key equals none."""
     numbers: dict[Hashable, int] = {}
     sides = [
         np.array([-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys])
-        for keys in (ones, others)
+        for keys in (baseline_items, candidate_items)
     ]
-    found: NDArray[np.bool_] = (sides[0][:, None] == sides[1][None, :]) & (sides[0] >= 0)[:, None]
-    return found
+    is_equal: NDArray[np.bool_] = (sides[0][:, None] == sides[1][None, :]) & (sides[0] >= 0)[
+        :, None
+    ]
+    return is_equal

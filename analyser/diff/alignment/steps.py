@@ -103,9 +103,9 @@ def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPa
         tuple(added),
         cycles,
         tuple(
-            int(cycles[0][one]) * n_runs[1] == int(cycles[1][other]) * n_runs[0]
-            and works[0][one] == works[1][other]
-            for one, other in pairs
+            int(cycles[0][before]) * n_runs[1] == int(cycles[1][after]) * n_runs[0]
+            and works[0][before] == works[1][after]
+            for before, after in pairs
         ),
         has_runs,
         n_runs,
@@ -116,24 +116,28 @@ def step_changes(baseline: Report, candidate: Report, aligned: StepPairs) -> Ste
     """Return how the steps of two reports differ; an equal step costs the same and works alike."""
     every = steps(baseline), steps(candidate)
 
-    def change(one: int | None, other: int | None) -> StepChange:
-        side, index = (0, one) if other is None else (1, other)
+    def change(first: int | None, second: int | None) -> StepChange:
+        side, index = (0, first) if second is None else (1, second)
         assert index is not None
-        before = None if one is None else per_run(int(aligned.cycles[0][one]), aligned.n_runs[0])
-        after = None if other is None else per_run(int(aligned.cycles[1][other]), aligned.n_runs[1])
+        before = (
+            None if first is None else per_run(int(aligned.cycles[0][first]), aligned.n_runs[0])
+        )
+        after = (
+            None if second is None else per_run(int(aligned.cycles[1][second]), aligned.n_runs[1])
+        )
         return StepChange(
             every[side].name[index],
             every[side].kind[index],
-            one,
-            other,
+            first,
+            second,
             before,
             after,
             (after or 0) - (before or 0),
         )
 
     changed = [
-        change(one, other)
-        for (one, other), is_same in zip(aligned.pairs, aligned.is_same, strict=True)
+        change(first, second)
+        for (first, second), is_same in zip(aligned.pairs, aligned.is_same, strict=True)
         if not is_same
     ]
     gone = [change(index, None) for index in aligned.removed]
@@ -157,14 +161,14 @@ def no_step_changes(report: Report) -> StepChanges:
 @cached
 def step_contexts(report: Report) -> NDArray[np.int64]:
     """Return the debug context of every step, -1 for none: int64, shape (n_steps,)."""
-    found = np.full(len(steps(report)), -1, np.int64)
+    result = np.full(len(steps(report)), -1, np.int64)
     rows = report.rows(schema.program, "step_id", "debug_context_id")
     rows = [row for row in rows if None not in row]
     if rows:
         numbers = np.array(rows, np.int64)
-        require_below(report, numbers[:, 0], len(found), "step")
-        found[numbers[:, 0]] = numbers[:, 1]
-    return found
+        require_below(report, numbers[:, 0], len(result), "step")
+        result[numbers[:, 0]] = numbers[:, 1]
+    return result
 
 
 def _rounds(
@@ -181,8 +185,8 @@ def _rounds(
     ):
         number = numbers.get(context)
         if number is not None:
-            own = relative_name(name, tree.contexts[context].name)
-            by_name.append((number, own, kind))
+            local = relative_name(name, tree.contexts[context].name)
+            by_name.append((number, local, kind))
             by_stage.append((number, kind, stages.get(index, "")))
         else:
             by_name.append((name, kind) if context < 0 else None)

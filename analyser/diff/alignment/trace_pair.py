@@ -65,35 +65,35 @@ class TraceAxis:
         self, side: int, cycles: NDArray[np.int64], *, is_end: bool = False
     ) -> NDArray[np.int64]:
         """Return where cycles of a side are, int64; an end belongs to what is before it."""
-        known, places = self.knots[side]
-        at = np.searchsorted(known, cycles, "left" if is_end else "right") - 1
-        at = np.maximum(at, 0)
-        scaled = np.rint((cycles - known[at]) * self.scale[side]).astype(np.int64)
-        found = places[at] + scaled
-        last = at + 1 < len(known)
-        following = places[np.minimum(at + 1, len(known) - 1)]
-        bounded: NDArray[np.int64] = np.where(last, np.minimum(found, following), found)
+        known, positions = self.knots[side]
+        offset = np.searchsorted(known, cycles, "left" if is_end else "right") - 1
+        offset = np.maximum(offset, 0)
+        scaled = np.rint((cycles - known[offset]) * self.scale[side]).astype(np.int64)
+        result = positions[offset] + scaled
+        last = offset + 1 < len(known)
+        following = positions[np.minimum(offset + 1, len(known) - 1)]
+        bounded: NDArray[np.int64] = np.where(last, np.minimum(result, following), result)
         return bounded
 
     def place(self, side: int, cycle: int, *, is_end: bool = False) -> int:
         """Return where one cycle of a side is."""
         return int(self.places(side, np.asarray([cycle], np.int64), is_end=is_end)[0])
 
-    def cycle(self, side: int, place: int) -> int:
+    def cycle(self, side: int, position: int) -> int:
         """Return the cycle of a side at a place; where it has none, the next one."""
-        known, places = self.knots[side]
-        at = max(0, int(np.searchsorted(places, place, "right")) - 1)
-        found = int(known[at]) + int((place - int(places[at])) / self.scale[side])
-        if at + 1 < len(known):
-            found = min(found, int(known[at + 1]))
-        return found
+        known, positions = self.knots[side]
+        offset = max(0, int(np.searchsorted(positions, position, "right")) - 1)
+        cycle_ = int(known[offset]) + int((position - int(positions[offset])) / self.scale[side])
+        if offset + 1 < len(known):
+            cycle_ = min(cycle_, int(known[offset + 1]))
+        return cycle_
 
-    def first_cycle(self, side: int, place: int) -> int:
+    def first_cycle(self, side: int, position: int) -> int:
         """Return the first cycle of a side whose place is not before a place."""
-        cycle = self.cycle(side, place)
-        while self.place(side, cycle) < place:
+        cycle = self.cycle(side, position)
+        while self.place(side, cycle) < position:
             cycle += 1
-        while self.place(side, cycle - 1) >= place:
+        while self.place(side, cycle - 1) >= position:
             cycle -= 1
         return cycle
 
@@ -119,16 +119,16 @@ def trace_axis(baseline: Report, candidate: Report, how: str) -> TraceAxis:
     traces = trace_of(baseline), trace_of(candidate)
     start = traces[0].start_cycle
     scale = (1.0, 1.0)
-    if how == "time" and all(found.runs for found in traces):
+    if how == "time" and all(side_trace.runs for side_trace in traces):
         scale = (1.0, target(baseline).clock_hz / target(candidate).clock_hz)
     origin = np.asarray([start], np.int64)
     knots = (origin, origin), (np.asarray([traces[1].start_cycle], np.int64), origin)
     n_paired = 0
-    if how == "step" and all(found.keys for found in traces):
+    if how == "step" and all(side_trace.keys for side_trace in traces):
         pairs = aligned_steps(baseline, candidate).pairs
         knots, n_paired = _step_knots((_executions(traces[0]), _executions(traces[1])), pairs)
     axis = TraceAxis(how, knots, scale, start, 0, n_paired)
-    ends = [axis.place(side, found.end_cycle) for side, found in enumerate(traces)]
+    ends = [axis.place(side, side_trace.end_cycle) for side, side_trace in enumerate(traces)]
     return replace(axis, end=max(ends))
 
 
@@ -151,24 +151,24 @@ class TracePair:
 
     def extent(self, side: int) -> trace.Extent:
         """Return the extent of a side; start and end are those of the axis."""
-        axis, found = self.axis, trace.extent(self.report(side))
+        axis, extent_ = self.axis, trace.extent(self.report(side))
         runs = [
             replace(
                 run,
                 start_cycle=axis.place(side, run.start_cycle),
                 end_cycle=axis.place(side, run.end_cycle, is_end=True),
             )
-            for run in found.runs
+            for run in extent_.runs
         ]
-        return replace(found, start_cycle=axis.start, end_cycle=axis.end, runs=runs)
+        return replace(extent_, start_cycle=axis.start, end_cycle=axis.end, runs=runs)
 
     def cycles(self, side: int, start: int | None, end: int | None) -> tuple[int, int]:
         """Return the cycles of a side in a range of the axis, all by default; maybe none."""
         axis = self.axis
         low = axis.cycle(side, axis.start if start is None else start)
         high = axis.cycle(side, axis.end if end is None else end)
-        found = trace.extent(self.report(side))
-        return max(low, found.start_cycle), min(high, found.end_cycle)
+        extent_ = trace.extent(self.report(side))
+        return max(low, extent_.start_cycle), min(high, extent_.end_cycle)
 
     def window(
         self,
@@ -195,7 +195,7 @@ class TracePair:
         low, high = axis.cycle(side, start), axis.cycle(side, end)
         known = set(trace_of(self.report(side)).ipus)
         tiles_per_ipu = target(self.report(side)).tiles_per_ipu
-        found = trace.window(
+        window_ = trace.window(
             self.report(side),
             low,
             max(high, low + 1),
@@ -206,17 +206,17 @@ class TracePair:
             tiles=[tile for tile in tiles if tile // tiles_per_ipu in known],
         )
         bars = replace(
-            found.bars,
-            start_cycle=axis.places(side, found.bars.start_cycle),
-            end_cycle=axis.places(side, found.bars.end_cycle, is_end=True),
+            window_.bars,
+            start_cycle=axis.places(side, window_.bars.start_cycle),
+            end_cycle=axis.places(side, window_.bars.end_cycle, is_end=True),
         )
-        return replace(found, start_cycle=start, end_cycle=end, bars=bars)
+        return replace(window_, start_cycle=start, end_cycle=end, bars=bars)
 
     def slice_at(
-        self, side: int, ipu_id: int, track: int, level: int, place: int, view: str = "flame"
+        self, side: int, ipu_id: int, track: int, level: int, position: int, view: str = "flame"
     ) -> trace.Slice | None:
         """Return the slice of a side at a place, in cycles of its own; see `trace.slice_at`."""
-        cycle = self.axis.cycle(side, place)
+        cycle = self.axis.cycle(side, position)
         return trace.slice_at(self.report(side), ipu_id, track, level, cycle, view)
 
     def match(
@@ -224,7 +224,7 @@ class TracePair:
         text: str,
         *,
         number: int | None = None,
-        place: int = 0,
+        position: int = 0,
         direction: str = "next",
         ipus: Sequence[int] | None = None,
         hidden: Collection[str] = (),
@@ -239,19 +239,19 @@ class TracePair:
         BadQuestion
             As `trace.match`.
         """
-        found = _PairMatches(
+        result = _PairMatches(
             self.axis,
             [
                 trace.Matches(self.report(side), text, self._known(side, ipus), hidden)
                 for side in range(2)
             ],
         )
-        wanted = match_near(found, place, direction) if number is None else number
-        if not wanted and number is None:
+        number_ = match_near(result, position, direction) if number is None else number
+        if not number_ and number is None:
             return 0, trace.NumberedMatch(None, 0, 0)
-        start, nth = match_at(found, wanted)
-        side, one = found.at(start)[nth]
-        return side, trace.NumberedMatch(one, wanted, found.n)
+        start, nth = match_at(result, number_)
+        side, step_match = result.at(start)[nth]
+        return side, trace.NumberedMatch(step_match, number_, result.n)
 
     def _known(self, side: int, ipus: Sequence[int] | None) -> list[int] | None:
         """Return those of some IPUs that a side has a trace of; None for all."""
@@ -287,8 +287,8 @@ class TracePair:
         rows: dict[tuple[str, str], list[int]] = {}
         first: dict[tuple[str, str], list[int | None]] = {}
         for side in range(2):
-            found = self.summary(side, start, end, ipus, top=1 << 30)
-            for row in found.contributors if found else ():
+            summary_ = self.summary(side, start, end, ipus, top=1 << 30)
+            for row in summary_.contributors if summary_ else ():
                 name = other_name.get(row.step_id, row.name) if side else row.name
                 key = name, row.kind
                 rows.setdefault(key, [0, 0, 0, 0])[side] += row.cycles
@@ -298,8 +298,10 @@ class TracePair:
             ContributorChange(*key, values[0], values[1], values[2], values[3], *first[key])
             for key, values in rows.items()
         ]
-        most = [max(change.baseline_cycles, change.candidate_cycles) for change in changes]
-        order = sorted(range(len(changes)), key=lambda i: (-abs(changes[i].delta_cycles), -most[i]))
+        largest = [max(change.baseline_cycles, change.candidate_cycles) for change in changes]
+        order = sorted(
+            range(len(changes)), key=lambda i: (-abs(changes[i].delta_cycles), -largest[i])
+        )
         return [changes[i] for i in order]
 
     def partner(self, side: int, step_id: int) -> int | None:
@@ -330,19 +332,19 @@ class _PairMatches:
     def before(self, cycle: int) -> int:
         """Return how many begin before a place."""
         return sum(
-            found.before(self.axis.first_cycle(side, cycle))
-            for side, found in enumerate(self.sides)
-            if found.n
+            side_matches.before(self.axis.first_cycle(side, cycle))
+            for side, side_matches in enumerate(self.sides)
+            if side_matches.n
         )
 
-    def at(self, place: int) -> list[tuple[int, trace.Occurrence]]:
+    def at(self, position: int) -> list[tuple[int, trace.Occurrence]]:
         """Return those that begin at a place, the baseline's first, with their sides."""
         return [
-            (side, one)
-            for side, found in enumerate(self.sides)
-            if found.n
-            for one in found.between(
-                self.axis.first_cycle(side, place), self.axis.first_cycle(side, place + 1)
+            (side, occurrence)
+            for side, side_matches in enumerate(self.sides)
+            if side_matches.n
+            for occurrence in side_matches.between(
+                self.axis.first_cycle(side, position), self.axis.first_cycle(side, position + 1)
             )
         ]
 
@@ -370,7 +372,7 @@ class ContributorChange:
 def _names_of_pairs(baseline: Report, candidate: Report) -> dict[int, str]:
     """Return the baseline's name of every step of the candidate that it has too."""
     names = trace_of(baseline).steps.name
-    return {other: names[one] for one, other in aligned_steps(baseline, candidate).pairs}
+    return {after: names[before] for before, after in aligned_steps(baseline, candidate).pairs}
 
 
 @dataclass(frozen=True)
@@ -387,7 +389,7 @@ class _Executions:
     end: int
 
 
-def _executions(found: Trace) -> _Executions:
+def _executions(result: Trace) -> _Executions:
     """Return the executions of the first track of a trace.
 
     Raises
@@ -395,23 +397,23 @@ def _executions(found: Trace) -> _Executions:
     BadQuestion
         When there are too many.
     """
-    key = found.keys[0]
-    line = found.group(*key).timeline
+    key = result.keys[0]
+    line = result.group(*key).timeline
     if line.n_executions > MOST_ALIGNED:
         raise BadQuestion(
             f"a trace of {line.n_executions:,} executions is too long to align by step; align it"
             " by cycle or by time"
         )
     steps, starts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for piece in line.pieces:
-        part = slice(piece.first_entry, piece.stop_entry)
-        shift = piece.period_cycles * np.arange(piece.n_iterations, dtype=np.int64)
+    for region in line.pieces:
+        part = slice(region.first_entry, region.stop_entry)
+        shift = region.period_cycles * np.arange(region.n_iterations, dtype=np.int64)
         starts.append((line.start[part][None, :] + shift[:, None]).ravel())
-        steps.append(np.tile(line.step[part], piece.n_iterations).astype(np.int64))
+        steps.append(np.tile(line.step[part], region.n_iterations).astype(np.int64))
     start = np.concatenate(starts)
-    begins = sorted(row.start_cycle for row in found.tracks if (row.ipu_id, row.track) == key)
+    begins = sorted(row.start_cycle for row in result.tracks if (row.ipu_id, row.track) == key)
     run = np.searchsorted(np.asarray(begins, np.int64), start, "right") - 1
-    return _Executions(np.concatenate(steps), run, start, found.start_cycle, found.end_cycle)
+    return _Executions(np.concatenate(steps), run, start, result.start_cycle, result.end_cycle)
 
 
 def _step_knots(
@@ -425,35 +427,40 @@ def _step_knots(
             if step < len(table):
                 table[step] = number
     n_groups = len(pairs) * (1 + max(int(side.run.max(initial=0)) for side in sides))
-    found = [
+    executions = [
         _occurrences(table[side.step], side.run, len(pairs), n_groups)
         for table, side in zip(numbers, sides, strict=True)
     ]
-    _, ones, others = np.intersect1d(
-        found[0][1], found[1][1], assume_unique=True, return_indices=True
+    _, baseline_items, candidate_items = np.intersect1d(
+        executions[0][1], executions[1][1], assume_unique=True, return_indices=True
     )
-    ones, others = found[0][0][ones], found[1][0][others]
-    order = np.argsort(ones)
-    ones, others = ones[order], others[order]
-    if (np.diff(others) < 0).any():
-        rise = longest_rise(list(zip(ones.tolist(), others.tolist(), strict=True)))
-        ones, others = np.asarray(rise, np.int64).T
-    return _knots(sides, (ones, others)), len(ones)
+    baseline_items, candidate_items = (
+        executions[0][0][baseline_items],
+        executions[1][0][candidate_items],
+    )
+    order = np.argsort(baseline_items)
+    baseline_items, candidate_items = baseline_items[order], candidate_items[order]
+    if (np.diff(candidate_items) < 0).any():
+        rise = longest_rise(
+            list(zip(baseline_items.tolist(), candidate_items.tolist(), strict=True))
+        )
+        baseline_items, candidate_items = np.asarray(rise, np.int64).T
+    return _knots(sides, (baseline_items, candidate_items)), len(baseline_items)
 
 
 def _occurrences(
     number: NDArray[np.int64], run: NDArray[np.int64], n_numbers: int, n_groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return executions of steps with a partner, and a key for the nth of a pair in a run."""
-    at = np.flatnonzero(number >= 0)
-    group = run[at] * n_numbers + number[at]
+    known_rows = np.flatnonzero(number >= 0)
+    group = run[known_rows] * n_numbers + number[known_rows]
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     is_first = np.ones(len(ordered), np.bool_)
     is_first[1:] = ordered[1:] != ordered[:-1]
     firsts = np.flatnonzero(is_first)
     nth = np.arange(len(ordered)) - np.repeat(firsts, np.diff(np.append(firsts, len(ordered))))
-    return at[order], nth * n_groups + ordered
+    return known_rows[order], nth * n_groups + ordered
 
 
 def _knots(
@@ -474,14 +481,16 @@ def _knots(
     longer = np.maximum(ends[0] - begins[0], ends[1] - begins[1])
     blocks = longer + alone[0] + alone[1]
     origin = sides[0].first
-    place = origin + sum(firsts) + np.cumsum(blocks) - blocks
-    found = []
+    baseline_position = origin + sum(firsts) + np.cumsum(blocks) - blocks
+    knots = []
     for number, side in enumerate(sides):
         lead = origin + (firsts[0] if number else 0)
-        own = place + longer + (alone[0] if number else 0)
+        candidate_position = baseline_position + longer + (alone[0] if number else 0)
         cycles = np.append(side.first, np.stack([begins[number], ends[number]], axis=1).ravel())
-        places = np.append(lead, np.stack([place, own], axis=1).ravel())
+        positions = np.append(
+            lead, np.stack([baseline_position, candidate_position], axis=1).ravel()
+        )
         # Of knots at one cycle, the last says where what begins there is.
         keep = np.append(cycles[1:] > cycles[:-1], True)
-        found.append((cycles[keep].astype(np.int64), places[keep].astype(np.int64)))
-    return found[0], found[1]
+        knots.append((cycles[keep].astype(np.int64), positions[keep].astype(np.int64)))
+    return knots[0], knots[1]

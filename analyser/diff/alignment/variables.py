@@ -103,7 +103,7 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
     """
     sides = _variables(baseline), _variables(candidate)
     facts = [[_facts(variable) for variable in side] for side in sides]
-    names = [_names(side, calls, place) for place, side in enumerate(sides)]
+    names = [_names(side, calls, side_index) for side_index, side in enumerate(sides)]
     alone = [
         [
             (variable.category, fact) if variable.debug_context_id is None else None
@@ -114,7 +114,7 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
     rounds = [([row[k] for row in names[0]], [row[k] for row in names[1]]) for k in range(3)]
     pairs, removed, added = align_in_turn([*rounds, (alone[0], alone[1])], *facts)
     return VariablePairs(
-        tuple((sides[0][one], sides[1][other]) for one, other in pairs),
+        tuple((sides[0][before], sides[1][after]) for before, after in pairs),
         tuple(sides[0][index] for index in removed),
         tuple(sides[1][index] for index in added),
     )
@@ -123,12 +123,12 @@ def align_variables(baseline: Report, candidate: Report, calls: CallPairs) -> Va
 def variable_partners(baseline: Report, candidate: Report) -> dict[int, int]:
     """Return the candidate's variable for every one of the baseline that both have, by id."""
     calls = align_calls(call_tree(baseline), call_tree(candidate))
-    found = align_variables(baseline, candidate, calls).pairs
-    return {one.variable_id: other.variable_id for one, other in found}
+    pairs = align_variables(baseline, candidate, calls).pairs
+    return {before.variable_id: after.variable_id for before, after in pairs}
 
 
 def variable_pairs(
-    baseline: Report, candidate: Report, wanted: VariableFilter | None = None
+    baseline: Report, candidate: Report, variable_filter: VariableFilter | None = None
 ) -> tuple[Pair[VariableRow], ...]:
     """Return the variables of two reports, the largest change of size first.
 
@@ -136,7 +136,7 @@ def variable_pairs(
     ----------
     baseline, candidate
         The reports.
-    wanted
+    variable_filter
         As in `list_variables`; a variable is listed if its name matches on one side.
 
     Raises
@@ -144,18 +144,18 @@ def variable_pairs(
     BadQuestion
         When a report does not have the category, tile, IPU or step.
     """
-    asked = wanted or VariableFilter()
+    requested = variable_filter or VariableFilter()
 
     def list_rows(report: Report, text: str) -> tuple[VariableRow, ...]:
-        return list_variables(report, replace(asked, text=text)).rows
+        return list_variables(report, replace(requested, text=text)).rows
 
-    found = paired_rows(
-        *matching_rows(baseline, candidate, list_rows, asked.text),
+    pairs = paired_rows(
+        *matching_rows(baseline, candidate, list_rows, requested.text),
         number=lambda row: row.variable_id,
         partners=variable_partners(baseline, candidate),
         name=lambda row: row.name,
     )
-    return by_change(found, lambda row: row.bytes)
+    return by_change(pairs, lambda row: row.bytes)
 
 
 def _names(
@@ -167,25 +167,27 @@ def _names(
     leaves out.
     """
     tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
-    found: list[tuple[Hashable, Hashable, Hashable]] = []
+    names: list[tuple[Hashable, Hashable, Hashable]] = []
     for variable in variables:
         context, category = variable.debug_context_id, variable.category
         if context is None:
-            found.append(((variable.name, category), None, None))
+            names.append(((variable.name, category), None, None))
             continue
         number = numbers.get(context)
         if number is None:
-            found.append((None, None, None))
+            names.append((None, None, None))
             continue
-        own = relative_name(variable.name, tree.contexts[context].name)
-        sender = own.partition("/message/")[0] if category == "message" else own
-        found.append(((number, own, category), (number, sender, category), (number, category)))
-    return found
+        relative = relative_name(variable.name, tree.contexts[context].name)
+        sender = relative.partition("/message/")[0] if category == "message" else relative
+        names.append(((number, relative, category), (number, sender, category), (number, category)))
+    return names
 
 
 def variable_changes(aligned: VariablePairs) -> VariableChanges:
     """Return how the variables of two reports differ; contents are not compared."""
-    changed = [_change(one, other) for one, other in aligned.pairs if _facts(one) != _facts(other)]
+    changed = [
+        _change(before, after) for before, after in aligned.pairs if _facts(before) != _facts(after)
+    ]
     return VariableChanges(
         _sorted([_change(None, variable) for variable in aligned.added]),
         _sorted([_change(variable, None) for variable in aligned.removed]),

@@ -46,8 +46,8 @@ _MOST_TYPES = 0.8
 
 def _total(evidence: Evidence) -> tuple[int, int]:
     """Return the change of cycles and memory as a whole."""
-    found = [evidence.metric(name).delta for name in ("cycles.total", "memory.total")]
-    return int(found[0] or 0), int(found[1] or 0)
+    deltas = [evidence.metric(name).delta for name in ("cycles.total", "memory.total")]
+    return int(deltas[0] or 0), int(deltas[1] or 0)
 
 
 def machine_causes(evidence: Evidence) -> list[Cause]:
@@ -62,7 +62,9 @@ def machine_causes(evidence: Evidence) -> list[Cause]:
             causes.append(Cause("machine", word, cycles, n_bytes, text))
     versions = [change for change in evidence.context if change.key.endswith("_version")]
     if versions:
-        listed = _listing([f"{one.key} {one.baseline} → {one.candidate}" for one in versions])
+        listed = _listing(
+            [f"{version.key} {version.baseline} → {version.candidate}" for version in versions]
+        )
         causes.append(Cause("version", "versions", cycles, n_bytes, f"Versions changed: {listed}."))
     return causes
 
@@ -74,8 +76,10 @@ def _fact(value: object) -> str:
 
 def _provenance(evidence: Evidence, key: str) -> ContextChange | None:
     """Return how a fact of the provenance changed; None if it did not."""
-    found = (one for one in evidence.context if (one.section, one.key) == ("provenance", key))
-    return next(found, None)
+    changes = (
+        change for change in evidence.context if (change.section, change.key) == ("provenance", key)
+    )
+    return next(changes, None)
 
 
 def model_causes(evidence: Evidence) -> list[Cause]:
@@ -93,9 +97,9 @@ def model_causes(evidence: Evidence) -> list[Cause]:
     if n_alike > _MOST_ALIKE * max(kind.total() for kind in kinds) or weights[0] & weights[1]:
         return []
     names = [model_name(report) or "unnamed" for report in evidence.sides]
-    shown = f"{names[0]} and {names[1]}" if names[0] != names[1] else f"both called {names[0]}"
+    named = f"{names[0]} and {names[1]}" if names[0] != names[1] else f"both called {names[0]}"
     counts = f"{n_alike:,} of {kinds[0].total():,} and {kinds[1].total():,} operations"
-    text = f"The reports are of different models, {shown}: {counts} are of one kind."
+    text = f"The reports are of different models, {named}: {counts} are of one kind."
     return [Cause("other model", "model", *_total(evidence), text)]
 
 
@@ -126,37 +130,37 @@ def input_causes(evidence: Evidence) -> list[Cause]:
     sizes: list[dict[str, list[int]]] = []
     for tree in (evidence.calls.baseline, evidence.calls.candidate):
         calls = [tree.call(number) for number in tree.children(None)]
-        made = {operand[0] for call in calls for operand in call.outputs}
+        produced = {operand[0] for call in calls for operand in call.outputs}
         sizes.append(
             {
                 operand[0]: list(operand[2])
                 for call in calls
                 for operand in call.inputs
-                if not operand[-1] and operand[0] not in made
+                if not operand[-1] and operand[0] not in produced
             }
         )
-    found = []
+    causes = []
     for name, shape in sizes[0].items():
-        other = sizes[1].get(name)
-        if other is not None and other != shape:
-            words = " → ".join(" × ".join(map(str, one)) for one in (shape, other))
+        after = sizes[1].get(name)
+        if after is not None and after != shape:
+            words = " → ".join(" × ".join(map(str, before)) for before in (shape, after))
             text = f"Shape of input {short(name)} changed: {words}."
-            found.append(Cause("input", name, *_total(evidence), text))
-    return found
+            causes.append(Cause("input", name, *_total(evidence), text))
+    return causes
 
 
 def batch_causes(evidence: Evidence) -> list[Cause]:
     """Return a new size of the batch: the first dimension of almost all values is scaled by it."""
     trees = evidence.calls.baseline, evidence.calls.candidate
     if all(
-        trees[0].contexts[one].detail == trees[1].contexts[other].detail
-        for one, other in evidence.calls.roots
+        trees[0].contexts[first].detail == trees[1].contexts[second].detail
+        for first, second in evidence.calls.roots
     ):
         return []
     scaled: dict[tuple[int, int], int] = {}
     n_values = 0
-    for one, other in evidence.calls.roots:
-        calls = trees[0].call(one), trees[1].call(other)
+    for first, second in evidence.calls.roots:
+        calls = trees[0].call(first), trees[1].call(second)
         for before, after in zip(*(_activations(call) for call in calls), strict=False):
             n_values += 1
             if before and after and before[0] != after[0] and before[1:] == after[1:]:
@@ -173,10 +177,10 @@ def batch_causes(evidence: Evidence) -> list[Cause]:
 
 def precision_causes(evidence: Evidence) -> list[Cause]:
     """Return a new type of almost all values of another type, such as float16 for float32."""
-    found = typed_otherwise(evidence)
-    if found is None:
+    counts = typed_otherwise(evidence)
+    if counts is None:
         return []
-    text = f"Precision changed: {found[0]} → {found[1]}."
+    text = f"Precision changed: {counts[0]} → {counts[1]}."
     return [Cause("precision", "precision", *_total(evidence), text)]
 
 
@@ -184,15 +188,15 @@ def typed_otherwise(evidence: Evidence) -> tuple[str, str] | None:
     """Return the type that almost all values of another type have in the candidate, and it."""
     trees = evidence.calls.baseline, evidence.calls.candidate
     counted: dict[tuple[str, str], int] = {}
-    for one, other in evidence.calls.roots:
-        calls = trees[0].call(one), trees[1].call(other)
+    for first, after in evidence.calls.roots:
+        calls = trees[0].call(first), trees[1].call(after)
         sides = [[operand[1] for operand in (*call.inputs, *call.outputs)] for call in calls]
         for pair in zip(*sides, strict=False):
             counted[pair] = counted.get(pair, 0) + 1
     changed = {pair: n for pair, n in counted.items() if pair[0] != pair[1]}
     if not changed:
         return None
-    pair = max(changed, key=lambda one: (changed[one], one))
+    pair = max(changed, key=lambda types: (changed[types], types))
     n_before = sum(n for (before, _), n in counted.items() if before == pair[0])
     return pair if changed[pair] >= _MOST_TYPES * n_before else None
 
@@ -212,23 +216,23 @@ def option_causes(evidence: Evidence) -> list[Cause]:
     cycles = n_bytes = 0
     if moved:
         cycles, n_bytes = _planned(evidence, [change.key for change in changed])
-    listed = _listing([f"{one.key} {one.baseline} → {one.candidate}" for one in changed])
+    listed = _listing([f"{item.key} {item.baseline} → {item.candidate}" for item in changed])
     tail = "" if moved else ", without effect on cycles and memory"
     return [Cause("option", changed[0].key, cycles, n_bytes, f"Options changed: {listed}{tail}.")]
 
 
 def _planned(evidence: Evidence, keys: list[str]) -> tuple[int, int]:
     """Return the impact of options: of the calls that they plan, or of everything."""
-    wanted = {_CALLS_OF_OPTIONS.get(f"{key.partition('.')[0]}.", "") for key in keys}
-    if "" in wanted:
+    operations_ = {_CALLS_OF_OPTIONS.get(f"{key.partition('.')[0]}.", "") for key in keys}
+    if "" in operations_:
         return _total(evidence)
     tree, cycles, n_bytes = evidence.calls.baseline, 0, 0
     for group in evidence.groups:
-        one = group.calls[0]
-        if one is None or group.calls[1] is None:
+        call = group.calls[0]
+        if call is None or group.calls[1] is None:
             continue
-        inside = (one, *tree.children(one))
-        if wanted & {tree.contexts[number].operation for number in inside}:
+        inside = (call, *tree.children(call))
+        if operations_ & {tree.contexts[number].operation for number in inside}:
             cycles, n_bytes = cycles + group.cycles, n_bytes + group.bytes
     return cycles, n_bytes
 
@@ -257,15 +261,15 @@ def identity_causes(evidence: Evidence, *, is_alone: bool) -> list[Cause]:
     changed = {change.key for change in evidence.context if change.section == "provenance"}
     calls = evidence.calls
     renamed = [
-        one
-        for one, other in calls.roots
-        if calls.baseline.contexts[one].name != calls.candidate.contexts[other].name
+        before
+        for before, after in calls.roots
+        if calls.baseline.contexts[before].name != calls.candidate.contexts[after].name
     ]
     weighted = [
-        one
-        for one, other in calls.roots
-        if calls.baseline.contexts[one].weights_digest
-        != calls.candidate.contexts[other].weights_digest
+        before
+        for before, after in calls.roots
+        if calls.baseline.contexts[before].weights_digest
+        != calls.candidate.contexts[after].weights_digest
     ]
     causes: list[Cause] = []
 
@@ -333,5 +337,5 @@ def _count(number: int, word: str) -> str:
 
 def _listing(items: list[str]) -> str:
     """Return at most five items and the number of the others."""
-    shown = ", ".join(items[:5])
-    return shown if len(items) <= 5 else f"{shown} and {len(items) - 5} more"
+    listed = ", ".join(items[:5])
+    return listed if len(items) <= 5 else f"{listed} and {len(items) - 5} more"

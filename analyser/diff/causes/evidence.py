@@ -79,11 +79,11 @@ class Group:
     @property
     def impact(self) -> str:
         """What its change means for the run in words; empty without any."""
-        own, ipu = self.own_cycles, f"on IPU {self.ipu_id}"
-        if own == self.cycles:
+        own_cycles, ipu = self.own_cycles, f"on IPU {self.ipu_id}"
+        if own_cycles == self.cycles:
             before = int(self.before[self.ipu_id]) if self.is_on_both else None
-            return impact_words(own, self.bytes, before)
-        words = [f"{format_change(own, 'cycles')} {ipu}", self.effect]
+            return impact_words(own_cycles, self.bytes, before)
+        words = [f"{format_change(own_cycles, 'cycles')} {ipu}", self.effect]
         return ", ".join((*words, impact_words(0, self.bytes))).removesuffix(", ")
 
     @property
@@ -130,7 +130,7 @@ class Evidence:
     @cached_property
     def producers(self) -> tuple[dict[str, int], dict[str, int]]:
         """The outermost call that computes every value of a model, by the value's name."""
-        one, other = (
+        before, after = (
             {
                 operand[0]: number
                 for number in tree.children(None)
@@ -138,7 +138,7 @@ class Evidence:
             }
             for tree in (self.calls.baseline, self.calls.candidate)
         )
-        return one, other
+        return before, after
 
     @cached_property
     def own_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -146,23 +146,23 @@ class Evidence:
 
         Of one run on average.
         """
-        found = []
+        cycles_of_sides = []
         for report in self.sides:
             if not self.steps.has_runs:
-                found.append(_compiled_cycles(report))
+                cycles_of_sides.append(_compiled_cycles(report))
                 continue
-            own = taken_cycles(report) - execution(report).waiting_cycles
-            found.append(np.rint(own / execution(report).n_runs).astype(np.int64))
-        return found[0], found[1]
+            own_cycles_ = taken_cycles(report) - execution(report).waiting_cycles
+            cycles_of_sides.append(np.rint(own_cycles_ / execution(report).n_runs).astype(np.int64))
+        return cycles_of_sides[0], cycles_of_sides[1]
 
     @cached_property
     def waiting_cycles(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Time that IPUs wait for others, of one run on average: int64, shape (n_ipus,)."""
-        one, other = (
+        before, after = (
             np.rint(execution(report).waiting_cycles.sum(axis=1) / max(n_runs, 1)).astype(np.int64)
             for report, n_runs in zip(self.sides, self.n_runs, strict=True)
         )
-        return one, other
+        return before, after
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -172,35 +172,35 @@ class Evidence:
         """
         keys = self._step_keys
         members: dict[object, list[tuple[int, int]]] = {}
-        places: dict[object, int] = {}
+        positions: dict[object, int] = {}
         for side in (0, 1):
             for key in keys[side]:
-                places.setdefault(key, len(places))
+                positions.setdefault(key, len(positions))
             for root in self._roots(side):
-                places.setdefault(root, len(places))
-        for one, other in self.steps.pairs:
-            if keys[0][one] == keys[1][other]:
-                members.setdefault(keys[0][one], []).append((one, other))
+                positions.setdefault(root, len(positions))
+        for before, after in self.steps.pairs:
+            if keys[0][before] == keys[1][after]:
+                members.setdefault(keys[0][before], []).append((before, after))
         n_ipus = max(target(report).n_ipus for report in self.sides)
-        time, impacts = np.zeros((2, n_ipus, len(places)), np.int64), np.zeros(len(places))
-        for side, own in enumerate(self.own_cycles):
-            where = np.array([places[key] for key in keys[side]], np.int64)
-            for ipu_id, values in enumerate(own):
+        time, impacts = np.zeros((2, n_ipus, len(positions)), np.int64), np.zeros(len(positions))
+        for side, own_cycles in enumerate(self.own_cycles):
+            where = np.array([positions[key] for key in keys[side]], np.int64)
+            for ipu_id, values in enumerate(own_cycles):
                 np.add.at(time[side, ipu_id], where, values)
             np.add.at(impacts, where, self.step_impacts[side])
-        sizes = self._bytes(places)
+        sizes = self._bytes(positions)
         return tuple(
             Group(
                 self._name(key),
                 key[1:] if isinstance(key, tuple) and key[0] == "call" else (None, None),
-                time[0, :, place],
-                time[1, :, place],
-                int(np.rint(impacts[place])),
-                int(sizes[0, place]),
-                int(sizes[1, place]),
+                time[0, :, position],
+                time[1, :, position],
+                int(np.rint(impacts[position])),
+                int(sizes[0, position]),
+                int(sizes[1, position]),
                 tuple(members.get(key, ())),
             )
-            for key, place in places.items()
+            for key, position in positions.items()
         )
 
     @cached_property
@@ -215,28 +215,28 @@ class Evidence:
                 total = execution(report).step_cycles
                 critical = np.rint(total / execution(report).n_runs).astype(np.int64)
             meetings = external_syncs(report)
-            own = self.own_cycles[side]
-            sides.append(Side(own, critical, meetings, np.array(group, np.int64)))
+            own_cycles = self.own_cycles[side]
+            sides.append(Side(own_cycles, critical, meetings, np.array(group, np.int64)))
         return step_impacts(sides[0], sides[1], self.steps.pairs)
 
     @cached_property
     def _step_keys(self) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]]]:
         """The group of every step of both sides."""
-        partner = {other: one for one, other in self.steps.pairs}
+        partner = {after: before for before, after in self.steps.pairs}
         names = steps(self.baseline).name, steps(self.candidate).name
         kinds = steps(self.baseline).kind, steps(self.candidate).kind
-        found: list[list[tuple[object, ...]]] = [[], []]
+        keys: list[list[tuple[object, ...]]] = [[], []]
         for side, report in enumerate(self.sides):
             for step_id, context in enumerate(step_contexts(report).tolist()):
                 root = self._root(side, context)
                 if root is not None:
-                    found[side].append(root)
+                    keys[side].append(root)
                     continue
                 # A renamed step keeps the baseline's name.
                 known = (0, partner[step_id]) if side and step_id in partner else (side, step_id)
                 label = names[known[0]][known[1]] or kinds[known[0]][known[1]]
-                found[side].append(("steps", label))
-        return found[0], found[1]
+                keys[side].append(("steps", label))
+        return keys[0], keys[1]
 
     def _root(self, side: int, context: int | None) -> tuple[object, ...] | None:
         """Return the group of a debug context: the outermost pair of calls around it."""
@@ -251,46 +251,46 @@ class Evidence:
             {root: ("call", root, pairs.get(root)) for root in set(roots[0].values())},
             {root: ("call", reverse.get(root), root) for root in set(roots[1].values())},
         )
-        one, other = (
+        before, after = (
             {number: of_side[root] for number, root in side.items()}
             for side, of_side in zip(roots, keys, strict=True)
         )
-        return one, other
+        return before, after
 
     @cached_property
     def _reverse(self) -> dict[int, int]:
         """Calls of the baseline by those of the candidate."""
-        return {other: one for one, other in self.calls.pairs.items()}
+        return {after: before for before, after in self.calls.pairs.items()}
 
     def _roots(self, side: int) -> Sequence[tuple[object, ...]]:
         """Return the groups of all outermost calls of a side."""
         tree = (self.calls.baseline, self.calls.candidate)[side]
-        found = [self._root(side, number) for number in tree.children(None)]
-        return [root for root in found if root is not None]
+        roots = [self._root(side, number) for number in tree.children(None)]
+        return [root for root in roots if root is not None]
 
     def _name(self, key: object) -> str:
         """Return the name of a group: the baseline's if it is there."""
         assert isinstance(key, tuple)
         if key[0] == "steps":
             return str(key[1])
-        _, one, other = key
-        tree = self.calls.candidate if one is None else self.calls.baseline
-        return tree.contexts[other if one is None else one].name
+        _, before, after = key
+        tree = self.calls.candidate if before is None else self.calls.baseline
+        return tree.contexts[after if before is None else before].name
 
-    def _bytes(self, places: dict[object, int]) -> NDArray[np.int64]:
+    def _bytes(self, positions: dict[object, int]) -> NDArray[np.int64]:
         """Return the bytes of variables of every group on both sides."""
-        found = np.zeros((2, len(places)), np.int64)
+        bytes_of_sides = np.zeros((2, len(positions)), np.int64)
         aligned = self.variables
         sides = (
-            (*(one for one, _ in aligned.pairs), *aligned.removed),
-            (*(other for _, other in aligned.pairs), *aligned.added),
+            (*(before for before, _ in aligned.pairs), *aligned.removed),
+            (*(after for _, after in aligned.pairs), *aligned.added),
         )
         for side, variables in enumerate(sides):
             for variable in variables:
                 key = self._root(side, variable.debug_context_id)
                 if key is not None:
-                    found[side, places[key]] += variable.bytes
-        return found
+                    bytes_of_sides[side, positions[key]] += variable.bytes
+        return bytes_of_sides
 
     def owner(self, variable: VariableFacts, side: int) -> tuple[object, ...] | None:
         """Return the group of a variable; None for one outside of calls."""
@@ -299,7 +299,7 @@ class Evidence:
 
 def _compiled_cycles(report: Report) -> NDArray[np.int64]:
     """Return what one execution of every step takes on every IPU."""
-    found = np.zeros((target(report).n_ipus, len(steps(report))), np.int64)
+    cycles = np.zeros((target(report).n_ipus, len(steps(report))), np.int64)
     column = costs(report).column
-    np.add.at(found, (column["ipu_id"], column["step_id"]), column["cycles"])
-    return found
+    np.add.at(cycles, (column["ipu_id"], column["step_id"]), column["cycles"])
+    return cycles

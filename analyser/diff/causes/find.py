@@ -46,22 +46,27 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
         sentence = f"The {side} holds no steps; programs are not compared."
         missing = Cause("steps", side, 0, 0, sentence)
         return (missing, *machine_causes(evidence), *option_causes(evidence))
-    other = model_causes(evidence)
-    if other:
-        return (*other, *machine_causes(evidence), *option_causes(evidence), *run_causes(evidence))
-    whole = [
+    of_models = model_causes(evidence)
+    if of_models:
+        return (
+            *of_models,
+            *machine_causes(evidence),
+            *option_causes(evidence),
+            *run_causes(evidence),
+        )
+    of_whole = [
         *machine_causes(evidence),
         *data_causes(evidence),
         *(batch_causes(evidence) or input_causes(evidence)),
         *precision_causes(evidence),
     ]
-    parts = _part_causes(evidence, is_all_explained=bool(whole))
-    whole += opset_causes(evidence)
+    parts = _part_causes(evidence, is_all_explained=bool(of_whole))
+    of_whole += opset_causes(evidence)
     options = option_causes(evidence)
-    is_alone = not whole and not parts and not options
+    is_alone = not of_whole and not parts and not options
     is_alone = is_alone and not any(metric.delta for metric in evidence.metrics)
     causes = [
-        *whole,
+        *of_whole,
         *options,
         *parts,
         *run_causes(evidence),
@@ -115,4 +120,4 @@ def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
 
 def _has_step(group: Group, step_ids: frozenset[int]) -> bool:
     """Return whether a step of a group is one of the baseline's steps given."""
-    return bool(step_ids) and any(one in step_ids for one, _ in group.steps)
+    return bool(step_ids) and any(step_id in step_ids for step_id, _ in group.steps)

@@ -58,28 +58,28 @@ def step_impacts(
         The impact of a pair is its baseline step's.
     """
     n_ipus = max(len(before.own), len(after.own))
-    own = [_padded(side.own, n_ipus) for side in (before, after)]
+    own_cycles = [_padded(side.own, n_ipus) for side in (before, after)]
     regions = _regions(before, after, pairs)
     units = _units(before, after, pairs, regions)
     change = np.zeros((len(units), n_ipus), np.int64)
     for side, sign in ((0, -1), (1, 1)):
         has = units[:, side] >= 0
-        change[has] += sign * own[side][:, units[has, side]].T
+        change[has] += sign * own_cycles[side][:, units[has, side]].T
     moved = change.any(axis=1)
     units, change = units[moved], change[moved]
     order = _order(units, change)
     units, change = units[order], change[order]
 
     n_regions = 1 + max(int(side.max(initial=0)) for side in regions)
-    busy = [_by_region(own[side], regions[side], n_regions) for side in (0, 1)]
+    busy = [_by_region(own_cycles[side], regions[side], n_regions) for side in (0, 1)]
     region = units[:, 2]
     first = np.searchsorted(region, region)  # of the region's units
     added = np.cumsum(change, axis=0)
-    done = added - (added - change)[first]
+    earlier_change = added - (added - change)[first]
     impact = np.zeros(len(units))
     for start, sign in ((busy[0], 1), (busy[1], -1)):
-        times = (start[region] + sign * done).max(axis=1, initial=0)
-        earlier = (start[region] + sign * (done - change)).max(axis=1, initial=0)
+        times = (start[region] + sign * earlier_change).max(axis=1, initial=0)
+        earlier = (start[region] + sign * (earlier_change - change)).max(axis=1, initial=0)
         impact += sign * (times - earlier) / 2
     if before.critical is not None and after.critical is not None:
         # What IPUs that meet more often, or else than in this order, take beside.
@@ -89,16 +89,16 @@ def step_impacts(
             rest -= sign * busy[side].max(axis=1, initial=0)
         starts = np.unique(first)  # units of a region begin with the largest
         impact[starts] += rest[region[starts]]
-    found = np.zeros(before.own.shape[1]), np.zeros(after.own.shape[1])
+    impacts = np.zeros(before.own.shape[1]), np.zeros(after.own.shape[1])
     is_new = units[:, 0] < 0
-    found[0][units[~is_new, 0]] = impact[~is_new]
-    found[1][units[is_new, 1]] = impact[is_new]
-    return found
+    impacts[0][units[~is_new, 0]] = impact[~is_new]
+    impacts[1][units[is_new, 1]] = impact[is_new]
+    return impacts
 
 
-def _padded(own: NDArray[np.int64], n_ipus: int) -> NDArray[np.int64]:
+def _padded(own_cycles: NDArray[np.int64], n_ipus: int) -> NDArray[np.int64]:
     """Return times with rows for IPUs that only the other side has."""
-    return np.pad(own, ((0, n_ipus - len(own)), (0, 0)))
+    return np.pad(own_cycles, ((0, n_ipus - len(own_cycles)), (0, 0)))
 
 
 def _regions(
@@ -109,10 +109,10 @@ def _regions(
     A meeting belongs to what follows it: IPUs are released there.
     """
     met: list[tuple[int, int]] = []
-    for one, other in sorted(pairs):
-        is_shared = before.is_meeting[one] and after.is_meeting[other]
-        if is_shared and (not met or other > met[-1][1]):
-            met.append((one, other))
+    for item, peer in sorted(pairs):
+        is_shared = before.is_meeting[item] and after.is_meeting[peer]
+        if is_shared and (not met or peer > met[-1][1]):
+            met.append((item, peer))
     first, second = (
         np.searchsorted([pair[side] for pair in met], np.arange(n_steps), side="right")
         for side, n_steps in ((0, len(before.is_meeting)), (1, len(after.is_meeting)))
@@ -155,9 +155,9 @@ def _order(units: NDArray[np.int64], change: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _by_region(
-    own: NDArray[np.int64], regions: NDArray[np.intp], n_regions: int
+    own_cycles: NDArray[np.int64], regions: NDArray[np.intp], n_regions: int
 ) -> NDArray[np.int64]:
     """Return the time of every IPU in every region: int64, shape (n_regions, n_ipus)."""
-    found = np.zeros((n_regions, len(own)), np.int64)
-    np.add.at(found, regions, own.T)
-    return found
+    region_cycles = np.zeros((n_regions, len(own_cycles)), np.int64)
+    np.add.at(region_cycles, regions, own_cycles.T)
+    return region_cycles

@@ -32,31 +32,31 @@ def mapping_causes(evidence: Evidence) -> list[tuple[Cause, frozenset[int]]]:
     A variable that a call computes from another such variable follows it, and is left out.
     """
     remapped = {
-        one.variable_id: (one, other)
-        for one, other in evidence.variables.pairs
-        if one.mapping_digest != other.mapping_digest
-        and one.category != "message"
-        and (one.shape, one.dtype) == (other.shape, other.dtype)
+        before.variable_id: (before, after)
+        for before, after in evidence.variables.pairs
+        if before.mapping_digest != after.mapping_digest
+        and before.category != "message"
+        and (before.shape, before.dtype) == (after.shape, after.dtype)
     }
     if not remapped:
         return []
     users = _users(evidence.baseline)
-    found: list[tuple[Cause, frozenset[int]]] = []
+    causes: list[tuple[Cause, frozenset[int]]] = []
     followed: set[int] = set()
-    for variable_id, (one, other) in sorted(remapped.items()):
+    for variable_id, (before, after) in sorted(remapped.items()):
         near = set(users.get(variable_id, ()))
         if variable_id not in followed:
-            found.append((_explain(evidence, one, other), frozenset(near)))
+            causes.append((_explain(evidence, before, after), frozenset(near)))
         followed.update(
             later for later in remapped if later > variable_id and near & set(users.get(later, ()))
         )
-    return found
+    return causes
 
 
-def _explain(evidence: Evidence, one: VariableFacts, other: VariableFacts) -> Cause:
+def _explain(evidence: Evidence, before: VariableFacts, after: VariableFacts) -> Cause:
     """Return the cause for a variable that lies elsewhere, with the steps that use it."""
     cycles, sent = 0.0, []
-    for side, (report, variable) in enumerate(zip(evidence.sides, (one, other), strict=True)):
+    for side, (report, variable) in enumerate(zip(evidence.sides, (before, after), strict=True)):
         kinds, impacts = steps(report).kind, evidence.step_impacts[side]
         near = set(_users(report).get(variable.variable_id, ()))
         # The sync before an exchange belongs to it.
@@ -64,7 +64,7 @@ def _explain(evidence: Evidence, one: VariableFacts, other: VariableFacts) -> Ca
         chosen = sorted(near)
         cycles += float(impacts[chosen].sum())
         sent.append(int(costs(report).per_step("total_sent_bytes", len(kinds))[chosen].sum()))
-    return _cause(one, other, int(np.rint(cycles)), sent[1] - sent[0])
+    return _cause(before, after, int(np.rint(cycles)), sent[1] - sent[0])
 
 
 def users_of_changed(evidence: Evidence) -> frozenset[int]:
@@ -73,30 +73,34 @@ def users_of_changed(evidence: Evidence) -> frozenset[int]:
     changed = (
         {
             *(
-                one.variable_id
-                for one, other in pairs
-                if one.mapping_digest != other.mapping_digest
+                first.variable_id
+                for first, second in pairs
+                if first.mapping_digest != second.mapping_digest
             ),
-            *(one.variable_id for one in evidence.variables.removed),
+            *(first.variable_id for first in evidence.variables.removed),
         },
-        {other.variable_id for other in evidence.variables.added},
+        {second.variable_id for second in evidence.variables.added},
     )
     before = {step for number in changed[0] for step in _users(evidence.baseline).get(number, ())}
     after = {step for number in changed[1] for step in _users(evidence.candidate).get(number, ())}
-    return frozenset(before | {one for one, other in evidence.steps.pairs if other in after})
+    return frozenset(before | {first for first, second in evidence.steps.pairs if second in after})
 
 
-def _cause(one: VariableFacts, other: VariableFacts, cycles: int, sent: int) -> Cause:
+def _cause(before: VariableFacts, after: VariableFacts, cycles: int, sent: int) -> Cause:
     """Return the cause for a variable that lies elsewhere."""
-    tiles = f" ({one.n_tiles:,} → {other.n_tiles:,} tiles)" if one.n_tiles != other.n_tiles else ""
-    text = f"Mapping of variable {short(one.name)} changed{tiles}"
+    tiles = (
+        f" ({before.n_tiles:,} → {after.n_tiles:,} tiles)"
+        if before.n_tiles != after.n_tiles
+        else ""
+    )
+    text = f"Mapping of variable {short(before.name)} changed{tiles}"
     effects = []
     if sent:
         effects.append(f"its exchanges send {format_change(sent, 'bytes')}")
     if cycles:
         effects.append(impact_words(cycles, 0))
     sentence = f"{text}: {', '.join(effects)}." if effects else f"{text}."
-    return Cause("mapping", one.name, cycles, 0, sentence)
+    return Cause("mapping", before.name, cycles, 0, sentence)
 
 
 def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
@@ -115,35 +119,35 @@ def size_causes(evidence: Evidence, owners: Container[object]) -> list[Cause]:
         *((variable, None) for variable in aligned.removed),
         *((None, variable) for variable in aligned.added),
     ]
-    found = []
-    for one, other in rows:
-        variable = one or other
+    results = []
+    for before, after in rows:
+        variable = before or after
         assert variable is not None
-        is_known = evidence.owner(variable, 1 if one is None else 0) in owners
+        is_known = evidence.owner(variable, 1 if before is None else 0) in owners
         if variable.category != "message" and not is_known:
-            delta = (other.bytes if other else 0) - (one.bytes if one else 0)
-            found.append((delta, one, other))
-    found.sort(key=lambda row: -abs(row[0]))
-    causes = [_size(*row) for row in found[:_MOST_DETAILED]]
-    others = found[_MOST_DETAILED:]
-    if others:
-        total = sum(delta for delta, _, _ in others)
-        text = sentence_of(f"{len(others):,} other variables changed", 0, total)
+            delta = (after.bytes if after else 0) - (before.bytes if before else 0)
+            results.append((delta, before, after))
+    results.sort(key=lambda row: -abs(row[0]))
+    causes = [_size(*row) for row in results[:_MOST_DETAILED]]
+    further = results[_MOST_DETAILED:]
+    if further:
+        total = sum(delta for delta, _, _ in further)
+        text = sentence_of(f"{len(further):,} other variables changed", 0, total)
         causes.append(Cause("size", OTHERS[1], 0, total, text))
     return causes
 
 
-def _size(delta: int, one: VariableFacts | None, other: VariableFacts | None) -> Cause:
+def _size(delta: int, before: VariableFacts | None, after: VariableFacts | None) -> Cause:
     """Return the cause for a variable that is new, gone or of another size."""
-    variable = one or other
+    variable = before or after
     assert variable is not None
     name = short(variable.name)
-    if one is None or other is None:
-        verb = "added" if one is None else "removed"
+    if before is None or after is None:
+        verb = "added" if before is None else "removed"
         text = f"Variable {name} was {verb}: {format_change(delta, 'bytes')}."
     else:
         verb = "grew" if delta > 0 else "shrank"
-        sizes = f"{format_bytes(one.bytes)} → {format_bytes(other.bytes)}"
+        sizes = f"{format_bytes(before.bytes)} → {format_bytes(after.bytes)}"
         text = f"Variable {name} {verb} by {format_bytes(abs(delta))} ({sizes})."
     return Cause("size", variable.name, 0, delta, text)
 
@@ -155,14 +159,14 @@ def _users(report: Report) -> dict[int, list[int]]:
     variables = report.array("program_variable.variable_id").read()
     of_program = steps(report).program_id
     order = np.argsort(of_program, kind="stable")
-    place = np.searchsorted(of_program[order], programs)
-    place = np.minimum(place, max(len(order) - 1, 0))
-    found: dict[int, list[int]] = {}
+    index = np.searchsorted(of_program[order], programs)
+    index = np.minimum(index, max(len(order) - 1, 0))
+    users: dict[int, list[int]] = {}
     if len(order):
-        step_ids = order[place]
+        step_ids = order[index]
         is_step = of_program[step_ids] == programs
         for step_id, variable in zip(
             step_ids[is_step].tolist(), variables[is_step].tolist(), strict=True
         ):
-            found.setdefault(variable, []).append(step_id)
-    return found
+            users.setdefault(variable, []).append(step_id)
+    return users

@@ -54,12 +54,12 @@ def new_and_gone(evidence: Evidence) -> list[Cause]:
     """Return the outermost calls that one side has alone."""
     causes = []
     for group in evidence.groups:
-        one, other = group.calls
+        before, after = group.calls
         if group.is_on_both:
             continue
-        kind: CauseKind = "added" if one is None else "removed"
-        tree = evidence.calls.candidate if one is None else evidence.calls.baseline
-        context = tree.contexts[one if other is None else other]  # type: ignore[index]
+        kind: CauseKind = "added" if before is None else "removed"
+        tree = evidence.calls.candidate if before is None else evidence.calls.baseline
+        context = tree.contexts[before if after is None else after]  # type: ignore[index]
         text = f"{short(group.name)} ({context.operation}) was {kind}"
         sentence = f"{text}: {group.impact}." if group.impact else f"{text}."
         causes.append(Cause(kind, group.name, group.cycles, group.bytes, sentence))
@@ -68,33 +68,33 @@ def new_and_gone(evidence: Evidence) -> list[Cause]:
 
 def argument_causes(evidence: Evidence) -> dict[Group, Cause]:
     """Return the operations whose arguments or weights' shapes changed."""
-    found = {}
+    causes = {}
     types = typed_otherwise(evidence)
     for group in evidence.groups:
-        one, other = group.calls
-        if one is None or other is None:
+        before, after = group.calls
+        if before is None or after is None:
             continue
         trees = evidence.calls.baseline, evidence.calls.candidate
-        if trees[0].contexts[one].detail == trees[1].contexts[other].detail:
+        if trees[0].contexts[before].detail == trees[1].contexts[after].detail:
             continue
-        calls = trees[0].call(one), trees[1].call(other)
+        calls = trees[0].call(before), trees[1].call(after)
         words = _argument_words(*calls, types)
         if _is_reordered(evidence, *calls):
             words.append("operands in another order")
         if words:
             text = f"{short(group.name)} ({calls[0].operation[1]}) changed: {_listed(words)}"
             sentence = f"{text}; {group.impact}." if group.impact else f"{text}."
-            found[group] = Cause("arguments", group.name, group.cycles, group.bytes, sentence)
-    return found
+            causes[group] = Cause("arguments", group.name, group.cycles, group.bytes, sentence)
+    return causes
 
 
 def _is_reordered(evidence: Evidence, before: Call, after: Call) -> bool:
     """Return whether a node reads the same values in another order."""
     sides = []
     for side, call in enumerate((before, after)):
-        made, numbers = evidence.producers[side], evidence.calls.numbers[side]
+        producers, numbers = evidence.producers[side], evidence.calls.numbers[side]
         names = [operand[0] for operand in call.inputs if not operand[-1]]
-        sides.append([str(numbers.get(made[n], n)) if n in made else n for n in names])
+        sides.append([str(numbers.get(producers[n], n)) if n in producers else n for n in names])
     return sides[0] != sides[1] and sorted(sides[0]) == sorted(sides[1])
 
 
@@ -106,22 +106,22 @@ def _argument_words(before: Call, after: Call, types: tuple[str, str] | None) ->
     words = []
     of_both = before.arguments, after.arguments
     for name in dict.fromkeys(chain(*of_both)):
-        ones = [arguments.get(name) for arguments in of_both]
-        if ones[0] == ones[1]:
+        values = [arguments.get(name) for arguments in of_both]
+        if values[0] == values[1]:
             continue
         if before.operation[0] != "onnx" and name in _OPERANDS and before.operation[1]:
-            words.append(f"{name} {_value(ones[0])} → {_value(ones[1])}")
-        elif name == "weights" and isinstance(ones[0], list) and isinstance(ones[1], list):
-            words += _weight_words(ones[0], ones[1])
+            words.append(f"{name} {_value(values[0])} → {_value(values[1])}")
+        elif name == "weights" and isinstance(values[0], list) and isinstance(values[1], list):
+            words += _weight_words(values[0], values[1])
         else:
-            words.append(f"{_WORDS.get(name, name)} {_value(ones[0])} → {_value(ones[1])}")
+            words.append(f"{_WORDS.get(name, name)} {_value(values[0])} → {_value(values[1])}")
     if not any("kernel" in word for word in words):
-        for one, other in zip(before.inputs, after.inputs, strict=False):
-            is_typed = one[1] != other[1] and (one[1], other[1]) != types
-            if one[-1] and other[-1] and (is_typed or one[2] != other[2]):
+        for first, second in zip(before.inputs, after.inputs, strict=False):
+            is_typed = first[1] != second[1] and (first[1], second[1]) != types
+            if first[-1] and second[-1] and (is_typed or first[2] != second[2]):
                 sides = [
                     f"{operand[1]} {_value(operand[2])}" if is_typed else _value(operand[2])
-                    for operand in (one, other)
+                    for operand in (first, second)
                 ]
                 words.append(f"weights {sides[0]} → {sides[1]}")
     return words
@@ -159,12 +159,12 @@ def plan_causes(evidence: Evidence, known: Mapping[Group, Cause]) -> dict[Group,
         words = _plan_words(before, after)
         if words:
             changed.setdefault(group, []).extend(words)
-    found = {}
+    causes = {}
     for group, words in changed.items():
         text = f"Plan of {short(group.name)} changed: {_listed(words)}"
         sentence = f"{text}; {group.impact}." if group.impact else f"{text}."
-        found[group] = Cause("plan", group.name, group.cycles, group.bytes, sentence)
-    return found
+        causes[group] = Cause("plan", group.name, group.cycles, group.bytes, sentence)
+    return causes
 
 
 def _plan_words(before: Plan, after: Plan) -> list[str]:
@@ -183,9 +183,9 @@ def _plan_words(before: Plan, after: Plan) -> list[str]:
     if before.family != after.family:
         words.append(f"vertices {before.family} → {after.family}")
     for name in dict.fromkeys((*before.split, *after.split)):
-        ones = before.split.get(name, 1), after.split.get(name, 1)
-        if ones[0] != ones[1]:
-            words.append(f"{name} split {ones[0]:,} → {ones[1]:,}")
+        counts = before.split.get(name, 1), after.split.get(name, 1)
+        if counts[0] != counts[1]:
+            words.append(f"{name} split {counts[0]:,} → {counts[1]:,}")
     if before.grouping != after.grouping:
         words.append(f"grouping {_parts(before.grouping)} → {_parts(after.grouping)}")
     if before.bound != after.bound:
@@ -208,45 +208,45 @@ def cost_causes(evidence: Evidence, known: Container[Group]) -> list[Cause]:
 
     The largest have a cause of their own; the others share one.
     """
-    found = [
+    results = [
         group
         for group in evidence.groups
         if group not in known
         and group.is_on_both
         and (group.own_cycles or group.cycles or group.bytes)
     ]
-    found.sort(key=lambda group: (-abs(group.cycles), -abs(group.own_cycles), -abs(group.bytes)))
-    causes = [_cost(evidence, group) for group in found[:_MOST_DETAILED]]
-    others = found[_MOST_DETAILED:]
-    if others:
+    results.sort(key=lambda group: (-abs(group.cycles), -abs(group.own_cycles), -abs(group.bytes)))
+    causes = [_cost(evidence, group) for group in results[:_MOST_DETAILED]]
+    further = results[_MOST_DETAILED:]
+    if further:
         cycles, n_bytes = (
-            sum(getattr(group, measure) for group in others) for measure in ("cycles", "bytes")
+            sum(getattr(group, measure) for group in further) for measure in ("cycles", "bytes")
         )
-        text = sentence_of(f"{len(others):,} other operations changed", cycles, n_bytes)
+        text = sentence_of(f"{len(further):,} other operations changed", cycles, n_bytes)
         causes.append(Cause("cost", OTHERS[0], cycles, n_bytes, text))
     return causes
 
 
 def _cost(evidence: Evidence, group: Group) -> Cause:
     """Return the cause of a group whose cost changed."""
-    name, own = short(group.name), group.own_cycles
+    name, own_cycles = short(group.name), group.own_cycles
     stream = _stream_words(evidence, group)
     if stream:
-        kind: CauseKind = "added" if own > 0 else "removed"
+        kind: CauseKind = "added" if own_cycles > 0 else "removed"
         text = f"{stream} {name} was {kind}: {group.impact}."
         return Cause(kind, group.name, group.cycles, group.bytes, text)
-    if not own and not group.cycles:
+    if not own_cycles and not group.cycles:
         text = sentence_of(f"Variables of {name} changed", 0, group.bytes)
         return Cause("size", group.name, 0, group.bytes, text)
     before, after = (int(side[group.ipu_id]) for side in (group.before, group.after))
-    word = "more" if own > 0 else "less"
+    word = "more" if own_cycles > 0 else "less"
     is_per_run = evidence.steps.has_runs and evidence.n_runs != (1, 1)
     basis = " per run" if is_per_run else ""
-    amount = f"{abs(own):,} cycle{'s' * (abs(own) != 1)} {word}{basis}"
+    amount = f"{abs(own_cycles):,} cycle{'s' * (abs(own_cycles) != 1)} {word}{basis}"
     text = f"{name} takes {amount} ({before:,} → {after:,})"
     if len(group.before) > 1:
         text = f"IPU {group.ipu_id} takes {amount} in {name} ({before:,} → {after:,})"
-    if not own:
+    if not own_cycles:
         text = f"Steps of {name} take as long as before in all, at other times"
     details = _step_words(evidence, group)
     if details:
@@ -300,15 +300,19 @@ class _StepCost:
 
 def _step_words(evidence: Evidence, group: Group) -> list[str]:
     """Return what changed in the step of a group whose time changed most."""
-    own = evidence.own_cycles
-    found = [
-        _StepCost(one, other, int(own[1][group.ipu_id, other] - own[0][group.ipu_id, one]))
-        for one, other in group.steps
-        if group.ipu_id < min(len(own[0]), len(own[1]))
+    own_cycles = evidence.own_cycles
+    changes = [
+        _StepCost(
+            before,
+            after,
+            int(own_cycles[1][group.ipu_id, after] - own_cycles[0][group.ipu_id, before]),
+        )
+        for before, after in group.steps
+        if group.ipu_id < min(len(own_cycles[0]), len(own_cycles[1]))
     ]
-    if not found:
+    if not changes:
         return []
-    largest = max(found, key=lambda step: abs(step.delta))
+    largest = max(changes, key=lambda step: abs(step.delta))
     if not largest.delta:
         return []
     times = [
@@ -331,12 +335,12 @@ def _vertex_words(evidence: Evidence, step: _StepCost) -> list[str]:
         sides.append(vertices)
     if not all(sides):
         return []
-    names = [", ".join(short(one.vertex_type) for one in side[:2]) for side in sides]
+    names = [", ".join(short(item.vertex_type) for item in side[:2]) for side in sides]
     words = [] if names[0] == names[1] else [f"codelet {names[0]} → {names[1]}"]
     measures = (
-        ("vertices", [sum(one.n_vertices for one in side) for side in sides]),
-        ("tiles", [max(one.n_tiles for one in side) for side in sides]),
-        ("cycles of the slowest vertex", [max(one.max_cycles for one in side) for side in sides]),
+        ("vertices", [sum(item.n_vertices for item in side) for side in sides]),
+        ("tiles", [max(item.n_tiles for item in side) for side in sides]),
+        ("cycles of the slowest vertex", [max(item.max_cycles for item in side) for side in sides]),
     )
     words += [
         f"{label} {before:,} → {after:,}" for label, (before, after) in measures if before != after
@@ -353,6 +357,6 @@ def _compute_sets(report: Report) -> dict[int, int]:
 
 def _listed(words: Sequence[str]) -> str:
     """Return at most five items and the number of the others."""
-    shown = ", ".join(words[:_MOST_WORDS])
-    more = len(words) - _MOST_WORDS
-    return shown if more <= 0 else f"{shown} and {more} more"
+    listed = ", ".join(words[:_MOST_WORDS])
+    n_more = len(words) - _MOST_WORDS
+    return listed if n_more <= 0 else f"{listed} and {n_more} more"

@@ -108,7 +108,7 @@ class FlameDifference:
         """
         row = 0
         for level in [part for part in name.split("/") if part]:
-            below = [one for one in self.below[row] if self.labels[one] == level]
+            below = [child for child in self.below[row] if self.labels[child] == level]
             if not below:
                 raise BadQuestion(f"no step of the two reports is below '{name[:80]}'")
             row = below[0]
@@ -124,13 +124,15 @@ class FlameDifference:
         smallest
             Rows narrower than this part of the root are left out, 0 to 1.
         """
-        least = smallest * float(self.width[root])
-        found, waiting = [], [root]
+        smallest_width = smallest * float(self.width[root])
+        rows_, waiting = [], [root]
         while waiting:
             row = waiting.pop()
-            found.append(self.row(row))
-            waiting += [one for one in reversed(self.below[row]) if self.width[one] >= least]
-        return tuple(found)
+            rows_.append(self.row(row))
+            waiting += [
+                child for child in reversed(self.below[row]) if self.width[child] >= smallest_width
+            ]
+        return tuple(rows_)
 
     def row(self, row: int) -> PathChange:
         """Return one row."""
@@ -163,11 +165,11 @@ class FlameDifference:
     @cached_property
     def below(self) -> tuple[tuple[int, ...], ...]:
         """Rows right below every row, in the order of the program."""
-        found: list[list[int]] = [[] for _ in self.labels]
+        children: list[list[int]] = [[] for _ in self.labels]
         for row, above in enumerate(self.parent.tolist()):
             if above >= 0:
-                found[above].append(row)
-        return tuple(map(tuple, found))
+                children[above].append(row)
+        return tuple(map(tuple, children))
 
 
 @cached_for_two
@@ -191,8 +193,8 @@ def difference_flame(baseline: Report, candidate: Report) -> FlameDifference:
     def total(values: NDArray[np.int64]) -> NDArray[np.int64]:
         answer = np.zeros(n_rows, np.int64)
         np.add.at(answer, row, values)
-        for at in range(n_rows - 1, 0, -1):
-            answer[parent[at]] += answer[at]
+        for start in range(n_rows - 1, 0, -1):
+            answer[parent[start]] += answer[start]
         return answer
 
     summed = np.stack([total(side) for side in cycles])
@@ -201,12 +203,12 @@ def difference_flame(baseline: Report, candidate: Report) -> FlameDifference:
     n_changed = total(is_changed.astype(np.int64))
     first = np.full((2, n_rows), -1, np.int64)
     for side, numbers in enumerate(sides):
-        for at in range(n_leaves - 1, -1, -1):
-            if numbers[at] >= 0:
-                first[side][row[at]] = numbers[at]
-        for at in range(n_rows - 1, 0, -1):
-            known = first[side][[at, parent[at]]]
-            first[side][parent[at]] = min(known[known >= 0], default=-1)
+        for start in range(n_leaves - 1, -1, -1):
+            if numbers[start] >= 0:
+                first[side][row[start]] = numbers[start]
+        for start in range(n_rows - 1, 0, -1):
+            known = first[side][[start, parent[start]]]
+            first[side][parent[start]] = min(known[known >= 0], default=-1)
     labels = ("", *paths.labels)
     rest = _rest(baseline, candidate, aligned.has_runs, summed[:, 0])
     if any(rest):
@@ -223,12 +225,12 @@ def difference_flame(baseline: Report, candidate: Report) -> FlameDifference:
         first = np.concatenate([first, empty - 1], axis=1)
     depth = np.zeros(len(labels), np.int32)
     offset = np.zeros(len(labels), np.int64)
-    taken = np.zeros(len(labels), np.int64)
-    for at in range(1, len(labels)):
-        above = int(parent[at])
-        depth[at] = depth[above] + 1
-        offset[at] = offset[above] + taken[above]
-        taken[above] += width[at]
+    taken_cycles = np.zeros(len(labels), np.int64)
+    for start in range(1, len(labels)):
+        above = int(parent[start])
+        depth[start] = depth[above] + 1
+        offset[start] = offset[above] + taken_cycles[above]
+        taken_cycles[above] += width[start]
     return FlameDifference(
         "runs" if aligned.has_runs else "estimate",
         (execution(baseline).n_runs, execution(candidate).n_runs),
@@ -253,18 +255,18 @@ def _leaves(
     """
     n_baseline, n_candidate = len(steps(baseline)), len(steps(candidate))
     partner = np.full(n_candidate, -1, np.int64)
-    other = np.full(n_baseline, -1, np.int64)
+    partner_of_step = np.full(n_baseline, -1, np.int64)
     is_changed = np.ones(n_baseline, np.bool_)
-    for (one, two), is_same in zip(aligned.pairs, aligned.is_same, strict=True):
-        partner[two], other[one] = one, two
-        is_changed[one] = not is_same
+    for (first, two), is_same in zip(aligned.pairs, aligned.is_same, strict=True):
+        partner[two], partner_of_step[first] = first, two
+        is_changed[first] = not is_same
     added = np.flatnonzero(partner < 0)
     before = np.maximum.accumulate(np.where(partner >= 0, np.arange(n_candidate), -1))
-    place = np.where(before >= 0, partner[before], -1)[added] if n_candidate else added
-    key = np.concatenate([2 * np.arange(n_baseline), 2 * place + 1])
+    row = np.where(before >= 0, partner[before], -1)[added] if n_candidate else added
+    key = np.concatenate([2 * np.arange(n_baseline), 2 * row + 1])
     order = np.argsort(key, kind="stable")
     one_side = np.concatenate([np.arange(n_baseline), np.full(len(added), -1)])[order]
-    other_side = np.concatenate([other, added])[order]
+    other_side = np.concatenate([partner_of_step, added])[order]
     changed = np.concatenate([is_changed, np.ones(len(added), np.bool_)])[order]
     return np.stack([one_side, other_side]).astype(np.int64), changed
 
@@ -274,8 +276,8 @@ def _paths(reports: tuple[Report, Report], sides: NDArray[np.int64]) -> PathTabl
     tables = [steps(report) for report in reports]
     kinds = [classify(table.kind, ()) for table in tables]
     names, labels = [], []
-    for one, other in sides.T.tolist():
-        side, number = (0, one) if one >= 0 else (1, other)
+    for before, after in sides.T.tolist():
+        side, number = (0, before) if before >= 0 else (1, after)
         names.append(tables[side].name[number] or "(no name)")
         labels.append(KINDS[int(kinds[side][number])].label)
     plain = build_paths(names)

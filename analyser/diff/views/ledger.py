@@ -52,5 +52,5 @@ def ledger_changes(baseline: Ledger, candidate: Ledger) -> tuple[LedgerChange, .
             kind, pair.baseline, pair.candidate, before.get(kind, 0.0), after.get(kind, 0.0)
         )
 
-    found = [change(pair) for pair in pairs(*by_kind)]
-    return tuple(sorted(found, key=lambda change: -abs(change.delta_cycles)))
+    changes = [change(pair) for pair in pairs(*by_kind)]
+    return tuple(sorted(changes, key=lambda change: -abs(change.delta_cycles)))

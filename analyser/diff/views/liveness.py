@@ -55,7 +55,7 @@ class LivenessPairs:
     @cached_property
     def n_places(self) -> int:
         """Length of the common axis."""
-        return 1 + max(int(places.max(initial=-1)) for places in self.places)
+        return 1 + max(int(place.max(initial=-1)) for place in self.places)
 
     @property
     def n_pairs(self) -> int:
@@ -69,14 +69,14 @@ def align_liveness(baseline: Report, candidate: Report) -> LivenessPairs:
 
     Liveness steps of one step of the program are paired in order.
     """
-    others = dict(aligned_steps(baseline, candidate).pairs)
+    candidate_steps = dict(aligned_steps(baseline, candidate).pairs)
     sides = [_occurrences(liveness_step_ids(report)) for report in (baseline, candidate)]
     partners = [np.full(len(side), -1, np.int64) for side in sides]
     position = {entry: index for index, entry in enumerate(sides[1])}
-    for one, (step, occurrence) in enumerate(sides[0]):
-        other = position.get((others.get(step, -1), occurrence), -1)
-        if other >= 0:
-            partners[0][one], partners[1][other] = other, one
+    for before, (step, occurrence) in enumerate(sides[0]):
+        partner = position.get((candidate_steps.get(step, -1), occurrence), -1)
+        if partner >= 0:
+            partners[0][before], partners[1][partner] = partner, before
     return LivenessPairs((partners[0], partners[1]), _places(partners[0], len(sides[1])))
 
 
@@ -104,12 +104,12 @@ def live_column_pairs(
     BadQuestion
         When a step, IPU or tile does not exist.
     """
-    one = live_columns(baseline, [step for step, _ in steps], source)
-    other = live_columns(candidate, [step for _, step in steps], source)
-    found = paired_rows(
-        one,
-        other,
-        (*one, *other),
+    before = live_columns(baseline, [step for step, _ in steps], source)
+    after = live_columns(candidate, [step for _, step in steps], source)
+    pairs = paired_rows(
+        before,
+        after,
+        (*before, *after),
         number=lambda row: row.variable_id,
         partners=variable_partners(baseline, candidate),
         name=lambda row: row.name,
@@ -121,7 +121,7 @@ def live_column_pairs(
         sizes = zip_longest(*sides, fillvalue=None)
         return max((abs((new or 0) - (old or 0)) for old, new in sizes), default=0)
 
-    return tuple(sorted(found, key=lambda pair: (-change(pair), pair.key)))
+    return tuple(sorted(pairs, key=lambda pair: (-change(pair), pair.key)))
 
 
 def always_live_pairs(
@@ -136,27 +136,27 @@ def always_live_pairs(
     BadQuestion
         When a report does not have the IPU or tile.
     """
-    one, other = always_live_rows(baseline, source), always_live_rows(candidate, source)
-    found = paired_rows(
-        one,
-        other,
-        (*one, *other),
+    before, after = always_live_rows(baseline, source), always_live_rows(candidate, source)
+    pairs = paired_rows(
+        before,
+        after,
+        (*before, *after),
         number=lambda row: row.number,
         partners=variable_partners(baseline, candidate),
         name=lambda row: row.name,
         fallback=lambda row: row.name if row.number < 0 else None,
     )
-    return by_change(found, lambda row: row.bytes)
+    return by_change(pairs, lambda row: row.bytes)
 
 
 def _occurrences(step_ids: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return step and occurrence of it for every liveness step."""
-    seen: dict[int, int] = {}
-    found = []
+    n_seen: dict[int, int] = {}
+    occurrences = []
     for step in step_ids.tolist():
-        found.append((step, seen.get(step, 0)))
-        seen[step] = found[-1][1] + 1
-    return found
+        occurrences.append((step, n_seen.get(step, 0)))
+        n_seen[step] = occurrences[-1][1] + 1
+    return occurrences
 
 
 def _places(
@@ -164,16 +164,16 @@ def _places(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of both sides on a common axis, the baseline first between two pairs."""
     in_order = longest_rise(
-        [(one, other) for one, other in enumerate(partners.tolist()) if other >= 0]
+        [(index, partner) for index, partner in enumerate(partners.tolist()) if partner >= 0]
     )
-    places = np.empty(len(partners), np.int64), np.empty(n_candidate, np.int64)
-    one = other = place = 0
+    positions = np.empty(len(partners), np.int64), np.empty(n_candidate, np.int64)
+    index = partner = position = 0
     for next_one, next_other in [*in_order, (len(partners), n_candidate)]:
-        for side, start, stop in ((0, one, next_one), (1, other, next_other)):
-            places[side][start:stop] = np.arange(place, place + stop - start)
-            place += stop - start
+        for side, start, stop in ((0, index, next_one), (1, partner, next_other)):
+            positions[side][start:stop] = np.arange(position, position + stop - start)
+            position += stop - start
         if next_one < len(partners):
-            places[0][next_one] = places[1][next_other] = place
-            place += 1
-        one, other = next_one + 1, next_other + 1
-    return places
+            positions[0][next_one] = positions[1][next_other] = position
+            position += 1
+        index, partner = next_one + 1, next_other + 1
+    return positions

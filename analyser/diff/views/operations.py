@@ -84,18 +84,20 @@ def operation_pairs(baseline: Operations, candidate: Operations) -> tuple[Pair[O
         Operations of the same layer.
     """
     pairs = align_calls(*(_tree(side) for side in (baseline, candidate))).pairs
-    others = {operation.debug_context_id: operation for operation in candidate.operations}
-    found, known = [], set()
+    candidate_operations = {
+        operation.debug_context_id: operation for operation in candidate.operations
+    }
+    pairs_, known = [], set()
     for key, operation in baseline.by_key.items():
-        other = others.pop(pairs.get(operation.debug_context_id, -1), None)
-        found.append(Pair(key, operation, other))
+        partner = candidate_operations.pop(pairs.get(operation.debug_context_id, -1), None)
+        pairs_.append(Pair(key, operation, partner))
         known.add(key)
     for key, operation in candidate.by_key.items():
-        if operation.debug_context_id in others:
+        if operation.debug_context_id in candidate_operations:
             free = _free_key(key, operation.name, known)
             known.add(free)
-            found.append(Pair(free, None, operation))
-    return tuple(found)
+            pairs_.append(Pair(free, None, operation))
+    return tuple(pairs_)
 
 
 def _free_key(key: str, name: str, known: Container[str]) -> str:
@@ -113,10 +115,10 @@ def _tree(side: Operations) -> CallTree:
     ordered = sorted(side.operations, key=lambda operation: operation.debug_context_id)
     return CallTree(
         {
-            one.debug_context_id: DebugContext(
-                one.debug_context_id, None, side.layer, one.name, one.operation, "{}"
+            item.debug_context_id: DebugContext(
+                item.debug_context_id, None, side.layer, item.name, item.operation, "{}"
             )
-            for one in ordered
+            for item in ordered
         }
     )
 

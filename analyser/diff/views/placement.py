@@ -61,8 +61,8 @@ def compute_set_pairs(
     """
     partners = _compute_set_partners(baseline, candidate)
 
-    def list_rows(report: Report, wanted: str) -> tuple[ComputeSetPlacement, ...]:
-        return compute_set_placements(report, tiles, wanted)
+    def list_rows(report: Report, text: str) -> tuple[ComputeSetPlacement, ...]:
+        return compute_set_placements(report, tiles, text)
 
     sides = matching_rows(baseline, candidate, list_rows, text)
     return by_change(
@@ -87,11 +87,11 @@ def codelet_pairs(
     BadQuestion
         When a report does not have one of the tiles.
     """
-    one, other = (
+    before, after = (
         {row.vertex_type: row for row in codelet_placements(report, tiles, text)}
         for report in (baseline, candidate)
     )
-    return by_change(list(pairs(one, other)), lambda row: row.state_bytes + row.code_bytes)
+    return by_change(list(pairs(before, after)), lambda row: row.state_bytes + row.code_bytes)
 
 
 def exchange_pairs(
@@ -105,8 +105,8 @@ def exchange_pairs(
         When a report does not have one of the tiles.
     """
 
-    def list_rows(report: Report, wanted: str) -> tuple[ExchangePlacement, ...]:
-        return exchange_placements(report, tiles, wanted)
+    def list_rows(report: Report, text: str) -> tuple[ExchangePlacement, ...]:
+        return exchange_placements(report, tiles, text)
 
     sides = matching_rows(baseline, candidate, list_rows, text)
     return by_change(
@@ -124,12 +124,12 @@ def exchange_pairs(
 def _compute_set_partners(baseline: Report, candidate: Report) -> dict[int, int]:
     """Return the candidate's compute set for that of the baseline, by the first step they share."""
     sets = [report.column(schema.step, "compute_set_id") for report in (baseline, candidate)]
-    found: dict[int, int] = {}
-    taken: set[int] = set()
-    for step, other in sorted(step_partners(baseline, candidate).items()):
-        one, partner = sets[0][step], sets[1][other]
-        if None in {one, partner} or one in found or partner in taken:
+    partners: dict[int, int] = {}
+    used: set[int] = set()
+    for step, after in sorted(step_partners(baseline, candidate).items()):
+        before, partner = sets[0][step], sets[1][after]
+        if None in {before, partner} or before in partners or partner in used:
             continue
-        found[one] = partner
-        taken.add(partner)
-    return found
+        partners[before] = partner
+        used.add(partner)
+    return partners

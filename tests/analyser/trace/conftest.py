@@ -240,12 +240,12 @@ def loop(start: int, count: int, steps: tuple[int, ...]) -> list[Entry]:
 
 def executions(entries: list[Entry]) -> list[tuple[int, int, int]]:
     """Return every execution as (start, end, step): the plain meaning of the columns."""
-    found = [
+    results = [
         (low + k * period, high + k * period, step)
         for step, low, high, period, count in entries
         for k in range(count)
     ]
-    return sorted(found)
+    return sorted(results)
 
 
 @pytest.fixture

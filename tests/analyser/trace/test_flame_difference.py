@@ -36,8 +36,8 @@ def pair(make: Make) -> tuple[Report, Report]:
 
 
 def test_paths_hold_the_cycles_of_both_reports(pair: tuple[Report, Report]) -> None:
-    found = difference_flame(*pair).rows()
-    facts = {row.name: (row.baseline_cycles, row.candidate_cycles, row.verdict) for row in found}
+    actual = difference_flame(*pair).rows()
+    facts = {row.name: (row.baseline_cycles, row.candidate_cycles, row.verdict) for row in actual}
     assert facts == {
         "": (99, 112, "changed"),
         "net": (80, 93, "changed"),
@@ -53,7 +53,7 @@ def test_paths_hold_the_cycles_of_both_reports(pair: tuple[Report, Report]) -> N
         "out/Stream copy": (12, 12, "same"),
         "out/Sync": (7, 7, "same"),
     }
-    assert {row.name: row.delta_cycles for row in found}["net/sum"] == 30
+    assert {row.name: row.delta_cycles for row in actual}["net/sum"] == 30
 
 
 def test_rows_are_as_wide_as_the_larger_side_of_their_steps(pair: tuple[Report, Report]) -> None:
@@ -85,16 +85,16 @@ def test_swapped_reports_give_the_opposite(pair: tuple[Report, Report]) -> None:
 
 def test_time_outside_steps_and_loops_are_counted(make: Make) -> None:
     gap = [*sequence(0, (0,)), *sequence(60, (3,))]
-    one, other = make([(0, 0, 0, gap)]), make([(0, 0, 0, loop(0, 5, (0, 1)))])
-    rows = {row.name: row for row in difference_flame(one, other).rows()}
+    first, second = make([(0, 0, 0, gap)]), make([(0, 0, 0, loop(0, 5, (0, 1)))])
+    rows = {row.name: row for row in difference_flame(first, second).rows()}
     assert (rows[""].baseline_cycles, rows[""].candidate_cycles) == (85, 250)
     assert rows["(outside steps)"].delta_cycles == -20
     assert rows["net/conv1/convolve/Compute"].candidate_cycles == 200
 
 
 def test_equal_reports_differ_nowhere(make: Make) -> None:
-    one, other = (make([(0, 0, 0, sequence(0))]) for _ in range(2))
-    assert {row.verdict for row in difference_flame(one, other).rows()} == {"same"}
+    first, second = (make([(0, 0, 0, sequence(0))]) for _ in range(2))
+    assert {row.verdict for row in difference_flame(first, second).rows()} == {"same"}
 
 
 def test_reports_without_runs_compare_one_execution(make: Make) -> None:
@@ -109,9 +109,9 @@ def test_totals_are_those_of_the_reports(tmp_path: Path, n_ipus: int) -> None:
         generate_report(tmp_path / str(seed), n_tiles=16, n_ipus=n_ipus, n_steps=n_steps, seed=seed)
         for seed, n_steps in ((1, 400), (2, 440))
     ]
-    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
-        flame = difference_flame(one, other)
-        totals = execution(one).total_cycles, execution(other).total_cycles
+    with analyser.open(paths[0]) as first, analyser.open(paths[1]) as second:
+        flame = difference_flame(first, second)
+        totals = execution(first).total_cycles, execution(second).total_cycles
         assert tuple(flame.cycles[:, 0].tolist()) == totals
         for row, below in enumerate(flame.below):
             if below:

@@ -21,19 +21,19 @@ def test_executions_of_a_range_are_in_order_of_time(make: Make, count: int) -> N
     every = executions(entries)
     end = max(high for _, high, _ in every)
     for low, high in ((5, end), (60, 400), (end - 300, end + 50), (45, 46)):
-        expected = [one for one in every if one[1] > low and one[0] < high]
-        found = trace.executions(report, low, high, limit=40)
-        assert found.n_executions == len(expected)
-        rows = [(row.start_cycle, row.end_cycle, row.step_id) for row in found.rows]
+        expected = [item for item in every if item[1] > low and item[0] < high]
+        actual = trace.executions(report, low, high, limit=40)
+        assert actual.n_executions == len(expected)
+        rows = [(row.start_cycle, row.end_cycle, row.step_id) for row in actual.rows]
         assert rows == expected[:40]
     assert [row.name for row in trace.executions(report, limit=1).rows] == [STEPS[0][1]]
 
 
 def test_tracks_of_two_ipus_are_merged_by_time(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (0, 1, 0, sequence(3))], 2)
-    found = trace.executions(report, limit=3)
-    assert [(row.start_cycle, row.ipu_id) for row in found.rows] == [(0, 0), (3, 1), (40, 0)]
-    assert found.n_executions == 12
+    actual = trace.executions(report, limit=3)
+    assert [(row.start_cycle, row.ipu_id) for row in actual.rows] == [(0, 0), (3, 1), (40, 0)]
+    assert actual.n_executions == 12
     assert trace.executions(report, ipus=[1]).n_executions == 6
 
 
@@ -41,24 +41,24 @@ def test_tracks_of_two_ipus_are_merged_by_time(make: Make) -> None:
 def test_hidden_kinds_are_left_out(make: Make, count: int) -> None:
     entries = [*sequence(5), *loop(300, count, (0, 1, 3))]
     report = make([(0, 0, 0, entries)])
-    expected = [one for one in executions(entries) if one[2] != 1]
-    found = trace.executions(report, hidden=["exchange"], limit=5)
-    assert found.n_executions == len(expected)
-    assert [(row.start_cycle, row.end_cycle, row.step_id) for row in found.rows] == expected[:5]
+    expected = [execution for execution in executions(entries) if execution[2] != 1]
+    actual = trace.executions(report, hidden=["exchange"], limit=5)
+    assert actual.n_executions == len(expected)
+    assert [(row.start_cycle, row.end_cycle, row.step_id) for row in actual.rows] == expected[:5]
 
 
 def test_phases_of_a_name_are_merged_on_request(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0))])
-    found = trace.window(report, 0, 99, 99, view="calls")
+    window = trace.window(report, 0, 99, 99, view="calls")
     labels = trace.names(report).labels
     bars = [
-        (found.lanes[lane].level, labels[name], start, end, trace.KINDS[kind].name)
+        (window.lanes[lane].level, labels[name], start, end, trace.KINDS[kind].name)
         for lane, name, start, end, kind in zip(
-            found.lane.tolist(),
-            found.bars.name.tolist(),
-            found.bars.start_cycle.tolist(),
-            found.bars.end_cycle.tolist(),
-            found.bars.kind.tolist(),
+            window.lane.tolist(),
+            window.bars.name.tolist(),
+            window.bars.start_cycle.tolist(),
+            window.bars.end_cycle.tolist(),
+            window.bars.kind.tolist(),
             strict=True,
         )
     ]

@@ -39,11 +39,15 @@ def reports(make: Make) -> tuple[Report, Report]:
 def starts(pair: TracePair, side: int) -> list[tuple[int, int]]:
     """Return start and end of every bar of the flat lane."""
     axis = pair.axis
-    found = pair.window(side, axis.start, axis.end, 1000, view="flat")
-    mine = [index for index, lane in enumerate(found.lanes) if lane.level == 0]
-    keep = np.isin(found.lane, mine)
+    window = pair.window(side, axis.start, axis.end, 1000, view="flat")
+    mine = [index for index, lane in enumerate(window.lanes) if lane.level == 0]
+    keep = np.isin(window.lane, mine)
     return list(
-        zip(found.bars.start_cycle[keep].tolist(), found.bars.end_cycle[keep].tolist(), strict=True)
+        zip(
+            window.bars.start_cycle[keep].tolist(),
+            window.bars.end_cycle[keep].tolist(),
+            strict=True,
+        )
     )
 
 
@@ -63,9 +67,9 @@ def test_by_cycle_both_begin_together(reports: tuple[Report, Report]) -> None:
 
 
 def test_by_time_clocks_count(make: Make) -> None:
-    one = make([(0, 0, 0, sequence(0))])
-    other = make([(0, 0, 0, sequence(0))], clock_hz=2.66e9)
-    pair = TracePair(one, other, "time")
+    first = make([(0, 0, 0, sequence(0))])
+    second = make([(0, 0, 0, sequence(0))], clock_hz=2.66e9)
+    pair = TracePair(first, second, "time")
     assert [end for _, end in starts(pair, 1)] == [20, 25, 28, 40, 46, 50]
     assert pair.axis.end == 99
     assert pair.cycles(1, 0, 20) == (0, 40)
@@ -77,14 +81,14 @@ def test_places_and_cycles_are_inverse(reports: tuple[Report, Report]) -> None:
         for side, start, end in ((0, 10, 109), (1, 1000, 1112)):
             for cycle in range(start, end):
                 assert axis.cycle(side, axis.place(side, cycle)) == cycle
-            places = axis.places(side, np.arange(start, end))
-            assert (np.diff(places) > 0).all()
+            positions = axis.places(side, np.arange(start, end))
+            assert (np.diff(positions) > 0).all()
 
 
 def test_figures_of_a_range_are_of_the_same_steps(reports: tuple[Report, Report]) -> None:
     pair = TracePair(*reports, "step")
-    found = [pair.summary(side, 50, 73) for side in range(2)]
-    assert [one and one.cycles for one in found] == [15, 23]
+    results = [pair.summary(side, 50, 73) for side in range(2)]
+    assert [item and item.cycles for item in results] == [15, 23]
     assert pair.summary(0, 98, 128) is None
     rows = [
         (row.name, row.kind, row.baseline_cycles, row.candidate_cycles, row.delta_cycles)
@@ -104,40 +108,42 @@ def test_figures_of_a_range_are_of_the_same_steps(reports: tuple[Report, Report]
 
 def test_a_slice_at_a_place_is_in_cycles_of_its_side(reports: tuple[Report, Report]) -> None:
     pair = TracePair(*reports, "step")
-    found = pair.slice_at(1, 0, 0, 0, 100, "flat")
-    assert found is not None
-    assert (found.name, found.start_cycle, found.end_cycle) == ("net/sum", 1063, 1093)
+    actual = pair.slice_at(1, 0, 0, 0, 100, "flat")
+    assert actual is not None
+    assert (actual.name, actual.start_cycle, actual.end_cycle) == ("net/sum", 1063, 1093)
 
 
 @pytest.mark.parametrize("how", ["step", "cycle", "time"])
 def test_matches_of_both_sides_are_numbered_by_place(make: Make, how: str) -> None:
-    one = make([(0, 0, 0, [*sequence(10), *loop(300, 3000, (0, 1))])])
-    other = make([(0, 0, 0, [*sequence(1000, (0, 1)), *loop(1400, 3000, (1, 0))])], clock_hz=2.66e9)
-    pair = TracePair(one, other, how)
+    first = make([(0, 0, 0, [*sequence(10), *loop(300, 3000, (0, 1))])])
+    second = make(
+        [(0, 0, 0, [*sequence(1000, (0, 1)), *loop(1400, 3000, (1, 0))])], clock_hz=2.66e9
+    )
+    pair = TracePair(first, second, how)
     every = sorted(
         (pair.axis.place(side, row.start_cycle), side, row.start_cycle)
-        for side, report in enumerate((one, other))
+        for side, report in enumerate((first, second))
         for row in trace.executions(report, limit=1 << 30).rows
         if "convolve" in row.name
     )
     for number in (1, 2, 3, 4, 5, 6, 4000, len(every) - 1, len(every)):
-        side, found = pair.match("convolve", number=number)
-        assert found.occurrence is not None
-        assert found.n_matches == len(every)
-        start = found.occurrence.start_cycle
+        side, actual = pair.match("convolve", number=number)
+        assert actual.occurrence is not None
+        assert actual.n_matches == len(every)
+        start = actual.occurrence.start_cycle
         assert (pair.axis.place(side, start), side, start) == every[number - 1]
-    place, side, start = every[3]
-    after = sum(row[0] <= place for row in every) + 1
-    assert pair.match("convolve", place=place)[1].number == after
-    assert pair.match("convolve", place=pair.axis.end)[1].number == 1
+    position, side, start = every[3]
+    after = sum(row[0] <= position for row in every) + 1
+    assert pair.match("convolve", position=position)[1].number == after
+    assert pair.match("convolve", position=pair.axis.end)[1].number == 1
     assert pair.match("convolve", number=1, ipus=[0, 7])[1].n_matches == len(every)
     assert pair.match("nothing")[1].occurrence is None
 
 
 def test_occurrences_of_loops_and_runs_are_paired_in_order(make: Make) -> None:
-    one = make([(0, 0, 0, loop(0, 3, (0, 1))), (1, 0, 0, loop(500, 2, (0, 1)))])
-    other = make([(0, 0, 0, loop(0, 2, (0, 1))), (1, 0, 0, loop(900, 2, (0, 1)))])
-    axis = trace_axis(one, other, "step")
+    first = make([(0, 0, 0, loop(0, 3, (0, 1))), (1, 0, 0, loop(500, 2, (0, 1)))])
+    second = make([(0, 0, 0, loop(0, 2, (0, 1))), (1, 0, 0, loop(900, 2, (0, 1)))])
+    axis = trace_axis(first, second, "step")
     assert axis.n_paired == 8
     assert axis.place(0, 500) == axis.place(1, 900)
     assert axis.place(0, 50) == axis.place(1, 50) == 50
@@ -145,9 +151,9 @@ def test_occurrences_of_loops_and_runs_are_paired_in_order(make: Make) -> None:
 
 def test_reports_without_common_steps_follow_each_other(make: Make) -> None:
     steps = tuple(("StreamCopyMid", f"new/{number}", 11 * number + 3) for number in range(6))
-    one, other = make([(0, 0, 0, sequence(0))]), make([(0, 0, 0, sequence(0, table=steps))],
+    first, second = make([(0, 0, 0, sequence(0))]), make([(0, 0, 0, sequence(0, table=steps))],
                                                       steps=steps)  # fmt: skip
-    axis = trace_axis(one, other, "step")
+    axis = trace_axis(first, second, "step")
     assert axis.end >= 99
 
 
@@ -170,12 +176,12 @@ def test_every_slice_of_two_ipus_is_in_a_bar(tmp_path: Path, how: str) -> None:
         generate_report(tmp_path / str(seed), n_tiles=16, n_ipus=2, n_steps=200, seed=seed)
         for seed in (1, 2)
     ]
-    with analyser.open(paths[0]) as one, analyser.open(paths[1]) as other:
-        pair = TracePair(one, other, how)
-        for side, report in enumerate((one, other)):
-            own = analyser.trace.extent(report)
-            own_window = analyser.trace.window(report, own.start_cycle, own.end_cycle, 20_000)
-            found = pair.window(side, pair.axis.start, pair.axis.end, 20_000)
-            assert found.n_slices == own_window.n_slices
-            assert (found.bars.end_cycle >= found.bars.start_cycle).all()
-            assert found.bars.end_cycle.max() <= pair.axis.end
+    with analyser.open(paths[0]) as first, analyser.open(paths[1]) as second:
+        pair = TracePair(first, second, how)
+        for side, report in enumerate((first, second)):
+            local = analyser.trace.extent(report)
+            own_window = analyser.trace.window(report, local.start_cycle, local.end_cycle, 20_000)
+            window = pair.window(side, pair.axis.start, pair.axis.end, 20_000)
+            assert window.n_slices == own_window.n_slices
+            assert (window.bars.end_cycle >= window.bars.start_cycle).all()
+            assert window.bars.end_cycle.max() <= pair.axis.end

@@ -22,9 +22,9 @@ Make = Callable[..., Report]
 
 def test_extent_names_runs_and_tracks(make: Make) -> None:
     report = make([(0, 0, 0, sequence(10)), (1, 0, 0, sequence(200))])
-    found = trace.extent(report)
-    assert (found.start_cycle, found.end_cycle, found.n_entries) == (10, 299, 12)
-    assert [run.name for run in found.runs] == ["Engine::run #0", "Engine::run #1"]
+    extent = trace.extent(report)
+    assert (extent.start_cycle, extent.end_cycle, extent.n_entries) == (10, 299, 12)
+    assert [run.name for run in extent.runs] == ["Engine::run #0", "Engine::run #1"]
 
 
 def test_a_report_without_a_run_is_empty_not_an_error(make: Make) -> None:
@@ -72,8 +72,8 @@ def test_what_goes_between_tiles_counts_whatever_links_it_crosses(tmp_path: Path
     graph.map_linearly(x)
     graph.map_linearly(y, first=1)  # every element goes to the next tile
     program = Sequence("main", [Copy(x, y), StreamCopyOut(y, "y")])
-    asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
-    options = engine.resolve_options(environ={"POPLAR_ENGINE_OPTIONS": asked})
+    requested = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path)})
+    options = engine.resolve_options(environ={"POPLAR_ENGINE_OPTIONS": requested})
     with engine.Engine(engine.compile_programs(graph, [program]), options) as device:
         device.run()
         report = device.get_report()
@@ -140,13 +140,13 @@ def test_slice_at_names_group_step_run_and_nothing(make: Make) -> None:
 
 def test_search_counts_all_and_lists_the_first(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (1, 0, 0, sequence(200))])
-    found = trace.search(report, "CONV1", limit=3)
-    assert (found.n_names, found.n_occurrences) == (2, 6)
-    assert [(match.name, match.count, match.cycles) for match in found.names] == [
+    actual = trace.search(report, "CONV1", limit=3)
+    assert (actual.n_names, actual.n_occurrences) == (2, 6)
+    assert [(match.name, match.count, match.cycles) for match in actual.names] == [
         ("net/conv1/convolve", 4, 100),
         ("net/conv1", 2, 10),
     ]
-    assert [one.start_cycle for one in found.occurrences] == [0, 40, 50]
+    assert [occurrence.start_cycle for occurrence in actual.occurrences] == [0, 40, 50]
     assert trace.search(report, "nothing").n_occurrences == 0
     with pytest.raises(BadQuestion, match="empty"):
         trace.search(report, " ")
@@ -157,21 +157,21 @@ def test_matches_are_numbered_in_order_of_time(make: Make, count: int) -> None:
     empty_step = (3, 99, 99, 0, 1)  # takes no cycle and begins where the next one begins
     entries = [*sequence(0), empty_step, *loop(99, count, (0, 3, 1)), *loop(10**6, 2, (4, 0))]
     report = make([(0, 0, 0, entries), (0, 1, 0, sequence(0))], 2)
-    wanted = {0, 1, 3}
+    expected = {0, 1, 3}
     every = sorted(
         (start, ipu, step)
         for ipu, rows in enumerate((entries, sequence(0)))
         for start, _, step in executions(rows)
-        if step in wanted
+        if step in expected
     )
     n = len(every)
     for number in {1, 2, 3, 7, 8, 9, n // 2, n - 2, n - 1, n}:
-        found = trace.match(report, "/", number=number, hidden=["sync"])
-        assert found.n_matches == n
-        assert found.number == number
-        assert found.occurrence is not None
-        one = found.occurrence
-        assert (one.start_cycle, one.ipu_id) == every[number - 1][:2]
+        match = trace.match(report, "/", number=number, hidden=["sync"])
+        assert match.n_matches == n
+        assert match.number == number
+        assert match.occurrence is not None
+        item = match.occurrence
+        assert (item.start_cycle, item.ipu_id) == every[number - 1][:2]
     ties = [trace.match(report, "/", number=k, hidden=["sync"]).occurrence for k in range(1, 12)]
     assert sorted((o.start_cycle, o.ipu_id, o.step_id) for o in ties if o) == every[:11]
 
@@ -181,12 +181,17 @@ def test_the_nearest_match_goes_round_at_the_ends(make: Make) -> None:
     last = 200 + 2999 * 50 + 40
 
     def near(cycle: int, direction: str) -> tuple[int, int]:
-        found = trace.match(report, "convolve", cycle=cycle, direction=direction)
-        assert found.n_matches == 6002
-        assert found.occurrence is not None
-        return found.occurrence.start_cycle, found.number
+        match = trace.match(report, "convolve", cycle=cycle, direction=direction)
+        assert match.n_matches == 6002
+        assert match.occurrence is not None
+        return match.occurrence.start_cycle, match.number
 
-    assert [near(at, "next") for at in (-1, 0, 40, 199)] == [(0, 1), (40, 2), (200, 3), (200, 3)]
+    assert [near(offset, "next") for offset in (-1, 0, 40, 199)] == [
+        (0, 1),
+        (40, 2),
+        (200, 3),
+        (200, 3),
+    ]
     assert near(200, "previous") == (40, 2)
     assert near(10**9, "previous") == (last, 6002)
     assert near(last, "next") == (0, 1)
@@ -197,10 +202,10 @@ def test_the_nearest_match_goes_round_at_the_ends(make: Make) -> None:
 
 def test_matches_of_an_ipu_and_of_shown_kinds_only(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (0, 1, 0, sequence(3))], 2)
-    found = trace.match(report, "convolve", number=1, ipus=[1], hidden=["compute"])
-    assert found.n_matches == 1
-    assert found.occurrence is not None
-    assert (found.occurrence.ipu_id, found.occurrence.step_id) == (1, 1)
+    match = trace.match(report, "convolve", number=1, ipus=[1], hidden=["compute"])
+    assert match.n_matches == 1
+    assert match.occurrence is not None
+    assert (match.occurrence.ipu_id, match.occurrence.step_id) == (1, 1)
     assert trace.search(report, "convolve", hidden=["exchange"]).n_occurrences == 2
     for question, words in (
         ({"number": 5}, "match 5 does not exist; there are 4"),
@@ -213,8 +218,8 @@ def test_matches_of_an_ipu_and_of_shown_kinds_only(make: Make) -> None:
 
 def test_the_first_execution_of_a_step_is_in_any_run(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0, (2,))), (1, 0, 0, loop(200, 3000, (0, 1)))])
-    found = [trace.first_execution(report, step) for step in range(6)]
-    assert [one and (one.step_id, one.start_cycle) for one in found] == [
+    results = [trace.first_execution(report, step) for step in range(6)]
+    assert [item and (item.step_id, item.start_cycle) for item in results] == [
         (0, 200), (1, 240), (2, 0), None, None, None,
     ]  # fmt: skip
     with pytest.raises(BadQuestion, match="steps are 0 to 5"):

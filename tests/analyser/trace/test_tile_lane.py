@@ -17,10 +17,10 @@ Make = Callable[..., Report]
 
 def slices(report: Report, tile: int, end: int = 99) -> list[tuple[int, int]]:
     """Return start and end of the slices of a tile's lane."""
-    found = trace.window(report, 0, end, end, tiles=[tile])
+    window = trace.window(report, 0, end, end, tiles=[tile])
     level = trace.FIRST_TILE_LEVEL + tile
-    (index,) = (i for i, lane in enumerate(found.lanes) if lane.level == level)
-    bars = found.bars.at(found.lane == index)
+    (index,) = (i for i, lane in enumerate(window.lanes) if lane.level == level)
+    bars = window.bars.at(window.lane == index)
     return list(zip(bars.start_cycle.tolist(), bars.end_cycle.tolist(), strict=True))
 
 
@@ -40,9 +40,9 @@ def test_loops_repeat(make: Make, count: int) -> None:
 
 def test_a_slice_of_a_tile_is_that_of_its_step(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0))])
-    found = trace.slice_at(report, 0, 0, trace.FIRST_TILE_LEVEL + 1, 60)
-    assert found is not None
-    assert (found.step_id, found.start_cycle, found.end_cycle) == (3, 55, 67)
+    actual = trace.slice_at(report, 0, 0, trace.FIRST_TILE_LEVEL + 1, 60)
+    assert actual is not None
+    assert (actual.step_id, actual.start_cycle, actual.end_cycle) == (3, 55, 67)
     assert trace.slice_at(report, 0, 0, trace.FIRST_TILE_LEVEL + 1, 30) is None
 
 

@@ -87,9 +87,9 @@ def test_collapsed_ipus_have_one_lane_and_tracks_their_own_group(make: Make) -> 
 def test_a_loop_goes_on_in_its_group_and_shows_its_iterations(make: Make) -> None:
     report = make([(0, 0, 0, loop(0, 2000, (0, 1)))])
     names = trace.names(report)
-    whole = trace.window(report, 0, 100_000, 1000)
-    assert bars_of(whole, names, 0) == [("net", "group", 0, 100_000, 1)]
-    leaves = bars_of(whole, names, 2)
+    full = trace.window(report, 0, 100_000, 1000)
+    assert bars_of(full, names, 0) == [("net", "group", 0, 100_000, 1)]
+    leaves = bars_of(full, names, 2)
     assert sum(bar[4] for bar in leaves) == 4000
     near = trace.window(report, 50_000, 50_100, 1000)
     assert bars_of(near, names, 2) == [
@@ -107,9 +107,9 @@ def test_a_long_loop_is_not_written_out_but_counted_in_full(make: Make) -> None:
     assert len(answer.bars.name) < 2000
     deep = trace.window(report, 1_375_000_000, 1_375_000_055, 1000, view="flat")
     assert deep.bars.start_cycle.tolist() == [0, 1_375_000_000, 1_375_000_040, 1_375_000_050]
-    found = trace.slice_at(report, 0, 0, 0, 1_375_000_041, "flat")
-    assert found is not None
-    assert (found.start_cycle, found.kind, found.iteration) == (
+    actual = trace.slice_at(report, 0, 0, 0, 1_375_000_041, "flat")
+    assert actual is not None
+    assert (actual.start_cycle, actual.kind, actual.iteration) == (
         1_375_000_040,
         "exchange",
         25_000_000,
@@ -146,11 +146,11 @@ blocks = st.lists(
 def entries_of(plan: list[tuple[list[int], int, int]]) -> list[tuple[int, int, int, int, int]]:
     """Return entries for blocks of (steps, iterations, gap)."""
     entries: list[tuple[int, int, int, int, int]] = []
-    at = 0
+    offset = 0
     for steps, count, gap in plan:
-        body = loop(at, count, tuple(steps)) if count > 1 else sequence(at, tuple(steps))
+        body = loop(offset, count, tuple(steps)) if count > 1 else sequence(offset, tuple(steps))
         entries += body
-        at = end_of(body) + gap
+        offset = end_of(body) + gap
     return entries
 
 
@@ -174,15 +174,17 @@ def test_every_execution_in_a_window_is_in_exactly_one_bar(
     end = start + length
     group = group_of(entries)
     bars = group.bars(group.lanes("flat")[0], start, end, n_pixels)
-    expected = [one for one in executions(entries) if one[1] > start and one[0] < end]
+    expected = [
+        execution
+        for execution in executions(entries)
+        if execution[1] > start and execution[0] < end
+    ]
     assert int(bars.count.sum()) == pytest.approx(len(expected), abs=2 * n_edges(group, n_pixels))
     single = bars.count == 1
-    shown = set(
-        zip(bars.start_cycle[single].tolist(), bars.end_cycle[single].tolist(), strict=True)
-    )
-    assert shown <= {(low, high) for low, high, _ in expected}
+    text = set(zip(bars.start_cycle[single].tolist(), bars.end_cycle[single].tolist(), strict=True))
+    assert text <= {(low, high) for low, high, _ in expected}
     wide = {(low, high) for low, high, _ in expected if high - low >= 2 * length / n_pixels}
-    assert wide <= shown
+    assert wide <= text
     assert len(bars.count) <= 4 * n_pixels + 8
 
 
@@ -203,7 +205,11 @@ def test_a_merged_bar_has_the_shares_of_its_kinds(
     for start, end, count, kind, share in zip(
         bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share, strict=True
     ):
-        inside = [one for one in executions(entries) if start <= one[0] and one[1] <= end]
+        inside = [
+            execution
+            for execution in executions(entries)
+            if start <= execution[0] and execution[1] <= end
+        ]
         spent = np.zeros(share.size)
         for low, high, step in inside:
             spent[kinds[step]] += high - low
@@ -228,7 +234,11 @@ def test_flame_lanes_hold_every_execution_once(
         leaves += list(
             zip(bars.start_cycle[is_leaf].tolist(), bars.end_cycle[is_leaf].tolist(), strict=True)
         )
-    inside = [one[:2] for one in executions(entries) if one[1] > start and one[0] < start + 2000]
+    inside = [
+        execution[:2]
+        for execution in executions(entries)
+        if execution[1] > start and execution[0] < start + 2000
+    ]
     assert sorted(leaves) == inside
 
 
@@ -248,17 +258,17 @@ def test_interleaved_loops_are_expanded_in_order(
     plan: list[tuple[int, int, int, int]],
 ) -> None:
     entries = sorted(
-        ((s, at, at + STEPS[s][2], period if count > 1 else 0, count)
-         for s, at, period, count in plan),
+        ((s, offset, offset + STEPS[s][2], period if count > 1 else 0, count)
+         for s, offset, period, count in plan),
         key=lambda entry: entry[1],
     )  # fmt: skip
     line = group_of(entries).timeline
-    found = []
-    for piece in line.pieces:
-        for k in range(piece.n_iterations):
-            part = slice(piece.first_entry, piece.stop_entry)
-            shift = k * piece.period_cycles
-            found += list(
+    results = []
+    for region in line.pieces:
+        for k in range(region.n_iterations):
+            part = slice(region.first_entry, region.stop_entry)
+            shift = k * region.period_cycles
+            results += list(
                 zip(
                     (line.start[part] + shift).tolist(),
                     (line.end[part] + shift).tolist(),
@@ -266,5 +276,5 @@ def test_interleaved_loops_are_expanded_in_order(
                     strict=True,
                 )
             )
-    assert sorted(found) == executions(entries)
-    assert line.n_executions == len(found)
+    assert sorted(results) == executions(entries)
+    assert line.n_executions == len(results)

@@ -59,9 +59,9 @@ def test_next_to_the_exact_value(name: str) -> None:
     near = random.uniform(-12, 12, 200_000)
     small = 10 ** random.uniform(-37, 0, 20_000) * random.choice([-1, 1], 20_000)
     x = np.concatenate([near, small]).astype(np.float32)
-    wanted = WANTED[name](x.astype(np.float64))
-    error = np.abs(_all(name, x) - wanted)
-    allowed = 0.501 * np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
+    expected = WANTED[name](x.astype(np.float64))
+    error = np.abs(_all(name, x) - expected)
+    allowed = 0.501 * np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64)
     if name == "gelu":  # the sum with the hyperbolic tangent cancels in the expected one
         allowed += 1e-15
     if name == "gelu_erf":  # its tail ends where erf is -1 as float32: at -4 times the root of 2
@@ -72,8 +72,8 @@ def test_next_to_the_exact_value(name: str) -> None:
 @pytest.mark.parametrize("name", WANTED)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_special_numbers(name: str) -> None:
-    wanted = WANTED[name](SPECIAL.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(_all(name, SPECIAL), wanted, rtol=1e-7)
+    expected = WANTED[name](SPECIAL.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(_all(name, SPECIAL), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("name", WANTED)
@@ -88,7 +88,7 @@ def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
 def test_kernels_are_vectorised(name: str) -> None:
     """As part of a launcher, which is optimised once: a branch around the polynomial remains."""
     vector, _ = unary_kernels_in_place(getattr(_exponential, name))
-    made = for_python(vector.py_func)
-    made.compile((numba.float32[::1],))
-    (code,) = made.inspect_llvm().values()
+    built = for_python(vector.py_func)
+    built.compile((numba.float32[::1],))
+    (code,) = built.inspect_llvm().values()
     assert "fmul nsz <" in code, "no vector of numbers is multiplied"

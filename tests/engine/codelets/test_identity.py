@@ -72,8 +72,8 @@ def test_a_function_may_make_arrays_and_return_parts_of_them() -> None:
     @codelet(Field("out", "out"), law=law, code_bytes=10, name="making")
     def make(out: Any) -> None:
         values = np.arange(out.size + 2).astype(np.float32)
-        whole = [values, inner(values)]
-        out[:] = whole[1][1:-1]
+        full = [values, inner(values)]
+        out[:] = full[1][1:-1]
 
     assert run(make) == [1.0, 2.0, 3.0]
 
@@ -122,8 +122,8 @@ def test_types_of_the_compiler_count_by_their_text() -> None:
 def test_what_stands_for_a_function_in_compiled_code_counts() -> None:
     """Its definition is called, or the function that is chosen compiled."""
     kinds = (intrinsic, lambda made: Overloaded(scaled(1), made), numba.extending.intrinsic)
-    for made in kinds:
-        digests = [kernel_digest(over(made(scaled(factor)))) for factor in (2, 3, 2)]
+    for kind in kinds:
+        digests = [kernel_digest(over(kind(scaled(factor)))) for factor in (2, 3, 2)]
         assert None not in digests
         assert digests[0] != digests[1]
         assert digests[0] == digests[2]

@@ -19,10 +19,12 @@ def test_a_block_takes_any_stride(steps: tuple[int, int, int]) -> None:
     memory = np.arange(300, dtype=np.float32)
     expected = memory.copy()
     regions: list[Any] = []
-    for place, step in enumerate(steps):
-        regions.append((100 * place + middle, np.array([1, 1, n]), np.array([0, 0, step])))
-    at = [start + step * np.arange(n) for (start, _, _), step in zip(regions, steps, strict=True)]
-    expected[at[2]] = expected[at[0]] - expected[at[1]]
+    for index, step in enumerate(steps):
+        regions.append((100 * index + middle, np.array([1, 1, n]), np.array([0, 0, step])))
+    offset = [
+        start + step * np.arange(n) for (start, _, _), step in zip(regions, steps, strict=True)
+    ]
+    expected[offset[2]] = expected[offset[0]] - expected[offset[1]]
     BINARY_BLOCK["subtract"].kernel(*(part for region in regions for part in (memory, *region)))
     assert memory.tolist() == expected.tolist()
 
@@ -42,8 +44,8 @@ def test_extremes(extreme: Any, of: Any) -> None:
         assert run(floats) == of(floats.tolist())
         integers = random.integers(-9, 9, n).astype(np.int32)
         assert run(integers) == of(integers.tolist())
-        for place in (0, n // 2, n - 1):
+        for position in (0, n // 2, n - 1):
             holed = floats.copy()
-            holed[place] = np.nan
+            holed[position] = np.nan
             assert math.isnan(run(holed))
     assert run(np.array([-np.inf, np.inf], np.float32)) == of(-np.inf, np.inf)

@@ -27,6 +27,6 @@ def test_a_quotient_by_a_scalar(divisor: int) -> None:
     with Engine(compile_programs(graph, [sequence]), resolve_options(environ={})) as engine:
         engine.connect_stream("x", X)
         engine.run(0)
-        found = engine.output("y")
+        output = engine.output("y")
     wide = X.astype(np.int64)
-    assert np.array_equal(found, np.sign(wide * divisor) * (np.abs(wide) // abs(divisor)))
+    assert np.array_equal(output, np.sign(wide * divisor) * (np.abs(wide) // abs(divisor)))

@@ -57,9 +57,9 @@ def _compare(
     random = np.random.default_rng(n_lanes)
     tap_x, tap_w = np.array([0, 7]), np.array([5, 0])
     counts = (1,) if n_own else _COUNTS
-    for n_pixels, at, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
+    for n_pixels, offset, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
         held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
-        out = random.integers(-4, 4, at + 20 * n_pixels + 16 + out_half).astype(np.float32)
+        out = random.integers(-4, 4, offset + 20 * n_pixels + 16 + out_half).astype(np.float32)
         x = random.integers(-4, 4, 90 + 40 * n_pixels).astype(np.float32)
         w = random.integers(-4, 4, 50 + w_half + 18 * max(count, 1)).astype(np.float32)
         expected = out.copy()
@@ -69,8 +69,8 @@ def _compare(
                 source = 1 + p * 40 + tap_x[tap] + i * x_step
                 row = 3 + tap_w[tap] + i * w_pitch
                 total += x[source + x_lanes] * w[row + w_lanes]
-            expected[at + p * 20 + out_lanes] = total
-        run(out, at, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
+            expected[offset + p * 20 + out_lanes] = total
+        run(out, offset, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
         assert out.tolist() == expected.tolist()
 
 
@@ -105,10 +105,10 @@ def test_places_of_a_row_are_listed(n: int) -> None:
     def run(places, first, step, n):
         list_places(address(places, 1), first, step, n)
 
-    places = np.full(n + AT_ONCE + 1, -1)
-    run(places, 5, -3, n)
-    assert places[: n + 1].tolist() == [-1, *range(5, 5 - 3 * n, -3)]
-    assert places[n + AT_ONCE] == -1, "no more than a few entries are written after them"
+    positions = np.full(n + AT_ONCE + 1, -1)
+    run(positions, 5, -3, n)
+    assert positions[: n + 1].tolist() == [-1, *range(5, 5 - 3 * n, -3)]
+    assert positions[n + AT_ONCE] == -1, "no more than a few entries are written after them"
 
 
 def _convolved(
@@ -132,9 +132,9 @@ def _convolved(
     scalars = {name: case[name] for name in names}
     fields = {name: arrays[name].astype(np.float64) for name in ("x", "w")}
     if combined > 1:
-        own = np.kron(np.eye(combined), np.ones((case["n_in"], case["n_out"])))
-        fields["w"] *= own
-        arrays["w"][..., own == 0] = np.nan
+        local = np.kron(np.eye(combined), np.ones((case["n_in"], case["n_out"])))
+        fields["w"] *= local
+        arrays["w"][..., local == 0] = np.nan
     parts: list[Any] = []
     for name, array in arrays.items():
         strides = np.array(array.strides) // 4
@@ -176,8 +176,8 @@ _CASES = {
 def test_convolutions_are_those_of_the_oracle(
     case: dict[str, int], groups: tuple[int, int], seed: int
 ) -> None:
-    found, expected = _convolved(case, *groups, seed)
-    assert found.tolist() == expected.tolist()
+    actual, expected = _convolved(case, *groups, seed)
+    assert actual.tolist() == expected.tolist()
 
 
 @given(
@@ -191,10 +191,10 @@ def test_inputs_of_several_pixels_are_computed_together(
     case: dict[str, int], combined: int, columns: int, apart: int, seed: int
 ) -> None:
     """Depthwise convolutions with four outputs per input, of rows alone and beside others."""
-    own = case | {"n_in": 1, "n_out": SPREAD_OUTPUTS, "rows": 9, "columns": columns, "height": 8}
-    own |= {"width": columns + 1, "stride_x": 1}
-    found, expected = _convolved(own, 1, combined, seed, apart)
-    assert found.tolist() == expected.tolist()
+    local = case | {"n_in": 1, "n_out": SPREAD_OUTPUTS, "rows": 9, "columns": columns, "height": 8}
+    local |= {"width": columns + 1, "stride_x": 1}
+    actual, expected = _convolved(local, 1, combined, seed, apart)
+    assert actual.tolist() == expected.tolist()
 
 
 @pytest.mark.skipif(
@@ -219,14 +219,14 @@ def test_a_sum_is_one_chain_whatever_the_block() -> None:
         convolve(*parts, 1, 1, 1, 1, 0, 0, 1)
         return out
 
-    whole = columns(0, 29, 0, 13)
+    full = columns(0, 29, 0, 13)
     for first, last in ((0, 4), (3, 5), (5, 13), (13, 29)):
         for pixel in (0, 7, 12):
             assert (
                 columns(first, last, pixel, 1).tolist()
-                == whole[pixel : pixel + 1, first:last].tolist()
+                == full[pixel : pixel + 1, first:last].tolist()
             )
     total = 0.0
     for i in range(24):  # the exact product of two floats is a double
         total = float(np.float32(math.fsum([float(x[0, i]) * float(w[i, 0]), total])))
-    assert whole[0, 0] == np.float32(total)
+    assert full[0, 0] == np.float32(total)

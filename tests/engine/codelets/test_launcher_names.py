@@ -29,7 +29,7 @@ def _doubled_and_moved(names: tuple[str, str, str], dtype: str, **more: Any) -> 
             target[i] = 2 * source[i] + number
         return target.size
 
-    made = engine.codelet(
+    built = engine.codelet(
         engine.Field(out, "out"),
         engine.Field(x, "in"),
         scalars=[engine.Scalar(shift, "float")],
@@ -48,7 +48,7 @@ def _doubled_and_moved(names: tuple[str, str, str], dtype: str, **more: Any) -> 
         name: [tensor.slice(0, 0, 4), tensor.slice(0, 4, 8)]
         for name, tensor in ((out, target), (x, source))
     }
-    graph.add_vertices(compute_set, made, [0, 2], halves, {shift: [1.0, 3.0]})
+    graph.add_vertices(compute_set, built, [0, 2], halves, {shift: [1.0, 3.0]})
     executable = engine.compile_programs(graph, [Execute(compute_set)])
     with engine.Engine(executable) as device:
         device.run()

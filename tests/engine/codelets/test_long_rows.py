@@ -33,8 +33,8 @@ def _row_by_hand(rows: np.ndarray, operation: str) -> np.float32:
 
 
 def _column_by_hand(rows: np.ndarray, operation: str) -> list[np.float32]:
-    total, *others = _prepared(rows, operation)
-    for row in others:
+    total, *rest = _prepared(rows, operation)
+    for row in rest:
         total = _COMBINE[operation](total, row)
     return [np.float32(value) for value in total]
 
@@ -58,8 +58,8 @@ def _numbers(*shape: int) -> np.ndarray:
 def test_a_row_is_combined_as_by_hand(operation: str, shape: tuple[int, int]) -> None:
     outer, inner = shape
     x = _numbers(2, outer, inner)
-    found = _reduced(operation, x, [1, 2, outer, inner], [0, outer * inner, inner, 1])
-    assert found == [_row_by_hand(rows, operation) for rows in x]
+    actual = _reduced(operation, x, [1, 2, outer, inner], [0, outer * inner, inner, 1])
+    assert actual == [_row_by_hand(rows, operation) for rows in x]
 
 
 @pytest.mark.parametrize("operation", _COMBINE)
@@ -67,8 +67,8 @@ def test_a_row_is_combined_as_by_hand(operation: str, shape: tuple[int, int]) ->
 @pytest.mark.parametrize("n_rows", [1, 5])
 def test_a_column_is_combined_in_order(operation: str, n: int, n_rows: int) -> None:
     rows = _numbers(n_rows, n)
-    found = _reduced(operation, rows, [1, n, 1, n_rows], [0, 1, 0, n])
-    assert found == _column_by_hand(rows, operation)
+    actual = _reduced(operation, rows, [1, n, 1, n_rows], [0, 1, 0, n])
+    assert actual == _column_by_hand(rows, operation)
 
 
 @pytest.mark.parametrize("n", [1, 16, 40])
@@ -77,12 +77,12 @@ def test_one_nan_makes_an_extreme_nan(operation: str, expected: float, n: int) -
     x = np.linspace(-2, 3, 2 * 50 * n, dtype=np.float32).reshape(2, 50, n)
     x[:, 3, 0], x[:, 4, 0] = -2, 3  # in both halves
     as_rows, as_columns = [1, 2, 1, 50 * n], [2, n, 1, 50]
-    places = [0, 50 * n, 0, 1], [50 * n, 1, 0, n]
+    positions = [0, 50 * n, 0, 1], [50 * n, 1, 0, n]
     x[1, 7, 0] = np.nan
-    rows = _reduced(operation, x, as_rows, places[0])
+    rows = _reduced(operation, x, as_rows, positions[0])
     assert rows[0] == expected
     assert np.isnan(rows[1])
-    columns = np.reshape(_reduced(operation, x, as_columns, places[1]), (2, n))
+    columns = np.reshape(_reduced(operation, x, as_columns, positions[1]), (2, n))
     assert not np.isnan(columns[0]).any()
     assert np.isnan(columns[1]).tolist() == [True] + [False] * (n - 1)
 
@@ -90,5 +90,5 @@ def test_one_nan_makes_an_extreme_nan(operation: str, expected: float, n: int) -
 @pytest.mark.parametrize("operation", ["maximum", "minimum"])
 def test_the_first_of_equal_zeros_is_kept_in_a_column(operation: str) -> None:
     rows = np.array([[0.0, -0.0, 0.0], [-0.0, 0.0, 0.0]], np.float32)
-    found = _reduced(operation, rows, [1, 3, 1, 2], [0, 1, 0, 3])
-    assert np.signbit(found).tolist() == [False, True, False]
+    actual = _reduced(operation, rows, [1, 3, 1, 2], [0, 1, 0, 3])
+    assert np.signbit(actual).tolist() == [False, True, False]

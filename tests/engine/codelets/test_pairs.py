@@ -50,17 +50,17 @@ def _check(
     sizes, steps, b_steps = np.array(size), np.array(stride), np.array(_strides(second, size))
     a_start, b_start, start = 10, 60_000, 30_000
     a, b = _view(memory, a_start, size, a_stride), _view(memory, b_start, size, b_steps)
-    found = _FUNCTIONS[name](a, b)
-    out = memory.astype(found.dtype)
+    actual = _FUNCTIONS[name](a, b)
+    out = memory.astype(actual.dtype)
     expected = out.copy()
-    _view(expected, start, size, stride)[...] = found
+    _view(expected, start, size, stride)[...] = actual
     second_operand = (memory, b_start, sizes, b_steps)
     first = (memory, a_start, sizes, np.array(a_stride))
     BINARY_BLOCK[name].kernel(*first, *second_operand, out, start, sizes, steps)
     assert out.tobytes() == expected.tobytes()
-    if found.dtype == memory.dtype and name in BINARY_IN_PLACE_BLOCK:
+    if actual.dtype == memory.dtype and name in BINARY_IN_PLACE_BLOCK:
         expected = memory.copy()
-        _view(expected, a_start, size, a_stride)[...] = found
+        _view(expected, a_start, size, a_stride)[...] = actual
         BINARY_IN_PLACE_BLOCK[name].kernel(*first, *second_operand)
         assert memory.tobytes() == expected.tobytes()
 

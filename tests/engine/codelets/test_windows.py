@@ -22,23 +22,26 @@ def _pooled(
     out = np.zeros((*size, x.shape[2]), x.dtype)
     has_element = np.zeros(size, bool)
     taps = windows[0][3] * windows[1][3]
-    for place in np.ndindex(*size):
-        at = [
+    for position in np.ndindex(*size):
+        offset = [
             [n * w[0] + k * w[1] + w[2] for k in range(w[3])]
-            for n, w in zip(place, windows, strict=True)
+            for n, w in zip(position, windows, strict=True)
         ]
-        found = [
-            x[i, j] for i in at[0] for j in at[1] if 0 <= i < x.shape[0] and 0 <= j < x.shape[1]
+        results = [
+            x[i, j]
+            for i in offset[0]
+            for j in offset[1]
+            if 0 <= i < x.shape[0] and 0 <= j < x.shape[1]
         ]
-        has_element[place] = bool(found)
-        if not found:
+        has_element[position] = bool(results)
+        if not results:
             continue
-        total = found[0].copy()
-        for value in found[1:]:
+        total = results[0].copy()
+        for value in results[1:]:
             total = np.maximum(total, value) if divisor is None else total + value
         if divisor:
-            total = (total / np.float64(taps if divisor == 2 else len(found))).astype(x.dtype)
-        out[place] = total
+            total = (total / np.float64(taps if divisor == 2 else len(results))).astype(x.dtype)
+        out[position] = total
     return out, has_element
 
 
@@ -55,8 +58,8 @@ def _check(
     memory = np.ascontiguousarray(x.transpose(order)).ravel()
     steps = np.empty(3, np.int64)
     sizes = [shape[d] for d in order]
-    for place, d in enumerate(order):
-        steps[d] = int(np.prod(sizes[place + 1 :]))
+    for index, d in enumerate(order):
+        steps[d] = int(np.prod(sizes[index + 1 :]))
     n = shape[2]
     out = np.full(size[0] * size[1] * n, 7, kind)
     out_size = np.array([*size, n])
@@ -66,10 +69,10 @@ def _check(
         memory, 0, np.array(shape), steps, out, 0, out_size, np.array([size[1] * n, n, 1]),
         *taps, *strides, *dilations, *shifts, divisor or 0,
     )  # fmt: skip
-    found = out.reshape(*size, n)
+    actual = out.reshape(*size, n)
     if divisor is None:  # what has no element stays as it is
         expected[~has_element] = 7
-    assert found.tobytes() == expected.tobytes()
+    assert actual.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("divisor", [None, 0, 1, 2])

@@ -10,12 +10,12 @@ from tilescope.engine.codelets.poplin.work import slowest_and_quickest
 
 def _walked(n_rows: int, n_columns: int, n_workers: int, cycles_of_part: list[int]) -> list[int]:
     """Return the cycles of every worker, who pays for every part of a row."""
-    total, found = n_rows * n_columns, []
+    total, results = n_rows * n_columns, []
     for worker in range(n_workers):
-        own = range(worker * total // n_workers, (worker + 1) * total // n_workers)
-        rows = [element // n_columns for element in own]
-        found.append(sum(cycles_of_part[rows.count(row)] for row in set(rows)))
-    return found
+        local = range(worker * total // n_workers, (worker + 1) * total // n_workers)
+        rows = [element // n_columns for element in local]
+        results.append(sum(cycles_of_part[rows.count(row)] for row in set(rows)))
+    return results
 
 
 @pytest.mark.parametrize("n_workers", [1, 3, 6])
@@ -24,6 +24,6 @@ def test_workers_pay_for_every_part_of_a_row(n_workers: int) -> None:
     cycles_of_part = random.integers(1, 100, 20)
     rows, columns = random.integers(0, 7, 300), random.integers(0, 20, 300)
     slowest, quickest = slowest_and_quickest(rows, columns, n_workers, cycles_of_part)
-    for row, column, most, least in zip(rows, columns, slowest, quickest, strict=True):
+    for row, column, maximum, minimum in zip(rows, columns, slowest, quickest, strict=True):
         walked = _walked(int(row), int(column), n_workers, cycles_of_part.tolist())
-        assert (most, least) == (max(walked), min(walked))
+        assert (maximum, minimum) == (max(walked), min(walked))

@@ -73,8 +73,8 @@ class Case:
         inside = Builder(self.graph, Sequence("body"), ROOT)
         weights = self.graph.add_constant(np.full(32, weight, np.float32), "weights")
         self.graph.map_linearly(weights, first=2)
-        made = binary(inside, "multiply", self.x, weights, (32,))
-        inside.sequence.add(Copy(made.reverse(0), self.x))
+        built = binary(inside, "multiply", self.x, weights, (32,))
+        inside.sequence.add(Copy(built.reverse(0), self.x))
         scale = Function(inside.sequence, "scale")
         root.add(Repeat(2, Call(scale), "loop"))
         last = Builder(self.graph, Sequence("last"), ROOT)
@@ -108,8 +108,8 @@ def ran(executable: Executable, report: Path) -> NDArray[Any]:
 
 def entry(directory: Path) -> Path:
     """Return the one file of a cache."""
-    (found,) = directory.iterdir()
-    return found
+    (actual,) = directory.iterdir()
+    return actual
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """Return a function that returns the warnings logged since its last call."""
 
     def take() -> list[str]:
-        found = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+        results = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
         caplog.clear()
-        return found
+        return results
 
     return take
 
@@ -133,9 +133,9 @@ def _nothing_warned() -> Iterator[None]:
 
 def test_what_is_taken_from_the_cache_is_what_was_compiled(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
-    made = [Case().compile(d) for d in (None, directory, directory)]
-    assert [executable.record.cache for executable in made] == ["off", "miss", "hit"]
-    outputs = [ran(executable, tmp_path / str(i)) for i, executable in enumerate(made)]
+    results = [Case().compile(d) for d in (None, directory, directory)]
+    assert [executable.record.cache for executable in results] == ["off", "miss", "hit"]
+    outputs = [ran(executable, tmp_path / str(i)) for i, executable in enumerate(results)]
     expected = np.arange(32, dtype=np.float32)[::-1] * 8  # rotated three times, doubled
     for output in outputs:
         np.testing.assert_array_equal(output, expected.reshape(4, 8).sum(axis=0, keepdims=True))
@@ -146,11 +146,11 @@ def test_what_is_taken_from_the_cache_is_what_was_compiled(tmp_path: Path) -> No
         ):
             assert unequal_data(base, new) == ()
             facts = dict(new.rows(provenance, "key", "value"))
-            assert facts["wall_compile_cache"] == made[i].record.cache
+            assert facts["wall_compile_cache"] == results[i].record.cache
             durations = dict(new.rows(wall_clock, "event", "wall_duration_us"))
             duration = durations["compile"]
-            assert duration == made[i].record.wall_duration_us > 0
-    always = [executable.memory.is_always_live.tolist() for executable in made]
+            assert duration == results[i].record.wall_duration_us > 0
+    always = [executable.memory.is_always_live.tolist() for executable in results]
     assert always[0] == always[1] == always[2]
 
 
@@ -238,9 +238,9 @@ def with_own_law(cycles: int, directory: Path) -> Executable:
 def test_a_changed_law_is_detected(tmp_path: Path) -> None:
     first = with_own_law(10, tmp_path)
     again = with_own_law(10, tmp_path)
-    other = with_own_law(11, tmp_path)
-    assert [e.record.cache for e in (first, again, other)] == ["miss", "hit", "miss"]
-    assert [int(e.steps[0].cost.cycles[0]) for e in (first, again, other)] == [60, 60, 66]
+    peer = with_own_law(11, tmp_path)
+    assert [e.record.cache for e in (first, again, peer)] == ["miss", "hit", "miss"]
+    assert [int(e.steps[0].cost.cycles[0]) for e in (first, again, peer)] == [60, 60, 66]
 
 
 def test_another_version_of_the_engine_is_compiled(
@@ -259,22 +259,22 @@ def test_a_damaged_file_is_compiled_anew_and_replaced(
 ) -> None:
     expected = Case().compile(tmp_path).memory.including_gaps
     path = entry(tmp_path)
-    whole = path.read_bytes()
+    full = path.read_bytes()
     random = np.random.default_rng(5)
-    damaged = [b"", b"x", whole[:8], whole[:40], whole[:-1], whole + b"x", whole[:-1000], b"x" * 99]
-    for place in (0, 7, 8, 24, 27, 32, *random.integers(0, len(whole), 60).tolist()):
-        flipped = bytearray(whole)
-        flipped[place] ^= 1 << int(random.integers(8))
+    damaged = [b"", b"x", full[:8], full[:40], full[:-1], full + b"x", full[:-1000], b"x" * 99]
+    for position in (0, 7, 8, 24, 27, 32, *random.integers(0, len(full), 60).tolist()):
+        flipped = bytearray(full)
+        flipped[position] ^= 1 << int(random.integers(8))
         damaged.append(bytes(flipped))
     for data in damaged:
         path.write_bytes(data)
         executable = Case().compile(tmp_path)
         assert executable.record.cache == "miss"
         np.testing.assert_array_equal(executable.memory.including_gaps, expected)
-        (said,) = warnings_of()
-        assert str(path) in said
-        assert "is not usable and is replaced: " in said
-        assert path.read_bytes() == whole
+        (text,) = warnings_of()
+        assert str(path) in text
+        assert "is not usable and is replaced: " in text
+        assert path.read_bytes() == full
     assert Case().compile(tmp_path).record.cache == "hit"
     assert warnings_of() == []
 
@@ -283,15 +283,15 @@ def test_a_false_hit_is_detected_and_compiled(
     tmp_path: Path, warnings_of: Callable[[], list[str]]
 ) -> None:
     Case(sync_cycles=99).compile(tmp_path)
-    other = entry(tmp_path)
+    peer = entry(tmp_path)
     expected = Case().compile(tmp_path).steps[0].cost.cycles
-    (path,) = set(tmp_path.iterdir()) - {other}
-    shutil.copy(other, path)
+    (path,) = set(tmp_path.iterdir()) - {peer}
+    shutil.copy(peer, path)
     executable = Case().compile(tmp_path)
     assert executable.record.cache == "miss"
     np.testing.assert_array_equal(executable.steps[0].cost.cycles, expected)
-    (said,) = warnings_of()
-    assert "false hit" in said
+    (text,) = warnings_of()
+    assert "false hit" in text
     assert Case().compile(tmp_path).record.cache == "hit"
 
 
@@ -308,9 +308,9 @@ def test_something_else_in_the_place_of_a_file(
     path.mkdir()
     for _ in range(2):
         assert Case().compile(tmp_path).record.cache == "miss"
-    said = warnings_of()
-    assert len([line for line in said if "it is not a file" in line]) == 2
-    assert len([line for line in said if "cannot write" in line]) == 1
+    text = warnings_of()
+    assert len([line for line in text if "it is not a file" in line]) == 2
+    assert len([line for line in text if "cannot write" in line]) == 1
 
 
 def test_an_unwritable_directory_warns_once(
@@ -466,13 +466,13 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def compile_and_report(directory: Path | None, report: Path) -> CompiledModel:
     """Compile the network and write its report."""
     machine = engine.load_machine("gc200", tiles_per_ipu=32)
-    made = engine.compile_model(network(), machine, cache_directory=directory)
+    compiled = engine.compile_model(network(), machine, cache_directory=directory)
     options = engine.resolve_options(
         environ={}, code={"autoReport.all": True, "autoReport.directory": str(report)}
     )
-    with engine.Engine(made.executable, options) as device:
-        made.run(device, made.random_inputs(0))
-    return made
+    with engine.Engine(compiled.executable, options) as device:
+        compiled.run(device, compiled.random_inputs(0))
+    return compiled
 
 
 def test_plans_are_taken_from_the_cache(
@@ -495,15 +495,15 @@ def test_plans_are_taken_from_the_cache(
             open_report(tmp_path / name / "profile.pop") as new,
         ):
             assert unequal_data(base, new) == ()
-    one, other, _ = sorted(directory.glob("*.plan"))
-    one.write_bytes(one.read_bytes()[:-1] + b"?")
-    shutil.copy(one, other)
+    first, second, _ = sorted(directory.glob("*.plan"))
+    first.write_bytes(first.read_bytes()[:-1] + b"?")
+    shutil.copy(first, second)
     again = compile_and_report(directory, tmp_path / "again")
     assert len(planned) == 2
     assert again.executable.plans == plain.executable.plans
-    said = warnings_of()
-    assert len(said) == 2
-    assert all("cached plan" in line and "is replaced" in line for line in said)
+    text = warnings_of()
+    assert len(text) == 2
+    assert all("cached plan" in line and "is replaced" in line for line in text)
     planned.clear()
     compile_and_report(directory, tmp_path / "whole")
     assert (planned, warnings_of()) == ([], [])
@@ -516,11 +516,11 @@ def test_plans_of_an_earlier_compilation_are_kept_in_the_directory_of_a_later_on
     first = engine.compile_model(network(), machine)
     directory = tmp_path / "cache"
     engine.compile_model(network(), machine, cache_directory=directory)
-    kept = {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")}
-    assert len(kept) == 3
+    selected = {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")}
+    assert len(selected) == 3
     planned.clear()
     again = engine.compile_model(network(), machine, cache_directory=directory)
-    assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == kept
+    assert {path: path.stat().st_mtime_ns for path in directory.glob("*.plan")} == selected
     assert planned == []
     assert again.executable.plans == first.executable.plans
 
@@ -545,9 +545,9 @@ def test_plans_are_kept_beside_the_kernels_where_no_executable_is_cached(
     ):
         assert unequal_data(base, new) == ()
     assert warnings_of() == []
-    one, other, _ = sorted(folder.glob("*.plan"))
-    one.write_bytes(b"")  # damaged
-    shutil.copy(one, other)
+    first, second, _ = sorted(folder.glob("*.plan"))
+    first.write_bytes(b"")  # damaged
+    shutil.copy(first, second)
     again = compile_and_report(None, tmp_path / "again")
     assert again.executable.plans == cold.executable.plans
     assert len(planned) == 2
@@ -564,10 +564,10 @@ def test_the_oldest_plans_beside_the_kernels_are_removed(
     monkeypatch.setattr(plans, "memo_folder", lambda: folder)
     monkeypatch.setattr(plans, "_MOST_PLANS", 4)
     compile_and_report(None, tmp_path / "r")
-    kept = {path.name for path in folder.glob("*.plan")}
+    selected = {path.name for path in folder.glob("*.plan")}
     assert len(planned) == 3
-    assert kept >= {"0.plan", "1.plan", "2.plan"}
-    assert not kept & {"3.plan", "4.plan"}
+    assert selected >= {"0.plan", "1.plan", "2.plan"}
+    assert not selected & {"3.plan", "4.plan"}
 
 
 def test_a_folder_of_kernels_that_is_not_writable_is_no_reason_to_warn(
@@ -612,9 +612,11 @@ def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
             path.unlink()
         costed.clear()
         machine = engine.load_machine("gc200", tiles_per_ipu=n_tiles)
-        made = engine.compile_model(network(), machine, cache_directory=cache, **options).executable
+        compiled = engine.compile_model(
+            network(), machine, cache_directory=cache, **options
+        ).executable
         # Times and the state of the cache are all that differs.
-        return replace(made, record=CompileRecord("off", 0, 0))
+        return replace(compiled, record=CompileRecord("off", 0, 0))
 
     cold = recompiled()
     assert costed
@@ -628,9 +630,9 @@ def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
         path.write_bytes(damaged)
         assert recompiled().to_bytes() == cold.to_bytes()
         assert costed
-        (said,) = warnings_of()
-        assert "cached exchanges" in said
-        assert "is replaced" in said
+        (text,) = warnings_of()
+        assert "cached exchanges" in text
+        assert "is replaced" in text
     recompiled(n_tiles=16)
     assert costed, "another machine has exchanges of its own"
     recompiled(outlines=False)
@@ -642,18 +644,18 @@ def test_exchanges_of_the_same_key_are_taken_by_their_structure(
 ) -> None:
     """Were a key to stand for two programs, none of them would be compiled differently."""
     machine = engine.load_machine("gc200", tiles_per_ipu=32)
-    whole = engine.compile_model(network(), machine, cache_directory=tmp_path / "whole")
+    full = engine.compile_model(network(), machine, cache_directory=tmp_path / "whole")
     first = network()
     begin = first.operations[:1]
     first = replace(first, operations=begin, outputs=(("y", begin[0].results[0]),))
     monkeypatch.setattr(exchange_folder, "describe", lambda _: b"one key for all")
     for model in (first, network()):
         costed.clear()
-        made = engine.compile_model(model, machine, cache_directory=tmp_path / "mixed")
+        compiled = engine.compile_model(model, machine, cache_directory=tmp_path / "mixed")
         assert costed
     record = CompileRecord("off", 0, 0)
-    one, other = (replace(found.executable, record=record) for found in (made, whole))
-    assert one.to_bytes() == other.to_bytes()
+    item, second = (replace(actual.executable, record=record) for actual in (compiled, full))
+    assert item.to_bytes() == second.to_bytes()
 
 
 def test_two_threads_with_directories_of_their_own_do_not_meet(
@@ -680,9 +682,9 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
     planned.clear()
     for _ in range(3):
         with ThreadPoolExecutor(3) as pool:
-            odd, one, other = pool.map(compiled, ("odd", "one", "other"))
-        assert {plan.bound for plan in odd.executable.plans} == {"odd"}
-        assert one.executable.plans == other.executable.plans == alone.executable.plans
+            outlier, first, second = pool.map(compiled, ("odd", "one", "other"))
+        assert {plan.bound for plan in outlier.executable.plans} == {"odd"}
+        assert first.executable.plans == second.executable.plans == alone.executable.plans
         assert files("one") == files("other") == expected
         assert len(planned) == 6
         planned.clear()

@@ -46,8 +46,8 @@ from tilescope.engine.program import Execute, Sequence
 def work(*, item_bytes: int = 4, partial_bytes: int = 0, **sizes: int) -> Work:
     """Return one vertex's shapes; those not given are 1, channel groups 16 wide."""
     names = [field.name for field in fields(Work) if not field.name.endswith("_bytes")]
-    given = {**dict.fromkeys(names, 1), "inputs": 16, "outputs": 16, **sizes}
-    arrays = {name: ints(size) for name, size in given.items()}
+    values = {**dict.fromkeys(names, 1), "inputs": 16, "outputs": 16, **sizes}
+    arrays = {name: ints(size) for name, size in values.items()}
     return Work(**arrays, item_bytes=item_bytes, partial_bytes=partial_bytes or item_bytes)
 
 
@@ -579,11 +579,11 @@ def test_hand_computed_copy() -> None:
 
 
 def test_supervisor_vertices_of_a_tile_run_one_after_the_other() -> None:
-    one = int(step_cycles(FILL, 40, [2]).tile_cycles[2])
-    assert one == 6 * (16 + 4 + 7)  # 7 floats a worker are 4 vectors
+    item = int(step_cycles(FILL, 40, [2]).tile_cycles[2])
+    assert item == 6 * (16 + 4 + 7)  # 7 floats a worker are 4 vectors
     cost = step_cycles(FILL, 40, [2, 2, 0])
-    assert cost.tile_cycles.tolist() == [one, 0, 2 * one, 0]
-    assert cost.cycles.tolist() == [2 * one]
+    assert cost.tile_cycles.tolist() == [item, 0, 2 * item, 0]
+    assert cost.cycles.tolist() == [2 * item]
 
 
 @pytest.mark.parametrize(
@@ -599,8 +599,8 @@ def test_the_hardware_takes_its_time_to_start_workers(n_floats: int, published: 
         for operand in (a, b):
             graph.map_linearly(operand)
         scaled_add(Builder(graph, program), a, b, 0.5)
-        made = compile_programs(graph, [program])
-        cycles.append(max(int(step.cost.tile_cycles[0]) for step in made.steps))
+        compiled = compile_programs(graph, [program])
+        cycles.append(max(int(step.cost.tile_cycles[0]) for step in compiled.steps))
     assert cycles[0] - cycles[1] == 98 - 57  # the estimator's figure
     assert abs(cycles[0] - (published - 45)) <= 2
 
@@ -654,8 +654,8 @@ def test_scheduling_is_what_plain_lists_give(
         mine = contexts[tile]
         mine[mine.index(min(mine))] += cycles
     tiles, cycles_of = np.array(vertices, dtype=np.int64).reshape(-1, 2).T
-    found = list_schedule(tiles.astype(np.int32), cycles_of.copy(), 4, n_contexts)
-    assert found.tolist() == [max(context) * n_contexts for context in contexts]
+    actual = list_schedule(tiles.astype(np.int32), cycles_of.copy(), 4, n_contexts)
+    assert actual.tolist() == [max(context) * n_contexts for context in contexts]
 
 
 def scaled(factor: int, *, is_data_dependent: bool, is_supervisor: bool) -> Codelet:
@@ -705,11 +705,11 @@ def test_counted_cycles_are_those_of_a_compute_set_of_such_vertices() -> None:
     graph.add_vertices(compute_set, COPY, [1], run)
     counts.append(np.zeros(0, np.int64))
     supervised[1] += 11 + 6 * (20 + 1)
-    found = CountedCycles(compute_set, graph.machine, counts)
+    actual = CountedCycles(compute_set, graph.machine, counts)
     expected = supervised + 6 * np.array([max(contexts) for contexts in worked])
-    assert found.tile_cycles().tolist() == expected.tolist()
+    assert actual.tile_cycles().tolist() == expected.tolist()
     counts[0][:] = 10_000  # the kernels count again, into the same arrays
-    assert found.tile_cycles().max() > 20_000
+    assert actual.tile_cycles().max() > 20_000
 
 
 def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
@@ -724,8 +724,8 @@ def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
             graph.set_tile_mapping(x, start, tiles)
             fields[field.name] = blocks(x.variable, start, [n_elements], [1], n)
         graph.add_vertices(compute_set, COPY, tiles, fields, {})
-    made = compile_programs(graph, [Execute(compute_set)])
-    (use,) = made.vertex_uses
+    compiled = compile_programs(graph, [Execute(compute_set)])
+    (use,) = compiled.vertex_uses
     assert (use.codelet_name, use.n_vertices, use.n_tiles) == (COPY.name, 5, 3)
     assert use.n_edges == 5 * len(COPY.fields)
     # A worker's instructions: 20, and one for 8 bytes.
@@ -733,7 +733,7 @@ def test_a_codelet_in_two_batches_of_a_compute_set_is_one_use() -> None:
     assert (use.max_cycles, use.total_cycles) == (large, 2 * small + 3 * large)
     # 4 vectors, 4 + 32 and 32 + 32, in shares of six workers, the cost of a piece once.
     expected = [11 + 6 * (20 + share) for share in (1, 6, 11)]
-    assert made.steps[-1].cost.tile_cycles.tolist() == [*expected, 0]
+    assert compiled.steps[-1].cost.tile_cycles.tolist() == [*expected, 0]
 
 
 def test_pieces_are_of_worker_vertices() -> None:
@@ -756,9 +756,9 @@ def test_copies_of_a_tile_are_dealt_to_its_workers() -> None:
                 graph.set_tile_mapping(y, [0], [1])
                 fields[name] = blocks(y.variable, 0, [1, n_rows, columns], [0, columns + 2, 1], 1)
             graph.add_vertices(compute_set, COPY_BLOCK, [1], fields)
-        made = compile_programs(graph, [Execute(compute_set)])
-        assert set(made.steps[-1].cost.tile_cycles[[0, 2, 3]].tolist()) == {0}
-        return int(made.steps[-1].cost.tile_cycles[1])
+        compiled = compile_programs(graph, [Execute(compute_set)])
+        assert set(compiled.steps[-1].cost.tile_cycles[[0, 2, 3]].tolist()) == {0}
+        return int(compiled.steps[-1].cost.tile_cycles[1])
 
     def of(n_pieces: int, work: int) -> int:
         return 11 + 6 * (20 * n_pieces + work)
@@ -783,6 +783,6 @@ def test_the_pieces_of_different_codelets_share_the_workers_of_a_tile() -> None:
     graph.add_vertices(compute_set, COPY, [2], run)
     rows = {name: blocks(variable, 32, [1, 4, 4], [0, 8, 1], 1) for name, variable in of_fields}
     graph.add_vertices(compute_set, COPY_BLOCK, [2], rows)
-    made = compile_programs(graph, [Execute(compute_set)])
+    compiled = compile_programs(graph, [Execute(compute_set)])
     # 16 vectors and four rows of 9 + 2, dealt to six workers; no worker has less than a row.
-    assert made.steps[-1].cost.tile_cycles[2] == 11 + 6 * (20 + max(11, -(-(16 + 44) // 6)))
+    assert compiled.steps[-1].cost.tile_cycles[2] == 11 + 6 * (20 + max(11, -(-(16 + 44) // 6)))

@@ -141,14 +141,14 @@ def model() -> Executable:
 
 def inputs_of(executable: Executable) -> dict[str, NDArray[Any]]:
     """Return values for the input streams."""
-    found: dict[str, NDArray[Any]] = {}
+    results: dict[str, NDArray[Any]] = {}
     for step in executable.steps:
         access = step.access
         if isinstance(access, StreamAccess) and access.is_input:
             kind = np.int32 if access.tensor.dtype.name == "int32" else np.float32
             values = np.arange(1, 1 + access.tensor.n_elements).astype(kind)
-            found[access.stream] = values.reshape(access.tensor.shape)
-    return found
+            results[access.stream] = values.reshape(access.tensor.shape)
+    return results
 
 
 def run_here_and_there(executable: Executable, place: Path) -> None:
@@ -171,14 +171,14 @@ def run_here_and_there(executable: Executable, place: Path) -> None:
         env={**os.environ, "PYTHONPATH": search},
         check=True,
     )
-    with np.load(place / "outputs.npz") as found:
-        np.testing.assert_array_equal(found["output"], expected)
-        assert found["cycles"].tolist() == cycles
+    with np.load(place / "outputs.npz") as actual:
+        np.testing.assert_array_equal(actual["output"], expected)
+        assert actual["cycles"].tolist() == cycles
     with (
-        open_report(place / "here" / "profile.pop") as one,
-        open_report(place / "there" / "profile.pop") as other,
+        open_report(place / "here" / "profile.pop") as first,
+        open_report(place / "there" / "profile.pop") as second,
     ):
-        assert unequal_data(one, other) == ()
+        assert unequal_data(first, second) == ()
 
 
 def test_another_process_runs_a_program_with_a_user_s_codelet(
@@ -212,8 +212,8 @@ def test_variables_of_the_image_are_read_and_written(own_codelet: Codelet) -> No
         variable for variable in executable.graph.variables if variable.name == "weights"
     )
     with engine.Engine(executable) as device:
-        found = device.read_tensor(Tensor(weights, 0, (((32, 1),),)))
-    np.testing.assert_array_equal(found, np.arange(32))
+        actual = device.read_tensor(Tensor(weights, 0, (((32, 1),),)))
+    np.testing.assert_array_equal(actual, np.arange(32))
 
 
 def test_damaged_bytes_are_refused_with_a_sentence() -> None:
@@ -251,18 +251,18 @@ def test_well_formed_bytes_of_something_else_are_refused() -> None:
         (facts, {}, "their table is malformed"),
         ({**facts, "root": ["object", 10**9]}, arrays, "their table is malformed"),
     ]
-    for odd, of, message in cases:
+    for outlier, of, message in cases:
         with pytest.raises(BadExecutable, match=message):
-            Executable.from_bytes(encode(odd, of))
+            Executable.from_bytes(encode(outlier, of))
     with pytest.raises(BadExecutable, match="Expected the bytes of an executable"):
         Executable.from_bytes("text")  # type: ignore[arg-type]
 
 
 def test_bytes_of_another_engine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = program_of(FILLED).to_bytes()
-    own = versions.engine_versions()
-    place = "tilescope.engine.compiler.executable.executable_bytes.engine_versions"
-    monkeypatch.setattr(place, lambda: {**own, "sources": "others"})
+    local = versions.engine_versions()
+    position = "tilescope.engine.compiler.executable.executable_bytes.engine_versions"
+    monkeypatch.setattr(position, lambda: {**local, "sources": "others"})
     with pytest.raises(BadExecutable, match="by another engine, of version"):
         Executable.from_bytes(data)
 
@@ -302,14 +302,14 @@ def _codelets(value: object) -> Iterator[Codelet]:
 
 
 def test_all_codelets_of_the_engine_can_be_written() -> None:
-    found = [
+    results = [
         codelet
         for module in codelet_modules()
         for value in vars(module).values()
         for codelet in _codelets(value)
     ]
-    assert len(set(found)) > 100
-    for codelet in set(found):
+    assert len(set(results)) > 100
+    for codelet in set(results):
         assert codelet_at(place_of(codelet)) is codelet
 
 

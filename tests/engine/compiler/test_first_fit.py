@@ -24,20 +24,20 @@ Part = tuple[int, tuple[tuple[int, int], ...], int]
 
 def search(parts: list[Part], order: list[int], pairs: dict[tuple[int, int], bool]) -> list[int]:
     """Return the lowest address of every part that none placed before forbids."""
-    found: dict[int, int] = {}
+    results: dict[int, int] = {}
 
     def is_free(i: int, at: int, gives_way: bool) -> bool:
         size, lives, _ = parts[i]
-        for j, other in found.items():
+        for j, peer in results.items():
             meets = any(a < d and c < b for a, b in lives for c, d in parts[j][1])
-            if meets and at < other + parts[j][0] and other < at + size:
+            if meets and at < peer + parts[j][0] and peer < at + size:
                 return False
         ends = np.array([at, at + size - 1])
         low, high = element_of(ends, MACHINE)
-        for j, other in found.items():
+        for j, peer in results.items():
             if (i, j) not in pairs or (pairs[i, j] and gives_way):
                 continue
-            first, last = element_of(np.array([other, other + parts[j][0] - 1]), MACHINE)
+            first, last = element_of(np.array([peer, peer + parts[j][0] - 1]), MACHINE)
             if first <= high and low <= last:
                 return False
         return True
@@ -45,26 +45,30 @@ def search(parts: list[Part], order: list[int], pairs: dict[tuple[int, int], boo
     for i in order:
         size, _, region = parts[i]
         start = MACHINE.non_interleaved_bytes if region else 0
-        at = next(at for at in range(start, 1 << 20, 8) if is_free(i, at, gives_way=False))
-        if at + size > MACHINE.allocatable_bytes:
+        offset = next(
+            offset for offset in range(start, 1 << 20, 8) if is_free(i, offset, gives_way=False)
+        )
+        if offset + size > MACHINE.allocatable_bytes:
             start = MACHINE.non_interleaved_bytes if region == 1 else 0
-            at = next(at for at in range(start, 1 << 20, 8) if is_free(i, at, gives_way=True))
-        found[i] = at
-    return [found[i] for i in range(len(parts))]
+            offset = next(
+                offset for offset in range(start, 1 << 20, 8) if is_free(i, offset, gives_way=True)
+            )
+        results[i] = offset
+    return [results[i] for i in range(len(parts))]
 
 
 @st.composite
 def drawn_parts(draw: st.DrawFn) -> list[Part]:
     """Return size, lives and region of parts, in the order of their first steps."""
     always = ((0, N_STEPS),)
-    found: list[Part] = []
+    parts: list[Part] = []
     for _ in range(draw(st.integers(1, 14))):
         edges = sorted(draw(st.sets(st.integers(0, N_STEPS), min_size=2, max_size=4)))
-        own = tuple(zip(edges[::2], edges[1::2], strict=False))
-        lives = draw(st.sampled_from([always, always, own]))
+        local = tuple(zip(edges[::2], edges[1::2], strict=False))
+        lives = draw(st.sampled_from([always, always, local]))
         size = 8 * draw(st.sampled_from([1, 2, 2, 2, 5, 9]))
-        found.append((size, lives, draw(st.sampled_from([0, 0, 0, 0, 1, 2]))))
-    return sorted(found, key=lambda part: part[1][0][0])
+        parts.append((size, lives, draw(st.sampled_from([0, 0, 0, 0, 1, 2]))))
+    return sorted(parts, key=lambda part: part[1][0][0])
 
 
 @given(drawn_parts(), st.data())
@@ -76,7 +80,7 @@ def test_parts_lie_at_the_lowest_address_that_is_free(
     drawn = data.draw(st.lists(st.tuples(index, index, st.booleans()), max_size=3))
     pairs = {(i, j): soft for a, b, soft in drawn for i, j in ((a, b), (b, a)) if a != b}
     keys = sorted(pairs)
-    asked = Asked(
+    requested = Asked(
         np.array([region for _, _, region in parts], np.int8),
         np.searchsorted(np.array([i for i, _ in keys], np.int64), np.arange(n + 1)),
         np.array([j for _, j in keys], np.int64),
@@ -84,20 +88,20 @@ def test_parts_lie_at_the_lowest_address_that_is_free(
     )
     size = np.array([size for size, _, _ in parts], np.int64)
     # The last step is used by someone, as in a program.
-    lives = [own for _, own, _ in parts] + [((0, N_STEPS),)]
+    lives = [local for _, local, _ in parts] + [((0, N_STEPS),)]
     first = np.cumsum([0, *map(len, lives)]).astype(np.int64)
-    steps = np.array([life for own in lives for life in own], np.int64).reshape(-1, 2)
+    steps = np.array([life for local in lives for life in local], np.int64).reshape(-1, 2)
     lifetimes = Lifetimes(np.arange(n), first, *steps.T.copy())
     offset, highest = first_fit(
-        np.array([0, n]), size, lifetimes, np.zeros(1, np.int64), asked, MACHINE
+        np.array([0, n]), size, lifetimes, np.zeros(1, np.int64), requested, MACHINE
     )
     expected = search(parts, list(range(n)), pairs)
-    reached = max(at + part[0] for at, part in zip(expected, parts, strict=True))
-    always_bytes = sum(size for size, own, _ in parts if own == ((0, N_STEPS),))
+    reached = max(position + part[0] for position, part in zip(expected, parts, strict=True))
+    always_bytes = sum(size for size, local, _ in parts if local == ((0, N_STEPS),))
     if always_bytes <= MACHINE.allocatable_bytes < reached:
         largest_first = sorted(range(n), key=lambda i: (-parts[i][0], i))
         again = search(parts, largest_first, pairs)
-        end = max(at + part[0] for at, part in zip(again, parts, strict=True))
+        end = max(position + part[0] for position, part in zip(again, parts, strict=True))
         expected = again if end < reached else expected
         reached = min(end, reached)
     assert offset.tolist() == expected

@@ -60,7 +60,7 @@ class Case:
             [variable.map_tile.tolist() for variable in graph.variables],
             [variable.map_tile.flags.writeable for variable in graph.variables],
             list(graph.compute_sets),
-            [list(found.batches) for found in graph.compute_sets],
+            [list(actual.batches) for actual in graph.compute_sets],
         ]
 
 
@@ -89,8 +89,8 @@ def test_two_compilations_of_a_graph_are_independent(tmp_path: Path) -> None:
     a, b = (compile_programs(case.graph, [program]) for program in (case.a, case.b))
     only_a = compile_programs(alone.graph, [alone.a])
     assert content(a, tmp_path / "a") == content(only_a, tmp_path / "only_a")
-    other = Case()
-    only_b = compile_programs(other.graph, [other.b])
+    peer = Case()
+    only_b = compile_programs(peer.graph, [peer.b])
     assert content(b, tmp_path / "b") == content(only_b, tmp_path / "only_b")
 
 
@@ -126,8 +126,8 @@ def test_tensors_of_the_graph_are_read_and_written_by_its_engine() -> None:
         engine.write_tensor(case.y, np.ones(64))
         engine.run()
         assert engine.read_tensor(case.z).tolist() == (np.arange(64) + 1).tolist()
-        own = executable.graph.variables[case.z.variable.variable_id]
-        assert own is not case.z.variable
+        local = executable.graph.variables[case.z.variable.variable_id]
+        assert local is not case.z.variable
         for stranger in (late, Case().x):
             with pytest.raises(BadGraph, match="another graph, or was added after"):
                 engine.read_tensor(stranger)
@@ -137,10 +137,10 @@ def test_nothing_of_an_executable_can_be_changed() -> None:
     case = Case()
     executable = compile_programs(case.graph, [case.a, case.b])
     image = executable.graph
-    things = (image, image.variables[0], image.compute_sets[0], executable.steps[0])
-    for thing in (*things, executable.nodes[0], executable, executable.memory):
+    items = (image, image.variables[0], image.compute_sets[0], executable.steps[0])
+    for item in (*items, executable.nodes[0], executable, executable.memory):
         with pytest.raises(FrozenInstanceError):
-            thing.name = "other"  # type: ignore[union-attr]
+            item.name = "other"  # type: ignore[union-attr]
     batch = image.compute_sets[0].batches[0]
     with pytest.raises(FrozenInstanceError):
         image.compute_sets[0].add(batch)
@@ -160,10 +160,10 @@ def test_a_function_called_on_both_sides_is_expanded_once_per_side() -> None:
     call = Call(Function(case.b, "turn"))
     both = Sequence("main", [call, If(flag, call, Sequence("no")), call])
     n_before = len(case.graph.compute_sets)
-    made = compile_programs(case.graph, [both])
-    assert len(made.functions) == 1
+    compiled = compile_programs(case.graph, [both])
+    assert len(compiled.functions) == 1
     assert (
-        len(made.graph.compute_sets) - n_before
+        len(compiled.graph.compute_sets) - n_before
         == len(compile_programs(case.graph, [case.b]).graph.compute_sets) - n_before
     )
     assert len(case.graph.compute_sets) == n_before

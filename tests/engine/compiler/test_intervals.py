@@ -80,10 +80,10 @@ def test_runs_are_those_of_the_elements(regions: list[Region], base: int) -> Non
 @given(REGIONS)
 def test_runs_made_in_parts_are_the_same(regions: list[Region]) -> None:
     regions = [(tile, start + 200, dims) for tile, start, dims in regions]
-    whole = runs_of(regions)
+    full = runs_of(regions)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "_RUNS_AT_ONCE", 5)
-        assert runs_of(regions) == whole
+        assert runs_of(regions) == full
 
 
 def test_a_square_walked_in_blocks_is_one_run() -> None:
@@ -103,19 +103,19 @@ def test_more_runs_than_this_computer_can_hold() -> None:
     every_second = (0, 0, [(1, 0), (1, 0), (1 << 40, 2)])
     with pytest.raises(RunFailed) as refused:
         runs_of([every_second])
-    said = str(refused.value)
-    assert said.startswith(f"Vertices of the test touch at least {1 << 40:,} separate runs")
-    assert "this computer has" in said
-    assert "\n" not in said
+    text = str(refused.value)
+    assert text.startswith(f"Vertices of the test touch at least {1 << 40:,} separate runs")
+    assert "this computer has" in text
+    assert "\n" not in text
 
 
 def test_more_fragments_than_this_computer_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "available_bytes", lambda: 10**9)
     n = 10_000_000
     owners = np.arange(n, dtype=np.int64)
-    one = np.zeros(1, np.int64)
+    item = np.zeros(1, np.int64)
     with pytest.raises(RunFailed, match="A phase touch at least 10,000,000 separate runs"):
-        split_by_owner(one, one, one + n, owners, owners % 7, "A phase")
+        split_by_owner(item, item, item + n, owners, owners % 7, "A phase")
 
 
 def test_pieces_change_where_the_owner_changes() -> None:
@@ -127,15 +127,15 @@ def test_pieces_change_where_the_owner_changes() -> None:
         start, length = random.integers(0, 110, n), random.integers(1, 50, n)
         owner = map_tile[np.searchsorted(map_start, np.arange(200), "right") - 1]
         expected = [
-            (owner[at], tile[run], at)
+            (owner[offset], tile[run], offset)
             for run in range(n)
-            for at in range(start[run], start[run] + length[run])
-            if owner[at] != tile[run]
+            for offset in range(start[run], start[run] + length[run])
+            if owner[offset] != tile[run]
         ]
-        found = split_by_owner(tile, start, length, map_start, map_tile, "A phase")
+        actual = split_by_owner(tile, start, length, map_start, map_tile, "A phase")
         elements = [
             (sender, receiver, element)
-            for sender, receiver, first, size in zip(*found, strict=True)
+            for sender, receiver, first, size in zip(*actual, strict=True)
             for element in range(first, first + size)
         ]
         assert elements == expected
@@ -157,7 +157,7 @@ def test_runs_are_ordered_by_tile_and_start_and_equal_ones_stay_in_order(
 @given(st.lists(st.integers(-3, 3)), st.sampled_from([np.int32, np.int64]))
 def test_distinct_values_are_those_of_numpy(values: list[int], kind: type[np.integer]) -> None:
     array = np.array(values, kind)
-    found = distinct(array)
-    assert found.dtype == np.dtype(kind)
-    assert found.tolist() == np.unique(array).tolist()
-    assert distinct(array[None, ::-1]).tolist() == found.tolist()
+    actual = distinct(array)
+    assert actual.dtype == np.dtype(kind)
+    assert actual.tolist() == np.unique(array).tolist()
+    assert distinct(array[None, ::-1]).tolist() == actual.tolist()

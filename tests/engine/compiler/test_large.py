@@ -38,8 +38,8 @@ def _one_gigabyte_more() -> Iterator[None]:
     with open("/proc/self/status", encoding="ascii") as status:
         (line,) = (line for line in status if line.startswith("VmData:"))
     limits = resource.getrlimit(resource.RLIMIT_DATA)
-    most = int(line.split()[1]) * 1024 + 10**9
-    resource.setrlimit(resource.RLIMIT_DATA, (most, limits[1]))
+    maximum = int(line.split()[1]) * 1024 + 10**9
+    resource.setrlimit(resource.RLIMIT_DATA, (maximum, limits[1]))
     yield
     resource.setrlimit(resource.RLIMIT_DATA, limits)
 
@@ -96,8 +96,8 @@ def test_a_container_s_own_limit_counts_without_the_files_it_has_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_memory, "_CGROUP", tmp_path)
-    whole = available_bytes()
-    assert whole > 10_000
+    full = available_bytes()
+    assert full > 10_000
     (tmp_path / "memory.max").write_text("9000\n")
     (tmp_path / "memory.current").write_text("8000\n")
     (tmp_path / "memory.stat").write_text("anon 3000\ninactive_file 4000\nactive_file 1000\n")
@@ -138,8 +138,8 @@ def test_elements_follow_the_tile_mapping(
 
 def _elements(tensor: Tensor) -> np.ndarray:
     """Return the variable's element behind every element of a view."""
-    found = np.array([tensor.offset])
+    actual = np.array([tensor.offset])
     for dim in tensor.dims:
         for size, stride in dim:
-            found = (found[:, None] + np.arange(size) * stride).reshape(-1)
-    return found
+            actual = (actual[:, None] + np.arange(size) * stride).reshape(-1)
+    return actual

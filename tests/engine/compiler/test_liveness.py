@@ -74,8 +74,8 @@ class Programs:
             )
             return self.node("Overlap", [*sides])
         if kind == "PrintTensor":
-            one = SimpleNamespace(variable_id=self.draw(st.integers(0, N_VARIABLES - 1)))
-            return self.node(kind, control=SimpleNamespace(variables=(one,)))
+            item = SimpleNamespace(variable_id=self.draw(st.integers(0, N_VARIABLES - 1)))
+            return self.node(kind, control=SimpleNamespace(variables=(item,)))
         count = 2 if kind == "Repeat" else 1
         return self.sequence(depth - 1, kind=kind, repeat_count=count)
 
@@ -88,12 +88,12 @@ def variables(n: int) -> Any:
 def test_live_ranges_are_those_of_the_table(data: st.DataObject) -> None:
     drawn = Programs(data.draw)
     roots = [drawn.sequence(3) for _ in range(data.draw(st.integers(1, 2)))]
-    found = live_ranges(variables(N_VARIABLES), roots)
+    actual = live_ranges(variables(N_VARIABLES), roots)
     naive = NaiveLiveness(len(drawn.steps), N_VARIABLES)
     always = {v for root in roots for v in naive.before(root, set())}
-    assert set(np.flatnonzero(found.is_always_live).tolist()) == always
+    assert set(np.flatnonzero(actual.is_always_live).tolist()) == always
     expected = {v: ranges_of(naive.table[:, v]) for v in range(N_VARIABLES) if v not in always}
-    assert found.ranges == {v: ranges for v, ranges in expected.items() if ranges}
+    assert actual.ranges == {v: ranges for v, ranges in expected.items() if ranges}
 
 
 class Counted(tuple[int, ...]):
@@ -127,7 +127,7 @@ def test_a_step_costs_what_it_touches_however_many_variables_live() -> None:
         names.steps.append(last)
         Counted.n_looked_at = 0
         root = names.node("Sequence", [names.node("OnTileExecute", step=s) for s in names.steps])
-        found = live_ranges(variables(n + 1), [root])
-        assert sum(len(ranges) for ranges in found.ranges.values()) == n
+        actual = live_ranges(variables(n + 1), [root])
+        assert sum(len(ranges) for ranges in actual.ranges.values()) == n
         counts.append(Counted.n_looked_at)
     assert counts[1] <= 11 * counts[0]

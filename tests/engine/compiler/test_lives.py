@@ -22,9 +22,9 @@ MACHINE = load_machine("gc200", tiles_per_ipu=4)
 
 
 def variable(graph: Graph, name: str, tile: int, n: int = 64) -> Tensor:
-    made = graph.add_variable("float32", (n,), name)
-    graph.set_tile_mapping(made, [0], [tile])
-    return made
+    tensor = graph.add_variable("float32", (n,), name)
+    graph.set_tile_mapping(tensor, [0], [tile])
+    return tensor
 
 
 def twice() -> tuple[Executable, Tensor, Tensor]:
@@ -96,11 +96,11 @@ def test_a_compute_set_has_one_exchange_wherever_it_runs() -> None:
 @st.composite
 def lives(draw: st.DrawFn) -> list[list[tuple[int, int]]]:
     """Return the lives of some variables, in order of their first step."""
-    found = []
+    results = []
     for _ in range(draw(st.integers(1, 12))):
         edges = sorted(draw(st.sets(st.integers(0, 20), min_size=2, max_size=8)))
-        found.append(list(zip(edges[::2], edges[1::2], strict=False)))
-    return sorted(found)
+        results.append(list(zip(edges[::2], edges[1::2], strict=False)))
+    return sorted(results)
 
 
 @given(lives(), st.data())
@@ -109,7 +109,7 @@ def test_parts_that_live_together_never_overlap(
 ) -> None:
     n = len(found)
     size = 8 * np.array(data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n)), np.int64)
-    steps = np.array([life for own in found for life in own], np.int64)
+    steps = np.array([life for local in found for life in local], np.int64)
     first = np.cumsum([0, *map(len, found)]).astype(np.int64)
     lifetimes = Lifetimes(np.arange(n), first, *steps.T.copy())
     tile_start = np.concatenate([np.zeros(1, np.int64), np.full(MACHINE.n_tiles, n)])
@@ -135,6 +135,6 @@ def test_what_serial_parts_fill_is_not_kept_between_runs() -> None:
     builder.sequence.add(StreamCopyOut(out, "out"))
     executable = compile_programs(graph, [builder.sequence], plans=builder.plans)
     assert executable.plans[0].n_serial == 2
-    for made in executable.graph.variables:
-        is_kept = executable.memory.is_always_live[made.variable_id]
-        assert is_kept == (made.category == "constant"), made.name
+    for built in executable.graph.variables:
+        is_kept = executable.memory.is_always_live[built.variable_id]
+        assert is_kept == (built.category == "constant"), built.name

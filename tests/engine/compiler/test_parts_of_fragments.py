@@ -19,7 +19,9 @@ def naive(fragments: list[tuple[int, int, int, int]]) -> list[tuple[int, int, in
     for sender, edges in sorted(bounds.items()):
         ordered = sorted(edges)
         for begin, end in itertools.pairwise(ordered):
-            receivers = [to for s, at, n, to in fragments if s == sender and at <= begin < at + n]
+            receivers = [
+                to for s, offset, n, to in fragments if s == sender and offset <= begin < offset + n
+            ]
             if receivers:
                 parts.append((sender, begin, end - begin, receivers))
     return parts
@@ -44,14 +46,14 @@ def test_parts_have_the_receivers_of_their_elements(
 ) -> None:
     fragments = sorted(fragments, key=lambda fragment: fragment[:2])
     sender, start, length, receiver = np.array(fragments).T
-    found = parts_of_fragments(sender, start, length, 4 * length, receiver)
-    part_sender, part_start, part_bytes, send, first, receivers = found
+    actual = parts_of_fragments(sender, start, length, 4 * length, receiver)
+    part_sender, part_start, part_bytes, send, first, receivers = actual
     expected = naive(fragments)
     assert part_sender.tolist() == [part[0] for part in expected]
     assert part_start.tolist() == [part[1] for part in expected]
     assert part_bytes.tolist() == [4 * part[2] for part in expected]
-    own = [sorted(receivers[a:b]) for a, b in itertools.pairwise(first)]
-    assert own == [sorted(part[3]) for part in expected]
+    local = [sorted(receivers[a:b]) for a, b in itertools.pairwise(first)]
+    assert local == [sorted(part[3]) for part in expected]
     # A send is a sender with a set of receivers, numbered by its first part.
     numbers: dict[tuple[int, tuple[int, ...]], int] = {}
     for part in expected:
@@ -62,4 +64,6 @@ def test_parts_have_the_receivers_of_their_elements(
 
 def test_no_fragments() -> None:
     nothing = np.zeros(0, np.int64)
-    assert all(found.sum() == 0 for found in parts_of_fragments(*[nothing] * 5))
+    assert all(
+        parts_of_fragment.sum() == 0 for parts_of_fragment in parts_of_fragments(*[nothing] * 5)
+    )

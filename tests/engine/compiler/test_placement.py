@@ -120,13 +120,13 @@ def test_what_is_for_speed_gives_way_and_the_vertex_is_slow() -> None:
 def test_the_cache_knows_the_slow_path(tmp_path: Path) -> None:
     fields = Field("x", "in"), Field("out", "out", interleaved=True)
     double = make(*fields, has_slow_path=True)
-    made, found = (program(double, 40 * KIB, SMALL, tmp_path)[0] for _ in range(2))
-    assert (made.record.cache, found.record.cache) == ("miss", "hit")
-    for executable in (made, found):
+    built, actual = (program(double, 40 * KIB, SMALL, tmp_path)[0] for _ in range(2))
+    assert (built.record.cache, actual.record.cache) == ("miss", "hit")
+    for executable in (built, actual):
         assert executable.steps[0].cost.tile_cycles.tolist() == [700]
         assert list(executable.memory.slow_tiles) == [(0, 0)]
-    assert found.memory.unconstrained.tolist() == made.memory.unconstrained.tolist()
-    assert found.memory.code_end.tolist() == made.memory.code_end.tolist()
+    assert actual.memory.unconstrained.tolist() == built.memory.unconstrained.tolist()
+    assert actual.memory.code_end.tolist() == built.memory.code_end.tolist()
 
 
 def test_what_must_be_does_not_give_way() -> None:

@@ -111,19 +111,19 @@ def test_the_ipu_model_counts_the_busiest_tile(parameter_set: str, cycles: int) 
 def exchanges(draw: st.DrawFn) -> list[Fragment]:
     """Return fragments in which a tile receives an element at most once."""
     n_tiles = draw(st.integers(2, 7))
-    found: list[Fragment] = []
+    fragments: list[Fragment] = []
     for receiver in range(n_tiles):
-        at = 0
+        offset = 0
         for _ in range(draw(st.integers(0, 4))):
-            at += draw(st.integers(0, 3))
+            offset += draw(st.integers(0, 3))
             length = draw(st.integers(1, 6))
             # Owners hold 5 floats in turn.
-            owner = at // 5 % n_tiles
-            length = min(length, 5 - at % 5)
+            owner = offset // 5 % n_tiles
+            length = min(length, 5 - offset % 5)
             if owner != receiver:
-                found.append((owner, receiver, at, length))
-            at += length
-    return found
+                fragments.append((owner, receiver, offset, length))
+            offset += length
+    return fragments
 
 
 @given(exchanges().filter(bool))
@@ -143,9 +143,9 @@ def test_rules_of_a_schedule(fragments: list[Fragment]) -> None:
     # Nothing waits without a reason: one of its tiles is busy in the cycle before.
     for i, tile in enumerate(sends.sender.tolist()):
         receivers = sends.receiver[sends.first[i] : sends.first[i + 1]].tolist()
-        ways = [("send", tile), *(("receive", receiver) for receiver in receivers)]
-        others = [times for way in ways for times in busy[way]]
-        assert begin[i] == 0 or any(a < begin[i] <= b for a, b in others)
+        methods = [("send", tile), *(("receive", receiver) for receiver in receivers)]
+        rest = [times for method in methods for times in busy[method]]
+        assert begin[i] == 0 or any(a < begin[i] <= b for a, b in rest)
     # Every float arrives where it is needed, and leaves once.
     received = {(r, x) for _, r, start, length in fragments for x in range(start, start + length)}
     sent = {(s, x) for s, _, start, length in fragments for x in range(start, start + length)}
@@ -161,13 +161,17 @@ def _begins_by_the_rule(sends: Sends, order: list[int], n_tiles: int) -> list[in
     while min(begin) < 0:
         for tile in range(n_tiles):
             for i in order:
-                ways = [(sends_until, tile)]
-                ways += [(sends_until, int(k)) for k in sends.lane[i : i + 1] if k >= 0]
+                methods = [(sends_until, tile)]
+                methods += [(sends_until, int(k)) for k in sends.lane[i : i + 1] if k >= 0]
                 receivers = sends.receiver[sends.first[i] : sends.first[i + 1]].tolist()
-                ways += [(receives_until, receiver) for receiver in receivers]
-                if begin[i] < 0 and sends.sender[i] == tile and all(t[k] <= now for t, k in ways):
+                methods += [(receives_until, receiver) for receiver in receivers]
+                if (
+                    begin[i] < 0
+                    and sends.sender[i] == tile
+                    and all(t[k] <= now for t, k in methods)
+                ):
                     begin[i] = now
-                    for until, k in ways:
+                    for until, k in methods:
                         until[k] = now + int(sends.cycles[i])
                     break
         now += 1

@@ -71,21 +71,21 @@ def loop_of(count: int) -> tuple[Graph, Builder, Tensor, Tensor, Tensor]:
     x, total = variable(graph, "x"), variable(graph, "total")
     builder.sequence.add(StreamCopyIn("x", x), StreamCopyIn("total", total))
     body = Builder(graph, Sequence("body"), ROOT)
-    made = binary(body, "add", total, x, (8,))
-    body.sequence.add(Copy(made, total))
+    built = binary(body, "add", total, x, (8,))
+    body.sequence.add(Copy(built, total))
     builder.sequence.add(Repeat(count, body.sequence, "loop"))
     builder.sequence.add(StreamCopyOut(total, "out"))
-    return graph, builder, x, total, made
+    return graph, builder, x, total, built
 
 
 def test_what_a_loop_needs_in_every_round_lives_for_all_of_it() -> None:
-    graph, builder, x, total, made = loop_of(3)
+    graph, builder, x, total, built = loop_of(3)
     executable = compile_programs(graph, [builder.sequence])
     # Steps 0 to 5 stream in, 6 adds, 7 copies, 8 to 10 stream out.
     assert [step.kind for step in executable.steps][6:8] == ["OnTileExecute", "OnTileExecute"]
     assert lifetime(executable, x) == (1, 8)
     assert lifetime(executable, total) == (4, 10)
-    assert lifetime(executable, made) == (6, 8)
+    assert lifetime(executable, built) == (6, 8)
 
 
 def test_a_loop_really_runs() -> None:
@@ -100,13 +100,13 @@ def test_a_loop_really_runs() -> None:
 
 def test_state_between_runs_and_between_programs_stays_live() -> None:
     graph, _ = new()
-    state, other = variable(graph, "state"), variable(graph, "other")
-    first: list[Program] = [StreamCopyIn("in", state), StreamCopyIn("other", other)]
+    state, peer = variable(graph, "state"), variable(graph, "other")
+    first: list[Program] = [StreamCopyIn("in", state), StreamCopyIn("other", peer)]
     second = StreamCopyOut(state, "out")
     executable = compile_programs(graph, [Sequence("write", first), second])
     assert always_live_bytes(executable) == state.variable.n_bytes
     assert executable.memory.is_always_live[state.variable.variable_id]
-    assert lifetime(executable, other) == (4, 5)
+    assert lifetime(executable, peer) == (4, 5)
     read_first = compile_programs(graph, [Sequence("read", [second, *first])])
     assert always_live_bytes(read_first) == state.variable.n_bytes
     # Compiled for programs that write it first, the same variable comes and goes again.
@@ -184,9 +184,9 @@ def test_ipus_that_share_nothing_run_at_the_same_time() -> None:
         copy_to(builder, x, y, "spread")
     executable = compile_programs(graph, [builder.sequence], is_checked=True)
     assert "DoExchange" in [step.kind for step in executable.steps]
-    one, other = timeline_of(executable.roots[0], executable.machine)
-    assert not set(one.step_id.tolist()) & set(other.step_id.tolist())
-    assert one.n_cycles == other.n_cycles == sum(int(s.cost.cycles[0]) for s in executable.steps)
+    item, second = timeline_of(executable.roots[0], executable.machine)
+    assert not set(item.step_id.tolist()) & set(second.step_id.tolist())
+    assert item.n_cycles == second.n_cycles == sum(int(s.cost.cycles[0]) for s in executable.steps)
 
 
 def test_overlapping_reads_cross_a_link_once() -> None:
@@ -248,8 +248,8 @@ def test_both_tiles_of_a_pair_take_the_same_at_double_rate(readers: list[int], w
     assert exchange.cost.cycles.tolist() == [
         words + machine.exchange_start_cycles + farthest(exchange)
     ]
-    taken = exchange.cost.paired_bytes
-    assert taken.tolist() == (exchange.cost.received_bytes.tolist() if words == 32 else [0] * 6)
+    used = exchange.cost.paired_bytes
+    assert used.tolist() == (exchange.cost.received_bytes.tolist() if words == 32 else [0] * 6)
 
 
 def farthest(exchange: Step) -> int:
@@ -285,8 +285,8 @@ def test_exchange_code_grows_with_sources_and_sends() -> None:
     executable, machine = reads_of([2], SIX_TILES)
     code = executable.steps[1].code_bytes
     assert code is not None
-    fixed, one = machine.exchange_code_bytes_per_phase, 8
-    assert code.tolist() == [fixed + one, 0, fixed + one, 0, 0, 0]
+    fixed, item = machine.exchange_code_bytes_per_phase, 8
+    assert code.tolist() == [fixed + item, 0, fixed + item, 0, 0, 0]
 
 
 def test_an_invalid_run_is_one_sentence() -> None:

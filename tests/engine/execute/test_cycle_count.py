@@ -53,12 +53,12 @@ def _moments(device: Any, executable: Executable, ipu: int = 0) -> tuple[list[in
         for batch in step.compute_set.batches
     }
     starts, ends = [], []
-    for place, step_id in enumerate(timeline.step_id.tolist()):
-        turns = np.arange(int(timeline.count[place])) * int(timeline.period[place])
+    for index, step_id in enumerate(timeline.step_id.tolist()):
+        turns = np.arange(int(timeline.count[index])) * int(timeline.period[index])
         if names.get(step_id) == "poplar::CycleStamp":
-            starts += (turns + int(timeline.end[place])).tolist()
+            starts += (turns + int(timeline.end[index])).tolist()
         if names.get(step_id) == "poplar::CycleCount":
-            ends += (turns + int(timeline.start[place])).tolist()
+            ends += (turns + int(timeline.start[index])).tolist()
     return sorted(starts), sorted(ends)
 
 
@@ -77,15 +77,17 @@ def test_a_count_is_the_time_of_the_part_in_the_trace(
     with Engine(executable) as device:
         for _ in range(2):
             device.run()
-        found = _number(device.read_tensor(count))
+        actual = _number(device.read_tensor(count))
         (start,), (end,) = _moments(device, executable, tile // 8)
-    assert found == end - start
+    assert actual == end - start
     # The second way: the costs of all steps between the two.
-    at = [i for i, step in enumerate(executable.steps) if step.name.endswith(("/start", "/end"))]
-    between = executable.steps[at[0] + 1 : at[1]]
+    offset = [
+        i for i, step in enumerate(executable.steps) if step.name.endswith(("/start", "/end"))
+    ]
+    between = executable.steps[offset[0] + 1 : offset[1]]
     assert len(between) > 4
     if n_ipus == 1:
-        assert found == sum(int(step.cost.cycles.dense()[0]) for step in between)
+        assert actual == sum(int(step.cost.cycles.dense()[0]) for step in between)
 
 
 def test_a_count_in_a_loop_is_that_of_the_last_round() -> None:
@@ -95,10 +97,10 @@ def test_a_count_in_a_loop_is_that_of_the_last_round() -> None:
     executable = compile_programs(graph, [Repeat(5, part)])
     with Engine(executable) as device:
         device.run()
-        found = _number(device.read_tensor(count))
+        actual = _number(device.read_tensor(count))
         starts, ends = _moments(device, executable)
     assert (len(starts), len(ends)) == (5, 5)
-    assert [end - start for start, end in zip(starts, ends, strict=True)] == [found] * 5
+    assert [end - start for start, end in zip(starts, ends, strict=True)] == [actual] * 5
 
 
 def test_a_count_of_a_data_dependent_part() -> None:
@@ -106,15 +108,15 @@ def test_a_count_of_a_data_dependent_part() -> None:
     for rounds in (1, 4):
         graph, x = _graph()
         counter = graph.add_variable("int32", (1,), "counter")
-        one = graph.add_constant([1], "one")
+        variable = graph.add_constant([1], "one")
         last = graph.add_constant([rounds], "rounds")
-        for tensor in (counter, one, last):
+        for tensor in (counter, variable, last):
             graph.set_tile_mapping(tensor, [0], [0])
         program = Sequence("all")
         fill(Builder(graph, program, ROOT), counter, 0)
         condition, body = Sequence("condition"), _part(graph, x)
         is_left = binary(Builder(graph, condition, ROOT), "less", counter, last)
-        binary_in_place(Builder(graph, body, ROOT), "add", counter, one)
+        binary_in_place(Builder(graph, body, ROOT), "add", counter, variable)
         part = Sequence("loop", [RepeatWhile(condition, is_left, body)])
         count = cycle_count(graph, part, 2)
         program.add(part, StreamCopyOut(count, "count"))
@@ -137,16 +139,16 @@ def test_stamps_are_of_one_counter_that_goes_on_from_run_to_run() -> None:
     program.add(_part(graph, x))
     second = cycle_stamp(graph, program, 1, name="second")
     executable = compile_programs(graph, [program])
-    seen = []
+    visited = []
     with Engine(executable) as device:
         for _ in range(2):
             device.run()
             starts, _ = _moments(device, executable)
             stamps = [_number(device.read_tensor(stamp)) for stamp in (first, second)]
-            seen.append(stamps[0])
+            visited.append(stamps[0])
             assert np.diff(stamps).tolist() == np.diff(starts).tolist()
-        assert seen[0] == starts[0]
-        assert seen[1] - seen[0] == device.timelines()[0].n_cycles
+        assert visited[0] == starts[0]
+        assert visited[1] - visited[0] == device.timelines()[0].n_cycles
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 7), (2**32 - 50, 2**32 + 3), (2**40, 2**41 + 1)])

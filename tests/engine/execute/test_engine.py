@@ -120,14 +120,14 @@ def test_values_survive_between_runs_and_engines_are_apart() -> None:
     out = unary(builder, "square", x)
     executable = compile_programs(graph, [builder.sequence])
     with (
-        Engine(executable, resolve_options()) as one,
+        Engine(executable, resolve_options()) as item,
         Engine(executable, resolve_options()) as two,
     ):
-        one.write_tensor(x, np.full(6, 3.0))
+        item.write_tensor(x, np.full(6, 3.0))
         two.write_tensor(x, np.full(6, 4.0))
-        for engine in (one, two, one):
+        for engine in (item, two, item):
             engine.run()
-        assert one.read_tensor(out).tolist() == [9.0] * 6
+        assert item.read_tensor(out).tolist() == [9.0] * 6
         assert two.read_tensor(out).tolist() == [16.0] * 6
 
 

@@ -80,7 +80,7 @@ class Small:
 
     def compute(self, function: Callable[..., object]) -> Execute:
         """Return a program that runs a function on both tiles, one with 0 and one with 1."""
-        made = codelet(
+        built = codelet(
             Field("out", "out"),
             scalars=[Scalar("which")],
             law=lambda batch, _: batch.size["out"][:, 0],
@@ -88,7 +88,7 @@ class Small:
         )(function)
         where = self.graph.add_compute_set("settle")
         regions = blocks(self.x.variable, np.array([0, 2]), [2], [1], 2)
-        self.graph.add_vertices(where, made, [0, 1], {"out": regions}, {"which": [0, 1]})
+        self.graph.add_vertices(where, built, [0, 1], {"out": regions}, {"which": [0, 1]})
         return Execute(where)
 
     def told(self, state: State = State.COMPLETE) -> tuple[str, str]:
@@ -141,13 +141,13 @@ def test_a_run_with_a_name_that_fails_before_one_that_does_not(small: Small) -> 
 
 
 def test_a_callback_that_returns_no_array(small: Small) -> None:
-    for given, words in (
+    for value, words in (
         ([[1.0], [2.0, 3.0]], "values of stream 'data' have uneven lengths"),
         (None, r"takes an array of shape \(4,\)"),
         (["a"] * 4, "Expected numbers for"),
     ):
         with small.engine(StreamCopyIn("data", small.x)) as engine:
-            engine.connect_stream("data", lambda given=given: given)
+            engine.connect_stream("data", lambda given=value: given)
             with pytest.raises((BadGraph, BadInput), match=words):
                 engine.run()
 
@@ -203,16 +203,18 @@ def test_a_kernel_that_cannot_be_compiled(small: Small, function: Any) -> None:
 
 def test_a_closed_engine(small: Small) -> None:
     buffer = small.graph.add_remote_buffer("rows", "float32", 4)
-    other = small.graph.add_variable("float32", (4,), "other")
-    small.graph.map_linearly(other)
-    with small.engine(Sequence("s", [Copy(small.x, other), StreamCopyOut(other, "out")])) as engine:
+    tensor = small.graph.add_variable("float32", (4,), "other")
+    small.graph.map_linearly(tensor)
+    with small.engine(
+        Sequence("s", [Copy(small.x, tensor), StreamCopyOut(tensor, "out")])
+    ) as engine:
         engine.write_tensor(small.x, [1, 2, 3, 4])
         engine.run()
     calls: list[Callable[[], Any]] = [
         engine.run,
         engine.load,
-        lambda: engine.read_tensor(other),
-        lambda: engine.write_tensor(other, np.zeros(4)),
+        lambda: engine.read_tensor(tensor),
+        lambda: engine.write_tensor(tensor, np.zeros(4)),
         lambda: engine.read_remote(buffer),
         lambda: engine.write_remote(buffer, np.zeros((1, 4))),
         lambda: engine.connect_stream("out", np.zeros(4)),
@@ -239,9 +241,9 @@ def test_a_function_that_the_engine_calls_cannot_ask_it_to_run_or_close(asked: s
             getattr(device, asked)()
             return np.zeros(4)
 
-        for stream, other in (("x", "y"), ("y", "x")):
+        for stream, peer in (("x", "y"), ("y", "x")):
             device.connect_stream(stream, callback)
-            device.connect_stream(other, np.zeros(4, np.float32))
+            device.connect_stream(peer, np.zeros(4, np.float32))
             with pytest.raises(CallbackFailed) as failed:
                 device.run()
             assert isinstance(failed.value.__cause__, EngineBusy)
@@ -255,11 +257,11 @@ def test_a_function_that_the_engine_calls_cannot_ask_it_to_run_or_close(asked: s
 def test_threads_take_turns_at_an_engine() -> None:
     graph, x, y = two_variables()
     program = Sequence("", [StreamCopyIn("x", x), Copy(x, y), StreamCopyOut(y, "y")])
-    inside, most = [0], [0]
+    inside, maximum = [0], [0]
 
     def feed() -> Any:
         inside[0] += 1
-        most[0] = max(most[0], inside[0])
+        maximum[0] = max(maximum[0], inside[0])
         time.sleep(0.002)
         return np.zeros(4)
 
@@ -274,13 +276,13 @@ def test_threads_take_turns_at_an_engine() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert (inside, most) == ([0], [1])
+    assert (inside, maximum) == ([0], [1])
 
 
 def test_a_removed_report_is_reported_as_lost(tmp_path: Path) -> None:
     graph, x, y = two_variables()
-    asked = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path / "r")})
-    options = resolve(environ={"POPLAR_ENGINE_OPTIONS": asked})
+    requested = json.dumps({"autoReport.all": "true", "autoReport.directory": str(tmp_path / "r")})
+    options = resolve(environ={"POPLAR_ENGINE_OPTIONS": requested})
     with Engine(compile_programs(graph, [Copy(x, y)]), options) as device:
         device.run()
         shutil.rmtree(tmp_path / "r")

@@ -23,8 +23,8 @@ def layers() -> tuple[list[np.ndarray], CompiledModel]:
     weights = [random.standard_normal((64, 64)).astype(np.float32) / 8 for _ in range(N_LAYERS)]
     builder = IrBuilder("layers")
     value = builder.input("x", (128, 64), "float32")
-    for i, own in enumerate(weights):
-        constant = builder.constant(own, f"w{i}")
+    for i, weight in enumerate(weights):
+        constant = builder.constant(weight, f"w{i}")
         value = builder.emit(OPERATORS["MatMul"], [value, constant], name=f"mm{i}", source="MatMul")
         value = builder.emit(OPERATORS["Relu"], [value], name=f"relu{i}", source="Relu")
     model = builder.finish([("y", value)])
@@ -43,29 +43,29 @@ def whole(variable: Variable) -> Tensor:
 def test_variables_that_overlap_are_never_live_at_one_step() -> None:
     _, compiled = layers()
     memory, lives = memory_of(compiled), compiled.executable.memory.lives
-    places = []
+    positions = []
     for variable in compiled.executable.graph.variables:
         begin = memory.base[variable.variable_id]
         steps = {
             step for life in lives.get(variable.variable_id, ((0, 1000),)) for step in range(*life)
         }
-        places.append((begin, begin + variable.n_elements, steps))
+        positions.append((begin, begin + variable.n_elements, steps))
     n_overlapping = 0
-    for i, (begin, end, steps) in enumerate(places):
-        for other_begin, other_end, other_steps in places[:i]:
+    for i, (begin, end, steps) in enumerate(positions):
+        for other_begin, other_end, other_steps in positions[:i]:
             if begin < other_end and other_begin < end:
                 n_overlapping += 1
                 assert not steps & other_steps
     assert n_overlapping > N_LAYERS
-    assert memory.arenas["float32"].size < sum(end - begin for begin, end, _ in places) * 0.7
+    assert memory.arenas["float32"].size < sum(end - begin for begin, end, _ in positions) * 0.7
 
 
 def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
     weights, compiled = layers()
     values = np.random.default_rng(2).standard_normal((128, 64)).astype(np.float32)
     expected = values.astype(np.float64)
-    for own in weights:
-        expected = np.maximum(expected @ own, 0)
+    for weight in weights:
+        expected = np.maximum(expected @ weight, 0)
     with Engine(compiled.executable, NO_OPTIONS) as device:
         device.load()
         memory = device._memory
@@ -76,8 +76,8 @@ def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
             if variable.values is not None:
                 memory.flat(variable)[:] = variable.values
         for _ in range(2):
-            found = compiled.run(device, {"x": values})["y"]
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+            actual = compiled.run(device, {"x": values})["y"]
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_values_that_are_not_kept_are_neither_read_nor_written() -> None:
@@ -89,5 +89,5 @@ def test_values_that_are_not_kept_are_neither_read_nor_written() -> None:
             device.read_tensor(gone)
         with pytest.raises(BadGraph, match="are not kept"):
             device.write_tensor(gone, np.zeros(gone.n_elements))
-        kept = device.read_tensor(whole(by_name["mm0/matmul/weights"]))
-    assert np.array_equal(np.sort(kept), np.sort(weights[0].ravel()))
+        selected = device.read_tensor(whole(by_name["mm0/matmul/weights"]))
+    assert np.array_equal(np.sort(selected), np.sort(weights[0].ravel()))

@@ -70,10 +70,14 @@ def test_a_row_shared_by_blocks_becomes_a_stride_of_zero() -> None:
 def test_a_transposition_is_joined_in_columns_and_rows() -> None:
     # Every vertex takes 5,000 elements of one of 8 channels; they are contiguous in the result.
     n, parts, length = 8, 40, 5000
-    places = [(channel, part) for channel in range(n) for part in range(parts)]
-    size = [[1, 1, length]] * len(places)
-    x = ([channel + n * length * part for channel, part in places], size, [[0, 1, n]] * len(size))
-    starts = [length * (parts * channel + part) for channel, part in places]
+    positions = [(channel, part) for channel in range(n) for part in range(parts)]
+    size = [[1, 1, length]] * len(positions)
+    x = (
+        [channel + n * length * part for channel, part in positions],
+        size,
+        [[0, 1, n]] * len(size),
+    )
+    starts = [length * (parts * channel + part) for channel, part in positions]
     joined = join(COPY_BLOCK, _blocks([x, (starts, size, [[0, 1, 1]] * len(size))], None))
     assert set(joined.size[0].prod(axis=1)) <= {6 * length, 2 * length}
     assert joined.size[0].prod(axis=1).sum() == n * parts * length
@@ -86,8 +90,8 @@ def test_columns_of_a_reduction_are_joined_and_its_rows_are_not() -> None:
     joined = join(REDUCE["sum"], _blocks([x, out], [1, 1, 1]))
     assert joined.size[0].tolist() == [[1, 10, 1, 5]]
     rows = ([0, 2, 4], [[1, 1, 1, 2]] * 3, [[0, 0, 0, 1]] * 3)
-    one = ([7, 9, 7], [[1, 1, 1]] * 3, [[1, 1, 1]] * 3)
-    assert len(join(REDUCE["sum"], _blocks([rows, one], [1, 1, 1]))) == 2
+    item = ([7, 9, 7], [[1, 1, 1]] * 3, [[1, 1, 1]] * 3)
+    assert len(join(REDUCE["sum"], _blocks([rows, item], [1, 1, 1]))) == 2
 
 
 def test_pieces_of_a_large_batch_stay_small() -> None:

@@ -40,7 +40,7 @@ def _vertex(first: tuple[int, int], size: tuple[int, int], case: dict[str, int])
 
 def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
     """Return output, tap and input element of every multiplication's pixel."""
-    found = []
+    results = []
     for v in range(len(blocks)):
         (x0, _, o0), sizes, strides = (
             [column[v] for column in part] for part in (blocks.start, blocks.size, blocks.stride)
@@ -50,11 +50,11 @@ def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
         for group, image, out_group, oy, ox, ky, kx in field:
             iy, ix = oy * sy + ky * dy + hy, ox * sx + kx * dx + hx
             is_inside = 0 <= iy < sizes[0][3] and 0 <= ix < sizes[0][4]
-            at = int(x0 + iy * strides[0][3] + ix * strides[0][4]) if is_inside else -1
-            at += int(group * strides[0][0] + image * strides[0][1]) if is_inside else 0
+            offset = int(x0 + iy * strides[0][3] + ix * strides[0][4]) if is_inside else -1
+            offset += int(group * strides[0][0] + image * strides[0][1]) if is_inside else 0
             out = int(o0 + np.dot([group, image, out_group, oy, ox], strides[2][:5]))
-            found.append((out, int(ky), int(kx), at))
-    return sorted(found)
+            results.append((out, int(ky), int(kx), offset))
+    return sorted(results)
 
 
 _CASES = st.fixed_dictionaries(

@@ -87,9 +87,9 @@ class Small:
     def variable(
         self, name: str, tiles: NDArray[np.int32] | None, dtype: str = "float32"
     ) -> Tensor:
-        made = self.graph.add_variable(dtype, (8,), name)
-        self.graph.map_linearly(made, grain=4, tiles=tiles)
-        return made
+        tensor = self.graph.add_variable(dtype, (8,), name)
+        self.graph.map_linearly(tensor, grain=4, tiles=tiles)
+        return tensor
 
     def work(self, cycles: int, x: Tensor | None = None, out: Tensor | None = None) -> Execute:
         x, out = x or self.x, out or self.y
@@ -164,8 +164,8 @@ def test_it_takes_as_long_as_the_longer_side_and_the_other_waits(cycles: int, lo
     assert io[0] == ("StreamCopyBegin", 0, cost_of(executable, "StreamCopyBegin"))
     assert io[2][2] == copy
     waits = {"io": (compute[1:], work), "compute": (io[3:], copy)}
-    for side, (rest, done) in waits.items():
-        assert rest == ([] if side != longer else [("Sync", done, line.n_cycles)])
+    for side, (rest, finished) in waits.items():
+        assert rest == ([] if side != longer else [("Sync", finished, line.n_cycles)])
 
 
 def test_phases_add_up_on_both_tracks_of_the_report(tmp_path: Path) -> None:
@@ -178,19 +178,19 @@ def test_phases_add_up_on_both_tracks_of_the_report(tmp_path: Path) -> None:
         lines = device.timelines()
     assert check_report(tmp_path) == []
     with open_report(tmp_path) as report:
-        found, seen, summary = execution(report), extent(report), range_summary(report)
+        actual, visited, summary = execution(report), extent(report), range_summary(report)
         metrics = values(report)
     longest = max(line.n_cycles for line in lines)
-    assert sum(found.phase_cycles.values()) == longest == metrics["cycles.total"]
-    assert found.phase_cycles["other"] == 0, "the compute track has no gaps: waiting is a sync"
-    assert [(track.ipu_id, track.track) for track in seen.tracks] == [
+    assert sum(actual.phase_cycles.values()) == longest == metrics["cycles.total"]
+    assert actual.phase_cycles["other"] == 0, "the compute track has no gaps: waiting is a sync"
+    assert [(track.ipu_id, track.track) for track in visited.tracks] == [
         (0, 0),
         (0, 1),
         (1, 0),
         (1, 1),
     ]
     feeds = [step.step_id for step in executable.steps if step.kind == "StreamCopyMid"]
-    assert found.executions[:, feeds].sum() == 2 * 2 * 9, "two IPUs, in and out, nine batches"
+    assert actual.executions[:, feeds].sum() == 2 * 2 * 9, "two IPUs, in and out, nine batches"
     for line, row in zip(lines, summary.ipus, strict=True):
         assert sum(row.cycles_by_kind.values()) == row.cycles == line.n_cycles
         assert row.cycles_by_kind["idle"] == 0
@@ -354,13 +354,13 @@ def test_a_variable_of_both_sides_is_refused() -> None:
     shared = small.graph.add_variable("float32", (16,), "shared")
     pool = [*small.graph.io_tiles, *small.graph.compute_tiles[:2]]
     small.graph.map_linearly(shared, grain=4, tiles=pool)
-    own, other = shared.slice(0, 0, 8), shared.slice(0, 8, 16)
-    compute = Sequence("compute", [Copy(other, small.y)])
+    local, peer = shared.slice(0, 0, 8), shared.slice(0, 8, 16)
+    compute = Sequence("compute", [Copy(peer, small.y)])
     with pytest.raises(
         BadGraph, match=r"'o': variable 'shared' is written on one side and used on"
     ):
-        small.compile(Overlap(StreamCopyIn("in", own), compute, "o"))
-    small.compile(Overlap(StreamCopyOut(own, "out"), compute, "o"))  # both read
+        small.compile(Overlap(StreamCopyIn("in", local), compute, "o"))
+    small.compile(Overlap(StreamCopyOut(local, "out"), compute, "o"))  # both read
 
 
 def test_io_tiles_are_required() -> None:

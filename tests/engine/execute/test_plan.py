@@ -67,9 +67,9 @@ def _squares() -> tuple[Engine, LaunchPlan, Any]:
 
 
 def test_parts_between_host_copies_are_one_call() -> None:
-    device, found, x = _squares()
+    device, actual, x = _squares()
     with device:
-        parts = found.parts(device.executable.roots[0])
+        parts = actual.parts(device.executable.roots[0])
         kinds = [type(part).__name__ for part in parts]
         assert kinds == ["Calls", "Step", "Calls"]
         repeated, _, once = parts
@@ -84,9 +84,9 @@ def test_parts_between_host_copies_are_one_call() -> None:
 
 def test_a_long_repeat_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_MOST_CALLS", 2)
-    device, found, x = _squares()
+    device, actual, x = _squares()
     with device:
-        repeated = found.parts(device.executable.roots[0])[0]
+        repeated = actual.parts(device.executable.roots[0])[0]
         assert isinstance(repeated, Rounds)
         assert repeated.n_rounds == 3
         device.write_tensor(x, [2, 0.5])
@@ -95,9 +95,9 @@ def test_a_long_repeat_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plan_is_a_table_of_launches() -> None:
-    device, found, _ = _squares()
+    device, actual, _ = _squares()
     with device:
-        head, *rows = str(found).splitlines()
+        head, *rows = str(actual).splitlines()
     assert head.split() == [
         "Compute",
         "set",
@@ -161,8 +161,8 @@ def test_batches_of_a_compute_set_are_one_stage(monkeypatch: pytest.MonkeyPatch)
     graph.map_linearly(x)
     both, alone = graph.add_compute_set("both"), graph.add_compute_set("alone")
     for compute_set, kernel, start in ((both, square, 0), (both, double, 4), (alone, increment, 0)):
-        places = {"x": blocks(x.variable, start + np.arange(4), [1], [1], 4)}
-        graph.add_vertices(compute_set, kernel, [0, 1, 2, 3], places)
+        positions = {"x": blocks(x.variable, start + np.arange(4), [1], [1], 4)}
+        graph.add_vertices(compute_set, kernel, [0, 1, 2, 3], positions)
     program = Sequence("main", [Execute(both), Execute(alone)])
     with Engine(compile_programs(graph, [program])) as device:
         device.load()
@@ -231,7 +231,7 @@ def test_a_part_that_fails_ends_the_run(n_threads: int, monkeypatch: pytest.Monk
 def test_compiled_loops_have_names_of_their_own() -> None:
     """Code from the cache is found by its name, and all loops take the same types."""
     names = {
-        launcher_of(made, (0,), ("float32",)).name
-        for made in (square, codelet(Field("x", "inout"), law=square.law, code_bytes=4)(_cube))
+        launcher_of(built, (0,), ("float32",)).name
+        for built in (square, codelet(Field("x", "inout"), law=square.law, code_bytes=4)(_cube))
     }
     assert len(names) == 2

@@ -50,9 +50,9 @@ def printed(engine: Engine, **options: bool) -> str:
 
 
 def number(text: str, label: str) -> float:
-    found = re.search(rf"^\s*{re.escape(label)}:\s+([\d,.]+)", text, re.MULTILINE)
-    assert found is not None, label
-    return float(found[1].replace(",", ""))
+    match = re.search(rf"^\s*{re.escape(label)}:\s+([\d,.]+)", text, re.MULTILINE)
+    assert match is not None, label
+    return float(match[1].replace(",", ""))
 
 
 @pytest.mark.parametrize("n_ipus", [1, 2])

@@ -42,12 +42,12 @@ def engine_for(graph: Graph, *programs: Program) -> Engine:
 
 def count_up(graph: Graph, row: Tensor) -> Execute:
     """Add 1 to a number on the device."""
-    one = graph.add_constant(np.array([1], np.int32), "one")
-    graph.set_tile_mapping(one, [0], [0])
+    tensor = graph.add_constant(np.array([1], np.int32), "one")
+    graph.set_tile_mapping(tensor, [0], [0])
     compute_set = graph.add_compute_set("count")
     add = BINARY["add"]
     names = [field.name for field in add.fields]
-    regions = [blocks(t.variable, 0, [1], [1], 1) for t in (row, one, row)]
+    regions = [blocks(t.variable, 0, [1], [1], 1) for t in (row, tensor, row)]
     graph.add_vertices(compute_set, add, [0], dict(zip(names, regions, strict=True)))
     return Execute(compute_set)
 
@@ -57,13 +57,13 @@ def test_callbacks_are_called_at_every_copy() -> None:
     x = variable(graph, "x", (6,))
     body = Sequence("body", [StreamCopyIn("in", x), StreamCopyOut(x, "out")])
     with engine_for(graph, Repeat(5, body)) as device:
-        given = [np.full(6, float(i)) for i in range(5)]
-        coming = iter(given)
+        values = [np.full(6, float(i)) for i in range(5)]
+        coming = iter(values)
         results: list[np.ndarray] = []
         device.connect_stream("in", lambda: next(coming))
         device.connect_stream("out", results.append)
         device.run()
-        assert np.array(results).tolist() == np.array(given).tolist()
+        assert np.array(results).tolist() == np.array(values).tolist()
         device.connect_stream("in", lambda: np.zeros(5))
         with pytest.raises(BadInput, match=r"'in' takes an array of shape \(6,\), not \(5,\)"):
             device.run()
@@ -123,10 +123,10 @@ def test_buffers_that_streaming_memory_cannot_hold() -> None:
     room_bytes = new().machine.streaming_memory_bytes
     with pytest.raises(BadGraph) as refused:
         new().add_remote_buffer("table", "float32", room_bytes // 4, 2)
-    said = str(refused.value)
-    assert "'table'" in said
-    assert f"{2 * room_bytes:,} bytes" in said
-    assert f"with 1 IPU holds {room_bytes:,} bytes." in said
+    text = str(refused.value)
+    assert "'table'" in text
+    assert f"{2 * room_bytes:,} bytes" in text
+    assert f"with 1 IPU holds {room_bytes:,} bytes." in text
     # Two IPUs have twice as much, which buffers share.
     graph = new(n_ipus=2)
     graph.add_remote_buffer("table", "float32", room_bytes // 4, 2)
@@ -170,7 +170,7 @@ def test_streaming_memory_costs_its_own_rate() -> None:
 
 
 def test_what_does_not_agree_is_refused() -> None:
-    graph, other = new(), new()
+    graph, peer = new(), new()
     x, row = variable(graph, "x", (8,)), variable(graph, "row", (1,))
     buffer = graph.add_remote_buffer("store", "float32", 8, 2)
     with pytest.raises(BadGraph, match="'store' already exists"):
@@ -183,7 +183,7 @@ def test_what_does_not_agree_is_refused() -> None:
         RemoteCopyOut(x, buffer, row)
     with pytest.raises(BadGraph, match=re.escape("do not match a tensor of float32 (4,)")):
         RemoteCopyIn(buffer, x.slice(0, 0, 4))
-    foreign = other.add_remote_buffer("theirs", "float32", 8)
+    foreign = peer.add_remote_buffer("theirs", "float32", 8)
     with pytest.raises(BadGraph, match="Remote buffer 'theirs' belongs to another graph"):
         compile_programs(graph, [RemoteCopyIn(foreign, x)])
     with engine_for(graph, RemoteCopyIn(buffer, x)) as device:

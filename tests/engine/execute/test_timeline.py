@@ -62,11 +62,11 @@ class PlainClock:
             for track, side in ((1, io), (0, compute)):
                 join = side.children[-1].step
                 assert join is not None
-                done = max(end[ipu] for end in ends) + int(join.cost.cycles[ipu])
+                finished = max(end[ipu] for end in ends) + int(join.cost.cycles[ipu])
                 early = ends[1 - track][ipu]
-                if done > early:
-                    self.executions.append((ipu, track, join.step_id, early, done))
-                self.now[ipu] = done
+                if finished > early:
+                    self.executions.append((ipu, track, join.step_id, early, finished))
+                self.now[ipu] = finished
 
 
 class Drawn:
@@ -82,9 +82,9 @@ class Drawn:
 
     def step(self, kind: str, cycles: list[int], zone: str) -> Node:
         cost = StepCost.of(self.machine, zone, cycles=np.array(cycles))
-        found = self.node(kind, [])
-        found.step = Step(next(self.ids), kind, "", ROOT, cost)
-        return found
+        node = self.node(kind, [])
+        node.step = Step(next(self.ids), kind, "", ROOT, cost)
+        return node
 
     def leaf(self) -> Node:
         n = self.machine.n_ipus
@@ -97,15 +97,15 @@ class Drawn:
     def sequence(self, depth: int, *, may_overlap: bool = True) -> Node:
         children = []
         for _ in range(self.draw(st.integers(1, 3))):
-            what = self.draw(st.integers(0, 5)) if depth else 0
-            if what == 5 and may_overlap:
+            subject = self.draw(st.integers(0, 5)) if depth else 0
+            if subject == 5 and may_overlap:
                 join = self.draw(st.integers(0, 5))
                 sides = [self.sequence(depth - 1, may_overlap=False) for _ in range(2)]
                 for side in sides:
                     wait = self.step("Sync", [join] * self.machine.n_ipus, "internal")
                     side.children = [*side.children, wait]
                 children.append(self.node("Overlap", sides))
-            elif what >= 3:
+            elif subject >= 3:
                 body = self.sequence(depth - 1, may_overlap=may_overlap)
                 children.append(self.node("Repeat", [body], self.draw(st.integers(1, 6))))
             else:
@@ -135,14 +135,14 @@ def test_every_execution_is_where_a_clock_without_counts_has_it(
     program, machine = drawn
     plain = PlainClock([0] * machine.n_ipus)
     plain.run(program)
-    found: list[Execution] = []
+    executions: list[Execution] = []
     for ipu, line in enumerate(timeline_of(program, machine)):
         assert line.n_cycles == plain.now[ipu]
         assert (np.diff(line.start) >= 0).all()
-        found += written_out(ipu, 0, line)
+        executions += written_out(ipu, 0, line)
         if line.io is not None:
-            found += written_out(ipu, 1, line.io)
-    assert sorted(found) == sorted(plain.executions)
+            executions += written_out(ipu, 1, line.io)
+    assert sorted(executions) == sorted(plain.executions)
 
 
 def uneven(machine: Machine, rounds: int) -> Node:
@@ -184,8 +184,8 @@ def test_loops_in_loops_are_written_out_where_that_takes_fewer_entries() -> None
 
     def nested(inner: int, outer: int) -> Timeline:
         body = drawn.node("Repeat", [drawn.step("OnTileExecute", [10], "none")], inner)
-        other = drawn.step("Sync", [3], "internal")
-        (line,) = timeline_of(drawn.node("Repeat", [body, other], outer), machine)
+        peer = drawn.step("Sync", [3], "internal")
+        (line,) = timeline_of(drawn.node("Repeat", [body, peer], outer), machine)
         assert line.n_cycles == outer * (10 * inner + 3)
         return line
 
@@ -195,13 +195,13 @@ def test_loops_in_loops_are_written_out_where_that_takes_fewer_entries() -> None
 
 def totals(lines: list[tuple[int, Timeline]]) -> dict[tuple[int, int], tuple[int, int]]:
     """Return the number of executions and the cycles by IPU and step."""
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    results: dict[tuple[int, int], tuple[int, int]] = {}
     for ipu, line in lines:
         columns = (line.step_id, line.count, line.end - line.start)
         for step, rounds, cycles in zip(*(column.tolist() for column in columns), strict=True):
-            n, total = found.get((ipu, step), (0, 0))
-            found[ipu, step] = n + rounds, total + rounds * cycles
-    return found
+            n, total = results.get((ipu, step), (0, 0))
+            results[ipu, step] = n + rounds, total + rounds * cycles
+    return results
 
 
 @given(programs(), st.integers(1, 12))
@@ -248,8 +248,8 @@ def test_five_loops_in_one_another_are_counted(n_ipus: int) -> None:
         assert line.n_cycles == cycles
         assert line.step_id.size <= 1 << 18
         assert line.has_spread
-        found = totals([(ipu, line)])
-        assert found == {(ipu, step): total for step, total in expected.items()}
+        actual = totals([(ipu, line)])
+        assert actual == {(ipu, step): total for step, total in expected.items()}
 
 
 def test_a_loop_of_a_loop_alone_is_spread_exactly() -> None:

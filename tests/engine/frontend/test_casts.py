@@ -44,26 +44,26 @@ def save(
 
 
 def both(path: Path, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    made = compile_model(load_onnx(path), load_machine("c600", tiles_per_ipu=8))
-    with Engine(made.executable, resolve_options(environ={})) as device:
-        found = made.run(device, {"x": x})["y"]
+    compiled = compile_model(load_onnx(path), load_machine("c600", tiles_per_ipu=8))
+    with Engine(compiled.executable, resolve_options(environ={})) as device:
+        actual = compiled.run(device, {"x": x})["y"]
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return found, np.asarray(session.run(None, {"x": x})[0])
+    return actual, np.asarray(session.run(None, {"x": x})[0])
 
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_cast_and_back_gives_what_onnxruntime_gives(tmp_path: Path, to: int) -> None:
     x = np.random.default_rng(0).uniform(-300, 300, SHAPE).astype(np.float32)
-    found, expected = both(save(tmp_path / "m.onnx", to), x)
-    assert np.array_equal(found, expected)
+    actual, expected = both(save(tmp_path / "m.onnx", to), x)
+    assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_constants_are_folded_as_the_machine_casts(tmp_path: Path, to: int) -> None:
     constant = np.random.default_rng(1).uniform(-1e5, 1e5, SHAPE).astype(np.float32)
-    found, expected = both(save(tmp_path / "m.onnx", to, constant=constant), np.zeros(SHAPE, "f4"))
-    assert np.array_equal(found, expected)
-    assert np.abs(found).max() in (240, 57344)
+    actual, expected = both(save(tmp_path / "m.onnx", to, constant=constant), np.zeros(SHAPE, "f4"))
+    assert np.array_equal(actual, expected)
+    assert np.abs(actual).max() in (240, 57344)
 
 
 def test_unsupported_float8_is_rejected(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_model_s_product_takes_no_float8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("back", [True, False])
 def test_casts_to_bool_and_back_are_as_onnxruntimes(tmp_path: Path, back: bool) -> None:
     x = np.resize(np.array([0, 0.5, -0.25, 1, 256, np.inf, np.nan], np.float32), SHAPE)
-    found, expected = both(save(tmp_path / "m.onnx", TensorProto.BOOL, back=back), x)
-    assert found.dtype == expected.dtype
-    assert np.array_equal(found, expected)
+    actual, expected = both(save(tmp_path / "m.onnx", TensorProto.BOOL, back=back), x)
+    assert actual.dtype == expected.dtype
+    assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_bits_are_kept(tmp_path: Path, source: str, target: str) -> None:
     model.ir_version = 13
     path = tmp_path / "bits.onnx"
     onnx.save(model, path)
-    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        found = made.run(engine, {"x": x})["y"]
-    assert np.array_equal(found, np.ascontiguousarray(x.T).view(target))
+    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        actual = compiled.run(engine, {"x": x})["y"]
+    assert np.array_equal(actual, np.ascontiguousarray(x.T).view(target))
 
 
 def test_bits_of_another_size_are_refused(tmp_path: Path) -> None:

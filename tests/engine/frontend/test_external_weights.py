@@ -54,9 +54,9 @@ def _model(
 def test_elements_at_an_offset(tmp_path: Path, side: int, kind: int, dtype: Any) -> None:
     array = (np.arange(side * side) % 999).reshape(side, side).astype(dtype)
     (operation,) = load_onnx(_model(tmp_path, array, kind)).operations
-    found = np.asarray(operation.operands[1].known)
-    assert found.dtype == np.float32
-    assert np.array_equal(found, array.astype(np.float32))
+    actual = np.asarray(operation.operands[1].known)
+    assert actual.dtype == np.float32
+    assert np.array_equal(actual, array.astype(np.float32))
 
 
 def test_large_weights_are_mapped(tmp_path: Path) -> None:

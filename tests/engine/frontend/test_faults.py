@@ -76,10 +76,10 @@ def test_a_shortened_name_is_the_same_wherever_it_stands() -> None:
     assert weight.name == node.input[1]
     assert len(weight.name) < MOST_CHARACTERS
     onnx.checker.check_model(model)
-    other = addition()
-    other.graph.node[0].name = "n" * (1 << 20) + "m"
-    shorten_names(other)
-    assert other.graph.node[0].name != weight.name
+    peer = addition()
+    peer.graph.node[0].name = "n" * (1 << 20) + "m"
+    shorten_names(peer)
+    assert peer.graph.node[0].name != weight.name
 
 
 @pytest.mark.parametrize("name", ["a\0b", "l" * 5_000, "l/" * 5_000], ids=["NUL", "name", "path"])

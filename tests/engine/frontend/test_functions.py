@@ -27,8 +27,8 @@ def test_a_function_of_the_model(tmp_path: Path) -> None:
     opsets = [helper.make_opsetid("", 17)]
     model.functions.append(helper.make_function("own", "Twice", ["a"], ["b"], body, opsets))
     model.opset_import.append(helper.make_opsetid("own", 1))
-    ((found, expected),) = both(model, tmp_path / "own.onnx", {"x": X})
-    assert np.array_equal(found, expected)
+    ((actual, expected),) = both(model, tmp_path / "own.onnx", {"x": X})
+    assert np.array_equal(actual, expected)
     (operation,) = load_onnx(tmp_path / "own.onnx").operations
     assert operation.source == "Add"
 
@@ -41,8 +41,8 @@ def test_an_operator_that_onnx_defines_as_a_function(
     node = helper.make_node("ReduceL1", ["x", "axes"], ["y"], name="norm")
     axes = {"axes": np.array([1], np.int64)}
     model = model_of([node], [info("x", [3, 4])], [info("y", [3, 1])], axes, opset=18)
-    ((found, expected),) = both(model, tmp_path / "norm.onnx", {"x": X})
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    ((actual, expected),) = both(model, tmp_path / "norm.onnx", {"x": X})
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
     onnx.save(model, tmp_path / "norm.onnx")
     assert len(load_onnx(tmp_path / "norm.onnx").operations) > 1
 
@@ -73,8 +73,8 @@ def test_a_body_whose_optional_operands_are_left_out(tmp_path: Path) -> None:
         load_onnx(tmp_path / "delta.onnx"), load_machine("gc200", tiles_per_ipu=4)
     )
     with Engine(compiled.executable, resolve_options()) as engine:
-        found = compiled.run(engine, inputs)
+        actual = compiled.run(engine, inputs)
     for name, expected in zip(
         ("y", "state"), ReferenceEvaluator(model).run(None, inputs), strict=True
     ):
-        np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(actual[name], expected, rtol=1e-4, atol=1e-5)

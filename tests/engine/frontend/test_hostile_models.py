@@ -254,8 +254,8 @@ def _with_initializers_as_inputs() -> onnx.ModelProto:
 def test_an_unusual_model_runs(
     tmp_path: Path, make: Callable[[], onnx.ModelProto], x: np.ndarray
 ) -> None:
-    ((found, expected),) = both(make(), tmp_path / "m.onnx", {"x": x})
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    ((actual, expected),) = both(make(), tmp_path / "m.onnx", {"x": x})
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_nodes_in_another_order(tmp_path: Path) -> None:
@@ -278,8 +278,8 @@ def test_the_largest_integer_bounds_nothing(tmp_path: Path) -> None:
     node = helper.make_node("Clip", ["x", "low", "high"], ["y"])
     kind = TensorProto.INT64
     model = model_of([node], [info("x", [5], kind)], [info("y", [5], kind)], bounds)
-    ((found, expected),) = both(model, tmp_path / "m.onnx", {"x": np.arange(5)})
-    assert np.array_equal(found, expected)
+    ((actual, expected),) = both(model, tmp_path / "m.onnx", {"x": np.arange(5)})
+    assert np.array_equal(actual, expected)
 
 
 def test_the_mean_of_integers_divides_their_sum(tmp_path: Path) -> None:
@@ -288,9 +288,9 @@ def test_the_mean_of_integers_divides_their_sum(tmp_path: Path) -> None:
     kind = TensorProto.INT32
     model = model_of([node], [info("x", [2, 49], kind)], [info("y", [2, 1], kind)])
     x = np.stack([np.ones(49, np.int32), np.arange(49, dtype=np.int32)])
-    ((found, expected),) = both(model, tmp_path / "m.onnx", {"x": x})
-    assert np.array_equal(found, expected)
-    assert found[0] == 1
+    ((actual, expected),) = both(model, tmp_path / "m.onnx", {"x": x})
+    assert np.array_equal(actual, expected)
+    assert actual[0] == 1
 
 
 def test_a_batch_normalisation_beyond_halves(tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_a_batch_normalisation_beyond_halves(tmp_path: Path) -> None:
     model.graph.initializer.append(numpy_helper.from_array(variance, "v"))
     x = np.full((1, 3, 4), 0.1, np.float16)
     onnx.save(model, tmp_path / "m.onnx")
-    found = _run(tmp_path / "m.onnx", x=x)
-    np.testing.assert_allclose(found, 29_993, rtol=2e-3)
+    actual = _run(tmp_path / "m.onnx", x=x)
+    np.testing.assert_allclose(actual, 29_993, rtol=2e-3)
 
 
 def _of_a_long_range() -> onnx.ModelProto:
@@ -358,7 +358,7 @@ def test_a_hostile_model_is_checked_at_once(
     path = tmp_path / "hostile.onnx"
     onnx.save(make(), path)
     try:
-        said = take_census(path).problem
+        text = take_census(path).problem
     except EngineError as error:
-        said = str(error)
-    assert words in said
+        text = str(error)
+    assert words in text

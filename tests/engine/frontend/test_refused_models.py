@@ -67,9 +67,9 @@ def _refused(path: Path) -> str:
 def test_an_invalid_window(tmp_path: Path, attributes: dict[str, Any], words: str) -> None:
     path = tmp_path / "conv.onnx"
     _saved(path, "Conv", IMAGE, [KERNEL], **attributes)
-    said = _refused(path)
-    assert "'node' (Conv)" in said
-    assert words in said
+    text = _refused(path)
+    assert "'node' (Conv)" in text
+    assert words in text
 
 
 def test_a_permutation_of_missing_dimensions(tmp_path: Path) -> None:
@@ -90,9 +90,9 @@ def test_products_of_integers(tmp_path: Path, kind: str) -> None:
     element_type = getattr(TensorProto, kind)
     weights = np.ones((4, 4), helper.tensor_dtype_to_np_dtype(element_type))
     _saved(path, "MatMul", (4, 4), [weights], element_type=element_type)
-    said = _refused(path)
-    assert "'node' (MatMul)" in said
-    assert "floats only" in said
+    text = _refused(path)
+    assert "'node' (MatMul)" in text
+    assert "floats only" in text
 
 
 @pytest.mark.parametrize("kind", [0, 99])
@@ -173,11 +173,11 @@ def test_an_output_that_is_declared_otherwise_than_it_comes(
         helper.make_tensor_value_info("y", TensorProto.FLOAT, list(declared))
     )
     onnx.save(model, path)
-    made = load_onnx(path)
-    assert made.outputs[0][1].shape == (4, 3)
-    said = [notice.message for notice in made.notices]
-    assert [notice.code for notice in made.notices] == ["output_shape"] * is_said
-    assert all("Output 'y' is declared as" in one and "(4, 3)" in one for one in said)
+    built = load_onnx(path)
+    assert built.outputs[0][1].shape == (4, 3)
+    text = [notice.message for notice in built.notices]
+    assert [notice.code for notice in built.notices] == ["output_shape"] * is_said
+    assert all("Output 'y' is declared as" in item and "(4, 3)" in item for item in text)
 
 
 def test_an_output_that_needs_another_batch_than_the_assumed_one(tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_an_output_that_needs_another_batch_than_the_assumed_one(tmp_path: Path)
     onnx.save(model, path)
     (notice,) = load_onnx(path).notices
     assert "first dimension of 'x' was taken as 1; --shape says another" in notice.message
-    made = load_onnx(path, {"x": (8, 3)})
-    assert (made.outputs[0][1].shape, made.notices) == ((8, 3), ())
+    built = load_onnx(path, {"x": (8, 3)})
+    assert (built.outputs[0][1].shape, built.notices) == ((8, 3), ())
 
 
 @pytest.mark.parametrize("sizes", [(10**7, 10**6), (2**62, 2**62)])

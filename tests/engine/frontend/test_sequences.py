@@ -108,9 +108,9 @@ CASES: dict[str, tuple[Nodes, dict[str, NDArray[Any]]]] = {
 def test_values_are_those_of_the_reference(name: str, tmp_path: Path) -> None:
     nodes, constants = CASES[name]
     model = model_of(nodes, [info("x", X.shape)], [info("y", ANY)], {**INTS, **constants})
-    ((found, expected),) = both(model, tmp_path / "m.onnx", {"x": X})
-    assert found.shape == expected.shape
-    assert np.array_equal(found, expected)
+    ((actual, expected),) = both(model, tmp_path / "m.onnx", {"x": X})
+    assert actual.shape == expected.shape
+    assert np.array_equal(actual, expected)
     assert take_census(tmp_path / "m.onnx").problem == ""
     assert take_census(tmp_path / "m.onnx").n_unknown == 0
 
@@ -144,8 +144,8 @@ def test_a_list_that_a_loop_appends_to(tmp_path: Path) -> None:
     ]
     constants = {"rounds": np.array(4, np.int64), "yes": np.array(True)}
     model = model_of(nodes, [info("x", X.shape)], [info("y", ANY)], constants)
-    ((found, expected),) = both(model, tmp_path / "m.onnx", {"x": X / 24})
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    ((actual, expected),) = both(model, tmp_path / "m.onnx", {"x": X / 24})
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
 REFUSED: dict[str, tuple[Nodes, str]] = {

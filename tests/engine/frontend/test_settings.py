@@ -51,8 +51,8 @@ def test_an_input_that_is_set_is_no_input(tmp_path: Path) -> None:
     _reshaped(path)
     inputs = {"x": X, "template": np.zeros((3, 8), np.float32)}
     for sizes in ([2, 12], [-6, 4]):
-        found = _run(path, inputs, values={"sizes": np.array(sizes)})
-        assert np.array_equal(found["y"], X.reshape(np.abs(sizes)))
+        actual = _run(path, inputs, values={"sizes": np.array(sizes)})
+        assert np.array_equal(actual["y"], X.reshape(np.abs(sizes)))
 
 
 def test_an_input_that_is_not_set_is_named(tmp_path: Path) -> None:
@@ -86,6 +86,6 @@ def test_a_value_without_elements(tmp_path: Path) -> None:
     inputs = [info("x", [4, 6]), info("nothing", [None, 6])]
     onnx.save(model_of(nodes, inputs, [info("y", [None, 6]), info("z", [])]), path)
     nothing = np.zeros((0, 6), np.float32)
-    found = _run(path, {"x": X, "nothing": nothing}, shapes={"nothing": (0, 6)})
-    assert np.array_equal(found["y"], X)
-    assert found["z"] == 0
+    actual = _run(path, {"x": X, "nothing": nothing}, shapes={"nothing": (0, 6)})
+    assert np.array_equal(actual["y"], X)
+    assert actual["z"] == 0

@@ -67,17 +67,17 @@ class Small:
     def vertices(self, tile: Any = (0,), made: Any = COPY, **fields: Any) -> ComputeSet:
         """Add vertices that copy x to y, with overrides."""
         compute_set: ComputeSet = self.graph.add_compute_set("step")
-        whole = {
+        full = {
             "x": blocks(self.x.variable, 0, [8], [1], 1),
             "out": blocks(self.y.variable, 0, [8], [1], 1),
         }
-        self.graph.add_vertices(compute_set, made, tile, {**whole, **fields})
+        self.graph.add_vertices(compute_set, made, tile, {**full, **fields})
         return compute_set
 
     def run(self, program: Any, **streams: Any) -> Engine:
         """Compile and run a program."""
-        made = compile_programs(self.graph, [program], is_checked=True)
-        with Engine(made, options(environ={})) as engine:
+        compiled = compile_programs(self.graph, [program], is_checked=True)
+        with Engine(compiled, options(environ={})) as engine:
             for name, source in streams.items():
                 engine.connect_stream(name, source)
             engine.run()
@@ -86,12 +86,12 @@ class Small:
     def named_alike(self, **more: Any) -> None:
         """Add vertices of two codelets with the same name and different arguments."""
         for facts in ({}, more):
-            made = codelet(
+            built = codelet(
                 Field("x", "in"),
                 Field("out", "out"),
                 **{"law": size, "code_bytes": 8, "name": "odd", **facts},
             )(both)
-            self.vertices(made=made)
+            self.vertices(made=built)
 
     def by_law(self, law: Any, **more: Any) -> Engine:
         """Run a codelet with a law."""
@@ -305,10 +305,10 @@ def test_a_kernel_that_cannot_be_compiled() -> None:
 def test_an_output_fills_the_array_connected_to_it() -> None:
     small = Small()
     program = Sequence("s", [StreamCopyIn("in", small.x), StreamCopyOut(small.x, "out")])
-    given, taken = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-    small.run(program, **{"in": given, "out": taken})
-    assert taken.tolist() == given.tolist()
-    wrong: list[Any] = [np.zeros(3, np.float32), np.zeros(8, np.int32), [0.0] * 8]
-    for target in wrong:
+    value, used = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    small.run(program, **{"in": value, "out": used})
+    assert used.tolist() == value.tolist()
+    problem: list[Any] = [np.zeros(3, np.float32), np.zeros(8, np.int32), [0.0] * 8]
+    for target in problem:
         with pytest.raises(BadInput, match=r"Stream 'out' writes float32 \(8,\)"):
-            small.run(program, **{"in": given, "out": target})
+            small.run(program, **{"in": value, "out": target})

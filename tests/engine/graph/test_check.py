@@ -55,11 +55,11 @@ def test_a_reader_of_another_batch_s_writes_is_named() -> None:
     graph.add_vertices(compute_set, COPY_BLOCK, [6], {"x": columns, "out": target})
     check_compute_set(compute_set)
     late = blocks(y.variable, 45, [1, 2, 5], [0, -30, 3], 1)  # 15 and 18 are written
-    other = graph.add_compute_set("other")
-    other.add(compute_set.batches[0])
-    graph.add_vertices(other, COPY_BLOCK, [6], {"x": late, "out": target})
+    peer = graph.add_compute_set("other")
+    peer.add(compute_set.batches[0])
+    graph.add_vertices(peer, COPY_BLOCK, [6], {"x": late, "out": target})
     with pytest.raises(BadGraph) as caught:
-        check_compute_set(other)
+        check_compute_set(peer)
     assert str(caught.value).startswith(
         "Compute set 'other': vertex 0 of poplar::StridedCopy on tile 6 reads elements 15 to 15 of"
         " variable 'y', which vertex 0 of poplar::Memcpy on tile 1 writes"
@@ -117,7 +117,7 @@ def test_it_agrees_with_a_check_element_by_element(compute_set: ComputeSet) -> N
         return
     with pytest.raises(BadGraph) as caught:
         check_compute_set(compute_set)
-    found = re.search(r"elements (\d+) to (\d+) of variable '(\w+)'", str(caught.value))
-    assert found is not None
-    low, high, name = int(found[1]), int(found[2]), found[3]
+    match = re.search(r"elements (\d+) to (\d+) of variable '(\w+)'", str(caught.value))
+    assert match is not None
+    low, high, name = int(match[1]), int(match[2]), match[3]
     assert {(name, element) for element in range(low, high + 1)} <= broken

@@ -77,7 +77,7 @@ LISTS = [[(0, 3), (10, 11)], [(4, 9), (4, 6), (19, 20)], [(12, 18)]]
 
 
 def _slices(x: Tensor, lists: Any) -> list[list[Tensor]]:
-    return [[x.slice(0, begin, end) for begin, end in own] for own in lists]
+    return [[x.slice(0, begin, end) for begin, end in local] for local in lists]
 
 
 def _sums(
@@ -102,14 +102,14 @@ def test_a_vertex_reads_its_intervals() -> None:
         device.write_tensor(x, values)
         device.run()
         result = device.read_tensor(out)
-    expected = [(i + 1) * values[a:b].sum() for own in LISTS for i, (a, b) in enumerate(own)]
+    expected = [(i + 1) * values[a:b].sum() for local in LISTS for i, (a, b) in enumerate(local)]
     np.testing.assert_array_equal(result, expected)
 
 
 def test_cycles_edges_and_state_count_the_intervals() -> None:
     executable, _, _ = _sums()
     (step,) = (step for step in executable.steps if step.compute_set)
-    by_vertex = [sum(5 + 2 * (b - a) for a, b in own) for own in LISTS]
+    by_vertex = [sum(5 + 2 * (b - a) for a, b in local) for local in LISTS]
     assert step.cost.tile_cycles.tolist() == [*(6 * (10 + n) for n in by_vertex), 0]
     (use,) = executable.vertex_uses
     n_intervals = sum(map(len, LISTS))
@@ -135,8 +135,8 @@ def test_against_the_naive_machine(machine: Any, data: st.DataObject, dtype: str
     for tensor in (x, out):
         data.draw(mappings(graph, tensor))
     first = np.cumsum([0, *map(len, lists)])
-    start = np.array([a for own in lists for a, _ in own])
-    size = np.array([b - a for own in lists for a, b in own])
+    start = np.array([a for local in lists for a, _ in local])
+    size = np.array([b - a for local in lists for a, b in local])
     regions = interval_lists(x.variable, first, start, size)
     builder.vertices(builder.compute_set("negate"), negate_intervals, tiles, {"x": regions})
     rows = [
@@ -147,7 +147,7 @@ def test_against_the_naive_machine(machine: Any, data: st.DataObject, dtype: str
     values = np.random.default_rng(n).integers(-8, 8, n)
     negated, sums = check(builder, [(x, values)], [x, out])
     np.testing.assert_array_equal(negated, -values)
-    expected = [-(i + 1) * values[a:b].sum() for own in lists for i, (a, b) in enumerate(own)]
+    expected = [-(i + 1) * values[a:b].sum() for local in lists for i, (a, b) in enumerate(local)]
     np.testing.assert_array_equal(sums, expected)
 
 
@@ -155,9 +155,9 @@ def test_an_executable_with_lists_is_serialised() -> None:
     executable, x, out = _sums()
     copy = Executable.from_bytes(executable.to_bytes())
     results = []
-    for one in (executable, copy):
-        with Engine(one) as device:
-            variables = {v.name: v for v in one.graph.variables}
+    for item in (executable, copy):
+        with Engine(item) as device:
+            variables = {v.name: v for v in item.graph.variables}
             device.write_tensor(Tensor(variables["x"], 0, x.dims), np.arange(20.0))
             device.run()
             results.append(device.read_tensor(Tensor(variables["out"], 0, out.dims)).tolist())
@@ -217,9 +217,9 @@ def test_regions_of_the_wrong_kind_are_named() -> None:
     graph = Graph(load_machine("gc200", tiles_per_ipu=4))
     x, out = _variables(graph, 20, 6)
     compute_set = graph.add_compute_set("sum")
-    one, lists = blocks(x.variable, 0, [2], [1], 1), interval_lists(out.variable, [0, 1], [0], 2)
+    item, lists = blocks(x.variable, 0, [2], [1], 1), interval_lists(out.variable, [0, 1], [0], 2)
     with pytest.raises(BadGraph, match="field 'x' is a list of intervals: give such regions"):
-        graph.add_vertices(compute_set, interval_sums, [0], {"x": one, "out": out})
+        graph.add_vertices(compute_set, interval_sums, [0], {"x": item, "out": out})
     with pytest.raises(BadGraph, match="field 'out' is a vector: give such regions"):
         graph.add_vertices(compute_set, interval_sums, [0], {"x": [[x]], "out": lists})
 

@@ -81,9 +81,9 @@ def joined_of(
 ) -> tuple[View, np.ndarray]:
     if depth == 0:
         order = draw(st.permutations(range(len(shape))))
-        made = variable(graph, tuple(shape[d] for d in order), f"v{len(graph.variables)}")
+        built = variable(graph, tuple(shape[d] for d in order), f"v{len(graph.variables)}")
         back = np.argsort(order).tolist()
-        return made.dim_shuffle(*back), numbered(made).transpose(back)
+        return built.dim_shuffle(*back), numbered(built).transpose(back)
     dim = draw(st.integers(0, len(shape) - 1))
     cuts = sorted(draw(st.sets(st.integers(1, shape[dim] - 1))) if shape[dim] > 1 else ())
     parts, arrays = [], []
@@ -98,8 +98,8 @@ def joined_of(
 def factorised(n: int) -> st.SearchStrategy[tuple[int, ...]]:
     """Return shapes of n elements, of up to three dimensions."""
     divisors = [d for d in range(1, n + 1) if n % d == 0]
-    found = [(a, b, n // a // b) for a in divisors for b in divisors if n // a % b == 0]
-    return st.sampled_from([*found, *((a, n // a) for a in divisors), (n,)])
+    results = [(a, b, n // a // b) for a in divisors for b in divisors if n // a % b == 0]
+    return st.sampled_from([*results, *((a, n // a) for a in divisors), (n,)])
 
 
 @given(st.data())
@@ -128,13 +128,13 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject) -> None:
             view, array = view.reverse(dim), np.flip(array, dim)
         elif kind == "broadcast" and array.size < 500:
             wide = tuple(2 if size == 1 else size for size in array.shape)
-            wanted = (*((2,) if data.draw(st.booleans()) else ()), *wide)
-            view, array = view.broadcast_to(wanted), np.broadcast_to(array, wanted)
+            expected = (*((2,) if data.draw(st.booleans()) else ()), *wide)
+            view, array = view.broadcast_to(expected), np.broadcast_to(array, expected)
         elif kind == "reshape":
-            wanted = data.draw(factorised(array.size))
-            if not view.can_reshape(*wanted):
+            expected = data.draw(factorised(array.size))
+            if not view.can_reshape(*expected):
                 continue
-            view, array = view.reshape(*wanted), array.reshape(wanted)
+            view, array = view.reshape(*expected), array.reshape(expected)
         elif view.can_reshape(-1):
             view, array = view.flatten(), array.reshape(-1)
         assert view.shape == array.shape
@@ -149,8 +149,8 @@ def test_parts_in_row_major_order_can_have_any_shape(data: st.DataObject) -> Non
     sizes = data.draw(st.lists(st.integers(1, 7), min_size=2, max_size=4))
     parts = [variable(graph, (2, size)) for size in sizes]
     view, array = concat(parts, 1), np.concatenate([numbered(part) for part in parts], 1)
-    wanted = data.draw(factorised(array.size))
-    assert elements(view.reshape(*wanted)).tolist() == array.reshape(wanted).tolist()
+    expected = data.draw(factorised(array.size))
+    assert elements(view.reshape(*expected)).tolist() == array.reshape(expected).tolist()
 
 
 @given(st.data())
@@ -168,14 +168,16 @@ def test_the_mapping_locates_every_element(data: st.DataObject) -> None:
         for number in array.reshape(-1).tolist()
     ]
     mapping = graph.tile_mapping(view)
-    found = np.full(view.n_elements, -1)
+    actual = np.full(view.n_elements, -1)
     for tile in range(4):
         intervals = mapping.intervals(tile)
-        assert all(one[1] < other[0] for one, other in itertools.pairwise(intervals)), "joined"
+        assert all(first[1] < second[0] for first, second in itertools.pairwise(intervals)), (
+            "joined"
+        )
         for start, end in intervals:
-            assert (found[start:end] == -1).all()
-            found[start:end] = tile
-    assert found.tolist() == expected
+            assert (actual[start:end] == -1).all()
+            actual[start:end] = tile
+    assert actual.tolist() == expected
 
 
 @given(st.data())
@@ -183,14 +185,14 @@ def test_views_are_split_alike_at_variable_boundaries(data: st.DataObject) -> No
     graph = new()
     shape = (data.draw(st.integers(1, 4)), data.draw(st.integers(2, 4)))
     drawn = [data.draw(cut_of(graph, shape)) for _ in range(3)]
-    pieces = aligned([view for view, _ in drawn])
-    seen: list[tuple[int, ...]] = []
-    for piece in pieces:
-        assert all(isinstance(one, Tensor) for one in piece)
-        assert len({one.shape for one in piece}) == 1
-        seen += zip(*(elements(one).reshape(-1).tolist() for one in piece), strict=True)
+    parts = aligned([view for view, _ in drawn])
+    visited: list[tuple[int, ...]] = []
+    for part in parts:
+        assert all(isinstance(item, Tensor) for item in part)
+        assert len({item.shape for item in part}) == 1
+        visited += zip(*(elements(item).reshape(-1).tolist() for item in part), strict=True)
     expected = zip(*(array.reshape(-1).tolist() for _, array in drawn), strict=True)
-    assert sorted(seen) == sorted(expected)
+    assert sorted(visited) == sorted(expected)
 
 
 @st.composite
@@ -228,10 +230,10 @@ def test_invalid_concatenations_and_views() -> None:
     graph = new()
     x = graph.add_variable("float32", (2, 3), "x")
     wide = graph.add_variable("float32", (2, 4), "y")
-    whole = graph.add_variable("int32", (2, 3), "z")
-    for other in (wide, whole, x.flatten()):
+    tensor = graph.add_variable("int32", (2, 3), "z")
+    for peer in (wide, tensor, x.flatten()):
         with pytest.raises(BadGraph, match=r"Cannot join .* to float32 \(2, 3\)"):
-            concat([x, other])
+            concat([x, peer])
     with pytest.raises(BadGraph, match="no dimension 2"):
         concat([x], 2)
     with pytest.raises(BadGraph, match="No tensors to concatenate"):

@@ -206,21 +206,21 @@ def test_valid_arguments_are_accepted(case: str) -> None:
 )
 def test_an_argument_of_the_wrong_type_is_named(case: str, argument: str) -> None:
     """Invalid arguments raise `EngineError` with a one-line message, and no other exception."""
-    said = []
-    for wrong in WRONG:
+    output = []
+    for problem in WRONG:
         try:
-            called(case, **{argument: wrong})
+            called(case, **{argument: problem})
         except EngineError as error:
-            said.append(str(error))
-    assert said
-    assert not [text for text in said if "\n" in text or len(text) > 600]
+            output.append(str(error))
+    assert output
+    assert not [text for text in output if "\n" in text or len(text) > 600]
 
 
 @pytest.mark.parametrize("part", ["kernel", "stride", "dilation", "padding_before"])
 def test_a_window_needs_pairs_of_integers(part: str) -> None:
-    for wrong in (3, (3,), "ab", (1.5, 1), None, (1, 2, 3)):
+    for problem in (3, (3,), "ab", (1.5, 1), None, (1, 2, 3)):
         with pytest.raises(BadGraph, match=f"The {part.replace('_', ' ')} of a window is"):
-            Window(**({"kernel": (3, 3)} | {part: wrong}))  # type: ignore[arg-type]
+            Window(**({"kernel": (3, 3)} | {part: problem}))  # type: ignore[arg-type]
     if part != "padding_before":
         with pytest.raises(BadGraph, match="expected at least 1"):
             Window(**({"kernel": (3, 3)} | {part: (0, 1)}))

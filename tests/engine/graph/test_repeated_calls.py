@@ -57,8 +57,8 @@ def products(
 
 def drawn(n: int, inner: int, columns: int) -> list[NDArray[np.float32]]:
     random = np.random.default_rng(n)
-    whole = random.integers(-8, 9, (n, 1, inner, columns))
-    return [*whole.astype(np.float32)]
+    full = random.integers(-8, 9, (n, 1, inner, columns))
+    return [*full.astype(np.float32)]
 
 
 def described(regions: Regions) -> tuple[Any, ...]:
@@ -75,11 +75,16 @@ def facts(executable: Executable) -> list[Any]:
         ],
         [
             (
-                *(one.name, one.plan_stage, batch.codelet.name, batch.tile.tolist()),
+                *(
+                    compute_set.name,
+                    compute_set.plan_stage,
+                    batch.codelet.name,
+                    batch.tile.tolist(),
+                ),
                 *(described(regions) for regions in batch.fields.values()),
             )
-            for one in graph.compute_sets
-            for batch in one.batches
+            for compute_set in graph.compute_sets
+            for batch in compute_set.batches
         ],
         [
             (step.name, step.kind, step.cost.tile_cycles.values.tolist())
@@ -92,15 +97,17 @@ def facts(executable: Executable) -> list[Any]:
 @pytest.mark.parametrize("split", [None, {"inputs": 8}, {"inputs": 32}], ids=str)
 def test_equal_products_are_as_if_none_was_known(split: dict[str, int] | None) -> None:
     weights = drawn(4, 512, 24)
-    given = [6, 6, 5, 6], weights, split
-    executable, results = products(*given, shares=True)
-    for n_rows, values, result in zip(given[0], weights, results, strict=True):
+    arguments = [6, 6, 5, 6], weights, split
+    executable, results = products(*arguments, shares=True)
+    for n_rows, values, result in zip(arguments[0], weights, results, strict=True):
         expected = np.broadcast_to(values.sum(axis=1, keepdims=True), (1, n_rows, 24))
         np.testing.assert_array_equal(result, expected)
-    apart, again = products(*given, shares=False)
+    apart, again = products(*arguments, shares=False)
     assert facts(executable) == facts(apart)
     np.testing.assert_array_equal(np.concatenate(results, axis=1), np.concatenate(again, axis=1))
-    arrays = [one.batches[0].fields["out"].start for one in executable.graph.compute_sets]
+    arrays = [
+        compute_set.batches[0].fields["out"].start for compute_set in executable.graph.compute_sets
+    ]
     assert len({start.__array_interface__["data"] for start in arrays}) < len(arrays)
 
 
@@ -131,14 +138,14 @@ def test_a_call_maps_operands_again_and_leaves_those_mapped_in_part_to_the_call(
         return out.slice(0, 1, 3)
 
     def mapped(rows: slice) -> tuple[list[int], list[int]]:
-        whole = graph.add_variable("float32", (2, 4), "x")
-        x = whole.slice(0, rows.start, rows.stop)
+        tensor = graph.add_variable("float32", (2, 4), "x")
+        x = tensor.slice(0, rows.start, rows.stop)
         out = repeated(builder, ("call",), [x], lambda: call(x))
         assert (out.offset, out.shape) == (1, (2,))
         assert out.variable.map_tile.tolist() == [1, 2]
-        start, tile = whole.variable.partial_mapping or (
-            whole.variable.map_start,
-            whole.variable.map_tile,
+        start, tile = tensor.variable.partial_mapping or (
+            tensor.variable.map_start,
+            tensor.variable.map_tile,
         )
         return start.tolist(), tile.tolist()
 

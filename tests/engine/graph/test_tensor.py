@@ -65,12 +65,12 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> 
         kinds = ["reshape", "shuffle", "slice", "reverse", "broadcast", "flatten"]
         kind = data.draw(st.sampled_from(kinds))
         if kind == "reshape":
-            wanted = data.draw(factorised(array.size))
-            if not tensor.can_reshape(*wanted):
+            expected = data.draw(factorised(array.size))
+            if not tensor.can_reshape(*expected):
                 with pytest.raises(BadGraph, match="copy it first"):
-                    tensor.reshape(*wanted)
+                    tensor.reshape(*expected)
                 continue
-            tensor, array = tensor.reshape(*wanted), array.reshape(wanted)
+            tensor, array = tensor.reshape(*expected), array.reshape(expected)
         elif kind == "shuffle":
             order = data.draw(st.permutations(range(array.ndim)))
             tensor, array = tensor.dim_shuffle(*order), array.transpose(order)
@@ -89,8 +89,8 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> 
             tensor, array = tensor.reverse(dim), np.flip(array, dim)
         elif kind == "broadcast" and array.size < 2000:
             wide = tuple(3 if size == 1 else size for size in array.shape)
-            wanted = (*((2,) if data.draw(st.booleans()) else ()), *wide)
-            tensor, array = tensor.broadcast_to(wanted), np.broadcast_to(array, wanted)
+            expected = (*((2,) if data.draw(st.booleans()) else ()), *wide)
+            tensor, array = tensor.broadcast_to(expected), np.broadcast_to(array, expected)
         else:
             tensor, array = tensor.flatten(), array.reshape(-1)
         assert tensor.shape == array.shape
@@ -105,10 +105,10 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject, shape: list[int]) -> 
 def test_what_numpy_reshapes_as_a_view_is_a_view(shape: list[int], data: st.DataObject) -> None:
     tensor, array = fresh(tuple(shape))
     order = data.draw(st.permutations(range(len(shape))))
-    wanted = data.draw(factorised(array.size))
+    expected = data.draw(factorised(array.size))
     shuffled = array.transpose(order)
-    if np.shares_memory(shuffled.reshape(wanted), array):
-        assert tensor.dim_shuffle(*order).can_reshape(*wanted)
+    if np.shares_memory(shuffled.reshape(expected), array):
+        assert tensor.dim_shuffle(*order).can_reshape(*expected)
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=3), st.data())
@@ -152,12 +152,12 @@ def test_invalid_views_are_refused() -> None:
 @given(st.data(), st.lists(st.integers(1, 6), min_size=1, max_size=3))
 def test_the_mapping_of_a_view_locates_every_element(data: st.DataObject, shape: list[int]) -> None:
     graph = Graph(MACHINE)
-    whole = graph.add_variable("float32", shape, "x")
-    n = whole.n_elements
+    tensor = graph.add_variable("float32", shape, "x")
+    n = tensor.n_elements
     cuts = data.draw(st.lists(st.integers(1, n - 1), unique=True, max_size=5)) if n > 1 else []
     tiles = [data.draw(st.integers(0, 3)) for _ in range(len(cuts) + 1)]
-    graph.set_tile_mapping(whole, [0, *sorted(cuts)], tiles)
-    view = whole
+    graph.set_tile_mapping(tensor, [0, *sorted(cuts)], tiles)
+    view = tensor
     if data.draw(st.booleans()):
         view = view.slice(0, shape[0] // 2, shape[0])
     if data.draw(st.booleans()):
@@ -165,16 +165,18 @@ def test_the_mapping_of_a_view_locates_every_element(data: st.DataObject, shape:
     view = view.dim_shuffle(*data.draw(st.permutations(range(len(shape)))))
     if data.draw(st.booleans()):
         view = view.broadcast_to((2, *view.shape))
-    expected = whole.variable.tile_of(elements(view).reshape(-1))
+    expected = tensor.variable.tile_of(elements(view).reshape(-1))
     mapping = graph.tile_mapping(view)
-    found = np.full(view.n_elements, -1)
+    actual = np.full(view.n_elements, -1)
     for tile in range(MACHINE.n_tiles):
         intervals = mapping.intervals(tile)
-        assert all(one[1] < other[0] for one, other in itertools.pairwise(intervals)), "joined"
+        assert all(first[1] < second[0] for first, second in itertools.pairwise(intervals)), (
+            "joined"
+        )
         for start, end in intervals:
-            assert (found[start:end] == -1).all()
-            found[start:end] = tile
-    assert found.tolist() == expected.tolist()
+            assert (actual[start:end] == -1).all()
+            actual[start:end] = tile
+    assert actual.tolist() == expected.tolist()
     assert mapping.elements_by_tile(4).tolist() == np.bincount(expected, minlength=4).tolist()
 
 

@@ -61,9 +61,9 @@ def test_a_clone_lies_as_the_view(graph: Graph) -> None:
     x = graph.add_variable("float32", (4, 6), "x")
     graph.map_linearly(x, grain=6)
     for view in (x, x.dim_shuffle(1, 0), x.slice(1, 1, 3), x.slice(0, 1, 3).reverse(0)):
-        made = graph.clone(view, "copy")
-        assert (made.shape, made.dtype) == (view.shape, view.dtype)
-        np.testing.assert_array_equal(tiles_of(graph, made), tiles_of(graph, view))
+        built = graph.clone(view, "copy")
+        assert (built.shape, built.dtype) == (view.shape, view.dtype)
+        np.testing.assert_array_equal(tiles_of(graph, built), tiles_of(graph, view))
     # The order in memory is kept: the rows of the copy are contiguous.
     assert graph.clone(x.dim_shuffle(1, 0), "turned").dims == ((((6, 1),)), (((4, 6),)))
 
@@ -72,10 +72,10 @@ def test_a_clone_of_joined_and_broadcast_views_is_row_major(graph: Graph) -> Non
     x = graph.add_variable("float32", (2, 6), "x")
     graph.map_linearly(x, grain=6)
     for view in (concat([x, x.slice(0, 0, 1)]), x.slice(0, 1, 2).broadcast_to((3, 6))):
-        made = graph.clone(view, "copy", "float16")
-        assert made.is_contiguous
-        assert made.dtype.name == "float16"
-        np.testing.assert_array_equal(tiles_of(graph, made), tiles_of(graph, view))
+        built = graph.clone(view, "copy", "float16")
+        assert built.is_contiguous
+        assert built.dtype.name == "float16"
+        np.testing.assert_array_equal(tiles_of(graph, built), tiles_of(graph, view))
 
 
 def test_a_clone_needs_a_mapping(graph: Graph) -> None:

@@ -56,19 +56,19 @@ class World:
 
     def engine(self, program: Program | None = None) -> Engine:
         compiled = compile_programs(self.graph, [program or self.copy])
-        made = Engine(compiled, resolve(environ={}))
-        made.print_line = lambda _: None
-        return made
+        built = Engine(compiled, resolve(environ={}))
+        built.print_line = lambda _: None
+        return built
 
     def run(self, program: Program) -> None:
-        made = self.engine(program)
-        made.connect_stream("s", np.zeros((2, 4), np.float32))
-        made.run()
+        built = self.engine(program)
+        built.connect_stream("s", np.zeros((2, 4), np.float32))
+        built.run()
 
     def stream(self, source: Any) -> None:
-        made = self.engine(programs.StreamCopyIn("s", self.x))
-        made.connect_stream("s", source)
-        made.run()
+        built = self.engine(programs.StreamCopyIn("s", self.x))
+        built.connect_stream("s", source)
+        built.run()
 
 
 def of_graph(name: str) -> Callable[..., Any]:
@@ -96,8 +96,8 @@ def one(x: Any) -> None:
 
 
 def own_codelet(world: World, field: Any, function: Any, **arguments: Any) -> None:
-    made = codelet(field, **arguments)(function)
-    world.graph.add_vertices(world.compute_set, made, [0], {"x": world.region})
+    built = codelet(field, **arguments)(function)
+    world.graph.add_vertices(world.compute_set, built, [0], {"x": world.region})
     world.run(Execute(world.compute_set))
 
 
@@ -298,14 +298,14 @@ def test_valid_arguments_are_accepted(case: str) -> None:
 )
 def test_an_argument_of_the_wrong_type_is_named(case: str, argument: str) -> None:
     """Invalid arguments raise `EngineError` with a one-line message, and no other exception."""
-    said = []
-    for wrong in WRONG:
+    output = []
+    for problem in WRONG:
         try:
-            called(case, **{argument: wrong})
+            called(case, **{argument: problem})
         except EngineError as error:
-            said.append(str(error))
-    assert said or argument == "source"  # which is checked when the program runs
-    assert not [text for text in said if "\n" in text or len(text) > 400]
+            output.append(str(error))
+    assert output or argument == "source"  # which is checked when the program runs
+    assert not [text for text in output if "\n" in text or len(text) > 400]
 
 
 def test_a_tensor_is_not_a_sequence_of_tensors() -> None:

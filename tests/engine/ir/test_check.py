@@ -48,9 +48,9 @@ def replace_regions(builder: IrBuilder, condition: Value, then: Region, otherwis
 
 def region(x: Value, *, is_complete: bool = True) -> Region:
     inside = IrBuilder("branch")
-    made = _relu(inside, x, "inside")
-    found = inside.region([], [made])
-    return found if is_complete else replace(found, operations=())
+    built = _relu(inside, x, "inside")
+    actual = inside.region([], [built])
+    return actual if is_complete else replace(actual, operations=())
 
 
 def test_a_sound_model_passes(model: Model) -> None:
@@ -59,9 +59,9 @@ def test_a_sound_model_passes(model: Model) -> None:
 
 
 def test_operations_out_of_order(model: Model) -> None:
-    wrong = replace(model, operations=model.operations[::-1])
+    problem = replace(model, operations=model.operations[::-1])
     with pytest.raises(BadModel, match=r"'two' \(Relu\) uses 'one' before it is computed"):
-        check_model(wrong)
+        check_model(problem)
 
 
 def test_an_output_that_nothing_computes(model: Model) -> None:
@@ -71,20 +71,20 @@ def test_an_output_that_nothing_computes(model: Model) -> None:
 
 def test_a_result_of_another_shape(model: Model) -> None:
     first, last = model.operations
-    wrong = replace(last, outputs=(Value("two", (3, 2), "float32"),))
+    problem = replace(last, outputs=(Value("two", (3, 2), "float32"),))
     with pytest.raises(BadModel, match=r"states float32 \(3, 2\) for 'two' and computes"):
-        check_model(replace(model, operations=(first, wrong), outputs=(("y", wrong.output),)))
+        check_model(replace(model, operations=(first, problem), outputs=(("y", problem.output),)))
 
 
 def test_a_region_that_captures_an_undefined_value(model: Model) -> None:
     stranger = Value("stranger", (2, 3), "float32")
-    wrong = decision(model, region(model.inputs[0]), region(stranger))
+    problem = decision(model, region(model.inputs[0]), region(stranger))
     with pytest.raises(BadModel, match=r"'choose' \(If\) uses 'stranger' before it is computed"):
-        check_model(wrong)
+        check_model(problem)
 
 
 def test_a_region_whose_result_is_missing(model: Model) -> None:
     x = model.inputs[0]
-    wrong = decision(model, region(x, is_complete=False), region(x))
+    problem = decision(model, region(x, is_complete=False), region(x))
     with pytest.raises(BadModel, match="result 'inside' of its then_branch is not computed there"):
-        check_model(wrong)
+        check_model(problem)

@@ -27,13 +27,13 @@ print(bool(config.DISABLE_JIT), bool(config.BOUNDSCHECK), config.NUMBA_NUM_THREA
 
 
 def told(code: str, folder: Path, **settings: str) -> tuple[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-    done = subprocess.run(
+    selected = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    process = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        env={**kept, "PYTHONPATH": os.pathsep.join(sys.path), **settings},
+        env={**selected, "PYTHONPATH": os.pathsep.join(sys.path), **settings},
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return done.stdout, done.stderr
+    return process.stdout, process.stderr
 
 
 @pytest.mark.parametrize(

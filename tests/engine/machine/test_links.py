@@ -20,13 +20,13 @@ def test_a_route_leads_there_without_meeting_an_ipu_twice(n_ipus: int, topology:
         for target in range(n_ipus):
             links = route(source, target, n_ipus, topology)
             assert len(links) <= n_ipus // 2 + 1
-            seen = [source]
+            visited = [source]
             for link in links:
-                assert link.source_ipu == seen[-1]
+                assert link.source_ipu == visited[-1]
                 assert 0 <= link.target_ipu < n_ipus
-                seen.append(link.target_ipu)
-            assert seen[-1] == target
-            assert len(set(seen)) == len(seen)
+                visited.append(link.target_ipu)
+            assert visited[-1] == target
+            assert len(set(visited)) == len(visited)
 
 
 def test_routes_of_the_published_model() -> None:
@@ -83,8 +83,8 @@ def cycles_of(pairs: list[tuple[int, int]], n_ipus: int, topology: str = "ladder
 def test_a_global_exchange_waits_for_its_busiest_link() -> None:
     machine = load_machine("gc200")
     assert machine.link_start_cycles == 1694  # 1.274 µs at 1.33 GHz
-    one, three = (ceil(n * 65536 / machine.bundle_bytes_per_cycle("rail")) for n in (1, 3))
-    assert cycles_of([(0, 2), (1, 3)], 8) == one  # separate rails
+    item, three = (ceil(n * 65536 / machine.bundle_bytes_per_cycle("rail")) for n in (1, 3))
+    assert cycles_of([(0, 2), (1, 3)], 8) == item  # separate rails
     assert cycles_of([(0, 4), (2, 6), (0, 6)], 8) == three  # all use the rail from 2 to 4
     assert cycles_of([(0, 1)], 2) == ceil(65536 / machine.bundle_bytes_per_cycle("pair"))
     to_last = [(source, 14) for source in range(0, 14, 2)]

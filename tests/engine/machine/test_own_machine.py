@@ -96,10 +96,10 @@ def test_an_invalid_file(tmp_path: Path, text: str | bytes, words: list[str]) ->
     path = written(tmp_path, text)
     with pytest.raises(BadMachine) as caught:
         load_machine(path)
-    said = str(caught.value)
-    assert path in said
-    assert "\n" not in said
-    assert all(word in said for word in words), said
+    output = str(caught.value)
+    assert path in output
+    assert "\n" not in output
+    assert all(word in output for word in words), output
 
 
 def test_another_clock_changes_no_cycle(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_topology_of_the_environment_takes_precedence() -> None:
 
 
 def test_what_poprun_sets_is_known_and_recorded() -> None:
-    given = {
+    values = {
         "ipuLinkDomainSize": "64",
         "ipuLinkConfiguration": "slidingWindow",
         "ipuLinkTopology": "torus",
@@ -37,9 +37,9 @@ def test_what_poprun_sets_is_known_and_recorded() -> None:
         "instanceSize": 64,
         "syncConfiguration": "intraReplicaAndAll",
     }
-    assert set(given) == set(TARGET_OPTIONS)
-    recorded = dict(machine_under(given).target_options)
-    assert recorded == {**given, "gatewayMode": "true", "instanceSize": "64"}
+    assert set(values) == set(TARGET_OPTIONS)
+    recorded = dict(machine_under(values).target_options)
+    assert recorded == {**values, "gatewayMode": "true", "instanceSize": "64"}
 
 
 def test_more_ipus_than_the_link_domain() -> None:

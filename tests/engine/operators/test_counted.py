@@ -19,9 +19,9 @@ RANDOM = np.random.default_rng(5)
 
 
 def _equal(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-    for found, expected in pairs:
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        assert np.array_equal(found, expected)
+    for actual, expected in pairs:
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        assert np.array_equal(actual, expected)
 
 
 def _at(axis: int | None) -> dict[str, Any]:
@@ -43,9 +43,9 @@ def test_positions_of_what_is_not_zero(tmp_path: Path, x: np.ndarray, dtype: str
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     node = helper.make_node("NonZero", ["x"], ["y"])
     model = model_of([node], [info("x", x.shape, kind)], [_open("y", 2)])
-    found = both(model, tmp_path / "nonzero.onnx", {"x": x.astype(dtype)})
-    _equal(found)
-    assert np.array_equal(found[0][0], np.array(np.nonzero(x)))
+    actual = both(model, tmp_path / "nonzero.onnx", {"x": x.astype(dtype)})
+    _equal(actual)
+    assert np.array_equal(actual[0][0], np.array(np.nonzero(x)))
 
 
 def test_elements_where_a_condition_holds(tmp_path: Path) -> None:
@@ -82,13 +82,13 @@ def test_compression(tmp_path: Path, axis: int | None, is_constant: bool) -> Non
     condition = np.array([True, False, True, True])
     node = helper.make_node("Compress", ["x", "c"], ["y"], **_at(axis))
     inputs = [info("x", x.shape)]
-    given = {"x": x}
+    values = {"x": x}
     if not is_constant:
         inputs.append(info("c", condition.shape, TensorProto.BOOL))
-        given["c"] = condition
+        values["c"] = condition
     weights = {"c": condition} if is_constant else {}
     output = _open("y", 1 if axis is None else 2, TensorProto.FLOAT)
-    _equal(both(model_of([node], inputs, [output], weights), tmp_path / "c.onnx", given))
+    _equal(both(model_of([node], inputs, [output], weights), tmp_path / "c.onnx", values))
 
 
 @pytest.mark.parametrize("is_sorted", [0, 1])
@@ -129,11 +129,11 @@ def test_boxes_without_those_that_overlap(
 ) -> None:
     """The last least score lets no box pass."""
     model = _suppression(40, 6, 0.3, score, center_point_box=is_centre)
-    given = {
+    values = {
         "boxes": RANDOM.random((2, 40, 4)).astype(np.float32),
         "scores": RANDOM.random((2, 3, 40)).astype(np.float32),
     }
-    pairs = both(model, tmp_path / "boxes.onnx", given)
+    pairs = both(model, tmp_path / "boxes.onnx", values)
     _equal(pairs)
     assert (len(pairs[0][0]) == 0) == (score == 2)
 
@@ -142,8 +142,8 @@ def test_no_box_is_wanted(tmp_path: Path) -> None:
     model = _suppression(40, 0, 0.3, None)
     del model.graph.output[1]
     del model.graph.node[1:]
-    given = {"boxes": np.ones((2, 40, 4), np.float32), "scores": np.ones((2, 3, 40), np.float32)}
-    _equal(both(model, tmp_path / "boxes.onnx", given))
+    values = {"boxes": np.ones((2, 40, 4), np.float32), "scores": np.ones((2, 3, 40), np.float32)}
+    _equal(both(model, tmp_path / "boxes.onnx", values))
 
 
 @pytest.mark.parametrize(

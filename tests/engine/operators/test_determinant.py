@@ -29,9 +29,9 @@ def test_determinants(tmp_path: Path, x: np.ndarray) -> None:
     x = x.astype(np.float32)
     node = helper.make_node("Det", ["x"], ["y"])
     model = model_of([node], [info("x", x.shape)], [info("y", x.shape[:-2])])
-    ((found, expected),) = both(model, tmp_path / "det.onnx", {"x": x})
-    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
-    np.testing.assert_allclose(found, np.linalg.det(x.astype(np.float64)), rtol=2e-4, atol=1e-6)
+    ((actual, expected),) = both(model, tmp_path / "det.onnx", {"x": x})
+    np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(actual, np.linalg.det(x.astype(np.float64)), rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (129, 129)])

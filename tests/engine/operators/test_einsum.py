@@ -34,5 +34,5 @@ def test_labels_may_be_repeated(
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         {},
     )
-    ((found, expected),) = both(model, tmp_path / "einsum.onnx", arrays)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    ((actual, expected),) = both(model, tmp_path / "einsum.onnx", arrays)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

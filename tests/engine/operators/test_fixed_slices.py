@@ -103,8 +103,8 @@ def test_a_slice_at_a_computed_start(form: str, n_tiles: int, tmp_path: Path) ->
         for start in (1, 2, 3):
             inputs: dict[str, Any] = {"x": X, "i": np.array(start, np.int64)}
             (expected,) = session.run(None, inputs)
-            (found,) = compiled.run(engine, inputs).values()
-            assert np.array_equal(found, expected), start
+            (actual,) = compiled.run(engine, inputs).values()
+            assert np.array_equal(actual, expected), start
 
 
 def test_a_start_that_is_set_is_a_plain_slice(tmp_path: Path) -> None:

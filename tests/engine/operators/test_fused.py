@@ -62,8 +62,8 @@ def _compared(
     assert first is not None
     model = _model(op_type, given, kinds, **attributes)
     pairs = both(model, tmp_path / "fused.onnx", {"i0": first})
-    for found, expected in pairs:
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    for actual, expected in pairs:
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     return pairs
 
 
@@ -104,18 +104,18 @@ _FUSED: list[tuple[str, Given, dict[str, Any]]] = [
 def test_fused_operators(
     tmp_path: Path, op_type: str, given: Given, attributes: dict[str, Any]
 ) -> None:
-    ((found, expected),) = _compared(tmp_path, op_type, given, **attributes)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    ((actual, expected),) = _compared(tmp_path, op_type, given, **attributes)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("op_type", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
 def test_the_sum_of_a_skip_is_a_result(tmp_path: Path, op_type: str) -> None:
-    given = [_X, _floats(2, 5, 8), _floats(8)]
-    model = _model(op_type, given, FLOATS * 4)
+    values = [_X, _floats(2, 5, 8), _floats(8)]
+    model = _model(op_type, values, FLOATS * 4)
     del model.graph.output[1:3]
     model.graph.node[0].output[1] = model.graph.node[0].output[2] = ""
-    for found, expected in both(model, tmp_path / "skip.onnx", {"i0": _X}):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    for actual, expected in both(model, tmp_path / "skip.onnx", {"i0": _X}):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_embeddings(tmp_path: Path) -> None:
@@ -123,10 +123,10 @@ def test_embeddings(tmp_path: Path) -> None:
     segments = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
     mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], np.int32)
     tables = [_floats(9, 8), _floats(6, 8), _floats(2, 8), _floats(8), _floats(8)]
-    given = [ids, segments, *tables, mask]
+    values = [ids, segments, *tables, mask]
     kinds = (TensorProto.FLOAT, TensorProto.INT32, TensorProto.FLOAT)
-    for found, expected in _compared(tmp_path, "EmbedLayerNormalization", given, kinds):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    for actual, expected in _compared(tmp_path, "EmbedLayerNormalization", values, kinds):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 _MASKS = [
@@ -140,22 +140,22 @@ _MASKS = [
 @pytest.mark.parametrize("mask", _MASKS)
 @pytest.mark.parametrize("is_causal", [0, 1])
 def test_attention(tmp_path: Path, mask: np.ndarray | None, is_causal: int) -> None:
-    given = [_X, _floats(8, 24), _floats(24), mask]
-    pairs = _compared(tmp_path, "Attention", given, num_heads=2, unidirectional=is_causal)
+    values = [_X, _floats(8, 24), _floats(24), mask]
+    pairs = _compared(tmp_path, "Attention", values, num_heads=2, unidirectional=is_causal)
     np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
 
 
 def test_attention_after_earlier_keys(tmp_path: Path) -> None:
-    given = [_X, _floats(8, 24), _floats(24), None, _floats(2, 2, 2, 3, 4)]
-    for found, expected in _compared(
-        tmp_path, "Attention", given, FLOATS * 2, num_heads=2, unidirectional=1
+    values = [_X, _floats(8, 24), _floats(24), None, _floats(2, 2, 2, 3, 4)]
+    for actual, expected in _compared(
+        tmp_path, "Attention", values, FLOATS * 2, num_heads=2, unidirectional=1
     ):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_attention_of_apart_operands(tmp_path: Path) -> None:
-    given = [_X, _floats(2, 7, 8), _floats(2, 7, 8), _floats(24)]
-    pairs = _compared(tmp_path, "MultiHeadAttention", given, num_heads=4)
+    values = [_X, _floats(2, 7, 8), _floats(2, 7, 8), _floats(24)]
+    pairs = _compared(tmp_path, "MultiHeadAttention", values, num_heads=4)
     np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
 
 
@@ -186,15 +186,15 @@ def test_attention_of_groups(tmp_path: Path, given: Given, attributes: dict[str,
         alone = [x, key, value, *_PAST, rest[0]]
         every = [*(array if array is None else array[:1] for array in alone), *rest[1:]]
     sizes = {"num_heads": 4, "kv_num_heads": 2}
-    for found, expected in _compared(
+    for actual, expected in _compared(
         tmp_path, "GroupQueryAttention", every, FLOATS * 3, **sizes, **attributes
     ):
-        np.testing.assert_allclose(found, expected, rtol=5e-5, atol=5e-5)
+        np.testing.assert_allclose(actual, expected, rtol=5e-5, atol=5e-5)
 
 
 def test_attention_in_a_buffer_with_room_is_refused(tmp_path: Path) -> None:
-    given = [_floats(2, 5, 64), *(_floats(2, 5, 32),) * 2, *_PAST, _LAST, _ALL]
-    model = _model("GroupQueryAttention", given, FLOATS * 3, num_heads=4, kv_num_heads=2)
+    values = [_floats(2, 5, 64), *(_floats(2, 5, 32),) * 2, *_PAST, _LAST, _ALL]
+    model = _model("GroupQueryAttention", values, FLOATS * 3, num_heads=4, kv_num_heads=2)
     onnx.save(model, tmp_path / "room.onnx")
     with pytest.raises(BadModel, match=r"seqlens_k is .* expected 7; buffers with room"):
         load_onnx(tmp_path / "room.onnx")
@@ -220,33 +220,33 @@ def test_a_normalisation_without_a_domain(tmp_path: Path) -> None:
     """Onnxruntime saves this operator in the domain of ONNX, which does not have it."""
     model = _model("SimplifiedLayerNormalization", [_X, _floats(8)], axis=-1, epsilon=1e-4)
     model.graph.node[0].domain = ""
-    ((found, expected),) = both(model, tmp_path / "simple.onnx", {"i0": _X})
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    ((actual, expected),) = both(model, tmp_path / "simple.onnx", {"i0": _X})
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_a_quantised_mean(tmp_path: Path, keepdims: int) -> None:
     """Onnxruntime has no kernel of it for processors: the expected values are numpy's."""
     x = _bytes(2, 3, 4, 5)
-    given = [x, *_q(0.1, 7), *_q(0.05, 3)]
-    model = _model("QLinearReduceMean", given, BYTES, axes=[2, -1], keepdims=keepdims)
+    values = [x, *_q(0.1, 7), *_q(0.05, 3)]
+    model = _model("QLinearReduceMean", values, BYTES, axes=[2, -1], keepdims=keepdims)
     onnx.save(model, tmp_path / "mean.onnx")
     compiled = compile_model(load_onnx(tmp_path / "mean.onnx"), load_machine("gc200"))
     with Engine(compiled.executable, resolve()) as engine:
-        found = compiled.run(engine, {"i0": x})["y0"]
+        actual = compiled.run(engine, {"i0": x})["y0"]
     mean = (0.1 * (x.astype(np.float64) - 7)).mean(axis=(2, 3), keepdims=bool(keepdims))
     expected = np.clip(np.rint(mean / 0.05) + 3, 0, 255)
-    assert found.shape == expected.shape
-    assert np.abs(found.astype(int) - expected).max() <= 1
+    assert actual.shape == expected.shape
+    assert np.abs(actual.astype(int) - expected).max() <= 1
 
 
 def test_quantised_attention(tmp_path: Path) -> None:
     weights = RANDOM.integers(-64, 64, (8, 24)).astype(np.int8)
-    given = [
+    values = [
         _bytes(2, 5, 8), weights, _floats(24), _scalar(0.02), _scalar(0.01), None,
         _scalar(128, "uint8"), _scalar(0, "int8"),
     ]  # fmt: skip
-    pairs = _compared(tmp_path, "QAttention", given, num_heads=2)
+    pairs = _compared(tmp_path, "QAttention", values, num_heads=2)
     np.testing.assert_allclose(*pairs[0], rtol=2e-5, atol=2e-5)
 
 
@@ -290,11 +290,11 @@ def test_quantised_operators(
     tmp_path: Path, op_type: str, given: Given, attributes: dict[str, Any]
 ) -> None:
     """Onnxruntime rounds scales before it adds: a value between two quanta may become either."""
-    ((found, expected),) = _compared(tmp_path, op_type, given, BYTES, **attributes)
-    apart = np.abs(found.astype(int) - expected)
+    ((actual, expected),) = _compared(tmp_path, op_type, given, BYTES, **attributes)
+    apart = np.abs(actual.astype(int) - expected)
     assert apart.max() <= 1
     assert (apart > 0).mean() < 0.02
-    assert len(np.unique(found)) > 5
+    assert len(np.unique(actual)) > 5
 
 
 def test_quantised_tensors_are_joined(tmp_path: Path) -> None:
@@ -307,26 +307,26 @@ def test_quantised_tensors_are_joined(tmp_path: Path) -> None:
     model.graph.initializer.extend(
         onnx.numpy_helper.from_array(array, name) for name, array in weights.items()
     )
-    ((found, expected),) = both(model, tmp_path / "join.onnx", {"i0": _A})
-    assert np.abs(found.astype(int) - expected).max() <= 1
+    ((actual, expected),) = both(model, tmp_path / "join.onnx", {"i0": _A})
+    assert np.abs(actual.astype(int) - expected).max() <= 1
     by_hand = np.clip(np.rint((_A - 100.0) * 0.1 / 0.15) + 90, 0, 255)
-    assert np.abs(found[:, :3] - by_hand).max() <= 1
+    assert np.abs(actual[:, :3] - by_hand).max() <= 1
 
 
 def test_choices_between_quantised_tensors(tmp_path: Path) -> None:
     condition = RANDOM.integers(0, 2, _A.shape).astype(np.bool_)
-    given = [condition, _A, *_q(0.1, 100), _B, *_q(0.2, 50), *_q(0.15, 90)]
-    ((found, expected),) = _compared(tmp_path, "QLinearWhere", given, BYTES)
-    assert np.abs(found.astype(int) - expected).max() <= 1
+    values = [condition, _A, *_q(0.1, 100), _B, *_q(0.2, 50), *_q(0.15, 90)]
+    ((actual, expected),) = _compared(tmp_path, "QLinearWhere", values, BYTES)
+    assert np.abs(actual.astype(int) - expected).max() <= 1
 
 
 def test_products_that_return_floats(tmp_path: Path) -> None:
     weights = RANDOM.integers(-64, 64, (8, 6)).astype(np.int8)
     scale, zero = np.linspace(0.01, 0.02, 6, dtype=np.float32), np.zeros(6, np.int8)
-    given = [
+    values = [
         _bytes(4, 8), weights, _scalar(0.02), scale, _scalar(120, "uint8"), zero, _floats(6)
     ]  # fmt: skip
-    pairs = _compared(tmp_path, "MatMulIntegerToFloat", given)
+    pairs = _compared(tmp_path, "MatMulIntegerToFloat", values)
     np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
     pairs = _compared(tmp_path, "DynamicQuantizeMatMul", [_floats(4, 8), weights, scale, zero])
     np.testing.assert_allclose(*pairs[0], rtol=1e-5, atol=1e-5)
@@ -355,13 +355,13 @@ def test_quantised_lstm(
     zeros = [RANDOM.integers(-4, 4, shape).astype(np.int8) for _ in range(2)]
     if n_scales > 1:  # onnxruntime takes zero points by channel only if all are equal
         zeros = [np.zeros(shape, np.int8)] * 2
-    own = [*rest, *(None,) * (5 - len(rest))]
-    given = [_floats(9, 1, 5), w, r, *own, scales[0], zeros[0], scales[1], zeros[1]]
+    local = [*rest, *(None,) * (5 - len(rest))]
+    values = [_floats(9, 1, 5), w, r, *local, scales[0], zeros[0], scales[1], zeros[1]]
     pairs = _compared(
-        tmp_path, "DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes
+        tmp_path, "DynamicQuantizeLSTM", values, FLOATS * 3, hidden_size=6, **attributes
     )
-    for found, expected in pairs:
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    for actual, expected in pairs:
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -375,11 +375,28 @@ def test_quantised_lstm(
 def test_quantised_lstms_that_are_refused(
     tmp_path: Path, lengths: np.ndarray | None, attributes: dict[str, Any], words: str
 ) -> None:
-    w, one, zero = np.ones((1, 5, 24), np.int8), np.ones(1, np.float32), np.zeros(1, np.int8)
+    w, unit_counts, zero = (
+        np.ones((1, 5, 24), np.int8),
+        np.ones(1, np.float32),
+        np.zeros(1, np.int8),
+    )
     r = np.ones((1, 6, 24), np.int8)
-    given = [_floats(9, 2, 5), w, r, None, lengths, None, None, None, one, zero, one, zero]
+    values = [
+        _floats(9, 2, 5),
+        w,
+        r,
+        None,
+        lengths,
+        None,
+        None,
+        None,
+        unit_counts,
+        zero,
+        unit_counts,
+        zero,
+    ]
     onnx.save(
-        _model("DynamicQuantizeLSTM", given, FLOATS * 3, hidden_size=6, **attributes),
+        _model("DynamicQuantizeLSTM", values, FLOATS * 3, hidden_size=6, **attributes),
         tmp_path / "odd.onnx",
     )
     with pytest.raises(BadModel, match=f"'fused' \\(DynamicQuantizeLSTM\\): .*{words}"):
@@ -391,12 +408,12 @@ def test_weights_of_four_bits(tmp_path: Path, has_zeros: bool) -> None:
     n, depth, block = 6, 40, 16
     n_blocks = -(-depth // block)
     zeros = _bytes(n * -(-n_blocks // 2)) if has_zeros else None
-    given = [
+    values = [
         _floats(3, depth), _bytes(n, n_blocks, block // 2),
         np.abs(_floats(n * n_blocks)) + np.float32(0.1), zeros,
     ]  # fmt: skip
     sizes: dict[str, Any] = {"N": n, "K": depth, "bits": 4, "block_size": block}
-    pairs = _compared(tmp_path, "MatMulNBits", given, **sizes)
+    pairs = _compared(tmp_path, "MatMulNBits", values, **sizes)
     np.testing.assert_allclose(*pairs[0], rtol=1e-4, atol=1e-4)
 
 
@@ -408,15 +425,15 @@ def test_an_unknown_activation_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_mask_of_another_shape_is_refused(tmp_path: Path) -> None:
-    given = [_X, _floats(8, 24), _floats(24), np.ones((2, 9), np.int32)]
-    onnx.save(_model("Attention", given, num_heads=2), tmp_path / "odd.onnx")
+    values = [_X, _floats(8, 24), _floats(24), np.ones((2, 9), np.int32)]
+    onnx.save(_model("Attention", values, num_heads=2), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match=r"mask has shape \(2, 9\): expected \(2,\), \(2, 5\) or"):
         load_onnx(tmp_path / "odd.onnx")
 
 
 def test_floats_are_not_quantised_values(tmp_path: Path) -> None:
-    given = [_X, *_q(0.1, 3), _B, *_q(0.2, 50), *_q(0.25, 60)]
-    onnx.save(_model("QLinearAdd", given, BYTES), tmp_path / "odd.onnx")
+    values = [_X, *_q(0.1, 3), _B, *_q(0.2, 50), *_q(0.25, 60)]
+    onnx.save(_model("QLinearAdd", values, BYTES), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match="'i0' is float32; expected int8 or uint8"):
         load_onnx(tmp_path / "odd.onnx")
 
@@ -431,8 +448,8 @@ def test_floats_are_not_quantised_values(tmp_path: Path) -> None:
     ids=["other sequence", "past"],
 )  # fmt: skip
 def test_attention_of_earlier_operands(tmp_path: Path, given: Given, kinds: Sequence[int]) -> None:
-    for found, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    for actual, expected in _compared(tmp_path, "MultiHeadAttention", given, kinds, num_heads=4):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("n_apart", [0, 1])
@@ -441,18 +458,18 @@ def test_attention_of_packed_operands(tmp_path: Path, n_apart: int) -> None:
     apart = [_X, _floats(2, 5, 8), _floats(2, 5, 8)]
     ((_, expected),) = _compared(tmp_path, "MultiHeadAttention", apart, num_heads=4)
     in_heads = [x.reshape(2, 5, 4, 2) for x in apart[n_apart:]]
-    given = [*apart[:n_apart], np.stack(in_heads, axis=3)]
+    values = [*apart[:n_apart], np.stack(in_heads, axis=3)]
     path = tmp_path / "packed.onnx"
-    onnx.save(_model("MultiHeadAttention", given, num_heads=4), path)
+    onnx.save(_model("MultiHeadAttention", values, num_heads=4), path)
     compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
     with Engine(compiled.executable, resolve()) as engine:
-        found = compiled.run(engine, {"i0": given[0]})["y0"]
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        actual = compiled.run(engine, {"i0": values[0]})["y0"]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_attention_of_other_ranks_is_refused(tmp_path: Path) -> None:
-    given = [_X, _floats(2, 7, 4, 2, 2), _X]
-    onnx.save(_model("MultiHeadAttention", given, num_heads=4), tmp_path / "odd.onnx")
+    values = [_X, _floats(2, 7, 4, 2, 2), _X]
+    onnx.save(_model("MultiHeadAttention", values, num_heads=4), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match=r"expected queries, keys and values of three dimensions"):
         load_onnx(tmp_path / "odd.onnx")
 
@@ -480,13 +497,13 @@ _OTHERS: list[tuple[str, Given, int, dict[str, Any]]] = [
 def test_other_operators(
     tmp_path: Path, op_type: str, given: Given, kind: int, attributes: dict[str, Any]
 ) -> None:
-    ((found, expected),) = _compared(tmp_path, op_type, given, (kind,), **attributes)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    ((actual, expected),) = _compared(tmp_path, op_type, given, (kind,), **attributes)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 def test_an_unknown_metric_is_refused(tmp_path: Path) -> None:
-    given = [_floats(5, 8), _floats(7, 8)]
-    onnx.save(_model("CDist", given, metric="cosine"), tmp_path / "odd.onnx")
+    values = [_floats(5, 8), _floats(7, 8)]
+    onnx.save(_model("CDist", values, metric="cosine"), tmp_path / "odd.onnx")
     with pytest.raises(BadModel, match=r"'fused' \(CDist\): expected .* metric of euclidean"):
         load_onnx(tmp_path / "odd.onnx")
 
@@ -500,8 +517,8 @@ def test_a_range_in_the_domain_of_onnxruntime(tmp_path: Path) -> None:
     ]
     model = model_of(nodes, [info("x", [3])], [info("y", [3])], numbers)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    ((found, expected),) = both(model, tmp_path / "range.onnx", {"x": _floats(3)})
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    ((actual, expected),) = both(model, tmp_path / "range.onnx", {"x": _floats(3)})
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["int4", "uint4", "uint8"])
@@ -523,17 +540,17 @@ def test_rows_of_a_table_of_four_bits(tmp_path: Path, kind: str, has_zeros: bool
     )  # fmt: skip
     inputs = [info("i0", [2, 3], TensorProto.INT64)]
     model = model_of([node], inputs, [info("y0", [2, 3, columns])], weights, opset=21)
-    for name, whole in numbers.items():
+    for name, full in numbers.items():
         if kind == "uint8":
-            packed = (whole[:, 0::2] | whole[:, 1::2] << 4).astype(np.uint8)
+            packed = (full[:, 0::2] | full[:, 1::2] << 4).astype(np.uint8)
             model.graph.initializer.append(onnx.numpy_helper.from_array(packed, name))
         else:
-            tensor = helper.make_tensor(name, kinds[kind], whole.shape, whole.reshape(-1))
+            tensor = helper.make_tensor(name, kinds[kind], full.shape, full.reshape(-1))
             model.graph.initializer.append(tensor)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     model.ir_version = 10
-    ((found, expected),) = both(model, tmp_path / "table.onnx", {"i0": indices})
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    ((actual, expected),) = both(model, tmp_path / "table.onnx", {"i0": indices})
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_quantised_embeddings(tmp_path: Path) -> None:
@@ -543,7 +560,7 @@ def test_quantised_embeddings(tmp_path: Path) -> None:
     tables = [_bytes(9, 8), _bytes(6, 8), _bytes(2, 8), _bytes(8), _bytes(8)]
     scales = [_scalar(s) for s in (0.01, 0.02, 0.015, 0.01, 0.005)]
     zeros = [_scalar(z, "uint8") for z in (120, 128, 100, 130, 127)]
-    given = [ids, segments, *tables, mask, *scales, *zeros]
+    values = [ids, segments, *tables, mask, *scales, *zeros]
     kinds = (TensorProto.FLOAT, TensorProto.INT32)
-    for found, expected in _compared(tmp_path, "QEmbedLayerNormalization", given, kinds):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    for actual, expected in _compared(tmp_path, "QEmbedLayerNormalization", values, kinds):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)

@@ -56,14 +56,14 @@ def _checked(model: Model) -> list[str]:
     graph, _, _ = lower(model, MACHINE)
     compiled = compile_model(model, MACHINE, is_checked=True)
     with Engine(compiled.executable, resolve_options(environ={})) as engine:
-        found = compiled.run(engine, {"x": X})
+        actual = compiled.run(engine, {"x": X})
     arrays: dict[Value, Any] = {model.inputs[0]: X}
     for op in model.operations:
         assert op.operator.evaluate is not None
         results = op.operator.evaluate(op, [arrays[value] for value in op.operands])
         arrays |= dict(zip(op.results, results, strict=True))
     for name, value in model.outputs:
-        np.testing.assert_allclose(found[name], arrays[value], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual[name], arrays[value], rtol=1e-5, atol=1e-6)
     return _steps(graph)
 
 
@@ -158,8 +158,8 @@ def test_a_softmax_replaces_its_operand(operator: Operator, n_others: int) -> No
     model = _model(write)
     _checked(model)
     graph, _, _ = lower(model, MACHINE)
-    whole = [v for v in graph.variables if v.n_elements == X.size and v.name != "x"]
-    assert len(whole) == 1 + n_others, "the hyperbolic tangent and the softmax share a variable"
+    full = [v for v in graph.variables if v.n_elements == X.size and v.name != "x"]
+    assert len(full) == 1 + n_others, "the hyperbolic tangent and the softmax share a variable"
 
 
 def test_a_choice_replaces_its_first_operand() -> None:
@@ -214,8 +214,8 @@ def test_what_a_branch_or_a_round_captures_stays(tmp_path: Path) -> None:
         helper.make_node("Sqrt", ["size"], ["z"], name="sqrt"),
     ]
     model = model_of(nodes, [info("x", [4, 6])], [info("z", [4, 6])], {"n": np.array(3)})
-    for found, expected in both(model, tmp_path / "loop.onnx", {"x": X}):
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for actual, expected in both(model, tmp_path / "loop.onnx", {"x": X}):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
     onnx.save(model, tmp_path / "m.onnx")
     graph, _, _ = lower(transform(load_onnx(tmp_path / "m.onnx")), MACHINE)
     steps = _steps(graph)

@@ -38,20 +38,20 @@ def _compared(
     node = helper.make_node(op_type, ["x", *names], ["y"], name="made", **attributes)
     outputs = [helper.make_tensor_value_info("y", result, None)]
     model = model_of([node], [info("x", x.shape, _kind(x))], outputs, constants, 13)
-    ((found, expected),) = both(model, tmp_path / "made.onnx", {"x": x})
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    return found, expected
+    ((actual, expected),) = both(model, tmp_path / "made.onnx", {"x": x})
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    return actual, expected
 
 
 def test_sums_beyond_the_integers_of_a_float_are_exact(tmp_path: Path) -> None:
     """300 products of 255 · 255 pass 2^24 and are odd: a float would round them."""
     x, w = np.full((2, 301), 255, np.uint8), np.full((301, 3), 255, np.uint8)
     w[0] = 254
-    found, expected = _compared(tmp_path, "MatMulInteger", x, {"w": w}, TensorProto.INT32)
+    actual, expected = _compared(tmp_path, "MatMulInteger", x, {"w": w}, TensorProto.INT32)
     exact = x.astype(np.int64) @ w.astype(np.int64)
     assert exact.max() > 1 << 24
-    assert np.array_equal(found, exact)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(actual, exact)
+    assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("zero", [np.uint8(7), np.arange(4, dtype=np.uint8)])
@@ -59,10 +59,10 @@ def test_zero_points_of_matrices(tmp_path: Path, zero: np.ndarray) -> None:
     x = RANDOM.integers(0, 256, (3, 40)).astype(np.uint8)
     w = RANDOM.integers(0, 256, (40, 4)).astype(np.uint8)
     rest: dict[str, Any] = {"w": w, "xz": np.uint8(128), "wz": np.asarray(zero)}
-    found, expected = _compared(tmp_path, "MatMulInteger", x, rest, TensorProto.INT32)
-    assert np.array_equal(found, expected)
+    actual, expected = _compared(tmp_path, "MatMulInteger", x, rest, TensorProto.INT32)
+    assert np.array_equal(actual, expected)
     exact = (x.astype(np.int64) - 128) @ (w.astype(np.int64) - np.asarray(zero, np.int64))
-    assert np.array_equal(found, exact)
+    assert np.array_equal(actual, exact)
 
 
 def test_both_matrices_computed(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_both_matrices_computed(tmp_path: Path) -> None:
     node = helper.make_node("MatMulInteger", ["a", "b"], ["y"])
     inputs = [info("a", a.shape, TensorProto.INT8), info("b", b.shape, TensorProto.INT8)]
     model = model_of([node], inputs, [info("y", [2, 3, 5], TensorProto.INT32)])
-    ((found, _),) = both(model, tmp_path / "both.onnx", {"a": a, "b": b})
-    assert np.array_equal(found, a.astype(np.int64) @ b.astype(np.int64))
+    ((actual, _),) = both(model, tmp_path / "both.onnx", {"a": a, "b": b})
+    assert np.array_equal(actual, a.astype(np.int64) @ b.astype(np.int64))
 
 
 @pytest.mark.parametrize("kind", ["per tensor", "per column"])
@@ -88,10 +88,10 @@ def test_quantised_matrices(tmp_path: Path, kind: str) -> None:
         "yz": np.uint8(99),
     }
     x = RANDOM.integers(0, 256, (8, 64)).astype(np.uint8)
-    found, expected = _compared(tmp_path, "QLinearMatMul", x, rest, TensorProto.UINT8)
-    assert np.array_equal(found, expected)
-    assert found.min() == 0  # saturates at both ends
-    assert found.max() == 255
+    actual, expected = _compared(tmp_path, "QLinearMatMul", x, rest, TensorProto.UINT8)
+    assert np.array_equal(actual, expected)
+    assert actual.min() == 0  # saturates at both ends
+    assert actual.max() == 255
 
 
 _WINDOWS: list[dict[str, Any]] = [
@@ -120,8 +120,8 @@ def test_quantised_convolutions(tmp_path: Path, window: dict[str, Any], dtype: s
         "b": np.array([-9999, 0, 77, 123456], np.int32),
     }
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    found, expected = _compared(tmp_path, "QLinearConv", x, rest, kind, **window)
-    assert np.array_equal(found, expected)
+    actual, expected = _compared(tmp_path, "QLinearConv", x, rest, kind, **window)
+    assert np.array_equal(actual, expected)
 
 
 def test_a_deep_convolution_of_integers(tmp_path: Path) -> None:
@@ -130,17 +130,17 @@ def test_a_deep_convolution_of_integers(tmp_path: Path) -> None:
     x[..., 1:4, 1:4] = 255
     w = np.full((2, 33, 3, 3), 255, np.uint8)
     rest: dict[str, Any] = {"w": w, "xz": np.uint8(0), "wz": np.uint8(1)}
-    found, expected = _compared(tmp_path, "ConvInteger", x, rest, TensorProto.INT32)
-    assert found.max() > 1 << 24
-    assert np.array_equal(found, expected)
+    actual, expected = _compared(tmp_path, "ConvInteger", x, rest, TensorProto.INT32)
+    assert actual.max() > 1 << 24
+    assert np.array_equal(actual, expected)
 
 
 def test_a_signal(tmp_path: Path) -> None:
     x = RANDOM.integers(0, 256, (1, 3, 20)).astype(np.uint8)
     w = RANDOM.integers(0, 256, (2, 3, 5)).astype(np.uint8)
     rest: dict[str, Any] = {"w": w, "xz": np.uint8(9)}
-    found, expected = _compared(tmp_path, "ConvInteger", x, rest, TensorProto.INT32, pads=[2, 2])
-    assert np.array_equal(found, expected)
+    actual, expected = _compared(tmp_path, "ConvInteger", x, rest, TensorProto.INT32, pads=[2, 2])
+    assert np.array_equal(actual, expected)
 
 
 def test_a_kernel_of_too_many_pixels_is_refused(tmp_path: Path) -> None:

@@ -49,23 +49,23 @@ def test_the_operators_of_the_page_run(
 ) -> None:
     record = records[op_type]
     monkeypatch.setitem(OPERATORS, record.key, record)
-    ((found, expected),) = both(_model(op_type, **attributes), tmp_path / "new.onnx", {"x": X})
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    ((actual, expected),) = both(_model(op_type, **attributes), tmp_path / "new.onnx", {"x": X})
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("op_type", ["Atan", "Ceil", "Floor", "HardSigmoid"])
 def test_operators_that_were_added_so(tmp_path: Path, op_type: str) -> None:
-    ((found, expected),) = both(_model(op_type), tmp_path / "new.onnx", {"x": X})
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    ((actual, expected),) = both(_model(op_type), tmp_path / "new.onnx", {"x": X})
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_an_operator_that_is_lowered_whole_takes_its_types_from_onnx(tmp_path: Path) -> None:
     node = helper.make_node("GatherElements", ["x", "k"], ["y"], name="choose", axis=1)
     indices = np.array([[1, 0], [5, 2], [3, 3], [0, 4]], np.int64)
     model = model_of([node], [info("x", [4, 6])], [info("y", [4, 2])], {"k": indices})
-    ((found, expected),) = both(model, tmp_path / "gather.onnx", {"x": X})
-    assert np.array_equal(found, expected)
+    ((actual, expected),) = both(model, tmp_path / "gather.onnx", {"x": X})
+    assert np.array_equal(actual, expected)
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(indices.astype(np.float32), "k"))
     onnx.save(model, tmp_path / "gather.onnx")
     with pytest.raises(BadModel, match=r"Node 'choose' \(GatherElements\)"):

@@ -39,14 +39,14 @@ def _one(
 def test_values_are_rounded_to_even_and_saturate(tmp_path: Path, dtype: str) -> None:
     zero = np.asarray(3, dtype)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    given: dict[str, Any] = {"scale": np.float32(0.5), "zero": zero}
-    model = _one("QuantizeLinear", (kind,), given, ("x", ROWS.shape, TensorProto.FLOAT))
-    ((found, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
-    assert found.dtype == expected.dtype == np.dtype(dtype)
+    values: dict[str, Any] = {"scale": np.float32(0.5), "zero": zero}
+    model = _one("QuantizeLinear", (kind,), values, ("x", ROWS.shape, TensorProto.FLOAT))
+    ((actual, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
+    assert actual.dtype == expected.dtype == np.dtype(dtype)
     by_hand = np.clip(np.rint(np.float64(ROWS) / 0.5) + 3, *_limits(dtype))
-    assert np.array_equal(found, by_hand)
+    assert np.array_equal(actual, by_hand)
     if dtype in ("int8", "uint8"):  # onnxruntime wraps 16 bits where no integer holds the value
-        assert np.array_equal(found, expected)
+        assert np.array_equal(actual, expected)
 
 
 def _limits(dtype: str) -> tuple[int, int]:
@@ -58,35 +58,35 @@ def test_scales_and_zero_points_per_slice(tmp_path: Path, axis: int) -> None:
     n = ROWS.shape[axis]
     scale = np.linspace(0.1, 2, n, dtype=np.float32)
     zero = np.arange(n, dtype=np.int8) * 20 - 60
-    given: dict[str, Any] = {"scale": scale, "zero": zero}
+    values: dict[str, Any] = {"scale": scale, "zero": zero}
     x = ("x", ROWS.shape, TensorProto.FLOAT)
-    model = _one("QuantizeLinear", (TensorProto.INT8,), given, x, 13, axis=axis)
-    ((found, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
-    assert np.array_equal(found, expected)
+    model = _one("QuantizeLinear", (TensorProto.INT8,), values, x, 13, axis=axis)
+    ((actual, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
+    assert np.array_equal(actual, expected)
     back = _one(
-        "DequantizeLinear", (TensorProto.FLOAT,), given, ("x", ROWS.shape, TensorProto.INT8), 13,
+        "DequantizeLinear", (TensorProto.FLOAT,), values, ("x", ROWS.shape, TensorProto.INT8), 13,
         axis=axis,
     )  # fmt: skip
-    ((again, hoped),) = both(back, tmp_path / "d.onnx", {"x": found})
+    ((again, hoped),) = both(back, tmp_path / "d.onnx", {"x": actual})
     assert np.array_equal(again, hoped)
 
 
 @pytest.mark.parametrize("block", [3, 4])  # the second leaves a block of two
 def test_scales_per_block(tmp_path: Path, block: int) -> None:
     n = -(-ROWS.shape[1] // block)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "scale": np.linspace(0.5, 2, 2 * n, dtype=np.float32).reshape(2, n),
         "zero": np.arange(2 * n, dtype=np.uint8).reshape(2, n),
     }
     x = ("x", ROWS.shape, TensorProto.FLOAT)
-    model = _one("QuantizeLinear", (TensorProto.UINT8,), given, x, axis=1, block_size=block)
-    ((found, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
-    assert np.array_equal(found, expected)
+    model = _one("QuantizeLinear", (TensorProto.UINT8,), values, x, axis=1, block_size=block)
+    ((actual, expected),) = both(model, tmp_path / "q.onnx", {"x": ROWS})
+    assert np.array_equal(actual, expected)
     back = _one(
-        "DequantizeLinear", (TensorProto.FLOAT,), given, ("x", ROWS.shape, TensorProto.UINT8),
+        "DequantizeLinear", (TensorProto.FLOAT,), values, ("x", ROWS.shape, TensorProto.UINT8),
         axis=1, block_size=block,
     )  # fmt: skip
-    ((again, hoped),) = both(back, tmp_path / "d.onnx", {"x": found})
+    ((again, hoped),) = both(back, tmp_path / "d.onnx", {"x": actual})
     assert np.array_equal(again, hoped)
 
 
@@ -97,13 +97,13 @@ def test_scales_that_are_inputs(tmp_path: Path) -> None:
     ]
     inputs = [info("x", [2, 6]), info("s", []), info("z", [], TensorProto.INT8)]
     outputs = [info("q", [2, 6], TensorProto.INT8), info("y", [2, 6])]
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "x": ROWS,
         "s": np.array(0.7, np.float32),
         "z": np.array(-128, np.int8),
     }
-    for found, expected in both(model_of(nodes, inputs, outputs), tmp_path / "qdq.onnx", given):
-        assert np.array_equal(found, expected)
+    for actual, expected in both(model_of(nodes, inputs, outputs), tmp_path / "qdq.onnx", values):
+        assert np.array_equal(actual, expected)
 
 
 def test_weights_of_four_bits_are_known_floats(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_weights_of_four_bits_are_known_floats(tmp_path: Path) -> None:
         nodes, [info("x", [4, 4])], [info("y", [4, 4])],
         {"w": packed, "s": np.array(0.25, np.float32)}, 21,
     )  # fmt: skip
-    ((found, _),) = both(model, tmp_path / "w4.onnx", {"x": x})
-    assert np.array_equal(found, np.arange(-8, 8).reshape(4, 4) * 0.25)
+    ((actual, _),) = both(model, tmp_path / "w4.onnx", {"x": x})
+    assert np.array_equal(actual, np.arange(-8, 8).reshape(4, 4) * 0.25)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_weights_of_four_bits_are_known_floats(tmp_path: Path) -> None:
 def test_dynamic_quantisation(tmp_path: Path, x: np.ndarray) -> None:
     kinds = (TensorProto.UINT8, TensorProto.FLOAT, TensorProto.UINT8)
     model = _one("DynamicQuantizeLinear", kinds, {}, ("x", x.shape, TensorProto.FLOAT))
-    for found, expected in both(model, tmp_path / "dynamic.onnx", {"x": x}):
-        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-        assert np.array_equal(found, expected)
+    for actual, expected in both(model, tmp_path / "dynamic.onnx", {"x": x}):
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        assert np.array_equal(actual, expected)
 
 
 def test_reductions_and_choices_of_small_integers(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_reductions_and_choices_of_small_integers(tmp_path: Path) -> None:
     ]
     k = {"k": np.array(-5, np.int8)}
     model = model_of(nodes, [info("x", [3, 50], TensorProto.INT8)], outputs, k, 13)
-    for found, expected in both(model, tmp_path / "int8.onnx", {"x": x}):
-        assert found.dtype == np.int8
-        assert np.array_equal(found, expected)
+    for actual, expected in both(model, tmp_path / "int8.onnx", {"x": x}):
+        assert actual.dtype == np.int8
+        assert np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,11 @@ def run(path: Path, op_type: str, kind: int = TensorProto.FLOAT, **attributes: A
     node = helper.make_node(op_type, ["x"], ["y"], name="draw", **attributes)
     model = model_of([node], [info("x", [40, 50])], [info("y", [40, 50], kind)])
     onnx.save(model, path)
-    made = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=8), is_checked=True)
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        return made.run(engine, {"x": np.full((40, 50), 0.25, np.float32)})["y"]
+    compiled = compile_model(
+        load_onnx(path), load_machine("gc200", tiles_per_ipu=8), is_checked=True
+    )
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        return compiled.run(engine, {"x": np.full((40, 50), 0.25, np.float32)})["y"]
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,8 @@ def test_drawn_numbers(
 ) -> None:
     first = run(tmp_path / "a.onnx", op_type, **attributes)
     np.testing.assert_array_equal(run(tmp_path / "b.onnx", op_type, **attributes), first)
-    other = run(tmp_path / "c.onnx", op_type, seed=5.0, **attributes)
-    assert (other != first).any()
+    peer = run(tmp_path / "c.onnx", op_type, seed=5.0, **attributes)
+    assert (peer != first).any()
     assert abs(first.mean() - mean) < 4 * deviation / np.sqrt(first.size)
     assert abs(first.std() - deviation) < 0.1 * deviation
 
@@ -59,12 +61,12 @@ def test_folded_numbers_are_those_drawn(
     onnx.save(
         model_of([node, add], [info("x", [40, 50])], [info("y", [40, 50])]), tmp_path / "b.onnx"
     )
-    made = compile_model(
+    compiled = compile_model(
         load_onnx(tmp_path / "b.onnx"), load_machine("gc200", tiles_per_ipu=8), is_checked=True
     )
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        found = made.run(engine, {"x": np.zeros((40, 50), np.float32)})["y"]
-    np.testing.assert_allclose(found, drawn, rtol=1e-6, atol=1e-6)
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        actual = compiled.run(engine, {"x": np.zeros((40, 50), np.float32)})["y"]
+    np.testing.assert_allclose(actual, drawn, rtol=1e-6, atol=1e-6)
 
 
 def test_whole_numbers_are_refused(tmp_path: Path) -> None:

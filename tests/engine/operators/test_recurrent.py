@@ -75,30 +75,30 @@ def model(
     ids=["both", "reverse"],
 )
 def test_a_layer(tmp_path: Path, op_type: str, options: dict[str, Any]) -> None:
-    made, inputs = model(op_type, **options)
-    for found, expected in both(made, tmp_path / "model.onnx", inputs):
-        assert found.shape == expected.shape
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    built, inputs = model(op_type, **options)
+    for actual, expected in both(built, tmp_path / "model.onnx", inputs):
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_an_lstm_with_peepholes(tmp_path: Path) -> None:
     options: Any = {"direction": "bidirectional", "lengths": [4, 2, 3], "clip": 0.6}
-    made, inputs = model("LSTM", peepholes=True, states=True, **options)
-    for found, expected in both(made, tmp_path / "model.onnx", inputs):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    built, inputs = model("LSTM", peepholes=True, states=True, **options)
+    for actual, expected in both(built, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_gru_that_resets_after_the_product(tmp_path: Path) -> None:
-    made, inputs = model("GRU", linear_before_reset=1, lengths=[4, 2, 3])
-    for found, expected in both(made, tmp_path / "model.onnx", inputs):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    built, inputs = model("GRU", linear_before_reset=1, lengths=[4, 2, 3])
+    for actual, expected in both(built, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("peepholes", [False, True])
 def test_an_lstm_with_coupled_gates(tmp_path: Path, peepholes: bool) -> None:
-    made, inputs = model("LSTM", input_forget=1, peepholes=peepholes, states=True)
-    for found, expected in both(made, tmp_path / "model.onnx", inputs):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    built, inputs = model("LSTM", input_forget=1, peepholes=peepholes, states=True)
+    for actual, expected in both(built, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_activations_with_parameters(
     tmp_path: Path, op_type: str, attributes: dict[str, Any]
 ) -> None:
     """An activation that has a parameter takes the next one that is given."""
-    made, inputs = model(op_type, **attributes)
-    for found, expected in both(made, tmp_path / "model.onnx", inputs):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    built, inputs = model(op_type, **attributes)
+    for actual, expected in both(built, tmp_path / "model.onnx", inputs):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,15 @@ def test_activations_with_parameters(
 def test_what_is_refused(
     tmp_path: Path, op_type: str, attributes: dict[str, Any], message: str
 ) -> None:
-    made, _ = model(op_type, **attributes)
-    onnx.save(made, tmp_path / "model.onnx")
+    built, _ = model(op_type, **attributes)
+    onnx.save(built, tmp_path / "model.onnx")
     with pytest.raises(BadModel, match=message):
         load_onnx(tmp_path / "model.onnx")
 
 
 def test_another_process_loads_a_compiled_layer(tmp_path: Path) -> None:
-    made, inputs = model("GRU", clip=0.5, activations=["HardSigmoid", "Tanh"])
-    onnx.save(made, tmp_path / "model.onnx")
+    built, inputs = model("GRU", clip=0.5, activations=["HardSigmoid", "Tanh"])
+    onnx.save(built, tmp_path / "model.onnx")
     compiled = compile_model(load_onnx(tmp_path / "model.onnx"), load_machine("gc200"))
     assert inputs
     (tmp_path / "layer.bin").write_bytes(compiled.executable.to_bytes())

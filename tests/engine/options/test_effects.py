@@ -117,9 +117,9 @@ def test_processes_with_one_report_directory_all_write_a_report(tmp_path: Path) 
     for process in started:
         assert process.stdout is not None
         process.stdout.readline()
-    said = [process.communicate()[1] for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0], said
-    assert "Traceback" not in "".join(said)
+    output = [process.communicate()[1] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], output
+    assert "Traceback" not in "".join(output)
     assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.pop")) == [
         "engine2/profile.pop",
         "engine3/profile.pop",
@@ -127,6 +127,6 @@ def test_processes_with_one_report_directory_all_write_a_report(tmp_path: Path) 
     ]
     for folder in (tmp_path, tmp_path / "engine2", tmp_path / "engine3"):
         assert check_report(folder) == []
-    lines = [line for text in said for line in text.splitlines() if "engine" in line]
+    lines = [line for text in output for line in text.splitlines() if "engine" in line]
     assert len(lines) == 2
     assert all(line.startswith("warning: Another engine is writing a report") for line in lines)

@@ -72,12 +72,12 @@ def test_an_option_changes_the_program_and_not_the_values(name: str, tmp_path: P
     runs = []
     for is_on in (True, False):
         folder = tmp_path / str(is_on)
-        given = {
+        values = {
             pattern_option(name): is_on,
             "autoReport.all": True,
             "autoReport.directory": str(folder),
         }
-        options = resolve_options(environ={}, code=given)
+        options = resolve_options(environ={}, code=values)
         runs.append(run_model(tmp_path / "model.onnx", machine, options))
         with open_report(folder) as report:
             rows = report.table(engine_option)
@@ -85,7 +85,7 @@ def test_an_option_changes_the_program_and_not_the_values(name: str, tmp_path: P
         assert rows["value"][row] == str(is_on).lower()
         assert rows["has_effect"][row]
     on, off = runs
-    steps = [[step.name for step in one.compiled.executable.steps] for one in runs]
+    steps = [[step.name for step in run.compiled.executable.steps] for run in runs]
     assert steps[0] != steps[1]
     for key, array in on.outputs.items():
         np.testing.assert_allclose(array, off.outputs[key], rtol=3e-5, atol=3e-6)
@@ -97,8 +97,8 @@ def test_whole_normalisations_are_faster(formula: Any, dtype: str, tmp_path: Pat
     """Statistics of 256 rows of 768 stay on the tiles that reduce them."""
     onnx.save(written(formula, (256, 768), dtype), tmp_path / "model.onnx")
     machine = load_machine("c600")
-    whole, apart = (
+    full, apart = (
         compile_model(load_onnx(tmp_path / "model.onnx"), machine, without=off).executable
         for off in ((), tuple(PATTERNS))
     )
-    assert total_cycles(whole) < total_cycles(apart)
+    assert total_cycles(full) < total_cycles(apart)

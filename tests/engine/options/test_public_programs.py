@@ -75,10 +75,10 @@ PROGRAMS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_options_of_a_public_program_are_taken(program: str) -> None:
-    given = PROGRAMS[program]
-    options = resolve(environ={"POPLAR_ENGINE_OPTIONS": json.dumps(given)})
+    value = PROGRAMS[program]
+    options = resolve(environ={"POPLAR_ENGINE_OPTIONS": json.dumps(value)})
     recorded = {record.name for record in options.records()}
-    for name in given:
+    for name in value:
         assert (OPTIONS[name].successor or name) in recorded
 
 

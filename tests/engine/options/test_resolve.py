@@ -88,10 +88,10 @@ def test_one_part_alone_makes_a_report() -> None:
 def test_precedence_is_environment_command_line_code_default() -> None:
     name = "autoReport.directory"
     environ = {ENVIRONMENT_VARIABLE: json.dumps({name: "from_env"})}
-    given = {"command_line": {name: "from_line"}, "code": {name: "from_code"}}
-    assert resolve(environ=environ, **given).text(name) == "from_env"
-    assert resolve(environ={}, **given).text(name) == "from_line"
-    assert resolve(environ={}, code=given["code"]).text(name) == "from_code"
+    values = {"command_line": {name: "from_line"}, "code": {name: "from_code"}}
+    assert resolve(environ=environ, **values).text(name) == "from_env"
+    assert resolve(environ={}, **values).text(name) == "from_line"
+    assert resolve(environ={}, code=values["code"]).text(name) == "from_code"
     assert resolve(environ={}).text(name) == "."
 
 
@@ -161,7 +161,7 @@ def test_an_option_without_effect_warns_once_and_is_recorded(
 
 def test_the_warning_is_one_plain_line_on_stderr() -> None:
     program = "from engine.options import resolve; resolve(); resolve()"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(__file__).parents[3],
         env={ENVIRONMENT_VARIABLE: '{"profiler.format": "v3", "opt.enableInlining": 1}'},
@@ -169,8 +169,8 @@ def test_the_warning_is_one_plain_line_on_stderr() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout == ""
-    assert done.stderr == (
+    assert process.stdout == ""
+    assert process.stderr == (
         "warning: profiler.format, opt.enableInlining have no effect here;"
         " recorded in the report only\n"
     )

@@ -32,10 +32,10 @@ def planners_cycles(step: Step, machine: Machine) -> int:
     words = np.ceil(words + paired / machine.paired_exchange_bytes_per_cycle)
     words = np.maximum(words, cost.fragments.dense() * machine.exchange_fragment_cycles)
     rows = np.tile(tile_rows(machine.tiles_per_ipu, machine.exchange_rows), machine.n_ipus)
-    done = np.where(words > 0, words + machine.exchange_row_cycles * rows, 0)
+    finished = np.where(words > 0, words + machine.exchange_row_cycles * rows, 0)
     # In pairs, what is sent over a partner's lane as well is not known.
     words_sent = 0 if paired.any() else sent.max() / machine.exchange_bytes_per_cycle
     sending = int(np.ceil(words_sent))
-    busiest = int(max(done.max(), sending)) + machine.exchange_start_cycles
+    busiest = int(max(finished.max(), sending)) + machine.exchange_start_cycles
     assert busiest <= cycles
     return busiest

@@ -89,15 +89,15 @@ def compiled_parts(executable: Executable) -> Mapping[str, int]:
 
     As the planner counts them: an exchange takes at least as long by its schedule.
     """
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
     for step in executable.steps:
         if step.kind == "WriteUndef":
             continue  # it takes no cycles
-        at = step.plan_stage
-        assert at is not None
-        name = Phase(at.stage, at.index, step.kind != "OnTileExecute").name
-        found[name] = found.get(name, 0) + planners_cycles(step, executable.machine)
-    return found
+        offset = step.plan_stage
+        assert offset is not None
+        name = Phase(offset.stage, offset.index, step.kind != "OnTileExecute").name
+        results[name] = results.get(name, 0) + planners_cycles(step, executable.machine)
+    return results
 
 
 def check_parts(graph: Graph, program: Sequence, plan: Plan) -> None:
@@ -107,12 +107,12 @@ def check_parts(graph: Graph, program: Sequence, plan: Plan) -> None:
     assert set(planned) == set(compiled)
     total = sum(compiled.values())
     # For a short phase, a tenth may be a handful of cycles.
-    wrong = {
+    problem = {
         part: (planned[part], compiled[part])
         for part in planned
         if abs(planned[part] - compiled[part]) > max(0.1 * compiled[part], 0.02 * total)
     }
-    assert wrong == {}
+    assert problem == {}
     assert abs(plan.predicted_cycles / total - 1) < 0.05
 
 
@@ -180,17 +180,17 @@ def test_less_memory_comes_in_steps_and_never_takes_more(name: str) -> None:
     shape, machine = asked_of_planner(layer)
     plans = [plan_convolution("op", shape, machine, share) for share in shares]
     assert plans[0] == build(layer, shares[0])[2]
-    taken = [plan.temporary_bytes for plan in plans]
+    used = [plan.temporary_bytes for plan in plans]
     cycles = [plan.predicted_cycles for plan in plans]
-    assert all(less <= more for more, less in pairwise(taken))
+    assert all(less <= extra for extra, less in pairwise(used))
     assert all(slower >= faster for faster, slower in pairwise(cycles))
     assert plans[0].n_serial == 1 < plans[-1].n_serial
     # A plan is kept until it no longer fits; smaller changes of the share have no effect.
-    assert 2 <= len(set(taken)) < len(shares)
-    for (more, less), share in zip(pairwise(plans), shares[1:], strict=True):
-        if more.temporary_bytes <= share * MACHINE.allocatable_bytes:
-            assert less.split == more.split
-            assert less.temporary_bytes == more.temporary_bytes
+    assert 2 <= len(set(used)) < len(shares)
+    for (extra, less), share in zip(pairwise(plans), shares[1:], strict=True):
+        if extra.temporary_bytes <= share * MACHINE.allocatable_bytes:
+            assert less.split == extra.split
+            assert less.temporary_bytes == extra.temporary_bytes
     for plan, share in zip(plans, shares, strict=True):
         fits = plan.temporary_bytes <= share * MACHINE.allocatable_bytes
         assert fits != (plan.bound == "least_memory")

@@ -40,15 +40,15 @@ SHAPES = {
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=[*SHAPES])
 def test_bounds_do_not_exceed_costs(shape: ConvolutionShape, serial: Serial) -> None:
     request = PlanRequest.of(shape, MACHINE, "", ())
-    for way in ways_of(request, serial):
-        splits = Splits.widest(way.part, way.grouping, MACHINE.n_tiles, serial, {})
-        splits = way.supported(splits)
+    for method in ways_of(request, serial):
+        splits = Splits.widest(method.part, method.grouping, MACHINE.n_tiles, serial, {})
+        splits = method.supported(splits)
         if not len(splits.parts):
             continue
-        costs = way.weighed(splits, MACHINE).costs
-        temporary, cycles = least_costs(way.family, splits, MACHINE)
+        costs = method.weighed(splits, MACHINE).costs
+        temporary, cycles = least_costs(method.family, splits, MACHINE)
         assert (least_bytes_of_sums(splits) <= temporary).all()
         assert (temporary <= costs.temporary_bytes).all()
-        assert (least_compute_cycles(way.family, splits, MACHINE) <= cycles).all()
+        assert (least_compute_cycles(method.family, splits, MACHINE) <= cycles).all()
         assert (cycles <= costs.total).all()
-        assert way.least_cycles <= costs.total.min()
+        assert method.least_cycles <= costs.total.min()

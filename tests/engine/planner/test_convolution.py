@@ -29,10 +29,10 @@ def test_a_large_convolution_is_split_over_most_of_the_machine() -> None:
 def test_the_best_split_beats_the_runner_up_and_a_single_tile() -> None:
     plan = plan_convolution("conv", LARGE, MACHINE)
     assert plan.predicted_cycles <= int(plan.runner_up["cycles"])
-    one = plan_convolution("conv", LARGE, load_machine("gc200", tiles_per_ipu=1))
-    assert one.n_tiles == 1
-    assert one.predicted_cycles > 100 * plan.predicted_cycles
-    assert one.predicted["preArrange_exchange"] > 0, "inputs are assumed to come from any tile"
+    item = plan_convolution("conv", LARGE, load_machine("gc200", tiles_per_ipu=1))
+    assert item.n_tiles == 1
+    assert item.predicted_cycles > 100 * plan.predicted_cycles
+    assert item.predicted["preArrange_exchange"] > 0, "inputs are assumed to come from any tile"
 
 
 def test_a_tiny_product_stays_on_few_tiles() -> None:

@@ -37,8 +37,8 @@ def work(*, item_bytes: int = 2, partial_bytes: int = 2, **sizes: int) -> Work:
 
 
 def groupings(family: str, shape: ConvolutionShape) -> list[Grouping]:
-    found = next(candidate for candidate in FAMILIES if candidate.name == family)
-    return list(found.groupings(shape, MACHINE))
+    actual = next(candidate for candidate in FAMILIES if candidate.name == family)
+    return list(actual.groupings(shape, MACHINE))
 
 
 def test_vertical_mac_and_slic_support_halves_only() -> None:
@@ -54,12 +54,12 @@ def test_vertical_mac_and_slic_support_halves_only() -> None:
 
 
 def test_shapes_that_slic_does_not_support() -> None:
-    for other in (
+    for peer in (
         replace(DEPTHWISE, dilation=(1, 2)),
         replace(DEPTHWISE, stride=(1, 3)),
         replace(PRODUCT, dtype="float16"),
     ):
-        assert groupings("slic", other) == []
+        assert groupings("slic", peer) == []
     slic = next(family for family in FAMILIES if family.name == "slic")
     assert slic.groupings(DEPTHWISE, load_machine("gc2")) == []
 
@@ -79,8 +79,8 @@ def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
     """Groups of 2, 4 and 8 in float, 4 to 16 in half."""
 
     def combined(shape: ConvolutionShape) -> set[tuple[int, int, int]]:
-        found = [grouping for grouping in groupings("amp", shape) if grouping.combined > 1]
-        return {(grouping.combined, grouping.inputs, grouping.outputs) for grouping in found}
+        results = [grouping for grouping in groupings("amp", shape) if grouping.combined > 1]
+        return {(grouping.combined, grouping.inputs, grouping.outputs) for grouping in results}
 
     in_float = replace(DEPTHWISE, dtype="float32", partial_dtype="float32")
     assert combined(in_float) == {(n, n, width) for n in (2, 4, 8) for width in (8, 16)}
@@ -90,13 +90,13 @@ def test_convolution_groups_of_a_channel_are_combined_for_the_unit() -> None:
     assert combined(DEPTHWISE) == {(4, 4, 8), (4, 4, 16), (8, 8, 8), (8, 8, 16), (16, 16, 16)}
     pairs = replace(DEPTHWISE, in_channels=2, out_channels=2)
     assert combined(pairs) == {(2, 4, 8), (2, 4, 16), (4, 8, 8), (4, 8, 16), (8, 16, 16)}
-    for other in (
+    for peer in (
         replace(in_float, groups=1),
         replace(in_float, in_channels=2),
         replace(pairs, in_channels=4),
         replace(DEPTHWISE, dtype="float8_143"),
     ):
-        assert combined(other) == set()
+        assert combined(peer) == set()
 
 
 def test_a_plan_lists_combined_groups() -> None:
@@ -172,8 +172,8 @@ def test_the_planner_s_bound_on_multiplications_of_dot_products(
             **sizes,
         )
         cycles = int(horizontal_mac_cycles(vertex, MACHINE)[0])
-        most = family.most_products(shape, Grouping(1, inputs, outputs), MACHINE)
-        share = np.prod([*sizes.values(), inputs, outputs]) / (most * cycles)
+        maximum = family.most_products(shape, Grouping(1, inputs, outputs), MACHINE)
+        share = np.prod([*sizes.values(), inputs, outputs]) / (maximum * cycles)
         assert share <= 1
         near = max(near, share)
     assert near > 0.8, "the bound would be loose"
@@ -199,8 +199,8 @@ def test_the_planner_s_bound_on_multiplications_of_the_unit(
             sizes = {name: int(2 ** random.uniform(0, 6)) for name in names}
             sizes |= {"inputs": grouping.inputs, "outputs": grouping.outputs}
             vertex = work(item_bytes=item_bytes, partial_bytes=partial_bytes, **sizes)
-            most = family.most_products(shape, grouping, machine)
-            share = np.prod([*sizes.values()]) / (most * int(law(vertex, machine)[0]))
+            maximum = family.most_products(shape, grouping, machine)
+            share = np.prod([*sizes.values()]) / (maximum * int(law(vertex, machine)[0]))
             assert share <= 1
             near = max(near, share)
     assert near > 0.8, "the bound would be loose"

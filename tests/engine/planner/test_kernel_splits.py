@@ -105,9 +105,9 @@ def test_the_gradient_of_weights_gains_much_and_costs_what_was_planned() -> None
     case = Case(128, 128, 28, same(3), images=4)
     graph, program, plan = gradient_built(case)
     assert n_kernel_parts(plan) > 4
-    whole = gradient_built(Case(128, 128, 28, same(3), {ROWS: 1, COLUMNS: 1}, images=4))[2]
-    assert n_kernel_parts(whole) == 1
-    assert plan.predicted_cycles < 0.5 * whole.predicted_cycles
+    full = gradient_built(Case(128, 128, 28, same(3), {ROWS: 1, COLUMNS: 1}, images=4))[2]
+    assert n_kernel_parts(full) == 1
+    assert plan.predicted_cycles < 0.5 * full.predicted_cycles
     check_parts(graph, program, plan)
 
 
@@ -148,8 +148,8 @@ def test_skipped_kernel_splits_would_not_be_chosen(shape: ConvolutionShape, shar
     for counts in product(*(range(1, size + 1) for size in shape.kernel)):
         if prod(counts) > SMALL.n_tiles:
             continue
-        asked = tuple(zip((ROWS, COLUMNS), counts, strict=True))
-        forced = plan_convolution("forced", shape, SMALL, share, "", asked)
+        requested = tuple(zip((ROWS, COLUMNS), counts, strict=True))
+        forced = plan_convolution("forced", shape, SMALL, share, "", requested)
         assert tuple(forced.split[name] for name in (ROWS, COLUMNS)) == counts
         fits = forced.temporary_bytes <= limit
         if plan.temporary_bytes <= limit:

@@ -80,8 +80,8 @@ class Answers:
 
 def test_stores_of_programs_are_isolated() -> None:
     expected = plan_convolution("conv", SHAPE, MACHINE)
-    odd = PlanMemo(Answers(replace(expected, family="odd")))
-    assert odd.plan(plan_convolution, "conv", SHAPE, MACHINE).family == "odd"
+    outlier = PlanMemo(Answers(replace(expected, family="odd")))
+    assert outlier.plan(plan_convolution, "conv", SHAPE, MACHINE).family == "odd"
     assert PlanMemo().plan(plan_convolution, "conv", SHAPE, MACHINE) == expected
     assert plan_convolution("conv", SHAPE, MACHINE) == expected
 

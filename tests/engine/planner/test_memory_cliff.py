@@ -87,14 +87,14 @@ def test_the_fastest_that_fits_is_chosen_of_all_forced_plans() -> None:
     every = [plan for plans in by_family.values() for plan in plans]
     fastest = min(every, key=lambda plan: plan.predicted_cycles)
     bearable = 4 * fastest.predicted_cycles
-    least = min(plan.temporary_bytes for plan in every if plan.predicted_cycles <= bearable)
+    minimum = min(plan.temporary_bytes for plan in every if plan.predicted_cycles <= bearable)
     slowest = 4 * max(
         min(plan.predicted_cycles for plan in plans) for plans in by_family.values() if plans
     )
     slow = [
         plan
         for plan in every
-        if bearable < plan.predicted_cycles <= slowest and plan.temporary_bytes <= 0.75 * least
+        if bearable < plan.predicted_cycles <= slowest and plan.temporary_bytes <= 0.75 * minimum
     ]
     assert slow
     for plan in slow:
@@ -124,12 +124,14 @@ def test_less_memory_is_never_faster_nor_larger(
         in_width=width, dtype=dtype,
     )  # fmt: skip
     machine = load_machine("gc2", tiles_per_ipu=n)
-    most = plan_convolution("op", shape, machine, 10.0).temporary_bytes / machine.allocatable_bytes
-    shares = [most * share for share in np.geomspace(1, 0.05, 12)] + [0.0]
+    maximum = (
+        plan_convolution("op", shape, machine, 10.0).temporary_bytes / machine.allocatable_bytes
+    )
+    shares = [maximum * share for share in np.geomspace(1, 0.05, 12)] + [0.0]
     plans = [plan_convolution("op", shape, machine, share) for share in shares]
-    for more, less in pairwise(plans):
-        assert less.temporary_bytes <= more.temporary_bytes
-        assert less.predicted_cycles >= more.predicted_cycles
+    for extra, less in pairwise(plans):
+        assert less.temporary_bytes <= extra.temporary_bytes
+        assert less.predicted_cycles >= extra.predicted_cycles
     for plan, share in zip(plans, shares, strict=True):
         fits = plan.temporary_bytes <= share * machine.allocatable_bytes
         assert fits != (plan.bound == "least_memory")

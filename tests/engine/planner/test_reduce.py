@@ -79,10 +79,10 @@ def test_the_choices_at_hand_are_taken() -> None:
     """Rows on their tiles are reduced there; one long row goes over stages between tiles."""
     rows = planned((1024, 1024), [1], "float32", grain=1024)[0].plans[0]
     assert rows.family == "in place"
-    assert [at.exchange_cycles for at in rows.stages] == [None, None]
+    assert [stage.exchange_cycles for stage in rows.stages] == [None, None]
     assert rows.split["workers"] == 6
     row = planned((1_000_000,), [0], "float32")[0].plans[0]
-    kinds = [(at.stage, at.exchange_cycles is not None) for at in row.stages]
+    kinds = [(stage.stage, stage.exchange_cycles is not None) for stage in row.stages]
     assert kinds == [
         (Stage.REDUCE_STAGE, False),  # six workers of every tile
         (Stage.REDUCE_STAGE, False),  # their second pass

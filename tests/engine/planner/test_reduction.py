@@ -82,15 +82,15 @@ def test_stages_give_the_sum_and_cost_what_was_planned(product: Product) -> None
     assert stages == (*library_stages(n_partials), 1)
     assert len(stages) == product.n_stages
     executable = compile_programs(graph, [program], plans=builder.plans, is_checked=True)
-    found = compiled_parts(executable)
+    actual = compiled_parts(executable)
     names = [*(f"reduceStage{i}" for i in range(product.n_stages - 1)), "reduce"]
-    assert {part for part in found if "educe" in part} == {
+    assert {part for part in actual if "educe" in part} == {
         part for name in names for part in (name, f"{name}_exchange")
     }
     for name in names:
-        assert plan.predicted[name] == found[name]
+        assert plan.predicted[name] == actual[name]
         exchange = f"{name}_exchange"
-        assert plan.predicted[exchange] == pytest.approx(found[exchange], rel=0.1)
+        assert plan.predicted[exchange] == pytest.approx(actual[exchange], rel=0.1)
     with Engine(executable, resolve_options(environ={})) as engine:
         engine.write_tensor(a, left)
         engine.run()

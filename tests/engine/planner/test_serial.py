@@ -112,8 +112,8 @@ def test_a_serial_product_is_correct_and_takes_less_memory(dtype: str, is_consta
 def test_outputs_that_do_not_split_use_serial_inputs(dtype: str, is_constant: bool) -> None:
     peaks = []
     for split in (AT_ONCE, None):
-        found = product(dtype, is_constant, LEAST, size=(63, 511), split=split)
-        builder, executable, result, expected = found
+        actual = product(dtype, is_constant, LEAST, size=(63, 511), split=split)
+        builder, executable, result, expected = actual
         assert (builder.plans[0].serial.inputs > 1) == (split is None)
         np.testing.assert_array_equal(result, expected)
         peaks.append(int(executable.memory.live.peak.max()))
@@ -131,8 +131,8 @@ def test_a_serial_convolution_is_correct_and_takes_less_memory(dtype: str) -> No
         out = convolution(builder, x, weights, window, available_memory_proportion=share)
         assert (builder.plans[0].n_serial > 1) == (share == LEAST)
         executable, result = run(builder, [(x, values)], out)
-        seen = np.lib.stride_tricks.sliding_window_view(values, (3, 3), axis=(2, 3))
-        np.testing.assert_array_equal(result, np.einsum("nirckl,oikl->norc", seen, weights))
+        visited = np.lib.stride_tricks.sliding_window_view(values, (3, 3), axis=(2, 3))
+        np.testing.assert_array_equal(result, np.einsum("nirckl,oikl->norc", visited, weights))
         peaks.append(int(executable.memory.live.peak.max()))
     assert peaks[1] < peaks[0]
 

@@ -35,6 +35,6 @@ def test_rows_are_split_rather_than_columns() -> None:
     assert plan.split["rows"] > 1
     assert plan.split["columns"] == 1
     turned = {**plan.split, "rows": 1, "columns": plan.split["rows"]}
-    other = plan_convolution("projection", shape, machine, split=tuple(turned.items()))
-    assert other.predicted_cycles == plan.predicted_cycles
-    assert other.temporary_bytes == plan.temporary_bytes
+    peer = plan_convolution("projection", shape, machine, split=tuple(turned.items()))
+    assert peer.predicted_cycles == plan.predicted_cycles
+    assert peer.temporary_bytes == plan.temporary_bytes

@@ -70,7 +70,7 @@ class Writer:
 
     def add(self, kind: str, inputs: Sequence[Any], **attributes: Any) -> Taken:
         name = f"{kind.lower()}{len(self.nodes)}"
-        names = [one.name if isinstance(one, Taken) else self.constant(one) for one in inputs]
+        names = [item.name if isinstance(item, Taken) else self.constant(item) for item in inputs]
         self.nodes.append(helper.make_node(kind, names, [name], name=name, **attributes))
         return Taken(self, name)
 
@@ -87,8 +87,8 @@ def written(
 ) -> onnx.ModelProto:
     """Return a model of one input x; its results are those of the function."""
     writer = Writer(dtype)
-    made = make(Taken(writer, "x"))
-    results = made if isinstance(made, tuple) else (made,)
+    built = make(Taken(writer, "x"))
+    results = built if isinstance(built, tuple) else (built,)
     outputs = []
     for i, result in enumerate(results):
         writer.nodes.append(helper.make_node("Identity", [result.name], [f"y{i}"]))
@@ -102,10 +102,10 @@ def written(
 def functions(model: onnx.ModelProto, folder: Path, without: Sequence[str] = ()) -> list[str]:
     """Return what is left after the passes: functions and operators in their order."""
     onnx.save(model, folder / "model.onnx")
-    made = transform(load_onnx(folder / "model.onnx"), without)
+    built = transform(load_onnx(folder / "model.onnx"), without)
     return [
         op.attributes.get("kind", op.attributes.get("function", op.operator.key))
-        for op in made.operations
+        for op in built.operations
     ]
 
 

@@ -108,8 +108,8 @@ def test_one_operator_is_left(formula: Formula, kind: str, dtype: str, tmp_path:
 
 @pytest.mark.parametrize("formula", [formula for formula, _ in CASES.values()], ids=CASES)
 def test_values_are_those_of_onnxruntime(formula: Formula, tmp_path: Path) -> None:
-    ((found, expected),) = values(written(formula, SHAPE), tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    ((actual, expected),) = values(written(formula, SHAPE), tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("formula", NEAR.values(), ids=NEAR)
@@ -117,8 +117,8 @@ def test_near_misses_stay(formula: Formula, tmp_path: Path) -> None:
     model = written(formula, SHAPE)
     kinds = {"gelu", "gelu_erf", "swish", "hard_swish"}
     assert not kinds.intersection(functions(model, tmp_path))
-    for found, expected in values(model, tmp_path, SHAPE):
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
+    for actual, expected in values(model, tmp_path, SHAPE):
+        np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-6)
 
 
 def test_a_scaled_operand_is_part_of_the_operator_before(tmp_path: Path) -> None:

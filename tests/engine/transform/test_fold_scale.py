@@ -24,11 +24,11 @@ _NORM = ("scale", "shift", "mean", "variance")
 
 
 def _weights(out_channels: int, in_channels: int) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    found["w"] = _RANDOM.standard_normal((out_channels, in_channels, 3, 3)).astype(np.float32)
-    found |= {n: _RANDOM.standard_normal(out_channels).astype(np.float32) for n in ("b", *_NORM)}
-    found["variance"] = np.abs(found["variance"]) + 0.5
-    return found
+    results: dict[str, NDArray[Any]] = {}
+    results["w"] = _RANDOM.standard_normal((out_channels, in_channels, 3, 3)).astype(np.float32)
+    results |= {n: _RANDOM.standard_normal(out_channels).astype(np.float32) for n in ("b", *_NORM)}
+    results["variance"] = np.abs(results["variance"]) + 0.5
+    return results
 
 
 def _norm(x: str, y: str) -> NodeProto:
@@ -96,8 +96,8 @@ def test_a_norm_becomes_weights_and_one_sum(
     (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
     compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=4))
     with Engine(compiled.executable) as engine:
-        found = compiled.run(engine, {"x": x})["y"]
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+        actual = compiled.run(engine, {"x": x})["y"]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("nodes", _NOT_FOLDED.values(), ids=_NOT_FOLDED)

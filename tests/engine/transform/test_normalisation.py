@@ -134,16 +134,16 @@ def test_one_operator_is_left(formula: Formula, name: str, dtype: str, tmp_path:
 
 @pytest.mark.parametrize("formula", [formula for formula, _ in CASES], ids=IDS)
 def test_values_are_those_of_onnxruntime(formula: Formula, tmp_path: Path) -> None:
-    ((found, expected),) = values(written(formula, SHAPE), tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-6)
+    ((actual, expected),) = values(written(formula, SHAPE), tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=3e-5, atol=3e-6)
 
 
 def test_halves_with_casts_in_between(tmp_path: Path) -> None:
     model = written(cast_in_between, SHAPE, "float16")
     assert functions(model, tmp_path) == ["LayerNormalization"]
-    ((found, expected),) = values(model, tmp_path, SHAPE, "float16")
+    ((actual, expected),) = values(model, tmp_path, SHAPE, "float16")
     np.testing.assert_allclose(
-        found.astype(np.float64), expected.astype(np.float64), rtol=4e-3, atol=4e-3
+        actual.astype(np.float64), expected.astype(np.float64), rtol=4e-3, atol=4e-3
     )
 
 
@@ -151,9 +151,9 @@ def test_a_normalisation_of_floats_between_casts_stays_one_of_floats(tmp_path: P
     model = written(cast_around, SHAPE, "float16")
     left = functions(model, tmp_path)
     assert left == ["cast", "LayerNormalization", "cast", "multiply", "add"]
-    ((found, expected),) = values(model, tmp_path, SHAPE, "float16")
+    ((actual, expected),) = values(model, tmp_path, SHAPE, "float16")
     np.testing.assert_allclose(
-        found.astype(np.float64), expected.astype(np.float64), rtol=2e-3, atol=2e-3
+        actual.astype(np.float64), expected.astype(np.float64), rtol=2e-3, atol=2e-3
     )
 
 
@@ -169,8 +169,8 @@ def test_a_normalisation_per_channel_is_one_of_instances(tmp_path: Path) -> None
     shape = (2, 4, 3, 5)
     model = written(instance, shape)
     assert functions(model, tmp_path) == ["InstanceNormalization"]
-    ((found, expected),) = values(model, tmp_path, shape)
-    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-6)
+    ((actual, expected),) = values(model, tmp_path, shape)
+    np.testing.assert_allclose(actual, expected, rtol=3e-5, atol=3e-6)
 
 
 def _with(spread: Callable[[Taken], Taken]) -> Formula:
@@ -225,8 +225,8 @@ def test_near_misses_stay(formula: Any, shape: tuple[int, ...], tmp_path: Path) 
     left = functions(model, tmp_path)
     assert "LayerNormalization" not in left
     assert "InstanceNormalization" not in left
-    for found, expected in values(model, tmp_path, shape):
-        np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-6)
+    for actual, expected in values(model, tmp_path, shape):
+        np.testing.assert_allclose(actual, expected, rtol=3e-5, atol=3e-6)
 
 
 @pytest.mark.parametrize(
@@ -235,5 +235,5 @@ def test_near_misses_stay(formula: Any, shape: tuple[int, ...], tmp_path: Path) 
 def test_a_factor_of_other_dimensions_stays_outside(factor: np.ndarray, tmp_path: Path) -> None:
     model = written(lambda x: white(x, -1) * factor, SHAPE)
     assert functions(model, tmp_path) == ["LayerNormalization", "multiply"]
-    ((found, expected),) = values(model, tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=3e-5, atol=3e-6)
+    ((actual, expected),) = values(model, tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=3e-5, atol=3e-6)

@@ -57,11 +57,11 @@ def test_a_pass_can_be_left_out(model: Model) -> None:
 
 
 def test_an_operator_can_be_kept_whole_and_needs_a_lowering_then(model: Model) -> None:
-    kept = prune(decompose(model, keep={"Softmax"}))
-    assert _operators(kept) == ["matmul", "binary", "Softmax"]
+    selected = prune(decompose(model, keep={"Softmax"}))
+    assert _operators(selected) == ["matmul", "binary", "Softmax"]
     machine = load_machine("gc200", tiles_per_ipu=2)
-    compile_model(kept, machine)  # the pipeline takes it apart
+    compile_model(selected, machine)  # the pipeline takes it apart
     from tilescope.engine.lower import lower
 
     with pytest.raises(BadModel, match=r"Node 'softmax' \(Softmax\).*has no lowering"):
-        lower(kept, machine)
+        lower(selected, machine)

@@ -61,10 +61,10 @@ STAYS: dict[str, Formula] = {
 def bits(model: onnx.ModelProto, folder: Path, dtype: str, without: list[str]) -> list[np.ndarray]:
     onnx.save(model, folder / "model.onnx")
     loaded = load_onnx(folder / "model.onnx")
-    made = compile_model(loaded, load_machine("gc200", tiles_per_ipu=4), without=without)
+    compiled = compile_model(loaded, load_machine("gc200", tiles_per_ipu=4), without=without)
     x = np.random.default_rng(7).standard_normal(SHAPE).astype(dtype)
-    with Engine(made.executable, resolve_options(environ={})) as engine:
-        return list(made.run(engine, {"x": x}).values())
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        return list(compiled.run(engine, {"x": x}).values())
 
 
 @pytest.mark.parametrize("formula", FOLDED.values(), ids=FOLDED)
@@ -76,8 +76,8 @@ def test_the_factor_is_gone_and_the_bits_are_the_same(
     left = functions(model, tmp_path)
     assert not {"multiply", "divide"}.intersection(left)
     apart = bits(model, tmp_path, dtype, ["pre_scale"])
-    for found, expected in zip(bits(model, tmp_path, dtype, []), apart, strict=True):
-        assert np.array_equal(found, expected)
+    for bit, expected in zip(bits(model, tmp_path, dtype, []), apart, strict=True):
+        assert np.array_equal(bit, expected)
 
 
 @pytest.mark.parametrize("formula", STAYS.values(), ids=STAYS)

@@ -56,15 +56,15 @@ def no_total(x: Taken) -> Taken:
 def test_one_operator_is_left(formula: Formula, tmp_path: Path) -> None:
     model = written(formula, SHAPE)
     assert functions(model, tmp_path) == ["softmax"]
-    ((found, expected),) = values(model, tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+    ((actual, expected),) = values(model, tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=1e-7)
 
 
 def test_the_maximum_of_another_dimension_stays(tmp_path: Path) -> None:
     model = written(another_axis, SHAPE)
     assert functions(model, tmp_path) == ["reduce", "subtract", "softmax"]
-    ((found, expected),) = values(model, tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+    ((actual, expected),) = values(model, tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("formula", [two_readers, no_total])
@@ -88,8 +88,8 @@ POWERS = {
 def test_powers(exponent: float, left: list[str], tmp_path: Path) -> None:
     model = written(lambda x: (x.op("Abs") + 0.1) ** exponent, SHAPE)
     assert functions(model, tmp_path) == ["absolute", "add", *left]
-    ((found, expected),) = values(model, tmp_path, SHAPE)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    ((actual, expected),) = values(model, tmp_path, SHAPE)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_a_power_that_broadcasts_or_varies_stays(tmp_path: Path) -> None:
@@ -103,5 +103,5 @@ def test_a_square_of_integers(tmp_path: Path) -> None:
 
     model = written(formula, SHAPE)
     assert functions(model, tmp_path) == ["cast", "square"]
-    ((found, expected),) = values(model, tmp_path, SHAPE)
-    assert np.array_equal(found, expected)
+    ((actual, expected),) = values(model, tmp_path, SHAPE)
+    assert np.array_equal(actual, expected)

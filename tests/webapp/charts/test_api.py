@@ -25,14 +25,14 @@ def unpack(block: bytes) -> tuple[dict[str, Any], list[dict[str, np.ndarray]]]:
     """Return header and the columns of every side, decoded as documented."""
     (length,) = struct.unpack_from("<I", block)
     header = json.loads(block[4 : 4 + length])
-    at = 4 + length
-    assert at % 8 == 0
+    offset = 4 + length
+    assert offset % 8 == 0
 
     def take(dtype: str, n_values: int) -> np.ndarray:
-        nonlocal at
-        found = np.frombuffer(block, dtype, n_values, at)
-        at += found.nbytes
-        return found
+        nonlocal offset
+        frombuffer = np.frombuffer(block, dtype, n_values, offset)
+        offset += frombuffer.nbytes
+        return frombuffer
 
     sides = []
     for side in header["sides"]:
@@ -43,7 +43,7 @@ def unpack(block: bytes) -> tuple[dict[str, Any], list[dict[str, np.ndarray]]]:
         columns |= {"match_bytes": take("<f8", n_matches)}
         columns |= {f"match_{name}": take("<i4", n_matches) for name in ("place", "item")}
         sides.append(columns)
-    assert at == len(block)
+    assert offset == len(block)
     return header, sides
 
 
@@ -80,12 +80,12 @@ def test_variables_are_a_series_by_their_name(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         name = tile_variables(report, 3).name[0]
-        found = named_variables(report, name)
+        actual = named_variables(report, name)
     url = f"/api/memory/{ids['baseline']}/window"
     query = {"start": 0, "end": 64, "width": 500, "breakdown": "variables", "var": name}
     header, (side,) = _ask(client, url, **query)
     assert [series["label"] for series in header["sides"][0]["series"]] == [name]
-    assert side["total"].tolist() == found.tile_bytes.tolist()
+    assert side["total"].tolist() == actual.tile_bytes.tolist()
     # One of two reports may lack them.
     _, sides = _ask(client, url, **query | {"with": ids["pair"]})
     assert [len(side["place"]) for side in sides] == [64, 32]
@@ -110,9 +110,9 @@ def test_two_reports_share_an_axis_of_tiles(client: TestClient, ids: dict[str, s
     assert [len(side["place"]) for side in sides] == [64, 32]
     assert (header["n_places"], header["tiles_per_ipu"]) == (64, 0)
     _, coarse = _ask(client, url, **query | {"width": 10})
-    places = [set(side["place"].tolist()) for side in coarse]
-    assert len(places[0]) < 64
-    assert places[1] == {place for place in places[0] if place < 32}
+    positions = [set(side["place"].tolist()) for side in coarse]
+    assert len(positions[0]) < 64
+    assert positions[1] == {position for position in positions[0] if position < 32}
 
 
 def test_the_lives_on_a_tile_arrive_as_the_analyser_gives_them(
@@ -124,9 +124,9 @@ def test_the_lives_on_a_tile_arrive_as_the_analyser_gives_them(
         fullest = fullest_tile(report).tile_id
     (length,) = struct.unpack_from("<I", answer.content)
     header = json.loads(answer.content[4 : 4 + length])
-    n_blocks, n_heights, at = header["n_blocks"], header["n_heights"], 4 + length
-    floats = np.frombuffer(answer.content, "<f8", 2 * n_blocks + n_heights, at)
-    numbers = np.frombuffer(answer.content, "<i4", -1, at + floats.nbytes)
+    n_blocks, n_heights, offset = header["n_blocks"], header["n_heights"], 4 + length
+    floats = np.frombuffer(answer.content, "<f8", 2 * n_blocks + n_heights, offset)
+    numbers = np.frombuffer(answer.content, "<i4", -1, offset + floats.nbytes)
     assert floats[:n_blocks].tolist() == expected.offset_bytes.tolist()
     assert floats[n_blocks : 2 * n_blocks].tolist() == expected.bytes.tolist()
     assert floats[2 * n_blocks :].tolist() == expected.heights[1].tolist()
@@ -150,34 +150,34 @@ def test_a_map_has_the_bytes_and_the_places_of_all_tiles(
     (length,) = struct.unpack_from("<I", answer.content)
     header = json.loads(answer.content[4 : 4 + length])
     values = np.frombuffer(answer.content, "<f8", 32, 4 + length)
-    places = np.frombuffer(answer.content, "<i4", -1, 4 + length + values.nbytes)
+    positions = np.frombuffer(answer.content, "<i4", -1, 4 + length + values.nbytes)
     assert (header["title"], header["n_ipus"]) == (expected.title, 2)
     assert header["highest_bytes"] == values.max()
     assert values.tolist() == expected.tile_bytes.tolist()
-    assert places.tolist() == [*plan.row[:16].tolist(), *plan.column[:16].tolist()]
+    assert positions.tolist() == [*plan.row[:16].tolist(), *plan.column[:16].tolist()]
 
 
 def test_the_lives_of_two_reports_share_an_axis_of_matched_steps(
     client: TestClient, ids: dict[str, str], library: Library
 ) -> None:
     with (
-        library.opened(ids["baseline"]) as one,
-        library.opened(ids["candidate"]) as other,
+        library.opened(ids["baseline"]) as first,
+        library.opened(ids["candidate"]) as second,
     ):
-        places = align_liveness(one, other).places
-        maps = [tile_map(report, 3) for report in (one, other)]
-    highest = max(int(found.heights[1].max()) for found in maps)
+        positions = align_liveness(first, second).places
+        maps = [tile_map(report, 3) for report in (first, second)]
+    highest = max(int(actual.heights[1].max()) for actual in maps)
     url = f"/api/memory/{ids['baseline']}/lives"
-    for side, found in enumerate(maps):
+    for side, actual in enumerate(maps):
         query = {"tile": 3, "with": ids["candidate"], "side": side}
         content = client.get(url, params=query).content
         (length,) = struct.unpack_from("<I", content)
         header = json.loads(content[4 : 4 + length])
-        assert (header["n_blocks"], header["highest_bytes"]) == (len(found), highest)
-        own, others = header["n_own_places"], header["n_other_places"]
-        numbers = np.frombuffer(content, "<i4", -1, 4 + length)[-own - others :]
-        assert numbers[:own].tolist() == places[side].tolist()
-        assert numbers[own:].tolist() == places[1 - side].tolist()
+        assert (header["n_blocks"], header["highest_bytes"]) == (len(actual), highest)
+        local, second_items = header["n_own_places"], header["n_other_places"]
+        numbers = np.frombuffer(content, "<i4", -1, 4 + length)[-local - second_items :]
+        assert numbers[:local].tolist() == positions[side].tolist()
+        assert numbers[local:].tolist() == positions[1 - side].tolist()
 
 
 def test_a_map_of_two_reports_has_their_difference(
@@ -190,10 +190,10 @@ def test_a_map_of_two_reports_has_their_difference(
     header = json.loads(content[4 : 4 + length])
     values = np.frombuffer(content, "<f8", 64, 4 + length)
     with (
-        library.opened(ids["baseline"]) as one,
-        library.opened(ids["candidate"]) as other,
+        library.opened(ids["baseline"]) as first,
+        library.opened(ids["candidate"]) as second,
     ):
-        expected = tile_memory(other).total_bytes - tile_memory(one).total_bytes
+        expected = tile_memory(second).total_bytes - tile_memory(first).total_bytes
     assert header["is_change"]
     assert header["highest_bytes"] == np.abs(expected).max() > 0
     assert values.tolist() == expected.tolist()
@@ -234,14 +234,14 @@ def test_steps_of_two_reports_are_aligned(
     query = {"start": 0, "end": 500, "width": 1000, "with": ids["candidate"]}
     header, sides = _ask(client, f"/api/liveness/{ids['baseline']}/window", **query)
     with (
-        library.opened(ids["baseline"]) as one,
-        library.opened(ids["candidate"]) as other,
+        library.opened(ids["baseline"]) as first,
+        library.opened(ids["candidate"]) as second,
     ):
-        pairs = align_liveness(one, other)
+        pairs = align_liveness(first, second)
     assert header["n_places"] == pairs.n_places
-    for side, places in zip(sides, pairs.places, strict=True):
-        assert side["place"].tolist() == places.tolist()
-        assert side["item"].tolist() == list(range(len(places)))
+    for side, place in zip(sides, pairs.places, strict=True):
+        assert side["place"].tolist() == place.tolist()
+        assert side["item"].tolist() == list(range(len(place)))
     # The last four steps are the same in both; twenty before them are only in the candidate.
     assert [side["place"][-4:].tolist() for side in sides] == [[136, 137, 138, 139]] * 2
 
@@ -249,9 +249,9 @@ def test_steps_of_two_reports_are_aligned(
 def test_a_step_has_kind_and_name(
     client: TestClient, ids: dict[str, str], library: Library
 ) -> None:
-    found = client.get(f"/api/liveness/{ids['baseline']}/step/7").json()
+    actual = client.get(f"/api/liveness/{ids['baseline']}/step/7").json()
     with library.opened(ids["baseline"]) as report:
-        assert (found["kind"], found["name"]) == step_facts(report, 7)
+        assert (actual["kind"], actual["name"]) == step_facts(report, 7)
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Report, Repo
         generate_report(root / str(n), n_tiles=16, n_ipus=2, n_steps=60 + n, n_variables=20, seed=n)
         for n in (1, 2)
     ]
-    with open_report(paths[0]) as one, open_report(paths[1]) as other:
-        yield one, other
+    with open_report(paths[0]) as first, open_report(paths[1]) as second:
+        yield first, second
 
 
 def test_memory_stacks_to_the_sum_of_its_series(two: tuple[Report, Report]) -> None:
@@ -49,27 +49,27 @@ def test_two_reports_are_outlines(two: tuple[Report, Report]) -> None:
 
 def test_liveness_of_two_reports_stands_over_aligned_steps(two: tuple[Report, Report]) -> None:
     drawn = liveness(*two, source=("ipu", 1))
-    for trace, side, places in zip(drawn.data, two, align_liveness(*two).places, strict=True):
-        found = curve(side, ("ipu", 1))
-        np.testing.assert_array_equal(trace.x, places)
+    for trace, side, place in zip(drawn.data, two, align_liveness(*two).places, strict=True):
+        actual = curve(side, ("ipu", 1))
+        np.testing.assert_array_equal(trace.x, place)
         np.testing.assert_array_equal(
-            trace.y, found.not_always_live_bytes + found.always_live_bytes
+            trace.y, actual.not_always_live_bytes + actual.always_live_bytes
         )
 
 
 def test_the_share_of_operations_rises_to_that_of_all(two: tuple[Report, Report]) -> None:
     listed = operations(two[0], "onnx")
-    *_, share = operations_pareto(two[0], most=10_000).data
+    *_, share = operations_pareto(two[0], max_operations=10_000).data
     assert np.all(np.diff(share.y) >= 0)
     assert share.y[-1] == pytest.approx(100 * listed.cycles / listed.total_cycles)
 
 
 @pytest.mark.parametrize("name", sorted(FIGURES))
 def test_every_figure_draws_one_and_two_reports(two: tuple[Report, Report], name: str) -> None:
-    one, both = FIGURES[name](two[0], None), FIGURES[name](*two)
-    assert one.layout.title.text
+    item, both = FIGURES[name](two[0], None), FIGURES[name](*two)
+    assert item.layout.title.text
     assert {"Baseline", "Candidate"} <= {trace.name for trace in both.data}
-    assert one.to_json()
+    assert item.to_json()
 
 
 def test_phases_and_histogram_are_whole(two: tuple[Report, Report]) -> None:

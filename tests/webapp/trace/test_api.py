@@ -23,16 +23,16 @@ def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return header and columns, decoded as documented."""
     (length,) = struct.unpack_from("<I", block)
     header = json.loads(block[4 : 4 + length])
-    at = 4 + length
-    assert at % 8 == 0
+    offset = 4 + length
+    assert offset % 8 == 0
     columns = {}
     for name, dtype in COLUMNS:
-        columns[name] = np.frombuffer(block, dtype, header["n_bars"], at)
-        at += columns[name].nbytes
+        columns[name] = np.frombuffer(block, dtype, header["n_bars"], offset)
+        offset += columns[name].nbytes
     n_mixed = int((columns["count"] > 1).sum())
-    columns["share"] = np.frombuffer(block, "u1", n_mixed * header["n_kinds"], at)
+    columns["share"] = np.frombuffer(block, "u1", n_mixed * header["n_kinds"], offset)
     columns["share"] = columns["share"].reshape(n_mixed, header["n_kinds"])
-    assert at + columns["share"].nbytes == len(block)
+    assert offset + columns["share"].nbytes == len(block)
     return header, columns
 
 
@@ -46,17 +46,17 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     client: TestClient, base: str, ids: dict[str, str], library: Library
 ) -> None:
     with library.opened(ids["pair"]) as report:
-        whole = trace.extent(report)
-        middle = whole.end_cycle // 2
-        expected = trace.window(report, middle, whole.end_cycle, 40, [1])
+        full = trace.extent(report)
+        middle = full.end_cycle // 2
+        expected = trace.window(report, middle, full.end_cycle, 40, [1])
     answer = client.get(
-        f"{base}/window", params={"start": middle, "end": whole.end_cycle, "width": 40, "ipus": 1}
+        f"{base}/window", params={"start": middle, "end": full.end_cycle, "width": 40, "ipus": 1}
     )
     assert answer.headers["content-type"] == "application/octet-stream"
     header, columns = unpack(answer.content)
     assert header["start_cycle"] == middle
     assert header["n_slices"] == expected.n_slices
-    assert header["lanes"] == [[one.ipu_id, one.track, one.level] for one in expected.lanes]
+    assert header["lanes"] == [[lane.ipu_id, lane.track, lane.level] for lane in expected.lanes]
     starts = columns["start"].astype(np.int64) + middle
     assert starts.tolist() == expected.bars.start_cycle.tolist()
     ends = starts + columns["duration"].astype(np.int64)
@@ -82,7 +82,7 @@ def test_names_and_extent_name_everything_in_a_window(client: TestClient, base: 
     assert columns["name"].max() < len(names["labels"]) == len(names["parents"])
     assert columns["kind"].max() < len(extent["kinds"])
     assert [track["ipu_id"] for track in extent["tracks"]] == [0, 1]
-    assert all(parent < place for place, parent in enumerate(names["parents"]))
+    assert all(parent < index for index, parent in enumerate(names["parents"]))
     run = names["labels"][columns["name"][0]]
     assert run == extent["runs"][0]["name"]
 
@@ -93,24 +93,24 @@ def test_summary_search_occurrence_slice_and_step_fit_together(
     summary = client.get(f"{base}/summary", params={"top": 3}).json()
     assert len(summary["contributors"]) == 3
     top = summary["contributors"][0]
-    found = client.get(f"{base}/search", params={"text": top["name"]}).json()
-    assert found["names"][0]["name"] == top["name"]
+    actual = client.get(f"{base}/search", params={"text": top["name"]}).json()
+    assert actual["names"][0]["name"] == top["name"]
     near = client.get(f"{base}/match", params={"text": top["name"], "cycle": -1}).json()
-    assert (near["number"], near["n_matches"]) == (1, found["n_occurrences"])
+    assert (near["number"], near["n_matches"]) == (1, actual["n_occurrences"])
     first = near["occurrence"]
-    assert first == found["occurrences"][0]
+    assert first == actual["occurrences"][0]
     last = client.get(f"{base}/match", params={"text": top["name"], "number": near["n_matches"]})
     assert last.json()["number"] == near["n_matches"]
     level = first["name"].count("/")
-    one = client.get(
+    item = client.get(
         f"{base}/slice",
         params={
             "ipu": first["ipu_id"], "track": first["track"], "level": level,
             "cycle": first["start_cycle"],
         },
     ).json()["slice"]  # fmt: skip
-    assert (one["name"], one["step_id"]) == (first["name"], first["step_id"])
-    step = client.get(f"{base}/step/{one['step_id']}").json()
+    assert (item["name"], item["step_id"]) == (first["name"], first["step_id"])
+    step = client.get(f"{base}/step/{item['step_id']}").json()
     assert step["name"] == top["name"]
     cost = step["costs"][0]
     assert sum(cost["histogram"]["n_tiles"]) == cost["n_active_tiles"]
@@ -125,8 +125,8 @@ def test_executions_as_csv_honour_ipus_and_hidden_kinds(client: TestClient, base
     every = rows()
     assert {row[0] for row in every} == {"0", "1"}
     assert {"compute", "exchange"} <= {row[3] for row in every}
-    wanted = [row for row in every if row[0] == "1" and row[3] not in {"exchange", "sync"}]
-    assert rows(ipus="1", hide="exchange,sync") == wanted
+    expected = [row for row in every if row[0] == "1" and row[3] not in {"exchange", "sync"}]
+    assert rows(ipus="1", hide="exchange,sync") == expected
     answer = client.get(f"{base}/executions.csv", params={"ipus": "7"})
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_question")
 

@@ -33,9 +33,9 @@ def test_sides_answer_on_the_common_axis(
         assert (extent["start_cycle"], extent["end_cycle"]) == (axis.start, axis.end)
         assert extent["n_paired"] == axis.n_paired
         with library.opened(ids[("baseline", "candidate")[side]]) as report:
-            own = trace.extent(report).runs
+            local = trace.extent(report).runs
         assert [run["own_cycles"] for run in extent["runs"]] == [
-            run.end_cycle - run.start_cycle for run in own
+            run.end_cycle - run.start_cycle for run in local
         ]
     query = {"start": axis.start, "end": axis.end, "width": 300}
     header, columns = unpack(client.get(f"{base}/{align}/1/window", params=query).content)
@@ -46,10 +46,10 @@ def test_sides_answer_on_the_common_axis(
 def test_slices_have_places_and_own_cycles(client: TestClient, base: str) -> None:
     first = client.get(f"{base}/step/1/step/100/first").json()["occurrence"]
     query = {"ipu": 0, "track": 0, "level": 0, "cycle": first["start_cycle"], "view": "flat"}
-    found = client.get(f"{base}/step/1/slice", params=query).json()["slice"]
-    assert found["step_id"] == 100
-    assert found["start_cycle"] == first["start_cycle"]
-    assert found["own_start_cycle"] == first["own_start_cycle"]
+    actual = client.get(f"{base}/step/1/slice", params=query).json()["slice"]
+    assert actual["step_id"] == 100
+    assert actual["start_cycle"] == first["start_cycle"]
+    assert actual["own_start_cycle"] == first["own_start_cycle"]
     here = {"text": first["name"], "cycle": first["start_cycle"] - 1}
     near = client.get(f"{base}/step/match", params=here).json()
     assert near["occurrence"]["start_cycle"] == first["start_cycle"]
@@ -73,11 +73,11 @@ def test_the_flame_is_the_analysers(
         rows = flame.rows(smallest=0.5 / 20_000)
         wide = max(flame.below[0], key=lambda row: flame.width[row])
         name = flame.name(wide)
-    found = client.get(f"{base}/flame", params={"width": 20_000}).json()
-    assert [row["name"] for row in found["rows"]] == [row.name for row in rows]
+    actual = client.get(f"{base}/flame", params={"width": 20_000}).json()
+    assert [row["name"] for row in actual["rows"]] == [row.name for row in rows]
     assert (
-        sum(row["delta_cycles"] for row in found["rows"] if row["depth"] == 1)
-        == (found["rows"][0]["delta_cycles"])
+        sum(row["delta_cycles"] for row in actual["rows"] if row["depth"] == 1)
+        == (actual["rows"][0]["delta_cycles"])
     )
     below = client.get(f"{base}/flame", params={"node": name}).json()
     assert [row["name"] for row in below["above"]] == [""]

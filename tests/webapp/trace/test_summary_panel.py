@@ -11,8 +11,8 @@ from tilescope.webapp.pages.trace_panels import summary_panel
 def test_the_sides_have_lines_of_their_own_and_no_column_is_empty(
     library: Library, ids: dict[str, str]
 ) -> None:
-    with library.opened(ids["baseline"]) as one, library.opened(ids["candidate"]) as other:
-        sides = [trace.range_summary(report, None, None, None, top=0) for report in (one, other)]
+    with library.opened(ids["baseline"]) as item, library.opened(ids["candidate"]) as peer:
+        sides = [trace.range_summary(report, None, None, None, top=0) for report in (item, peer)]
     page = as_html(summary_panel(sides, is_marked=False))
     first, second = page.split('class="trace-heads"')[1:]
     assert first.count("Baseline: ") == 3
