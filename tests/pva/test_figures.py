@@ -250,7 +250,7 @@ def test_lowered_variables_have_numbers_and_bytes_of_their_own() -> None:
         lowered = report.compilation.loweredVariables
         tiles = range(report.compilation.target.numTiles)
         every = [part for tile in tiles for part in lowered.forTile(tile)]
-        brief = {variable.id: allBriefVar for variable in lowered.allBriefVars}
+        brief = {variable.id: variable for variable in lowered.allBriefVars}
         assert len({part._id for part in every}) == len(every) == len(brief)
         for part in every:
             assert brief[part._id].bytes == part.bytes == part.unloweredVar.size
@@ -376,9 +376,7 @@ def test_variables_of_programs_and_operations() -> None:
             if isinstance(program, pva.OnTileExecuteProgram):
                 assert names
         for operation in pva.OperationAnalysis(report).operations:
-            of_programs = {
-                part._id for variable in operation.programs() for part in variable.vars
-            }
+            of_programs = {part._id for variable in operation.programs() for part in variable.vars}
             assert {part._id for part in operation.vars} == of_programs <= known
             assert operation.replacedDebugContext == []
 
