@@ -91,8 +91,8 @@ def follow_environment(environ: Mapping[str, str] | None = None) -> None:
         A level is unknown, or the file of POPLAR_LOG_DEST is not writable.
     """
     variables = os.environ if environ is None else environ
-    local = {module: variables.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
-    levels = {m: _level(t, f"POPLAR_{m}_LOG_LEVEL") for m, t in local.items() if t}
+    module_levels = {module: variables.get(f"POPLAR_{module}_LOG_LEVEL", "") for module in MODULES}
+    levels = {m: _level(t, f"POPLAR_{m}_LOG_LEVEL") for m, t in module_levels.items() if t}
     level_text = variables.get("POPLAR_LOG_LEVEL", "")
     level = _level(level_text, "POPLAR_LOG_LEVEL") if level_text else None
     if level is None and not levels:

@@ -315,14 +315,14 @@ def _ordered_items(sides: Sequence[GraphSide]) -> list[_Item]:
         item
         for item in items
         if any(
-            local is not None and side.has_place(local)
-            for local, side in zip(item.sides, sides, strict=True)
+            operation is not None and side.has_place(operation)
+            for operation, side in zip(item.sides, sides, strict=True)
         )
     ]
-    local = [item for item in visible if item.sides[0] is not None]
-    local.sort(key=_order(sides, 0))
+    placed_items = [item for item in visible if item.sides[0] is not None]
+    placed_items.sort(key=_order(sides, 0))
     if len(sides) == 1:
-        return local
+        return placed_items
     # What only the candidate has follows what precedes it there.
     candidate_items = [item for item in visible if item.sides[1] is not None]
     candidate_items.sort(key=_order(sides, 1))
@@ -334,7 +334,7 @@ def _ordered_items(sides: Sequence[GraphSide]) -> list[_Item]:
         else:
             before = item.key
     ordered = after.get("", [])
-    for item in local:
+    for item in placed_items:
         ordered += [item, *after.get(item.key, ())]
     return ordered
 

@@ -104,9 +104,9 @@ class Lowering:
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
                 here.last_uses.keep(value, tensor)
-            local = inside.builder.sequence
-            if local.children and local not in sequence.children[-1:]:
-                sequence.add(local)
+            inner_sequence = inside.builder.sequence
+            if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
+                sequence.add(inner_sequence)
 
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""

@@ -98,13 +98,13 @@ def _center_crop_pad(node: Node, expansion: Expansion) -> Value:
     sizes = node.known(1, "the shape").reshape(-1).tolist()
     axes = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
     for axis, size in zip(axes, sizes, strict=True):
-        local = x.shape[axis]
-        if size <= local:
-            start = (local - size) // 2
+        axis_size = x.shape[axis]
+        if size <= axis_size:
+            start = (axis_size - size) // 2
             x = along(expansion, x, axis, start, start + size)
         else:
-            before = (size - local) // 2
-            x = padded(expansion, x, axis, before, size - local - before)
+            before = (size - axis_size) // 2
+            x = padded(expansion, x, axis, before, size - axis_size - before)
     return x
 
 

@@ -60,9 +60,9 @@ class Grouping:
     def fills(self, shape: ConvolutionShape) -> bool:
         """Return whether weights of this grouping have no padding, nor zeros between groups."""
         sizes = (shape.groups, shape.in_channels, shape.out_channels)
-        local = (self.groups, self.inputs, self.outputs)
+        group_sizes = (self.groups, self.inputs, self.outputs)
         return self.combined == 1 and not any(
-            size % part for size, part in zip(sizes, local, strict=True)
+            size % part for size, part in zip(sizes, group_sizes, strict=True)
         )
 
     def counts(self) -> dict[str, int]:

@@ -21,9 +21,9 @@ def module_names() -> list[str]:
         package = importlib.import_module(root)
         names.append(root)
         names += [
-            walk_package.name
-            for walk_package in pkgutil.walk_packages(package.__path__, prefix=f"{root}.")
-            if not walk_package.name.rsplit(".", 1)[-1].startswith("_")
+            module.name
+            for module in pkgutil.walk_packages(package.__path__, prefix=f"{root}.")
+            if not module.name.rsplit(".", 1)[-1].startswith("_")
         ]
     return names
 

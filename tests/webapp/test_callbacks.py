@@ -499,9 +499,7 @@ def test_a_program_of_two_reports_stands_side_by_side(
 ) -> None:
     with library.opened(ids["baseline"]) as report:
         actual = next(
-            all_program
-            for all_program in all_programs(report).values()
-            if all_program.kind == "OnTileExecute"
+            program for program in all_programs(report).values() if program.kind == "OnTileExecute"
         )
     view = {"report": ids["baseline"], "with": ids["candidate"], "tab": tab}
     answer = browser.ask("programs", **view, node=str(actual.program_id))

@@ -68,12 +68,12 @@ def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
         raise BadExecutable(f"{where}: their header is malformed") from None
     if content != _CONTENT or not isinstance(versions, dict):
         raise BadExecutable(f"{where}: they hold something else, such as a cache entry")
-    local = engine_versions()
-    if any(versions.get(name) != local[name] for name in ("tilescope", "sources")):
+    own_versions = engine_versions()
+    if any(versions.get(name) != own_versions[name] for name in ("tilescope", "sources")):
         raise BadExecutable(
             f"This executable was written by another engine, of version"
-            f" {versions.get('tilescope')}; this one has version {local['tilescope']} and different"
-            " sources: compile the program again"
+            f" {versions.get('tilescope')}; this one has version {own_versions['tilescope']} and"
+            " different sources: compile the program again"
         )
     try:
         return TableReader(kinds, facts["rows"], arrays).value(facts["root"])

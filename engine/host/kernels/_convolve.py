@@ -69,18 +69,18 @@ def _place(number, start, size, stride, n_dims):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _own_weights(w, w_start, w_size, w_stride, n_combined, local, stride):  # type: ignore[no-untyped-def]
+def _own_weights(w, w_start, w_size, w_stride, n_combined, weights, stride):  # type: ignore[no-untyped-def]
     """Write the weights within combined groups, as of groups inside."""
     count, n_own, pitch = w_size[5] // n_combined, w_size[6] // n_combined, w_stride[5]
     target, n_columns, apart = 0, w_size[4], count * pitch + n_own
-    for row in range(local.size // stride[3]):
+    for row in range(weights.size // stride[3]):
         offset = _place(row, w_start, w_size, w_stride, 4)
         for _ in range(n_columns):
             for i in range(count):
                 for o in range(n_own):
                     source = offset + i * pitch + o
                     for g in range(n_combined):
-                        local[target + o + g * n_own] = w[source + g * apart]
+                        weights[target + o + g * n_own] = w[source + g * apart]
                 target += n_combined * n_own
             offset += w_stride[4]
 

@@ -177,8 +177,8 @@ def allocated_images(
     sizes = (blocks, shape.images, channels, shape.in_height, shape.in_width, inner)
     tensor = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
     tiles = Placement(plan, part, grouping, builder).all_tiles().tolist()
-    for local in _parts(tensor, 2, plan.serial.inputs):
-        map_images(builder, local, tiles)
+    for tensor_part in _parts(tensor, 2, plan.serial.inputs):
+        map_images(builder, tensor_part, tiles)
     return as_images(tensor, layout)
 
 
@@ -203,8 +203,8 @@ def allocated_weights(
     tensor = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
     placement = Placement(plan, part, grouping, builder)
     for of_outputs in _parts(tensor, 1, plan.serial.outputs):
-        for local in _parts(of_outputs, 2, plan.serial.inputs):
-            map_weights(builder, local, placement, grouping)
+        for tensor_part in _parts(of_outputs, 2, plan.serial.inputs):
+            map_weights(builder, tensor_part, placement, grouping)
     return as_weights(tensor, grouping)
 
 

@@ -197,8 +197,8 @@ def _to_float(node: Node, expansion: Expansion) -> Value:
 def _dynamic(node: Node, expansion: Expansion) -> Value:
     """Emit a product whose left operand is quantised by its own range."""
     a, scale, zero = quantised_by_range(expansion, node.operand(0))
-    local = node.optional(3)
-    zeros = zero, None if local is None else _one(expansion, local)
+    zero_input = node.optional(3)
+    zeros = zero, None if zero_input is None else _one(expansion, zero_input)
     total = as_type(expansion, of_matrices(node, expansion, a, node.operand(1), zeros), "float32")
     factor = binary(expansion, "multiply", scale, _one(expansion, node.operand(2)))
     return _plus(expansion, binary(expansion, "multiply", total, factor), node.optional(4))

@@ -52,8 +52,8 @@ class Counts:
         BadModel
             When the node has such operands and needs all entries, or their number, at once.
         """
-        local = _axes(node)
-        for axis, value in zip(local, results, strict=False):
+        node_axes = _axes(node)
+        for axis, value in zip(node_axes, results, strict=False):
             if axis is not None and value is not None:
                 number = results[-1]
                 assert number is not None
@@ -67,7 +67,7 @@ class Counts:
         carried = None
         output = results[0]
         agree = all(self._of[v].number is counted.number for v in values.values())
-        if agree and not local and not read and node.operator.carries and output is not None:
+        if agree and not node_axes and not read and node.operator.carries and output is not None:
             axes = {i: self._of[v].axis for i, v in values.items()}
             carried = node.operator.carries(node, axes, output.shape)
         if carried is None or output is None:

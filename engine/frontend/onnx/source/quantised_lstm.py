@@ -160,8 +160,8 @@ def _direction(
     first = [nodes.one(k, d) if inputs.get(k) else zeros for k in ("initial_h", "initial_c")]
     peepholes = []
     if inputs.get("P"):
-        local = nodes.one("P", d)
-        peepholes = [nodes.part(local, 0, k * hidden, (k + 1) * hidden) for k in range(3)]
+        peephole_row = nodes.one("P", d)
+        peepholes = [nodes.part(peephole_row, 0, k * hidden, (k + 1) * hidden) for k in range(3)]
     n_steps = nodes.of("Gather", shape, nodes.constant(0), axis=0)
     last_step = nodes.of("Sub", n_steps, nodes.constant(1))
     body = _step(nodes, gates, recurrent, peepholes, activations, clip, last_step * is_backwards)

@@ -118,13 +118,15 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
     cell = initial(build, layer, initial_cell, "cellState")
     # The output replaces its gate.
     output = initial(build, layer, initial_output, "output", unit(units, _OUTPUT))
-    local = [unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)]
+    unit_weights = [
+        unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)
+    ]
     peephole_weights = None if peepholes is None else _peepholes(build, peepholes, layer, order)
-    rows = rows_of(build, x, local[0], local[1], options)
+    rows = rows_of(build, x, unit_weights[0], unit_weights[1], options)
 
     def step(inside: Builder, slices: Any) -> None:
         copy_to(inside, rows.weigh(inside, slices[0], output), units, "units")
-        with_biases(inside, units, local[2])
+        with_biases(inside, units, unit_weights[2])
         _cell(inside, units, cell, options, peephole_weights)
 
     outputs = run_steps(build, layer, options, [rows.sequence], [output, cell], lengths, step)
