@@ -125,7 +125,7 @@ def _verdict(baseline: object, candidate: object) -> str:
 
 def _operations(by: str, baseline: Report, candidate: Report) -> tuple[ChangeTable, ...]:
     """Return a table of cycles and one of memory, of library calls or nodes of the model."""
-    layer: Layer = "library" if by == "operation" else "onnx"
+    layer: Layer = "library" if by == "operation" else "model"
     sides = operations(baseline, layer), operations(candidate, layer)
     rows: dict[str, list[ChangeRow]] = {"cycles": [], "bytes": []}
     for measure, figure in MEASURES.items():

@@ -60,7 +60,7 @@ _VIEWS = (
         "operations-graph",
         "/operations",
         "#operations-graph[data-drawn] .legend .swatch",
-        "layer=onnx&as=graph&levels=99",
+        "layer=model&as=graph&levels=99",
     ),
     _View("trace", "/trace", "#trace-viewer canvas"),
     _View("trace-compared", "/trace", "#trace-viewer canvas", is_comparison=True),

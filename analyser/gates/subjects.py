@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff import operation_changes
 from tilescope.analyser.gates.gate import Figure, Gate, figures_named, matches
 from tilescope.analyser.machine.target import target
-from tilescope.analyser.program.operations import Layer, operations
+from tilescope.analyser.program.operations import CALL_LAYERS, operations
 from tilescope.analyser.summary.metrics import METRICS, MetricValue
 from tilescope.analyser.time.execution import execution
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Subject", "subjects"]
 
-#: Layers whose operations a gate may name: nodes of the model, then library calls.
-_LAYERS: tuple[Layer, ...] = ("onnx", "library")
 #: Names of the figures of operations in `tilescope.analyser.diff.MEASURES`, where they differ.
 _MEASURE = {"always_live": "always"}
 
@@ -96,7 +94,7 @@ def _of_operations(
     ran = [execution(report).n_runs > 0 for report in (baseline, candidate)]
     is_comparable = not figure.is_measured or ran[0] == ran[1]
     pattern, visited = gate.selector or "*", set()
-    for layer in _LAYERS:
+    for layer in CALL_LAYERS:
         sides = operations(baseline, layer), operations(candidate, layer)
         for change in operation_changes(*sides, measure):
             if change.key in visited or not matches(pattern, change.key):

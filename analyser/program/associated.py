@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.program.contexts import DebugContext, contexts, enclosing
+from tilescope.analyser.program.contexts import LEVELS, DebugContext, contexts, enclosing
 from tilescope.analyser.program.programs import all_programs, program
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["LAYERS", "Associated", "associated_programs"]
-
-#: Layers of debug contexts, the outermost first.
-LAYERS = ("onnx", "library", "poplar")
+__all__ = ["Associated", "associated_programs"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +37,17 @@ def associated_programs(report: Report, program_id: int, layer: str) -> Associat
     program_id
         The program.
     layer
-        One of `LAYERS`.
+        One of `LEVELS`.
 
     Raises
     ------
     BadQuestion
         When the program or the layer does not exist.
     """
-    if layer not in LAYERS:
-        raise BadQuestion(f"unknown layer {layer[:40]!r}; expected one of {', '.join(LAYERS)}")
+    if layer not in LEVELS:
+        raise BadQuestion(f"unknown layer {layer[:40]!r}; expected one of {', '.join(LEVELS)}")
     around = enclosing(report, program(report, program_id).debug_context_id)
-    context = next((item for item in around if item.layer == layer), None)
+    context = next((item for item in around if item.level == layer), None)
     if context is None:
         return Associated(None, ())
     return Associated(context, _inside(report).get(context.debug_context_id, ()))

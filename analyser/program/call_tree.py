@@ -148,11 +148,11 @@ def _describe(context: DebugContext, name: str) -> Call:
         detail = json.loads(context.detail)
     except ValueError:
         detail = None
-    operation = (context.layer, context.operation)
+    operation = (context.level, context.operation)
     own_name = None if _GENERIC.match(name) else name
     if not isinstance(detail, dict):
         return Call(context, name, own_name, operation, context.detail, "", {}, (), ())
-    if context.layer == "onnx":
+    if context.level == "model":
         arguments = detail.get("attributes")
         arguments = arguments if isinstance(arguments, dict) else {}
         inputs, outputs = (_operands(detail.get(key)) for key in ("inputs", "outputs"))

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.validation import require
 from tilescope.reports import schema
+from tilescope.reports.schema.vocabulary import ENGINE_LAYERS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["DebugContext", "contexts", "enclosing", "location"]
+__all__ = ["LEVELS", "DebugContext", "Level", "contexts", "enclosing", "location"]
+
+
+#: Layers of debug contexts: the model's nodes, the library calls that they became, what these are
+#: made of.
+Level: TypeAlias = Literal["model", "library", "poplar"]
+#: The layers, the outermost first.
+LEVELS: tuple[Level, ...] = ("model", "library", "poplar")
 
 
 @dataclass(frozen=True)
 class DebugContext:
-    """Who asked; ``layer`` is onnx, library or poplar, ``detail`` the call's arguments as JSON.
+    """Who asked; ``detail`` holds the call's arguments as JSON.
 
+    ``layer`` is library, poplar, or the name of the model's front end, such as onnx, and
     ``weights_digest`` is of its constant operands, None without any.
     """
 
@@ -29,6 +38,15 @@ class DebugContext:
     operation: str
     detail: str
     weights_digest: str | None = None
+
+    @property
+    def level(self) -> Level:
+        """The layer, ``model`` for that of any front end."""
+        return (
+            "library"
+            if self.layer == "library"
+            else ("poplar" if self.layer in ENGINE_LAYERS else "model")
+        )
 
 
 @cached

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
+    "CALL_LAYERS",
     "LAYERS",
     "KindTotal",
     "Layer",
@@ -46,9 +47,11 @@ __all__ = [
 ]
 
 #: What is listed: the model's nodes, the library calls that they became, or their steps.
-Layer: TypeAlias = Literal["library", "onnx", "step"]
+Layer: TypeAlias = Literal["library", "model", "step"]
 #: The layers, those of an author first.
-LAYERS: tuple[Layer, ...] = ("library", "onnx", "step")
+LAYERS: tuple[Layer, ...] = ("library", "model", "step")
+#: The layers of calls, the outermost first.
+CALL_LAYERS: tuple[Layer, ...] = ("model", "library")
 
 
 @dataclass(frozen=True)
@@ -487,14 +490,14 @@ def _owners(report: Report, layer: Layer) -> dict[int, int]:
     for number, context in contexts(report).items():
         if context.parent_id in owner:
             owner[number] = owner[context.parent_id]
-        elif context.layer == layer:
+        elif context.level == layer:
             owner[number] = number
     return owner
 
 
 def operation_of(report: Report, context_id: int | None) -> tuple[str, Layer] | None:
     """Return key and layer of the operation that a debug context belongs to, None for none."""
-    for layer in ("library", "onnx"):
+    for layer in reversed(CALL_LAYERS):
         number = _all_owners(report, layer).get(context_id) if context_id is not None else None
         if number is not None:
             return _keys(report, layer)[number], layer

@@ -110,7 +110,7 @@ def explanation(report: Report, plan: Plan) -> PlanExplanation:
     return PlanExplanation(
         plan,
         (around[-1].name, around[-1].operation)
-        if around and around[-1].layer == "onnx"
+        if around and around[-1].level == "model"
         else ("", ""),
         machine.n_tiles,
         int(machine.capacity_bytes * plan.available_memory_proportion),

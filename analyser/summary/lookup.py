@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.memory.variable_list import list_variables
-from tilescope.analyser.program.operations import operations
+from tilescope.analyser.program.operations import CALL_LAYERS, operations
 from tilescope.analyser.program.programs import all_programs
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.search import search_words
@@ -97,7 +97,7 @@ def _numbered(report: Report, index: _Index, text: str) -> Iterator[Match]:
 def _index(report: Report) -> _Index:
     """Return the index of a report, built once while it is open."""
     operation: dict[str, tuple[str, Match]] = {}
-    for layer in ("onnx", "library"):
+    for layer in CALL_LAYERS:
         for key, item in operations(report, layer).by_key.items():
             detail = f"{item.operation}, {item.cycles:,} cycles"
             match = Match("Operation", item.name, detail, f"operation:{key}")

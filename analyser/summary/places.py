@@ -17,6 +17,7 @@ from tilescope.analyser.memory.liveness import liveness_step_ids, variable_lives
 from tilescope.analyser.memory.tile_memory import tile_memory
 from tilescope.analyser.memory.variable_list import VariableRow, list_variables
 from tilescope.analyser.program.operations import (
+    LAYERS,
     Operation,
     operation_of,
     operation_steps,
@@ -147,7 +148,7 @@ def _variable(report: Report, name: str) -> Place:
 
 
 def _operation(report: Report, key: str) -> Place:
-    for layer in ("library", "onnx", "step"):
+    for layer in LAYERS:
         operation = operations(report, layer).by_key.get(key)
         if operation is not None:
             return _of_operation(report, key, layer, operation)

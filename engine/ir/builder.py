@@ -21,12 +21,7 @@ from tilescope.engine.ir.operation import (
     Region,
     ResultType,
 )
-from tilescope.engine.ir.schema import (
-    evaluate_by_reference,
-    infer_by_schema,
-    version_of,
-    with_defaults,
-)
+from tilescope.engine.ir.standard import standard
 from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
 __all__ = ["IrBuilder", "TypeMemo", "decomposed", "results_of"]
@@ -100,8 +95,10 @@ class IrBuilder:
         """
         version = 1
         if not operator.is_primitive:
-            version = version_of(operator.name, operator.domain)
-            attributes = with_defaults(operator.name, operator.domain, version, attributes)
+            version = standard().version(operator.name, operator.domain)
+            attributes = standard().with_defaults(
+                operator.name, operator.domain, version, attributes
+            )
         node = Node(
             operator=operator,
             name=name,
@@ -269,7 +266,7 @@ def _inferred(node: Node, label: str) -> tuple[Value, ...]:
     Results without elements are constants, too.
     """
     operator = node.operator
-    types = (operator.infer or infer_by_schema)(node)
+    types = (operator.infer or standard().infer)(node)
     if not node.regions and all(prod(shape) == 0 for shape, _ in types):
         return tuple(
             Constant(label, tuple(map(int, shape)), dtype, np.zeros(shape, dtype))
@@ -297,7 +294,7 @@ def _evaluated(
     operator = node.operator
     known = [None if value is None else value.known for value in node.inputs]
     try:
-        arrays = [np.asarray(a) for a in (operator.evaluate or evaluate_by_reference)(node, known)]
+        arrays = [np.asarray(a) for a in (operator.evaluate or standard().evaluate)(node, known)]
     except Exception:  # the reference's errors have no common base
         if operator.lower is None:
             raise

@@ -58,6 +58,8 @@ class Model:
         What is odd about the model, though it runs.
     opset
         Version of ONNX's operators in the file; 0 for a model that is from none.
+    front_end
+        Who built it: the layer of its operations in a report.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Model:
     counts: Mapping[str, Count] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     opset: int = 0
+    front_end: str = "model"
 
     @property
     def interface(self) -> Model:

@@ -36,6 +36,8 @@ class Lowering:
     ----------
     builder
         What library calls write into.
+    front_end
+        Of the model, which names its operations in reports.
     tensors
         Of the values computed so far.
     last_uses
@@ -43,6 +45,7 @@ class Lowering:
     """
 
     builder: Builder
+    front_end: str
     tensors: dict[Value, Tensor] = field(default_factory=dict)
     last_uses: LastUses = field(default_factory=LastUses)
 
@@ -91,7 +94,7 @@ class Lowering:
                         self.builder.digests.add(value.known, value.digest)
                 debug = outside.child(
                     operation.name,
-                    "onnx",
+                    self.front_end,
                     operation.source,
                     _detail(node),
                     weights_digest=joint_digest(weights),

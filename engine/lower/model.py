@@ -33,7 +33,7 @@ def lower(
         partials=partials or PartialsTypes(),
         plan_memo=plan_memo or PlanMemo(),
     )
-    lowering = Lowering(builder)
+    lowering = Lowering(builder, model.front_end)
     for value in model.inputs:
         if value.known is None:
             lowering.add_input(value, None if model.data is None else model.data[value.name])

@@ -77,7 +77,7 @@ class ContextTable:
         for context in reversed(self._ids):
             parts = inside[context]
             flops = context.flops
-            is_sum = context.layer == "onnx" or (context.layer == "library" and parts)
+            is_sum = context.is_of_model or (context.layer == "library" and parts)
             if flops is None and is_sum and context not in self._undetermined:
                 known = [part for part in parts if part is not None]
                 flops = sum(known) if len(known) == len(parts) else None

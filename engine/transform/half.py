@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import numpy as np
-from onnx import TensorProto, defs
 
 from tilescope.engine.ir import Constant, IrBuilder, Model, Node, Parameter, Region, Value
+from tilescope.engine.ir.standard import standard
 from tilescope.engine.operators.elementwise.cast import CAST
 
 __all__ = ["in_half"]
-
-#: Attributes that name the type of a result.
-_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 
 _LIMITS = np.finfo(np.float16)
 
@@ -80,7 +75,7 @@ class _HalfBuilder(IrBuilder):
         return inside.region(tuple(inputs.values()), outputs)
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        takes_half = [_takes_half(node, i) for i in range(len(node.inputs))]
+        takes_half = [standard().takes_half(node, i) for i in range(len(node.inputs))]
         computed = [
             takes
             for takes, value in zip(takes_half, node.inputs, strict=True)
@@ -92,7 +87,9 @@ class _HalfBuilder(IrBuilder):
             self.half_of(value) if value is not None and takes else value
             for takes, value in zip(takes_half, node.inputs, strict=True)
         )
-        return super().add(replace(node, inputs=inputs, attributes=_attributes(node)), outputs)
+        return super().add(
+            replace(node, inputs=inputs, attributes=standard().half_attributes(node)), outputs
+        )
 
     def _add_in_float(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add a node that ONNX does not define for half, between casts."""
@@ -130,29 +127,3 @@ def _halved(value: Value) -> Value:
     is_beyond = np.isinf(array) & np.isfinite(floats)
     array[is_beyond] = np.copysign(_LIMITS.max, floats[is_beyond])
     return replace(value, dtype="float16", array=array)
-
-
-def _attributes(node: Node) -> Mapping[str, Any]:
-    """Return the attributes with half where they name float as the type of a result."""
-    named = {
-        name: TensorProto.FLOAT16
-        for name in _TYPE_ATTRIBUTES
-        if node.attributes.get(name) == TensorProto.FLOAT
-    }
-    return {**node.attributes, **named} if named else node.attributes
-
-
-def _takes_half(node: Node, index: int) -> bool:
-    """Return whether an operand of a node may be half."""
-    return _schema_takes_half(node.operator.name, node.operator.domain, node.version, index)
-
-
-@cache
-def _schema_takes_half(name: str, domain: str, version: int, index: int) -> bool:
-    """Return whether an operand may be half by its schema; where there is none, it may."""
-    if not defs.has(name, version, domain):
-        return True
-    inputs = defs.get_schema(name, version, domain).inputs
-    if not inputs:
-        return True
-    return "tensor(float16)" in inputs[min(index, len(inputs) - 1)].types

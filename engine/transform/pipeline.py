@@ -73,4 +73,11 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         if transformed is not model:
             check_model(transformed)
         model = transformed
-    return replace(model, data=original.data, counts=original.counts, notices=original.notices)
+    return replace(
+        model,
+        data=original.data,
+        counts=original.counts,
+        notices=original.notices,
+        opset=original.opset,
+        front_end=original.front_end,
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 __all__ = [
     "BOUNDS",
     "CONTROL",
+    "ENGINE_LAYERS",
     "MEMORY_CATEGORIES",
     "MEMORY_CATEGORY",
     "MEMORY_ROWS",
@@ -27,6 +28,10 @@ __all__ = [
     "TileRow",
     "phase_of",
 ]
+
+#: Layers of debug contexts that the engine has: library calls, and what they are made of. All
+#: others are those of a front end, which names its own, such as onnx.
+ENGINE_LAYERS = ("library", "poplar")
 
 #: The phase of programs that only contain other programs.
 CONTROL = "control"

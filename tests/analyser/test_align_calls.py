@@ -158,7 +158,7 @@ def test_a_node_in_front_of_generic_names_is_the_only_new_operation() -> None:
     def listed(model: Model) -> Operations:
         actual = tree(model)
         return Operations(
-            "onnx",
+            "model",
             tuple(
                 Operation(number, context.name, context.operation, 1, 1, 0, None, 0, 0, 0, 1)
                 for number, context in actual.contexts.items()

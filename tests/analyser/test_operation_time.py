@@ -106,7 +106,7 @@ def test_parts_add_up_to_the_operation(tmp_path: Path, n_ipus: int) -> None:
         tmp_path / "one", n_tiles=16, n_ipus=n_ipus, n_steps=80, n_variables=20, seed=4
     )
     with analyser.open(path) as report:
-        for layer in ("library", "onnx", "step"):
+        for layer in ("library", "model", "step"):
             for operation in operations(report, layer).operations:
                 actual = operation_time(report, operation)
                 assert actual.actual_cycles == operation.cycles

@@ -42,7 +42,7 @@ def test_a_call_counts_all_that_came_of_it(small: Report) -> None:
 
 
 def test_nodes_of_the_model_are_another_layer(small: Report) -> None:
-    (layer,) = operations(small, "onnx").operations
+    (layer,) = operations(small, "model").operations
     assert (layer.name, layer.operation, layer.cycles) == ("layer1", "Conv", 580)
 
 

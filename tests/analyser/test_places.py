@@ -46,13 +46,13 @@ def test_a_program_that_is_no_step_has_no_place_in_the_trace(report: Report) -> 
 
 
 def test_an_operation_stands_at_its_longest_step(report: Report) -> None:
-    key, actual = next(iter(operations(report, "onnx").by_key.items()))
+    key, actual = next(iter(operations(report, "model").by_key.items()))
     position = place_of(report, f"operation:{key}")
     longest = max(
         operation_steps(report, actual), key=lambda step: (step.n_executions > 0, step.cycles)
     )
     assert (position.step_id, position.program_id) == (longest.step_id, longest.program_id)
-    assert position.layer == "onnx"
+    assert position.layer == "model"
 
 
 def test_tiles_and_variables(report: Report) -> None:

@@ -112,7 +112,7 @@ def test_associated_programs_are_those_of_one_context(small):
     for number, together in of_layer.items():
         assert not together or number in together
         assert all(of_layer[peer] == together for peer in together)
-    with pytest.raises(BadQuestion, match="expected one of onnx, library, poplar"):
+    with pytest.raises(BadQuestion, match="expected one of model, library, poplar"):
         associated_programs(small, 0, "python")
 
 

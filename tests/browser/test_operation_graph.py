@@ -34,7 +34,7 @@ def _place(page: Page, number: int) -> tuple[float, float]:
 
 
 def test_the_graph_is_loaded_when_it_is_opened(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx")
+    page = visit("/operations", layer="model")
     expect(page.locator("#operations-list tbody tr").first).to_be_visible(timeout=30_000)
     assert page.evaluate("window.tilescopeGraph === undefined")
     page.locator("#operations-as").get_by_text("Graph").click()
@@ -49,7 +49,7 @@ def test_the_graph_is_loaded_when_it_is_opened(visit: Visit) -> None:
 
 
 def test_groups_open_and_an_operation_is_selected_everywhere(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", **{"as": "graph"})
+    page = visit("/operations", layer="model", **{"as": "graph"})
     _graph(page)
     n_closed = _boxes(page)
     assert n_closed <= 60
@@ -75,7 +75,7 @@ def test_groups_open_and_an_operation_is_selected_everywhere(visit: Visit) -> No
 
 
 def test_the_graph_is_used_by_keys_alone(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", **{"as": "graph"})
+    page = visit("/operations", layer="model", **{"as": "graph"})
     _graph(page)
     n_closed = _boxes(page)
     page.locator("#operations-graph .chart-box").focus()
@@ -100,11 +100,11 @@ def test_the_graph_is_used_by_keys_alone(visit: Visit) -> None:
 
 @pytest.mark.parametrize("colour", ["code", "memory"])
 def test_colours_and_a_candidate(visit: Visit, colour: str) -> None:
-    page = visit("/operations", layer="onnx", colour=colour, **{"as": "graph"})
+    page = visit("/operations", layer="model", colour=colour, **{"as": "graph"})
     _graph(page)
     legend = page.locator("#operations-graph .legend")
     expect(legend).to_contain_text(re.compile(r"up to [\d.,]+ [KM]iB"))
-    page = visit("/operations", layer="onnx", with_="changed", colour=colour, **{"as": "graph"})
+    page = visit("/operations", layer="model", with_="changed", colour=colour, **{"as": "graph"})
     _graph(page)
     expect(legend).to_contain_text(f"less {colour}")
     expect(legend).to_contain_text("lines of the candidate alone")
@@ -112,7 +112,7 @@ def test_colours_and_a_candidate(visit: Visit, colour: str) -> None:
 
 @pytest.mark.slow
 def test_boxes_are_saved(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", **{"as": "graph"})
+    page = visit("/operations", layer="model", **{"as": "graph"})
     _graph(page)
     with page.expect_download() as download:
         page.locator("#operations-graph .chart-tools").get_by_text("CSV").click()

@@ -469,7 +469,7 @@ def test_tables_beside_the_tree_fit_their_panel(visit: Visit) -> None:
 
 
 def test_a_chosen_operation_shows_its_plan_and_leads_to_its_steps(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", find="layer7")
+    page = visit("/operations", layer="model", find="layer7")
     cell = page.locator(f"{OPERATIONS} .row-button").first
     expect(cell).to_have_text(re.compile("^layer7"))
     name = cell.inner_text()
@@ -489,12 +489,12 @@ def test_a_chosen_operation_shows_its_plan_and_leads_to_its_steps(visit: Visit) 
 
 
 def test_the_menu_keeps_what_a_page_showed(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", find="layer7")
+    page = visit("/operations", layer="model", find="layer7")
     _wait(page, "/operations")
     page.locator(".menu-link", has_text="Insights").click()
     expect(page).to_have_title("Insights – TileScope")
     page.locator(".menu-link", has_text="Operations").click()
-    expect(page).to_have_url(re.compile("layer=onnx&find=layer7"))
+    expect(page).to_have_url(re.compile("layer=model&find=layer7"))
     expect(page.locator("#operations-find")).to_have_value("layer7")
     expect(page).to_have_title("Operations – TileScope")
     expect(page.get_by_role("heading", level=1)).to_have_text("Operations")
@@ -591,7 +591,7 @@ def test_a_plan_in_the_list_of_plans_is_explained(visit: Visit) -> None:
 
 
 def test_changes_are_sorted_by_their_size(visit: Visit) -> None:
-    page = visit("/operations", layer="onnx", with_="changed")
+    page = visit("/operations", layer="model", with_="changed")
     head = page.locator(f"{OPERATIONS} th", has_text="Diff").locator("button")
     cell = page.locator(f"{OPERATIONS} tbody tr").first.locator("td").last
     expect(cell).to_contain_text("cycles")

@@ -52,7 +52,7 @@ VIEWS = {
     "operations-kinds": View("/operations", {"tab": "kinds"}, "#operation-kinds table"),
     "operations-graph": View(
         "/operations",
-        {"as": "graph", "layer": "onnx"},
+        {"as": "graph", "layer": "model"},
         "#operations-graph[data-drawn] .legend .swatch",
     ),
     "trace": View("/trace", {}, "#trace-panel table, .trace-note"),

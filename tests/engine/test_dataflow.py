@@ -251,7 +251,7 @@ def node_edges(executable: Executable) -> set[tuple[str, str]]:
 
     def node(step_id: int) -> str:
         context: DebugContext | None = executable.steps[step_id].debug
-        while context is not None and context.layer != "onnx":
+        while context is not None and not context.is_of_model:
             context = context.parent
         return context.name if context is not None else ""
 

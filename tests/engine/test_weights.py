@@ -42,7 +42,7 @@ def test_every_weight_is_digested_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value, "digest_of", noted)
     executable = compile_model(model, MACHINE).executable
     assert list(map(id, read)) == [id(weight.array) for weight in weights_of(model)]
-    contexts = [node.debug for node in executable.nodes if node.debug.layer == "onnx"]
+    contexts = [node.debug for node in executable.nodes if node.debug.is_of_model]
     assert {context.weights_digest for context in contexts} == {
         weight.digest for weight in weights_of(model)
     }

@@ -36,7 +36,7 @@ programs {r} --search a
 programs {r} --node 3 --run 0
 ops {r}
 ops {r} --layer step --run 0
-ops {r} --layer onnx --ipu 0
+ops {r} --layer model --ipu 0
 ops {r} --why {operation}
 ops {r} --plan {operation}
 exchange {r}

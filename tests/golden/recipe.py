@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def network() -> Model:
     y = builder.emit(OPERATORS["reshape"], [y], name="flatten", source="Flatten", shape=(1, 128))
     weights = builder.constant(constant(128, 10), "dense/weights")
     y = builder.emit(OPERATORS["matmul"], [y, weights], name="dense", source="MatMul")
-    return builder.finish([("scores", y)])
+    return replace(builder.finish([("scores", y)]), front_end="onnx")
 
 
 def make(path: Path) -> None:

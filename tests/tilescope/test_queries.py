@@ -218,7 +218,7 @@ def test_ops(tilescope: Run, reports_directory: Path) -> None:
     call = ["layer1/conv", "poplin.convolution", "580", "59.8%"]
     assert call in [line[:4] for line in lines]
     assert ["poplin.convolution", "1", "580", "59.8%"] in [line[:4] for line in lines]
-    node = tilescope("ops", reports_directory / "baseline", "--layer", "onnx")
+    node = tilescope("ops", reports_directory / "baseline", "--layer", "model")
     assert ["layer1", "Conv", "580"] in [line.split()[:3] for line in node.out.splitlines()]
 
 

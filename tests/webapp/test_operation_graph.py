@@ -44,12 +44,12 @@ def test_the_graph_is_the_analysers(
 
 
 def test_a_layer_without_operations_gives_way(client: TestClient, ids: dict[str, str]) -> None:
-    assert _ask(client, ids["baseline"])["layer"] == "onnx"
+    assert _ask(client, ids["baseline"])["layer"] == "model"
 
 
 def test_two_reports_are_one_graph(client: TestClient, ids: dict[str, str]) -> None:
     answer = _ask(
-        client, ids["baseline"], **{"with": ids["candidate"], "layer": "onnx", "depth": 9}
+        client, ids["baseline"], **{"with": ids["candidate"], "layer": "model", "depth": 9}
     )
     assert answer["is_recorded"] == [True, True]
     both = [box for box in answer["boxes"] if box["baseline"] and box["candidate"]]

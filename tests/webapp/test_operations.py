@@ -83,10 +83,10 @@ def _rows(answer: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_table_holds_what_the_analyser_answers(
     browser: Browser, ids: dict[str, str], library: Library
 ) -> None:
-    answer = browser.ask("operations", report=ids["baseline"], layer="onnx")
+    answer = browser.ask("operations", report=ids["baseline"], layer="model")
     rows = _rows(answer)
     with library.opened(ids["baseline"]) as report:
-        listed = listed_operations(report, "onnx")
+        listed = listed_operations(report, "model")
     assert [(row["name"], row["cycles"]) for row in rows] == [
         (operation.name, operation.cycles) for operation in listed.operations
     ]
@@ -99,7 +99,7 @@ def test_the_table_holds_what_the_analyser_answers(
 def test_without_library_calls_the_nodes_of_the_model_are_listed(
     browser: Browser, ids: dict[str, str]
 ) -> None:
-    nodes = browser.ask("operations", report=ids["baseline"], layer="onnx")
+    nodes = browser.ask("operations", report=ids["baseline"], layer="model")
     answer = browser.ask("operations", report=ids["baseline"])
     assert _rows(answer) == _rows(nodes) != []
     note = answer["operations-note.children"]
@@ -215,13 +215,13 @@ def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
 
 
 def test_a_missing_operation_is_an_empty_state(browser: Browser, ids: dict[str, str]) -> None:
-    answer = browser.ask("operations", report=ids["baseline"], layer="onnx", op="<b>nowhere</b>")
+    answer = browser.ask("operations", report=ids["baseline"], layer="model", op="<b>nowhere</b>")
     assert "not in this report" in json.dumps(answer["operation.children"])
     assert "href" not in json.dumps(answer["operation-links.children"])
 
 
 def test_a_chosen_operation_leads_to_its_steps(browser: Browser, ids: dict[str, str]) -> None:
-    view = {"report": ids["baseline"], "layer": "onnx"}
+    view = {"report": ids["baseline"], "layer": "model"}
     name = _rows(browser.ask("operations", **view))[0]["name"]
     links = browser.ask("operations", **view, op=name)["operation-links.children"]
     targets = [link["p"]["href"] for link in links["props"]["tree"]]

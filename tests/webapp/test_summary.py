@@ -37,7 +37,7 @@ def test_the_costliest_operations_lead_to_their_details(
     text: str, library: Library, ids: dict[str, str]
 ) -> None:
     with library.opened(ids["pair"]) as report:
-        listed = operations(report, "onnx")
+        listed = operations(report, "model")
         first = next(iter(listed.by_key))
     assert f"op={first}&select=operation:{first}" in text
     assert f'"{listed.by_key[first].cycles:,}"' in text

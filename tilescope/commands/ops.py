@@ -34,7 +34,7 @@ class _Layer(StrEnum):
     """What is listed: calls of a layer, or steps."""
 
     LIBRARY = "library"
-    ONNX = "onnx"
+    MODEL = "model"
     STEP = "step"
 
 
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
             "ops report --ipu 0 --run 0",
             "ops report --why conv1",
             "ops report --plan conv1",
-            "ops report --layer onnx --json",
+            "ops report --layer model --json",
         )
     )
     def ops(
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         layer: Annotated[
             _Layer,
-            typer.Option(help="List library calls, nodes of the ONNX model, or program steps."),
+            typer.Option(help="List library calls, nodes of the model, or program steps."),
         ] = _Layer.LIBRARY,
         ipu: IpuOption = None,
         run: RunOption = None,
@@ -148,7 +148,7 @@ def _share(part: int, total: int) -> str:
 
 _WHAT = {
     "library": ("library call", "library calls"),
-    "onnx": ("node of the model", "nodes of the model"),
+    "model": ("node of the model", "nodes of the model"),
     "step": ("step", "steps"),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
@@ -29,7 +29,7 @@ def routes(library: Library) -> APIRouter:
     @router.get("/graph")
     def show_graph(
         report_id: str,
-        layer: Literal["library", "onnx", "step"] = "library",
+        layer: Layer = "library",
         candidate: Annotated[str, Query(alias="with", max_length=80)] = "",
         toggled: Annotated[
             list[Annotated[str, Query(max_length=2000)]], Query(max_length=500)

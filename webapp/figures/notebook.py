@@ -143,7 +143,7 @@ def operations_pareto(
         Operations that are drawn.
     """
     listed = operations(report)
-    listed = listed if listed.operations else operations(report, "onnx")
+    listed = listed if listed.operations else operations(report, "model")
     listed_operations = list(listed.by_key.items())[: max(max_operations, 1)]
     keys = [key for key, _ in listed_operations]
     cycles = np.array([operation.cycles for _, operation in listed_operations], np.int64)

@@ -31,7 +31,7 @@ __all__ = [
 #: What can be listed, by layer.
 LAYERS: dict[Layer, str] = {
     "library": "Library calls",
-    "onnx": "Nodes of the model",
+    "model": "Nodes of the model",
     "step": "Steps",
 }
 

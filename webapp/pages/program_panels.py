@@ -8,6 +8,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.memory.program_code import ProgramCode
+from tilescope.analyser.program.operations import CALL_LAYERS
 from tilescope.analyser.program.programs import NodeCost, ProgramDetails
 from tilescope.analyser.quantities import (
     MISSING,
@@ -134,16 +135,16 @@ def _debug_tab(details: ProgramDetails, reports: Reports) -> list[Any]:
     if not details.debug_contexts:
         return [empty_state("This program has no debug context: no call of the model or of a"
                             " library created it.")]  # fmt: skip
-    names = [context for context in details.debug_contexts if context.layer in {"onnx", "library"}]
+    calls = [item for item in details.debug_contexts if item.level in CALL_LAYERS]
     links = [
         page_link(
             f"Operation {context.name}",
             "/operations",
             reports,
-            layer=context.layer,
+            layer=context.level,
             find=context.name,
         )
-        for context in names[:2]
+        for context in calls[:2]
     ]
     return [
         html.Div(links, className="links"),

@@ -35,7 +35,12 @@ VIEW = (
 PANELS = {"details": ("tab", "node")}
 
 #: Layers of debug contexts whose other programs are highlighted.
-_LAYER_LABELS = {"none": "None", "onnx": "ONNX node", "library": "Library call", "poplar": "Poplar"}
+_LAYER_LABELS = {
+    "none": "None",
+    "model": "Node of the model",
+    "library": "Library call",
+    "poplar": "Poplar",
+}
 _LEGEND = {CONTROL: "Control", **PHASE_LABELS}
 
 

@@ -109,7 +109,7 @@ def _argument_words(before: Call, after: Call, types: tuple[str, str] | None) ->
         values = [arguments.get(name) for arguments in of_both]
         if values[0] == values[1]:
             continue
-        if before.operation[0] != "onnx" and name in _OPERANDS and before.operation[1]:
+        if before.operation[0] != "model" and name in _OPERANDS and before.operation[1]:
             words.append(f"{name} {_value(values[0])} → {_value(values[1])}")
         elif name == "weights" and isinstance(values[0], list) and isinstance(values[1], list):
             words += _weight_words(values[0], values[1])

@@ -105,4 +105,6 @@ def load_onnx(
     named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
     numbers, counts = imported.counts.of_outputs(named)
     graph_ = builder.finish([*named, *numbers], assumed)
-    return replace(graph_, counts=counts, notices=notices, opset=opsets_of(proto)[""])
+    return replace(
+        graph_, counts=counts, notices=notices, opset=opsets_of(proto)[""], front_end="onnx"
+    )

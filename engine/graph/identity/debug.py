@@ -8,8 +8,10 @@ from typing import Any
 
 from tilescope.engine.graph.identity.caller import calling_line
 
-__all__ = ["OUTLINE_COPY", "ROOT", "DebugContext"]
+__all__ = ["ENGINE_LAYERS", "OUTLINE_COPY", "ROOT", "DebugContext"]
 
+#: Layers of what the engine adds; all others are those of a front end.
+ENGINE_LAYERS = ("library", "poplar")
 #: Operation of the copies from and to the variables that outlined operations share.
 OUTLINE_COPY = "outline.copy"
 
@@ -23,7 +25,7 @@ class DebugContext:
     name
         Full name; levels are separated by ``/``.
     layer
-        ``onnx``, ``library`` or ``poplar``.
+        ``library``, ``poplar``, or the name of the model's front end, such as ``onnx``.
     operation
         Type of the operation.
     detail
@@ -73,13 +75,18 @@ class DebugContext:
             self,
             weights_digest,
             flops,
-            None if layer == "onnx" or self.is_in_model else calling_line(),
+            None if layer not in ENGINE_LAYERS or self.is_in_model else calling_line(),
         )
 
     @property
     def is_in_model(self) -> bool:
         """Whether it belongs to an operation of a model."""
-        return self.layer == "onnx" or (self.parent is not None and self.parent.is_in_model)
+        return self.is_of_model or (self.parent is not None and self.parent.is_in_model)
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether it is an operation of a model."""
+        return self.layer not in ENGINE_LAYERS
 
     def join(self, name: str) -> str:
         """Return the full name of an object created in this context."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Operator, Value
-from tilescope.engine.ir.schema import version_of, with_defaults
 from tilescope.engine.operators.elementwise.activation import sloped
 from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
@@ -23,6 +22,7 @@ from tilescope.engine.operators.fused import MICROSOFT
 from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
 from tilescope.engine.operators.movement.slicing import joined
 from tilescope.engine.operators.norm.softmax import SOFTMAX
+from tilescope.engine.operators.onnx_standard import version_of, with_defaults
 from tilescope.engine.operators.product.product import multiplied
 from tilescope.engine.operators.quantisation import (
     QUANTISATION,

@@ -58,7 +58,7 @@ def test_liveness_of_two_reports_stands_over_aligned_steps(two: tuple[Report, Re
 
 
 def test_the_share_of_operations_rises_to_that_of_all(two: tuple[Report, Report]) -> None:
-    listed = operations(two[0], "onnx")
+    listed = operations(two[0], "model")
     *_, share = operations_pareto(two[0], max_operations=10_000).data
     assert np.all(np.diff(share.y) >= 0)
     assert share.y[-1] == pytest.approx(100 * listed.cycles / listed.total_cycles)

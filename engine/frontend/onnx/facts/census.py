@@ -29,8 +29,8 @@ from tilescope.engine.frontend.onnx.source.tensor_types import element_type, sta
 from tilescope.engine.frontend.onnx.source.tidy import check_imports, order_nodes
 from tilescope.engine.frontend.onnx.source.walk import graphs_of, key_of, nodes_of
 from tilescope.engine.ir.model import PRECISIONS
-from tilescope.engine.ir.schema import attribute_value
 from tilescope.engine.notice import Notice
+from tilescope.engine.operators.onnx_standard import attribute_value
 
 __all__ = ["Census", "take_census"]
 

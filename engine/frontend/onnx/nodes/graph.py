@@ -26,10 +26,10 @@ from tilescope.engine.frontend.onnx.source.sequences import (
 from tilescope.engine.frontend.onnx.source.tensor_types import check_type, element_type
 from tilescope.engine.frontend.onnx.source.walk import domain_of, key_of
 from tilescope.engine.ir import Constant, IrBuilder, Node, Parameter, Region, ResultType, Value
-from tilescope.engine.ir.schema import attribute_value, version_of, with_defaults
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control.control import branch_of
 from tilescope.engine.operators.movement.slicing import FIXED_SIZES
+from tilescope.engine.operators.onnx_standard import attribute_value, version_of, with_defaults
 
 __all__ = ["GraphImport"]
 

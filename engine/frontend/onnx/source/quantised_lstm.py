@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from onnx import helper, numpy_helper
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir.schema import attribute_value
+from tilescope.engine.operators.onnx_standard import attribute_value
 
 __all__ = ["quantised_lstm"]
 

@@ -1,4 +1,4 @@
-"""What ONNX defines of an operator: versions, attributes with defaults, types, reference values."""
+"""ONNX, the operators' standard: versions, attributes with defaults, types, reference values."""
 
 from __future__ import annotations
 
@@ -14,16 +14,59 @@ from onnx import defs, helper, numpy_helper, shape_inference
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.operation import Node, ResultType
 
-__all__ = [
-    "attribute_value",
-    "evaluate_by_reference",
-    "infer_by_schema",
-    "version_of",
-    "with_defaults",
-]
+__all__ = ["OnnxStandard", "attribute_value", "version_of", "with_defaults"]
 
 #: Larger inputs do not decide a shape, and take time to hand over.
 _MOST_ELEMENTS = 1024
+#: Attributes that name the type of a result.
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
+
+
+class OnnxStandard:
+    """ONNX as the standard of the operators (`tilescope.engine.ir.standard.Standard`)."""
+
+    def version(self, op_type: str, domain: str) -> int:
+        """Return the version of an operator's schema in the newest opset."""
+        return version_of(op_type, domain)
+
+    def with_defaults(
+        self, op_type: str, domain: str, version: int, attributes: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return attributes together with the schema's defaults of those left out."""
+        return with_defaults(op_type, domain, version, attributes)
+
+    def infer(self, node: Node) -> tuple[ResultType, ...]:
+        """Return the types of a node's results by the schema's own inference."""
+        return _infer(node)
+
+    def evaluate(
+        self, node: Node, arrays: Sequence[NDArray[Any] | None]
+    ) -> tuple[NDArray[Any], ...]:
+        """Return a node's results by ONNX's reference implementation."""
+        return _evaluate(node, arrays)
+
+    def takes_half(self, node: Node, index: int) -> bool:
+        """Return whether an operand may be half by its schema; where there is none, it may."""
+        return _takes_half(node.operator.name, node.operator.domain, node.version, index)
+
+    def half_attributes(self, node: Node) -> Mapping[str, Any]:
+        """Return the attributes with half where they name float as the type of a result."""
+        named = {
+            name: onnx.TensorProto.FLOAT16
+            for name in _TYPE_ATTRIBUTES
+            if node.attributes.get(name) == onnx.TensorProto.FLOAT
+        }
+        return {**node.attributes, **named}
+
+
+@cache
+def _takes_half(name: str, domain: str, version: int, index: int) -> bool:
+    if not defs.has(name, version, domain):
+        return True
+    inputs = defs.get_schema(name, version, domain).inputs
+    if not inputs:
+        return True
+    return "tensor(float16)" in inputs[min(index, len(inputs) - 1)].types
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
@@ -69,7 +112,7 @@ def _defaults(op_type: str, domain: str, version: int) -> Mapping[str, Any]:
     return defaults
 
 
-def infer_by_schema(node: Node) -> tuple[ResultType, ...]:
+def _infer(node: Node) -> tuple[ResultType, ...]:
     """Return the types of a node's results by the schema's own inference.
 
     Raises
@@ -104,9 +147,7 @@ def infer_by_schema(node: Node) -> tuple[ResultType, ...]:
     return tuple(results)
 
 
-def evaluate_by_reference(
-    node: Node, arrays: Sequence[NDArray[Any] | None]
-) -> tuple[NDArray[Any], ...]:
+def _evaluate(node: Node, arrays: Sequence[NDArray[Any] | None]) -> tuple[NDArray[Any], ...]:
     """Return a node's results by ONNX's reference implementation."""
     # Most models need none of it, and its operators take longer to import than all others.
     from onnx.reference import ReferenceEvaluator
