@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import OutOfTileMemory
+from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.capacity import REPORTED
 from tilescope.engine.session.compiled_model import compile_model
-from tilescope.engine.session.model_run import Setup, load_model
+from tilescope.engine.session.model_run import load_model
 
 __all__ = ["CompiledFit", "compile_fit"]
 
@@ -33,13 +33,13 @@ class CompiledFit:
     problem: str
 
 
-def compile_fit(path: Path, machine: Machine, setup: Setup) -> CompiledFit:
+def compile_fit(source: SourceModel, machine: Machine, setup: Setup) -> CompiledFit:
     """Return whether a model fits a machine, as a run with the default options compiles it.
 
     Parameters
     ----------
-    path
-        An ONNX file.
+    source
+        The model of a front end.
     machine
         The machine to compile for.
     setup
@@ -51,7 +51,9 @@ def compile_fit(path: Path, machine: Machine, setup: Setup) -> CompiledFit:
         When the model cannot be used.
     """
     try:
-        executable = compile_model(load_model(path, setup, 0), machine, excess=REPORTED).executable
+        executable = compile_model(
+            load_model(source, setup, 0), machine, excess=REPORTED
+        ).executable
     except OutOfTileMemory as error:
         return CompiledFit(None, None, str(error))
     memory = executable.memory

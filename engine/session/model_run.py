@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadInput, BadOption, OutOfTileMemory, RunFailed
-from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.frontend.onnx.facts.census import take_census
-from tilescope.engine.frontend.onnx.source.read import model_digest
-from tilescope.engine.frontend.onnx.source.skeleton import stored_bytes
+from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.host.memory import give_back
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
@@ -31,14 +27,12 @@ from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.capacity import NOTHING_BEYOND, REPORTED, Excess
 from tilescope.engine.session.compiled_model import CompiledModel, compile_model
 from tilescope.engine.session.engine import Engine
-from tilescope.engine.session.model_path import lasting_path
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 from tilescope.engine.transform import in_half
 
 __all__ = [
     "PRECISIONS",
     "ModelRun",
-    "Setup",
     "load_model",
     "read_inputs",
     "run_model",
@@ -48,35 +42,6 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What is said of a model besides its file: open sizes, precision, data.
-
-    Parameters
-    ----------
-    shapes
-        Shapes of inputs, by name.
-    batch
-        Size of the first dimension of inputs that leave it open; 1 if None.
-    values
-        Contents of inputs that shapes depend on, by name.
-    precision
-        ``half`` computes in half what the model computes in float; see `in_half`.
-    synthetic
-        Data that take the place of the inputs, on the device; None takes those of the host. See
-        `with_synthetic_data`.
-    dims
-        Sizes of symbolic dimensions, by the name that the model has for them.
-    """
-
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    batch: int | None = None
-    values: Mapping[str, ArrayLike] = field(default_factory=dict)
-    precision: str = PRECISIONS[0]
-    synthetic: str | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -163,7 +128,7 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
         raise RunFailed(f"Cannot write outputs to {path}: {reason}") from None
 
 
-def _check_weights_fit(path: Path, machine: Machine, setup: Setup, excess: Excess) -> None:
+def _check_weights_fit(source: SourceModel, machine: Machine, setup: Setup, excess: Excess) -> None:
     """Refuse a model whose weights alone exceed the memory of all tiles, before it is read.
 
     Weights within the excess are let pass: the report says what of them does not fit.
@@ -175,14 +140,14 @@ def _check_weights_fit(path: Path, machine: Machine, setup: Setup, excess: Exces
     """
     capacity = machine.capacity_bytes
     most_bytes = max(capacity, excess.n_bytes)
-    if stored_bytes(path) <= most_bytes:
+    if source.stored_bytes() <= most_bytes:
         return
-    census = take_census(path, setup.shapes, setup.batch, setup.precision, setup.values, setup.dims)
-    if census.weight_bytes <= most_bytes:
+    weight_bytes = source.weight_bytes(setup)
+    if weight_bytes <= most_bytes:
         return
     half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
     raise OutOfTileMemory(
-        f"The weights of {path} take {census.weight_bytes:,} bytes, and all {machine.n_tiles:,}"
+        f"The weights of {source.place} take {weight_bytes:,} bytes, and all {machine.n_tiles:,}"
         f" tiles together have {capacity:,}{half}"
     )
 
@@ -202,13 +167,13 @@ def _sized(setup: Setup, inputs: Arrays) -> Setup:
     return replace(setup, shapes={**shapes, **setup.shapes})
 
 
-def load_model(path: Path, setup: Setup, seed: int) -> Model:
-    """Return the model of a file, as it is set up.
+def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
+    """Return a model as it is set up.
 
     Parameters
     ----------
-    path
-        An ONNX file.
+    source
+        The model of a front end.
     setup
         Sizes, values, precision and data.
     seed
@@ -222,7 +187,7 @@ def load_model(path: Path, setup: Setup, seed: int) -> Model:
     if setup.precision not in PRECISIONS:
         allowed = " or ".join(PRECISIONS)
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
-    model = load_onnx(path, setup.shapes, values=setup.values, batch=setup.batch, dims=setup.dims)
+    model = source.load(setup)
     if setup.precision == "half":
         model = in_half(model)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
@@ -240,7 +205,7 @@ def _noting_report(engine: Engine) -> Iterator[None]:
 
 
 def run_model(
-    path: Path,
+    source: SourceModel,
     machine: Machine,
     options: EngineOptions,
     *,
@@ -254,8 +219,8 @@ def run_model(
 
     Parameters
     ----------
-    path
-        An ONNX file.
+    source
+        The model of a front end.
     machine
         The machine to run on.
     options
@@ -283,15 +248,15 @@ def run_model(
         or one of its values exceed all tiles and 1 GiB, or its steps the code of a tile and 10,100.
     """
     say = progress or (lambda _: None)
-    say(f"Reading {path}")
+    say(f"Reading {source.place}")
     setup = _sized(setup or Setup(), inputs or {})
     excess = _excess(options)
     if excess is not None:
-        _check_weights_fit(path, machine, setup, excess)
-    model = load_model(path, setup, seed)
+        _check_weights_fit(source, machine, setup, excess)
+    model = load_model(source, setup, seed)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
-        path,
+        source.place,
         len(model.inputs),
         len(model.operations),
         len(model.outputs),
@@ -309,21 +274,13 @@ def run_model(
         without=options.patterns_off,
         excess=excess,
     )
-    facts = {
-        "model_name": path.stem,
-        "model_path": lasting_path(path),
-        "model_sha256": model_digest(path),
-        "seed": str(seed),
-        "opset": str(model.opset),
-    }
+    facts = {**source.facts(model), "seed": str(seed)}
     if setup.precision != PRECISIONS[0]:
         facts["precision"] = setup.precision
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
     if setup.synthetic:
         facts["synthetic_data"] = setup.synthetic
-    if model.assumed_ones:
-        facts["assumed_batch_of_one"] = json.dumps(list(model.assumed_ones))
     del model  # with its weights: the executable has them as its vertices read them
     give_back()
     outputs: dict[str, NDArray[Any]] = {}

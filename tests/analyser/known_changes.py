@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope import engine
+from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+from tilescope.engine.frontend.source_model import Setup
 from tilescope.engine.graph import blocks
 from tilescope.engine.options import resolve
 from tilescope.engine.program import Copy, Execute, Sequence, StreamCopyIn, StreamCopyOut
-from tilescope.engine.session.model_run import Setup, run_model
+from tilescope.engine.session.model_run import run_model
 
 __all__ = ["CHANGES", "Change", "ModelChange"]
 
@@ -74,7 +76,9 @@ class ModelChange:
             },
         )
         machine = engine.load_machine(self.machine, tiles_per_ipu=self.n_tiles)
-        actual = run_model(path, machine, options, setup=Setup(precision=self.precision)).report
+        actual = run_model(
+            OnnxFile(path), machine, options, setup=Setup(precision=self.precision)
+        ).report
         assert actual is not None
         return actual
 
@@ -260,7 +264,7 @@ class Branches:
         code |= {} if self.share is None else {SHARE: self.share}
         code["autoReport.executionProfileProgramRunCount"] = 10
         actual = run_model(
-            path,
+            OnnxFile(path),
             engine.load_machine("gc200", tiles_per_ipu=16),
             resolve(environ={}, code=code),
             setup=Setup(synthetic=self.synthetic),

@@ -21,11 +21,13 @@ _N_RUNS = 5_000
 _RUNS = """
 import json, sys, time
 from pathlib import Path
-from tilescope.engine.session.model_run import Setup, _loaded
+from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+from tilescope.engine.frontend.source_model import Setup
+from tilescope.engine.session.model_run import load_model
 from tilescope.engine import Engine, load_machine, resolve_options
 from tilescope.engine.session.compiled_model import compile_model
 model, directory, n_runs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-compiled = compile_model(_loaded(model, Setup(), 0), load_machine("gc200"))
+compiled = compile_model(load_model(OnnxFile(model), Setup(), 0), load_machine("gc200"))
 given = {
     "autoReport.all": "true",
     "autoReport.directory": directory,

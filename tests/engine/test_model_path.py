@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilescope.engine.session.model_path import lasting_path
+from tilescope.engine.frontend.model_path import lasting_path
 
 
 @pytest.fixture

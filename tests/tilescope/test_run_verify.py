@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 from tests.engine.operators.graphs import info, model_of
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.session.peer import compare_with_peer
+from tilescope.engine.frontend.onnx.peer import compare_with_peer
 
 Run = Callable[..., Any]
 COMMON = ("--tiles", "4", "--no-report", "--verify")
@@ -71,7 +71,7 @@ def test_a_wrong_output_differs(model: Path, spoil: Callable[[Any], Any], reason
 def test_a_difference_is_exit_code_1(
     tilescope: Run, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tilescope.engine.session.peer._MOST_NOISES", -1.0)
+    monkeypatch.setattr("tilescope.engine.frontend.onnx.peer._MOST_NOISES", -1.0)
     finished = tilescope("run", model, *COMMON)
     assert finished.code == 1
     assert "Output y DIFFERS from onnxruntime" in finished.out

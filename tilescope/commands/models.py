@@ -136,12 +136,13 @@ def _check(
     ]
     fit = None
     if is_compiled and not census.missing and not census.to_set and not census.problem:
+        from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+        from tilescope.engine.frontend.source_model import Setup
         from tilescope.engine.session.fit import compile_fit
-        from tilescope.engine.session.model_run import Setup
 
         setup = Setup(shapes_of(shape or []), batch, values, precision, None, dims)
         with progress("Compiling"):
-            fit = compile_fit(model, simulated, setup)
+            fit = compile_fit(OnnxFile(model), simulated, setup)
     show = print_check_json if as_json else print_check
     if not show(census, simulated, model, precision, flags, fit):
         raise typer.Exit(1)

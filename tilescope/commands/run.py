@@ -31,8 +31,8 @@ from tilescope.run_arguments import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from tilescope.engine.frontend.onnx.peer import OutputCheck
     from tilescope.engine.session.model_run import ModelRun
-    from tilescope.engine.session.peer import OutputCheck
 
 __all__ = ["register"]
 
@@ -146,16 +146,13 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         """Run an ONNX model on a simulated machine and profile it."""
+        from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+        from tilescope.engine.frontend.source_model import Setup
         from tilescope.engine.host.memory import within_available
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
-        from tilescope.engine.session.model_run import (
-            Setup,
-            read_inputs,
-            run_model,
-            write_outputs,
-        )
+        from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
@@ -184,7 +181,7 @@ def register(app: typer.Typer) -> None:
         )
         with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = run_model(
-                model,
+                OnnxFile(model),
                 simulated,
                 options,
                 inputs=None if inputs is None else read_inputs(inputs),
@@ -221,7 +218,7 @@ def _verified(
     model: Path, outcome: ModelRun, values: Mapping[str, ArrayLike], precision: str
 ) -> tuple[OutputCheck, ...]:
     """Return the outputs of a run beside onnxruntime's, where values that are set are inputs."""
-    from tilescope.engine.session.peer import compare_with_peer, with_settings
+    from tilescope.engine.frontend.onnx.peer import compare_with_peer, with_settings
 
     inputs = with_settings(model, outcome.inputs, values)
     return compare_with_peer(model, inputs, outcome.outputs, precision)

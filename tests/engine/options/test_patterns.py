@@ -15,6 +15,7 @@ from tests.engine.transform.test_softmax import stable
 from tests.fidelity.read_off import total_cycles
 
 from tilescope.engine import load_machine, load_onnx, resolve_options
+from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
 from tilescope.engine.options.patterns import PATTERNS, pattern_option
 from tilescope.engine.session.compiled_model import compile_model
 from tilescope.engine.session.model_run import run_model
@@ -78,7 +79,7 @@ def test_an_option_changes_the_program_and_not_the_values(name: str, tmp_path: P
             "autoReport.directory": str(folder),
         }
         options = resolve_options(environ={}, code=values)
-        runs.append(run_model(tmp_path / "model.onnx", machine, options))
+        runs.append(run_model(OnnxFile(tmp_path / "model.onnx"), machine, options))
         with open_report(folder) as report:
             rows = report.table(engine_option)
         row = rows["name"].index(pattern_option(name))

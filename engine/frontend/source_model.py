@@ -1,0 +1,85 @@
+"""What a session asks of a model before it compiles it, whatever front end it is from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from tilescope.engine.ir import Model
+from tilescope.engine.ir.model import PRECISIONS
+
+__all__ = ["Setup", "SourceModel"]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is stated of a model besides its source: open sizes, precision, data.
+
+    Parameters
+    ----------
+    shapes
+        Shapes of inputs, by name.
+    batch
+        Size of the first dimension of inputs that leave it open; 1 if None.
+    values
+        Contents of inputs that shapes depend on, by name.
+    precision
+        ``half`` computes in half what the model computes in float; see `in_half`.
+    synthetic
+        Data that take the place of the inputs, on the device; None takes those of the host. See
+        `with_synthetic_data`.
+    dims
+        Sizes of symbolic dimensions, by the name that the model has for them.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    batch: int | None = None
+    values: Mapping[str, ArrayLike] = field(default_factory=dict)
+    precision: str = PRECISIONS[0]
+    synthetic: str | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+
+class SourceModel(Protocol):
+    """A model as its author has it; every front end has a class of its own."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, as sentences name it: the path of a file, for example."""
+
+    def stored_bytes(self) -> int:
+        """Return how many bytes its weights take at most, without reading it."""
+
+    def weight_bytes(self, setup: Setup) -> int:
+        """Return how many bytes of weights its operations use, without reading these.
+
+        Raises
+        ------
+        BadModel, BadInput, UnsupportedOperators
+            When the model cannot be used.
+        """
+
+    def load(self, setup: Setup) -> Model:
+        """Return its operator graph with static shapes, in its own precision.
+
+        Raises
+        ------
+        BadModel, BadInput, UnsupportedOperators
+            When the model cannot be used.
+        """
+
+    def facts(self, model: Model) -> dict[str, str]:
+        """Return facts of its provenance for a report, by their keys.
+
+        Parameters
+        ----------
+        model
+            What `load` returned.
+        """
