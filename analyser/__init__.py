@@ -23,8 +23,15 @@ def open(path: str | PathLike[str]) -> Report:
     Raises
     ------
     ReportError
-        When there is no report, or it is damaged, foreign or of another version.
+        When there is no report, or it is damaged, foreign, of another version, or no profile.
     """
     from tilescope.reports import open_report
+    from tilescope.reports.kind import require_kind
 
-    return open_report(Path(path))
+    report = open_report(Path(path))
+    try:
+        require_kind(report)
+    except BaseException:
+        report.close()
+        raise
+    return report

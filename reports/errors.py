@@ -4,6 +4,7 @@ ReportError                 report: base of all
 ├── ReportNotFound          report_not_found: path missing, or a directory without a report
 ├── NotAReport              not_a_report: empty, text, or another program's file
 ├── UnsupportedSchema       unsupported_schema: another version's file
+├── WrongKind               wrong_kind: a report about something else than what is asked
 ├── DamagedReport           damaged_report: digests or structure do not match
 ├── ReportIncomplete        report_incomplete: still written, ended early, or not the newest run
 ├── QueryTooLong            query_too_long: a statement exceeded its time limit
@@ -23,6 +24,7 @@ __all__ = [
     "ReportNotFound",
     "ReportNotWritable",
     "UnsupportedSchema",
+    "WrongKind",
 ]
 
 
@@ -52,6 +54,12 @@ class UnsupportedSchema(ReportError):
     """The schema version of the file is not supported."""
 
     code = "unsupported_schema"
+
+
+class WrongKind(ReportError):
+    """The report is of another kind than the question, such as a host trace."""
+
+    code = "wrong_kind"
 
 
 class DamagedReport(ReportError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from tilescope.reports import Report, explain_damage, open_report
 from tilescope.reports.discovery import FoundReport, find_reports
+from tilescope.reports.kind import PROFILES, Kind, require_kind
 from tilescope.reports.stamp import Stamp, file_stamp
 from tilescope.webapp.errors import UnknownReport
 from tilescope.webapp.report_states import ReportStates
@@ -131,11 +132,20 @@ class Library:
             self._listed_at = None
 
     @contextmanager
-    def opened(self, report_id: str) -> Iterator[Report]:
+    def opened(self, report_id: str, kinds: Collection[Kind] = PROFILES) -> Iterator[Report]:
         """Lend the report with that id; it stays open while in use.
+
+        Parameters
+        ----------
+        report_id
+            Of the report.
+        kinds
+            Kinds of reports that the caller takes.
 
         Raises
         ------
+        WrongKind
+            When it is of another kind.
         UnknownReport
             When no report has that id.
         ReportChanged
@@ -149,6 +159,7 @@ class Library:
             if entry.is_complete_guess:  # one that is being written changes all the time
                 note_stamp(report_id, loan.stamp)
             with explain_damage(loan.report):
+                require_kind(loan.report, kinds)
                 yield loan.report
         finally:
             self._give_back(loan)

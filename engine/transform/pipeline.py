@@ -1,9 +1,10 @@
-"""The passes between a front end and the lowering, in their order."""
+"""The passes between a front end and the lowering, by phase, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from types import MappingProxyType
 
 from tilescope.engine.errors import BadOption
@@ -23,23 +24,51 @@ from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
 from tilescope.engine.transform.softmax import find_softmax
 
-__all__ = ["PASSES", "transform"]
+__all__ = ["PASSES", "Pass", "Phase", "transform"]
 
-#: Every pass by name, in the order they run; `engine.options.patterns` describes the rewrites.
-PASSES: Mapping[str, Callable[[Model], Model]] = MappingProxyType(
+
+class Phase(StrEnum):
+    """A stage between a front end, which imports, and the lowering, which places on tiles."""
+
+    #: Operators become those that the engine has.
+    DECOMPOSE = "decompose"
+    #: Groups of operations become one that is cheaper; `engine.options.patterns` describes them.
+    REWRITE = "rewrite"
+    #: What runs, and in which order.
+    SCHEDULE = "schedule"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function from model to model.
+
+    Attributes
+    ----------
+    phase
+        When it runs.
+    apply
+        Returns the model itself where nothing changes.
+    """
+
+    phase: Phase
+    apply: Callable[[Model], Model]
+
+
+#: Every pass by name, in the order they run: by phase.
+PASSES: Mapping[str, Pass] = MappingProxyType(
     {
-        "decompose": decompose,
-        "pow_pattern": simplify_powers,
-        "layer_norm_pattern": find_layer_norm,
-        "rms_norm_pattern": find_rms_norm,
-        "softmax_pattern": find_softmax,
-        "erf_gelu_pattern": find_gelu,
-        "gelu_pattern": find_tanh_gelu,
-        "swish_pattern": find_swish,
-        "hard_swish_pattern": find_hard_swish,
-        "pre_scale": pre_scale,
-        "fold_batch_norm": fold_scale,
-        "prune": prune,
+        "decompose": Pass(Phase.DECOMPOSE, decompose),
+        "pow_pattern": Pass(Phase.REWRITE, simplify_powers),
+        "layer_norm_pattern": Pass(Phase.REWRITE, find_layer_norm),
+        "rms_norm_pattern": Pass(Phase.REWRITE, find_rms_norm),
+        "softmax_pattern": Pass(Phase.REWRITE, find_softmax),
+        "erf_gelu_pattern": Pass(Phase.REWRITE, find_gelu),
+        "gelu_pattern": Pass(Phase.REWRITE, find_tanh_gelu),
+        "swish_pattern": Pass(Phase.REWRITE, find_swish),
+        "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
+        "pre_scale": Pass(Phase.REWRITE, pre_scale),
+        "fold_batch_norm": Pass(Phase.REWRITE, fold_scale),
+        "prune": Pass(Phase.SCHEDULE, prune),
     }
 )
 
@@ -66,10 +95,10 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
     original = model
-    for name, apply in PASSES.items():
+    for name, step in PASSES.items():
         if name in without:
             continue
-        transformed = apply(model)
+        transformed = step.apply(model)
         if transformed is not model:
             check_model(transformed)
         model = transformed

@@ -14,7 +14,7 @@ from tilescope.engine import compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel, BadOption
 from tilescope.engine.ir import Model
 from tilescope.engine.options.patterns import PATTERNS
-from tilescope.engine.transform import PASSES, decompose, prune, transform
+from tilescope.engine.transform import PASSES, Phase, decompose, prune, transform
 
 
 @pytest.fixture
@@ -44,6 +44,10 @@ def test_a_front_end_keeps_operators_whole(model: Model) -> None:
 
 def test_the_passes_run_in_their_order(model: Model) -> None:
     assert list(PASSES) == ["decompose", *PATTERNS, "prune"]
+    phases = [list(Phase).index(step.phase) for step in PASSES.values()]
+    assert phases == sorted(phases)
+    assert {step.phase for step in PASSES.values()} == set(Phase)
+    assert {name for name, step in PASSES.items() if step.phase is Phase.REWRITE} == set(PATTERNS)
     by_hand = prune(decompose(model))
     assert _operators(transform(model)) == _operators(by_hand) == ["matmul", "binary", "softmax"]
     assert {operation.source for operation in by_hand.operations} == {"Gemm", "Softmax"}
