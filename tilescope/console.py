@@ -158,7 +158,7 @@ def reading(path: Path) -> Iterator[Report]:
     An unexpected error of an inconsistent report becomes a sentence about the report.
     """
     from tilescope import analyser
-    from tilescope.analyser.collection import without_collection
+    from tilescope.collection import without_collection
     from tilescope.reports import explain_damage
 
     with (

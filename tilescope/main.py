@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +13,7 @@ import typer
 import typer.core
 
 from tilescope.analyser.shown_text import shown_text
+from tilescope.collection import end_collection
 from tilescope.console import fit_streams
 from tilescope.parameters import examples
 
@@ -118,8 +117,7 @@ def _shorten_process() -> None:
     leaves it none of its arrays.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.disable()
-    atexit.register(gc.freeze)
+    end_collection()
 
 
 def _run(arguments: list[str]) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.absence import machine_absence
-from tilescope.analyser.collection import without_collection
 from tilescope.analyser.diff.alignment.calls import align_calls
 from tilescope.analyser.diff.alignment.steps import (
     StepChanges,
@@ -27,6 +26,7 @@ from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.call_tree import call_tree
+from tilescope.collection import without_collection
 from tilescope.reports import schema
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.collection import without_collection
 from tilescope.engine.codelets.launcher import launch_arrays, launch_table, launcher_of
 from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
@@ -20,7 +21,6 @@ from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import report_new_code
-from tilescope.engine.host.memory import uncollected
 
 __all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
 
@@ -191,7 +191,7 @@ def bind_all(
     return by_step
 
 
-@uncollected()
+@without_collection()
 def compile_launchers(
     launches: Iterable[Launch], progress: Callable[[int, int, str], None] | None = None
 ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["available_bytes", "give_back", "uncollected", "within_available"]
+__all__ = ["available_bytes", "give_back", "within_available"]
 
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
@@ -40,21 +39,6 @@ def within_available() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Look for no unreachable cycles meanwhile: for code that builds many objects and drops few.
-
-    Each search visits all objects so far, which takes a quarter of the time of a long model.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def give_back() -> None:

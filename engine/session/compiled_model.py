@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.collection import without_collection
 from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
 from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import CompileRecord
 from tilescope.engine.errors import BadInput
-from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import Count, Model, Value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
@@ -122,7 +122,7 @@ def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[
     return array
 
 
-@uncollected()
+@without_collection()
 def compile_model(  # noqa: PLR0913 # the options of a compilation
     model: Model,
     machine: Machine,

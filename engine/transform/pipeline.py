@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 
+from tilescope.collection import without_collection
 from tilescope.engine.errors import BadOption
-from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import Model, check_model
 from tilescope.engine.transform.activations import (
     find_gelu,
@@ -73,7 +73,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
 )
 
 
-@uncollected()
+@without_collection()
 def transform(model: Model, without: Collection[str] = ()) -> Model:
     """Return the model after all passes; it is checked after each that changes it.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from numpy.typing import ArrayLike
 
+from tilescope.collection import without_collection
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.facts.oddities import oddities
 from tilescope.engine.frontend.onnx.facts.symbols import set_symbols
@@ -22,14 +23,13 @@ from tilescope.engine.frontend.onnx.source.tensor_types import (
     input_shape,
     leaves_batch_open,
 )
-from tilescope.engine.host.memory import uncollected
 from tilescope.engine.ir import IrBuilder, Model
 
 __all__ = ["load_onnx"]
 
 
 @refusing_plainly
-@uncollected()
+@without_collection()
 def load_onnx(
     path: Path | str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,

@@ -18,7 +18,7 @@ from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 
-from tilescope.engine.host.memory import uncollected
+from tilescope.collection import without_collection
 
 __all__ = ["KernelCompiler", "LinkingCompiler", "is_known"]
 
@@ -160,7 +160,7 @@ class LinkingCompiler(Compiler):
     def compile_extra(self, func: Any) -> Any:
         """Return the compiled function."""
         codegen = self.state.targetctx.codegen()
-        with global_compiler_lock, uncollected(), _unheard():
+        with global_compiler_lock, without_collection(), _unheard():
             before = codegen._library_class
             codegen._library_class = _Library
             library = self.state.library = codegen.create_library(func.__qualname__)
