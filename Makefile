@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -113,6 +113,14 @@ test-jit-off: $(READY)  ## Engine tests with kernels as plain Python
 
 test-processors: $(READY)  ## Compare the bits of results, also of whole models, between threads and between kernels compiled for three kinds of processors; needs a network connection the first time
 	@TILESCOPE_TEST_PROCESSORS="haswell skylake-avx512" TILESCOPE_TEST_MODELS="$(BIT_MODELS)" $(BIN)/python -m pytest tests/engine/test_processors.py $(ARGS)
+
+test-newest:  ## The tests with the newest release of every package, in an environment of their own; needs a network connection
+	@echo "==> installing the newest packages that pyproject.toml allows"
+	@$(PYTHON) -m venv --clear $(VENV)/newest
+	@$(VENV)/newest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(VENV)/newest/bin/python -m pip install --quiet --editable '.[all]' --group test
+	@$(VENV)/newest/bin/python -m pip list --format freeze --exclude-editable > $(VENV)/newest/installed.txt
+	@$(VENV)/newest/bin/python -m pytest -q --numprocesses auto --dist loadfile --ignore tests/bench --ignore tests/browser -m "not packaging and not slow" $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where time goes; never fails on time; needs a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.speed

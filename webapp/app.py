@@ -84,8 +84,7 @@ def create_app(
         title="TileScope",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
-        # Loaded by the frame, and by the page Operations when its graph is opened.
-        assets_ignore=r"^(theme|graph_\w+)\.js$",
+        include_assets_files=False,  # `bundle` has them
         serve_locally=True,
         # A page is mounted when it is visited.
         suppress_callback_exceptions=True,
@@ -99,8 +98,7 @@ def create_app(
         register_view(dash_app, page)
         page.register(dash_app, library)
     register_live(dash_app, pages)
-    # Dash collects its scripts on the first request to its root; other requests may come earlier.
-    dash_app._setup_server()  # type: ignore[no-untyped-call]
+    _set_up(dash_app)
     _explain_errors(server)
     server.add_middleware(DashRequests, dash_app=dash_app, pages=pages)
     server.add_middleware(StampHeaders)
@@ -122,10 +120,20 @@ class _App(Dash):
 
     def interpolate_index(self, **parts: str) -> str:  # type: ignore[override]  # by keywords only
         """Return the document: the frame around what Dash adds to its page."""
-        scripts = bundle.bundled(_used(parts["scripts"]), "js")
+        scripts = f"{_used(parts['scripts'])}\n{bundle.tag('js')}"
         return self.frame.app(
-            {**parts, "css": bundle.bundled(parts["css"], "css"), "scripts": scripts}
+            {**parts, "css": parts["css"] + bundle.tag("css"), "scripts": scripts}
         )
+
+
+def _set_up(dash_app: Dash) -> None:
+    """Let Dash collect its scripts now: it does on its first request, and others may come earlier.
+
+    A Dash without that function does so by itself.
+    """
+    set_up = getattr(dash_app, "_setup_server", None)
+    if callable(set_up):
+        set_up()
 
 
 def _used(scripts: str) -> str:

@@ -1,7 +1,6 @@
 """Our scripts as one file, and our style sheets as another: a page asks for two in place of fifty.
 
-Dash lists every file of the assets by itself. Over HTTP/1.1 a browser asks for six at a time, which
-takes longer than to read them.
+Over HTTP/1.1 a browser asks for six files at a time, which takes longer than to read them.
 """
 
 from __future__ import annotations
@@ -9,20 +8,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from hashlib import blake2b
-from html import unescape
 from pathlib import Path
 
 from fastapi import APIRouter, HTTPException, Response
 
-__all__ = ["bundled", "routes"]
+__all__ = ["routes", "tag"]
 
 _ASSETS = Path(__file__).parent / "assets"
-#: A tag of Dash for one of our files, with its path below the assets.
-_TAGS = {
-    "js": re.compile(r'<script src="/assets/([^"?]+\.js)(?:\?[^"]*)?"></script>\n*'),
-    "css": re.compile(r'<link rel="stylesheet" href="/assets/([^"?]+\.css)(?:\?[^"]*)?">\n*'),
-}
-_TEXTS = {"js": '<script src="{}"></script>\n', "css": '<link rel="stylesheet" href="{}">\n'}
+#: Loaded by the frame, and by the page Operations when its graph is opened.
+_LOADED_OTHERWISE = re.compile(r"(theme|graph_\w+)\.js")
+_TAGS = {"js": '<script src="{}"></script>\n', "css": '<link rel="stylesheet" href="{}">\n'}
 _TYPES = {"js": "text/javascript", "css": "text/css"}
 _KEPT = 8
 
@@ -30,23 +25,24 @@ _KEPT = 8
 _FILES: dict[str, bytes] = {}
 
 
-def bundled(tags: str, kind: str) -> str:
-    """Return tags of a document with those of our files as one, where the first of them stood.
+def tag(kind: str) -> str:
+    """Return the HTML tag of all our files of a kind.
+
+    They follow each other as in a sorted list: those of a folder before those of folders in it.
 
     Parameters
     ----------
-    tags
-        HTML of script or link tags, as Dash writes it.
     kind
         ``js`` or ``css``.
     """
-    names = [unescape(name) for name in _TAGS[kind].findall(tags)]
-    if not names:
-        return tags
+    files = sorted(_ASSETS.rglob(f"*.{kind}"), key=lambda file: (file.parent, file.name))
+    names = [
+        file.relative_to(_ASSETS).as_posix()
+        for file in files
+        if not _LOADED_OTHERWISE.fullmatch(file.name)
+    ]
     stamps = tuple((name, (_ASSETS / name).stat().st_mtime_ns) for name in names)
-    start = tags.index(_TAGS[kind].search(tags).group())  # type: ignore[union-attr]
-    rest = _TAGS[kind].sub("", tags)
-    return rest[:start] + _TEXTS[kind].format(_joined(stamps, kind)) + rest[start:]
+    return _TAGS[kind].format(_joined(stamps, kind))
 
 
 @lru_cache(maxsize=_KEPT)

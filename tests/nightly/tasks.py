@@ -74,6 +74,7 @@ TASKS = (
     Task("test-bounds", "kernels with bounds checks"),
     Task("test-jit-off", "kernels as plain Python"),
     Task("test-processors", "bits on other threads and processors"),
+    Task("test-newest", "the newest release of every package"),
     Task("pva-clients", "public programs written against libpva"),
 )
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
+from dash import Dash
 from starlette.testclient import TestClient
 
 from tilescope.webapp import bundle
+from tilescope.webapp.app import _set_up
 
 ASSETS = Path(bundle.__file__).parent / "assets"
 
@@ -40,20 +43,24 @@ def test_an_unknown_file_is_missing(client: TestClient) -> None:
     assert client.get("/assets/all/0123456789abcdef.js").status_code == 404
 
 
-def test_files_keep_their_place_and_order() -> None:
-    tags = (
-        '<script src="/other.js"></script>\n<script src="/assets/charts.js?m=1"></script>\n'
-        '<script src="/assets/axis/words.js?m=2"></script>\n<script src="/last.js"></script>\n'
-    )
-    findall = re.findall('src="([^"]+)"', bundle.bundled(tags, "js"))
-    assert [findall[0], findall[-1], len(findall)] == ["/other.js", "/last.js", 3]
-    name = findall[1].partition("?")[0].rpartition("/")[2]
-    text = bundle._FILES[name].decode()
-    charts, words = ((ASSETS / path).read_text("utf-8") for path in ("charts.js", "axis/words.js"))
-    assert text == f"{charts}\n;\n{words}"
+def test_files_follow_each_other_as_sorted_folders() -> None:
+    (address,) = re.findall(r'src="/assets/all/([^"?]+)', bundle.tag("js"))
+    text = bundle._FILES[address].decode()
+    parts = ("charts.js", "view.js", "axis/words.js", "chart/start.js", "trace/viewer.js")
+    starts = [text.index((ASSETS / part).read_text("utf-8")) for part in parts]
+    assert starts == sorted(starts)
 
 
-def test_tags_without_our_files_are_left_alone() -> None:
-    assert bundle.bundled('<script src="/other.js"></script>', "js") == (
-        '<script src="/other.js"></script>'
+def test_our_scripts_come_after_those_of_components_and_before_the_renderer(document: str) -> None:
+    ours = document.index("/assets/all/")
+    assert document.index("/_dash-component-suites/dash_mantine_components") < document.rindex(
+        "/assets/all/"
     )
+    assert ours < document.index('id="_dash-renderer"')
+
+
+def test_a_dash_of_another_shape_sets_itself_up() -> None:
+    class Shape:
+        """Has no function that sets up."""
+
+    _set_up(cast("Dash", Shape()))
