@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.collection import without_collection
-from tilescope.engine.codelets.launcher import launch_arrays, launch_table, launcher_of
 from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
+from tilescope.engine.execute.launcher import launch_arrays, launch_table, launcher_of
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.host.jit.entry import Entry

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.compiler.executable.codelet_place import codelet_modules, codelets_of
 from tilescope.engine.errors import BadInput
+from tilescope.engine.execute.launcher import launcher_of
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.host.jit.code_files import CHOICE, cache_folder

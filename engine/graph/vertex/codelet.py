@@ -1,7 +1,7 @@
 """A codelet: the function of a vertex, and its cost.
 
 A codelet is a compiled function for one vertex, typed fields, and a cycle law over the shapes of a
-whole batch; `tilescope.engine.codelets.launcher` builds the function that runs a batch.
+whole batch; `tilescope.engine.execute.launcher` builds the function that runs a batch.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ import pytest
 from tests.engine.many_threads import share_all
 
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
-from tilescope.engine.codelets.launcher import launcher_of
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute import plan, threads
 from tilescope.engine.execute.launch import Launch
+from tilescope.engine.execute.launcher import launcher_of
 from tilescope.engine.execute.plan import LaunchPlan, Rounds
 from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import blocks
