@@ -22,6 +22,7 @@ __all__ = [
     "Carries",
     "Emitter",
     "Expansion",
+    "Gradient",
     "Node",
     "Operation",
     "Operator",
@@ -38,6 +39,8 @@ ResultType = tuple[tuple[int, ...], str]
 
 #: Takes a node, the axes of its operands whose entries are counted, and the shape of its result.
 Carries = Callable[["Node", Mapping[int, int], tuple[int, ...]], int | None]
+#: Emits the gradients of a node's inputs, None where there is none, from those of its results.
+Gradient = Callable[["Node", "Expansion", Sequence["Value | None"]], Sequence["Value | None"]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,7 +91,7 @@ class Operator:
     known_operands: tuple[int, ...] = ()
     counted: Callable[[Node], Sequence[int | None]] | None = None
     carries: Carries | None = None
-    gradient: Callable[..., Any] | None = None
+    gradient: Gradient | None = None
 
     @property
     def key(self) -> str:
@@ -100,7 +103,7 @@ class Operator:
         """Whether the operator is the engine's own."""
         return self.domain == ENGINE_DOMAIN
 
-    def require_gradient(self) -> Callable[..., Any]:
+    def require_gradient(self) -> Gradient:
         """Return `gradient`.
 
         Raises
