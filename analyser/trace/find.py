@@ -188,7 +188,7 @@ def search(
                 count += np.bincount(step, minlength=n_steps) * times
                 spent = line.end[entries] - line.start[entries]
                 cycles += np.bincount(step, spent, minlength=n_steps) * times
-            first += following(trace, ipu_id, track, line, is_match, trace.start_cycle, limit)
+            first += following(trace, (ipu_id, track), line, is_match, trace.start_cycle, limit)
     first.sort(key=lambda occurrence: (occurrence.start_cycle, occurrence.ipu_id, occurrence.track))
     names: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero(is_match & (count > 0)).tolist():
@@ -272,7 +272,7 @@ def first_execution(report: Report, step_id: int) -> Occurrence | None:
     executions: list[Occurrence] = []
     for ipu_id, track in trace.keys:
         line = trace.group(ipu_id, track).timeline
-        executions += following(trace, ipu_id, track, line, is_match, trace.start_cycle, 1)
+        executions += following(trace, (ipu_id, track), line, is_match, trace.start_cycle, 1)
     return min(executions, key=lambda occurrence: occurrence.start_cycle, default=None)
 
 

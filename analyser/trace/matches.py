@@ -118,7 +118,7 @@ class Matches:
             n = line.before(end) - line.before(start)
             if n:
                 timeline = self._timeline(key)
-                occurrences += following(self._trace, *key, timeline, self._is_match, start, n)
+                occurrences += following(self._trace, key, timeline, self._is_match, start, n)
         return sorted(occurrences, key=lambda item: (item.start_cycle, item.ipu_id, item.track))
 
 
@@ -222,8 +222,7 @@ class _Line:
 
 def following(
     trace: Trace,
-    ipu_id: int,
-    track: int,
+    key: tuple[int, int],
     line: Timeline,
     is_match: NDArray[np.bool_],
     cycle: int,
@@ -235,8 +234,8 @@ def following(
     ----------
     trace
         The trace.
-    ipu_id, track, line
-        The track and its executions.
+    key, line
+        IPU and track, and its executions.
     is_match : ndarray of bool, shape (n_steps,)
         The steps to look for.
     cycle
@@ -244,6 +243,7 @@ def following(
     limit
         Most executions.
     """
+    ipu_id, track = key
     occurrences: list[Occurrence] = []
     for part in line.pieces:
         if part.end_cycle < cycle or len(occurrences) >= limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -118,9 +119,22 @@ def build_timeline(
             keep.append((low, high))
         else:
             spent += n
+    entries = _Entries(start, end, step, run_starts, period, count)
     if broken:
-        return _write_out(start, end, step, run_starts, period, count, keep)
-    return _lay_out(start, end, step, run_starts, period, count, blocks, frozenset(keep))
+        return _write_out(entries, keep)
+    return _lay_out(entries, blocks, frozenset(keep))
+
+
+class _Entries(NamedTuple):
+    """Executions in order, those of a loop once: range in cycles, step, and rounds."""
+
+    start: np.ndarray
+    end: np.ndarray
+    step: np.ndarray
+    #: First entries of runs.
+    run_starts: np.ndarray
+    period: np.ndarray
+    n_rounds: np.ndarray
 
 
 def _plain(
@@ -176,16 +190,12 @@ def _is_interrupted(
 
 
 def _lay_out(
-    start: np.ndarray,
-    end: np.ndarray,
-    step: np.ndarray,
-    run_starts: np.ndarray,
-    period: np.ndarray,
-    count: np.ndarray,
+    entries: _Entries,
     blocks: list[tuple[int, int]],
     keep: frozenset[tuple[int, int]],
 ) -> Timeline:
     """Return the timeline with loops expanded where they stand; nothing interrupts any of them."""
+    start, end, step, run_starts, period, count = entries
     starts, ends, steps = [], [], []
     parts: list[Piece] = []
     added = [0]  # executions added up to the end of each block
@@ -227,15 +237,11 @@ def _measured(part: Piece, start: np.ndarray, end: np.ndarray) -> Piece:
 
 
 def _write_out(
-    start: np.ndarray,
-    end: np.ndarray,
-    step: np.ndarray,
-    run_starts: np.ndarray,
-    period: np.ndarray,
-    count: np.ndarray,
+    entries: _Entries,
     keep: list[tuple[int, int]],
 ) -> Timeline:
     """Return the timeline with every loop expanded but those in ``keep``."""
+    start, end, step, run_starts, period, count = entries
     times = count.astype(np.int64)
     for low, high in keep:
         times[low:high] = 1

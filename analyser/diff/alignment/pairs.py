@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -93,17 +93,27 @@ def matching_rows(
     return before, after, (*list_rows(baseline, text), *list_rows(candidate, text))
 
 
+class _Named(Protocol):
+    """A row with a name."""
+
+    @property
+    def name(self) -> str:
+        """Name of what the row is about."""
+
+
+NamedT = TypeVar("NamedT", bound=_Named)
+
+
 def paired_rows(
-    baseline: Sequence[T],
-    candidate: Sequence[T],
-    matching: Sequence[T],
+    baseline: Sequence[NamedT],
+    candidate: Sequence[NamedT],
+    matching: Sequence[NamedT],
     *,
-    number: Callable[[T], int],
+    number: Callable[[NamedT], int],
     partners: Mapping[int, int],
-    name: Callable[[T], str],
-    fallback: Callable[[T], Hashable] = lambda _: None,
-) -> list[Pair[T]]:
-    """Return the rows of two sides that match on one of them, paired; those of one side as well.
+    fallback: Callable[[NamedT], Hashable] = lambda _: None,
+) -> list[Pair[NamedT]]:
+    """Return the rows of two sides that match on one of them, paired by name; those of one, too.
 
     Parameters
     ----------
@@ -115,8 +125,6 @@ def paired_rows(
         Identity of a row on its side.
     partners
         The candidate's number for that of the baseline, where both have the row.
-    name
-        Key of the pair.
     fallback
         What a row without a partner must share with another to be the same; None to share nothing.
     """
@@ -132,9 +140,9 @@ def paired_rows(
         if partner is not None:
             used.add(number(partner))
         if row in matching_keys or partner in matching_keys:
-            results.append(Pair(name(row), row, partner))
+            results.append(Pair(row.name, row, partner))
     results += [
-        Pair(name(row), None, row)
+        Pair(row.name, None, row)
         for row in candidate
         if number(row) not in used and row in matching_keys
     ]

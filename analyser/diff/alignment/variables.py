@@ -153,7 +153,6 @@ def variable_pairs(
         *matching_rows(baseline, candidate, list_rows, requested.text),
         number=lambda row: row.variable_id,
         partners=variable_partners(baseline, candidate),
-        name=lambda row: row.name,
     )
     return by_change(pairs, lambda row: row.bytes)
 

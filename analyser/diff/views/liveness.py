@@ -112,7 +112,6 @@ def live_column_pairs(
         (*before, *after),
         number=lambda row: row.variable_id,
         partners=variable_partners(baseline, candidate),
-        name=lambda row: row.name,
     )
 
     def change(pair: Pair[LiveRow]) -> int:
@@ -143,7 +142,6 @@ def always_live_pairs(
         (*before, *after),
         number=lambda row: row.number,
         partners=variable_partners(baseline, candidate),
-        name=lambda row: row.name,
         fallback=lambda row: row.name if row.number < 0 else None,
     )
     return by_change(pairs, lambda row: row.bytes)

@@ -71,7 +71,6 @@ def compute_set_pairs(
             number=lambda row: row.compute_set_id,
             partners=partners,
             fallback=lambda row: row.name if row.step_id is None else None,
-            name=lambda row: row.name,
         ),
         lambda row: row.bytes,
     )
@@ -115,7 +114,6 @@ def exchange_pairs(
             number=lambda row: row.step_id,
             partners=step_partners(baseline, candidate),
             fallback=lambda _: None,
-            name=lambda row: row.name,
         ),
         lambda row: row.code_bytes,
     )

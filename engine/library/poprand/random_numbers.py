@@ -9,6 +9,7 @@ Names and parameters: graphcore/poplibs sdk-release-3.4, include/poprand/RandomG
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from tilescope.engine.codelets.poprand.random_numbers import DROPOUT, RANDOM
@@ -85,9 +86,8 @@ def uniform(
     detail = {"shape": list(reference.shape), "low": low, "high": high}
     width = high - low + (kind == INT32)
     name = "uniform_int" if kind == INT32 else "uniform"
-    return _drawn(
-        builder, "uniform", seed, seed_modifier, reference, kind, detail, name, low, width
-    )
+    draw = _Draw("uniform", detail, name, low, width)
+    return _drawn(builder, draw, seed, seed_modifier, reference, kind)
 
 
 @checked
@@ -161,9 +161,8 @@ def normal(
     kind = _checked("normal", seed, seed_modifier, dtype, _FLOATS)
     _check_deviation("normal", std_dev)
     detail = {"shape": list(reference.shape), "mean": mean, "stdDev": std_dev}
-    return _drawn(
-        builder, "normal", seed, seed_modifier, reference, kind, detail, "normal", mean, std_dev
-    )
+    draw = _Draw("normal", detail, "normal", mean, std_dev)
+    return _drawn(builder, draw, seed, seed_modifier, reference, kind)
 
 
 @checked
@@ -254,9 +253,8 @@ def bernoulli(
     _check_probability("bernoulli", probability)
     detail = {"shape": list(reference.shape), "probability": probability}
     threshold = probability * _RANGE
-    return _drawn(
-        builder, "bernoulli", seed, seed_modifier, reference, kind, detail, "bernoulli", threshold
-    )
+    draw = _Draw("bernoulli", detail, "bernoulli", threshold)
+    return _drawn(builder, draw, seed, seed_modifier, reference, kind)
 
 
 @checked
@@ -372,23 +370,25 @@ def _check_probability(name: str, probability: float) -> None:
         raise BadGraph(f"{name}: the probability is {probability}: expected 0 to 1")
 
 
-def _drawn(  # noqa: PLR0913, PLR0917 # the arguments of all distributions
-    builder: Builder,
-    name: str,
-    seed: View,
-    modifier: int,
-    reference: View,
-    dtype: DType,
-    detail: dict[str, Any],
-    distribution: str,
-    first: float,
-    second: float = 0.0,
+@dataclass(frozen=True)
+class _Draw:
+    """What a call draws: its arguments, and the distribution as the codelet takes it."""
+
+    name: str
+    detail: dict[str, Any]
+    distribution: str
+    first: float
+    second: float = 0.0
+
+
+def _drawn(
+    builder: Builder, draw: _Draw, seed: View, modifier: int, reference: View, dtype: DType
 ) -> Tensor:
     """Return a tensor of random numbers, in one compute set."""
-    per_element = 1 if distribution == "bernoulli" else 3
+    per_element = 1 if draw.distribution == "bernoulli" else 3
     flops = per_element * reference.n_elements * dtype.is_float
-    build = builder.inside(name, f"poprand.{name}", detail, flops=flops)
+    build = builder.inside(draw.name, f"poprand.{draw.name}", draw.detail, flops=flops)
     out = similar(build, "out", [reference], reference.shape, dtype)
-    scalars = {"modifier": modifier, "a": first, "b": second}
-    add_random_vertices(build, RANDOM[distribution], seed, out, scalars)
+    scalars = {"modifier": modifier, "a": draw.first, "b": draw.second}
+    add_random_vertices(build, RANDOM[draw.distribution], seed, out, scalars)
     return out

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -120,10 +120,12 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
             x,
             inputs,
             d,
-            hidden,
-            [known[name.lower()] for name in names[3 * d : 3 * d + 3]],
-            stated.get("clip"),
-            is_backwards=is_backwards,
+            _Settings(
+                hidden,
+                [known[name.lower()] for name in names[3 * d : 3 * d + 3]],
+                stated.get("clip"),
+                is_backwards,
+            ),
         )
         for d, is_backwards in enumerate(backwards)
     ]
@@ -133,18 +135,20 @@ def quantised_lstm(node: onnx.NodeProto, opset: int) -> onnx.FunctionProto:
     return helper.make_function("", node.op_type, _INPUTS, _OUTPUTS, nodes.nodes, imports)
 
 
+class _Settings(NamedTuple):
+    """Of a direction."""
+
+    hidden: int
+    activations: Sequence[str]
+    clip: float | None
+    is_backwards: bool
+
+
 def _direction(
-    nodes: _Nodes,
-    x: Sequence[str],
-    inputs: dict[str, str],
-    d: int,
-    hidden: int,
-    activations: Sequence[str],
-    clip: float | None,
-    *,
-    is_backwards: bool,
+    nodes: _Nodes, x: Sequence[str], inputs: dict[str, str], d: int, settings: _Settings
 ) -> tuple[str, str, str]:
     """Add a direction; return outputs (steps, 1, batch, hidden), last output and last cell."""
+    hidden = settings.hidden
     weights, recurrent = (
         [nodes.one(f"{key}{suffix}", d) for suffix in ("", "_scale", "_zero_point")] for key in "WR"
     )
@@ -164,10 +168,11 @@ def _direction(
         peepholes = [nodes.part(peephole_row, 0, k * hidden, (k + 1) * hidden) for k in range(3)]
     n_steps = nodes.of("Gather", shape, nodes.constant(0), axis=0)
     last_step = nodes.of("Sub", n_steps, nodes.constant(1))
-    body = _step(nodes, gates, recurrent, peepholes, activations, clip, last_step * is_backwards)
+    last_number = last_step if settings.is_backwards else ""
+    body = _step(nodes, gates, recurrent, peepholes, settings, last_number)
     yes = nodes.constant(True, "bool")
     h, c, outputs = nodes.add("Loop", n_steps, yes, *first, n_outputs=3, body=body)
-    if is_backwards:
+    if settings.is_backwards:
         last, before, step = (nodes.constant([n]) for n in (-1, -(2**31), -1))
         outputs = nodes.of("Slice", outputs, last, before, nodes.constant([0]), step)
     lead = nodes.constant([1])
@@ -185,8 +190,7 @@ def _step(
     gates: str,
     recurrent: Sequence[str],
     peepholes: Sequence[str],
-    activations: Sequence[str],
-    clip: float | None,
+    settings: _Settings,
     last_step: str,
 ) -> onnx.GraphProto:
     """Return a step as the body of a loop; with a last step, it goes backwards from there."""
@@ -196,18 +200,19 @@ def _step(
     step_number = nodes.of("Sub", last_step, number) if last_step else number
     total = nodes.of("Add", nodes.of("Gather", gates, step_number, axis=0), hidden_part)
     takes, gives, forgets, candidate = nodes.add("Split", total, n_outputs=4, axis=-1)
+    clip = settings.clip
 
     def activated(x: str, which: int, cell: str = "", peephole: int = 0) -> str:
         if cell and peepholes:
             x = nodes.of("Add", x, nodes.of("Mul", peepholes[peephole], cell))
         if clip:
             x = nodes.of("Clip", x, *(nodes.constant(n, "float32") for n in (-clip, clip)))
-        return nodes.of(activations[which], x)
+        return nodes.of(settings.activations[which], x)
 
     forgotten = nodes.of("Mul", activated(forgets, 0, c, 2), c)
     new = nodes.of("Mul", activated(takes, 0, c, 0), activated(candidate, 1))
     cell = nodes.of("Add", forgotten, new)
-    output = nodes.of("Mul", activated(gives, 0, cell, 1), nodes.of(activations[2], cell))
+    output = nodes.of("Mul", activated(gives, 0, cell, 1), nodes.of(settings.activations[2], cell))
     again, copy = nodes.of("Identity", go), nodes.of("Identity", output)
     flag, int64, real = onnx.TensorProto.BOOL, onnx.TensorProto.INT64, onnx.TensorProto.FLOAT
     inputs, outputs = (

@@ -17,6 +17,7 @@ from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.recurrent.loop import (
+    LoopOperands,
     checked_layer,
     initial,
     product,
@@ -155,7 +156,7 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
         cell.blend(inside, options)
 
     sequences = [x] if attention is None else [x, attention]
-    outputs = run_steps(build, layer, options, sequences, [output], lengths, step)
+    outputs = run_steps(build, layer, options, LoopOperands(sequences, [output], lengths), step)
     return outputs, output
 
 

@@ -180,14 +180,28 @@ def product(
 Step = Callable[[Builder, Sequence[View]], None]
 
 
-def run_steps(  # a loop with its states and sequences
-    builder: Builder,
-    layer: Layer,
-    options: RecurrentOptions,
-    sequences: Sequence[View],
-    states: Sequence[Tensor],
-    lengths: View | None,
-    step: Step,
+@dataclass(frozen=True)
+class LoopOperands:
+    """What the steps of a loop read and replace.
+
+    Parameters
+    ----------
+    sequences
+        Tensors of shape (steps, batch, …); a step gets its slices.
+    states
+        Variables that a step replaces; the first one is the output.
+    lengths
+        int32, shape (batch,): steps of every sequence. Beyond them, states stay and outputs are
+        zero. None if all have all steps.
+    """
+
+    sequences: Sequence[View]
+    states: Sequence[Tensor]
+    lengths: View | None = None
+
+
+def run_steps(
+    builder: Builder, layer: Layer, options: RecurrentOptions, operands: LoopOperands, step: Step
 ) -> Tensor:
     """Add the loop, and return the first state after every step, or at the end.
 
@@ -197,13 +211,8 @@ def run_steps(  # a loop with its states and sequences
         Target of the program.
     layer, options
         Sizes and options.
-    sequences
-        Tensors of shape (steps, batch, …); a step gets its slices.
-    states
-        Variables that a step replaces; the first one is the output.
-    lengths
-        int32, shape (batch,): steps of every sequence. Beyond them, states stay and outputs are
-        zero. None if all have all steps.
+    operands
+        Sequences, states and lengths.
     step
         Builds the program of a step.
 
@@ -212,12 +221,13 @@ def run_steps(  # a loop with its states and sequences
     BadGraph
         If the lengths have another type or shape.
     """
+    states, lengths = operands.states, operands.lengths
     if lengths is not None and (lengths.dtype != INT32 or tuple(lengths.shape) != (layer.n_batch,)):
         raise BadGraph(
             f"The sequence lengths {lengths.name!r} are {lengths.dtype} of shape"
             f" {tuple(lengths.shape)}: expected int32 of shape ({layer.n_batch},)"
         )
-    held = [_sliceable(builder, sequence) for sequence in sequences]
+    held = [_sliceable(builder, sequence) for sequence in operands.sequences]
     counter, increment = _counter(builder, layer, options)
     out: Tensor | None = None
     if options.full_sequence:

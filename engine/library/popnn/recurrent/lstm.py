@@ -17,6 +17,7 @@ from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.recurrent.loop import (
     Layer,
+    LoopOperands,
     checked_layer,
     initial,
     run_steps,
@@ -129,7 +130,9 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
         with_biases(inside, units, unit_weights[2])
         _cell(inside, units, cell, options, peephole_weights)
 
-    outputs = run_steps(build, layer, options, [rows.sequence], [output, cell], lengths, step)
+    outputs = run_steps(
+        build, layer, options, LoopOperands([rows.sequence], [output, cell], lengths), step
+    )
     return outputs, output, cell
 
 

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.popnn.recurrent.loop import checked_layer, initial, run_steps
+from tilescope.engine.library.popnn.recurrent.loop import (
+    LoopOperands,
+    checked_layer,
+    initial,
+    run_steps,
+)
 from tilescope.engine.library.popnn.recurrent.unit import (
     activate_in_place,
     clipped,
@@ -85,5 +90,7 @@ def rnn(
         clipped(inside, output, options.clip)
         activate_in_place(inside, options.activation, output)
 
-    outputs = run_steps(build, layer, options, [rows.sequence], [output], lengths, step)
+    outputs = run_steps(
+        build, layer, options, LoopOperands([rows.sequence], [output], lengths), step
+    )
     return outputs, output
