@@ -35,18 +35,12 @@ from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PROGRAM_KINDS
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["PRESETS", "Certainty", "Excess", "FitAdvice", "Remedy", "fit_advice", "fit_verdict"]
+__all__ = ["Certainty", "Excess", "FitAdvice", "Remedy", "fit_advice", "fit_verdict"]
 
 #: ``exact``: the report decides the bytes held; ``estimate``: it would if operations kept their
 #: plans, but the compiler plans anew and may gain more or less; ``at most``: an upper bound.
 Certainty: TypeAlias = Literal["exact", "estimate", "at most"]
-#: Names of machines that need no file.
-PRESETS = ("gc2", "gc200", "bow", "c600")
-#: A preset's tiles: fewer were chosen by an option.
-_TILES_PER_IPU = {name: 1_216 if name == "gc2" else 1_472 for name in PRESETS}
 _INSTRUMENTATION = "instrumentationResults"
-#: Between an exchange and the variable that a message of it carries.
-_MESSAGE = "/message/"
 #: Steps that exchange variables with the host.
 _STREAMS = ("stream_begin", "stream_copy", "stream_end")
 
@@ -552,37 +546,20 @@ def _uses(report: Report) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray
 def _is_float(report: Report) -> NDArray[np.bool_]:
     """Return which variables hold float32, and which messages carry one: (n_variables,).
 
-    A message is named after the exchange and the variable that it carries; where variables of that
-    name have several types, it is left out.
+    Of reports that do not say what a message carries, messages are left out.
     """
     variables = variable_columns(report)
-    names: list[str] = [str(name) for name in variables["name"]]
-    is_message = [category == "message" for category in variables["category"]]
-    types: dict[str, set[object]] = {}
-    for name, dtype, is_message_row in zip(names, variables["dtype"], is_message, strict=True):
-        if not is_message_row:
-            types.setdefault(name, set()).add(dtype)
-
-    def carries_float(message: str) -> bool:
-        parts = message.split(_MESSAGE)
-        carried = (_MESSAGE.join(parts[first:]) for first in range(1, len(parts)))
-        return next((types[name] for name in carried if name in types), None) == {"float32"}
-
-    return np.array(
-        [
-            carries_float(name) if is_message_row else dtype == "float32"
-            for name, dtype, is_message_row in zip(
-                names, variables["dtype"], is_message, strict=True
-            )
-        ],
-        dtype=np.bool_,
-    )
+    dtypes = variables["dtype"]
+    row_of = {number: row for row, number in enumerate(variables["variable_id"])}
+    senders = enumerate(variables["sender_id"])
+    carried = [row if sender is None else row_of[sender] for row, sender in senders]
+    return np.array([dtypes[row] == "float32" for row in carried], np.bool_)
 
 
 def _whole_ipu(report: Report) -> int:
     """Return the tiles of a whole IPU where an option chose fewer; 0 otherwise."""
     machine = target(report)
-    n_tiles = _TILES_PER_IPU.get(machine.name, 0)
+    n_tiles = machine.preset_tiles_per_ipu or 0
     return n_tiles if machine.tiles_per_ipu < n_tiles else 0
 
 
@@ -594,12 +571,12 @@ def _command(report: Report, names: Sequence[str]) -> str:
     if not flags or None in flags or "model_sha256" not in facts:
         return ""
     words = ["tilescope", "run", f"{facts.get('model_name') or 'model'}.onnx"]
-    is_preset = machine.name in PRESETS
+    is_preset = machine.preset_tiles_per_ipu is not None
     words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
     n_ipus = machine.n_ipus * (2 if "ipus" in names else 1)
     if n_ipus > 1:
         words += ["--ipus", str(n_ipus)]
-    if machine.tiles_per_ipu != _TILES_PER_IPU.get(machine.name) and "tiles" not in names:
+    if machine.tiles_per_ipu != machine.preset_tiles_per_ipu and "tiles" not in names:
         words += ["--tiles", str(machine.tiles_per_ipu)]
     if "batch" in facts:
         batch = _batch(report) // 2 if "batch" in names else facts["batch"]

@@ -54,7 +54,6 @@ BOUNDS_OF_GAINS: dict[InsightKind, str] = {
 
 #: A share of the time below which a thing is not worth a sentence.
 _WORTH_SAYING = 0.01
-_COPIES = ("poplar::Memcpy", "poplar::StridedCopy")
 
 
 @dataclass(frozen=True)
@@ -480,9 +479,7 @@ def _copies(report: Report, time: _Time) -> list[TimeInsight]:
 def _copying_steps(report: Report) -> tuple[int, ...]:
     """Return the steps whose vertices are all copies."""
     rows = report.rows(schema.compute_set_vertex, "compute_set_id", "vertex_type_id")
-    copies = {
-        type_id for type_id, codelet in codelets(report).items() if codelet.name.startswith(_COPIES)
-    }
+    copies = {type_id for type_id, codelet in codelets(report).items() if codelet.is_copy}
     copying = {compute_set_id for compute_set_id, type_id in rows if type_id in copies}
     copying -= {compute_set_id for compute_set_id, type_id in rows if type_id not in copies}
     return tuple(

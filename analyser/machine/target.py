@@ -44,6 +44,8 @@ class Target:
     exchange_bytes_per_cycle: float
     host_bytes_per_cycle: float
     sync_cycles: int
+    #: None for a machine from a file, and in reports of before it was recorded.
+    preset_tiles_per_ipu: int | None
 
     @property
     def capacity_bytes(self) -> int:

@@ -82,6 +82,7 @@ def variable_columns(report: Report) -> dict[str, tuple[object, ...]]:
         "category",
         "is_always_live",
         "n_tiles",
+        "sender_id",
     )
     return dict(zip(names, map(tuple, report.columns(schema.variable, *names)), strict=True))
 

@@ -87,6 +87,8 @@ class Codelet:
     kind: str
     code_bytes: int
     is_data_dependent: bool
+    #: Whether it moves elements only; None in reports of before it was recorded.
+    is_copy: bool | None
 
 
 @cached

@@ -11,6 +11,8 @@ from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.compiler.executable.step_cost import IPU_COLUMNS, StepCost
 from tilescope.engine.compiler.memory.overflow import describe_overflow
+from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.machine.description import machine_names
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.dataflow import write_dataflow
@@ -89,9 +91,20 @@ def _write_target(writer: ReportWriter, executable: Executable) -> None:
                 "exchange_bytes_per_cycle": machine.exchange_bytes_per_cycle,
                 "host_bytes_per_cycle": machine.host_bytes_per_cycle,
                 "sync_cycles": machine.sync_cycles,
+                "preset_tiles_per_ipu": _preset_tiles(machine),
             }
         ],
     )
+
+
+def _preset_tiles(machine: Machine) -> int | None:
+    """Return the tiles of an IPU of the preset that a machine is; None for one from a file."""
+    if machine.name not in machine_names():
+        return None
+    preset = load_machine(machine.name, parameter_set=machine.parameter_set)
+    figures = ("bytes_per_tile", "clock_hz", "exchange_bytes_per_cycle", "sync_cycles")
+    is_preset = all(getattr(preset, name) == getattr(machine, name) for name in figures)
+    return preset.tiles_per_ipu if is_preset else None
 
 
 def _write_steps(

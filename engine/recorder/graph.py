@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.recorder.contexts import ContextTable
 from tilescope.engine.recorder.digests import content_digest, mapping_digest, message_digests
@@ -62,6 +63,7 @@ def write_variables(writer: ReportWriter, executable: Executable, contexts: Cont
                 "n_tiles": int(n_tiles[i]),
                 "max_tile_bytes": int(largest[i]),
                 "mapping_digest": digests[i],
+                "sender_id": executable.memory.message_senders[i],
                 "debug_context_id": contexts.id_of(asked_by),
             }
         )
@@ -104,6 +106,7 @@ def write_compute_sets(
                 "code_bytes": codelets[name].code_bytes,
                 "is_data_dependent": codelets[name].is_data_dependent,
                 "source": codelets[name].source,
+                "is_copy": codelets[name] in (COPY, COPY_BLOCK),
             }
             for name in sorted(codelets)
         ],

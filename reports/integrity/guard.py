@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from tilescope.reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
-from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION, TABLES
+from tilescope.reports.schema import APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, TABLES
 
 __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 
@@ -55,6 +55,8 @@ class GuardedConnection:
     def __init__(self, path: Path, uri: str, flags: int, label: str) -> None:
         self.path = path
         self._shown = label
+        #: Of the file's schema.
+        self.version = SCHEMA_VERSION
         self.lock = threading.RLock()
         self._deadline = 0.0
         self._is_setting_up = True
@@ -152,8 +154,9 @@ class GuardedConnection:
             )
         if application_id != APPLICATION_ID:
             raise DamagedReport(f"{self._shown} lacks the application id of a report.")
-        if version != SCHEMA_VERSION:
+        if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
             raise unsupported(self._shown, version)
+        self.version = version
 
     def _check_schema(self) -> None:
         rows = self.rows("SELECT type, name, tbl_name, sql FROM sqlite_schema LIMIT 1000")
@@ -161,7 +164,7 @@ class GuardedConnection:
             (kind, name): (table_name, None if sql is None else _one_line(str(sql)))
             for kind, name, table_name, sql in rows
         }
-        expected = _expected_objects()
+        expected = _expected_objects(self.version)
         for key in sorted(set(objects) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
             if key not in expected or len(rows) != len(objects):
@@ -214,11 +217,12 @@ class GuardedConnection:
 
 
 @cache
-def _expected_objects() -> dict[tuple[str, str], tuple[str, str | None]]:
-    """Return the objects of the schema: (type, name) to (table, SQL on one line or None)."""
+def _expected_objects(version: int) -> dict[tuple[str, str], tuple[str, str | None]]:
+    """Return the objects of a schema: (type, name) to (table, SQL on one line or None)."""
     connection = apsw.Connection(":memory:")
     for table in TABLES.values():
-        connection.execute(table.create)
+        if table.since <= version:
+            connection.execute(table.as_of(version).create)
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     connection.close()
     return {
@@ -245,5 +249,6 @@ def unsupported(name: str, version: int) -> UnsupportedSchema:
         else "Run the program again to make a new report"
     )
     return UnsupportedSchema(
-        f"{name} has report schema {version}; this TileScope supports {SCHEMA_VERSION}. {advice}."
+        f"{name} has report schema {version}; this TileScope supports {OLDEST_VERSION} to"
+        f" {SCHEMA_VERSION}. {advice}."
     )

@@ -128,22 +128,25 @@ class Salvage:
 
     def rows(self, table: TableSpec) -> tuple[list[_Row], int]:
         """Return the rows of a table that match their digests, and the number of the others."""
-        rows, n_stored = self._readable(table)
+        stored = table.as_of(self._connection.version)
+        rows, n_stored = self._readable(stored)
         ids = [row[0] for row in rows]
         sound: list[_Row] = []
         for _, _, first_id, last_id, n_rows, digest in self._blocks.get(table.name, []):
             block = rows[bisect_left(ids, first_id) : bisect_right(ids, last_id)]
             if 0 < n_rows == len(block):
                 columns = list(zip(*block, strict=True))
-                if digest_columns(table, columns) == digest:
+                if digest_columns(stored, columns) == digest:
                     sound += block
+        nulls = (None,) * (len(table.digested) - len(stored.digested))
+        sound = [(*row, *nulls) for row in sound]
         unique = {row[0]: row for row in sound}
         n_sealed = sum(block[4] for block in self._blocks.get(table.name, []))
         return [unique[key] for key in sorted(unique)], max(n_sealed, n_stored) - len(unique)
 
     def readable(self, table: TableSpec) -> list[_Row]:
         """Return the rows of a table that can be read, whether they match their digests or not."""
-        return self._readable(table)[0]
+        return self._readable(table.as_of(self._connection.version))[0]
 
     def arrays(self) -> dict[str, SalvagedArray]:
         """Return all arrays that are described soundly, by name."""
@@ -200,6 +203,8 @@ class Salvage:
 
     def _readable(self, table: TableSpec) -> tuple[list[_Row], int]:
         """Return the readable rows whose values have the right types, and the number of all."""
+        if table.since > self._connection.version:
+            return [], 0
         listed = ", ".join(f'"{column.name}"' for column in table.digested)
         rows, _ = self._connection.readable_rows(
             f'SELECT {listed} FROM "{table.name}" NOT INDEXED ORDER BY "{table.primary_key}"'

@@ -76,6 +76,14 @@ class VerifiedTables:
             return self._columns[table.name]
 
     def _read(self, table: TableSpec) -> tuple[Sequence[Any], ...]:
+        """Return a table's columns; those that the file's version lacks are null."""
+        if table.since > self._connection.version:
+            return ((),) * len(table.digested)
+        columns = self._read_stored(table.as_of(self._connection.version))
+        missing = len(table.digested) - len(columns)
+        return (*columns, *((None,) * len(columns[0]) for _ in range(missing)))
+
+    def _read_stored(self, table: TableSpec) -> tuple[Sequence[Any], ...]:
         listed = ", ".join(f'"{column.name}"' for column in table.digested)
         # A scan of the rows themselves: no index decides which of them are seen.
         rows = self._connection.rows(

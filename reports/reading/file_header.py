@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from tilescope.reports.errors import DamagedReport, NotAReport
 from tilescope.reports.integrity.guard import unsupported
-from tilescope.reports.schema import APPLICATION_ID, SCHEMA_VERSION
+from tilescope.reports.schema import APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION
 
 __all__ = ["FileHeader", "read_header"]
 
@@ -56,7 +56,7 @@ def read_header(stream: BinaryIO, file: Path) -> FileHeader:
     if int.from_bytes(header[68:72]) != APPLICATION_ID:
         raise NotAReport(f"{file} is another program's SQLite file, not a report.")
     version = int.from_bytes(header[60:64])
-    if version != SCHEMA_VERSION:
+    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
         raise unsupported(str(file), version)
     page_bytes = int.from_bytes(header[16:18])
     page_bytes = 65_536 if page_bytes == 1 else page_bytes

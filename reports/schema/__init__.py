@@ -22,7 +22,12 @@ from tilescope.reports.schema.memory import memory_category
 from tilescope.reports.schema.run import run, run_trace, step, wall_clock
 from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
-from tilescope.reports.schema.version import APPLICATION_ID, REPORT_NAME, SCHEMA_VERSION
+from tilescope.reports.schema.version import (
+    APPLICATION_ID,
+    OLDEST_VERSION,
+    REPORT_NAME,
+    SCHEMA_VERSION,
+)
 
 __all__ = [
     "APPLICATION_ID",
@@ -30,6 +35,7 @@ __all__ = [
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
     "LIVENESS_COLUMNS",
+    "OLDEST_VERSION",
     "REPORT_NAME",
     "SCHEMA_VERSION",
     "TABLES",

@@ -105,6 +105,14 @@ variable = TableSpec(
             is_nullable=True,
             refers_to=("debug_context", "debug_context_id"),
         ),
+        ColumnSpec(
+            "sender_id",
+            "integer",
+            "For a message buffer, the variable whose elements it receives; null otherwise",
+            is_nullable=True,
+            refers_to=("variable", "variable_id"),
+            since=5,
+        ),
     ),
 )
 
@@ -118,6 +126,13 @@ vertex_type = TableSpec(
         ColumnSpec("code_bytes", "integer", "Code, once per tile that uses it, bytes"),
         ColumnSpec("is_data_dependent", "boolean", "Whether its cycles depend on the data"),
         ColumnSpec("source", "text", "Source of its cycle law"),
+        ColumnSpec(
+            "is_copy",
+            "boolean",
+            "Whether it moves elements and computes nothing",
+            is_nullable=True,
+            since=5,
+        ),
     ),
 )
 

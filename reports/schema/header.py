@@ -45,6 +45,13 @@ target = TableSpec(
         ColumnSpec("exchange_bytes_per_cycle", "real", "Per tile and direction, bytes per cycle"),
         ColumnSpec("host_bytes_per_cycle", "real", "Host link of one IPU, bytes per tile cycle"),
         ColumnSpec("sync_cycles", "integer", "Fixed cost of an internal sync, cycles"),
+        ColumnSpec(
+            "preset_tiles_per_ipu",
+            "integer",
+            "Tiles of an IPU of the preset that the machine is; null for a machine from a file",
+            is_nullable=True,
+            since=5,
+        ),
     ),
 )
 

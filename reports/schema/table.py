@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
+
+from tilescope.reports.schema.version import OLDEST_VERSION
 
 __all__ = ["ColumnSpec", "Kind", "TableSpec"]
 
@@ -39,6 +41,9 @@ class ColumnSpec:
         Whether no value occurs twice.
     refers_to
         The (table, column) that a value refers to.
+    since
+        Version of the schema that brought it; a report of before has null, so that a later column
+        is the last of its table and nullable.
     """
 
     name: str
@@ -47,6 +52,7 @@ class ColumnSpec:
     is_nullable: bool = False
     is_unique: bool = False
     refers_to: tuple[str, str] | None = None
+    since: int = OLDEST_VERSION
 
     @property
     def sql_type(self) -> str:
@@ -68,12 +74,21 @@ class TableSpec:
         Its columns; the first is the primary key.
     unique
         Columns that are unique together.
+    since
+        Version of the schema that brought it; a report of before has no rows.
     """
 
     name: str
     comment: str
     columns: tuple[ColumnSpec, ...]
     unique: tuple[str, ...] = ()
+    since: int = OLDEST_VERSION
+
+    def as_of(self, version: int) -> TableSpec:
+        """Return the table as reports of a version of the schema have it."""
+        if all(column.since <= version for column in self.columns):
+            return self
+        return replace(self, columns=tuple(c for c in self.columns if c.since <= version))
 
     @property
     def primary_key(self) -> str:

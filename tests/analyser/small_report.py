@@ -104,6 +104,7 @@ def _write_header(writer: ReportWriter, shape: Shape) -> None:
                 "exchange_bytes_per_cycle": 4.0,
                 "host_bytes_per_cycle": 8.0,
                 "sync_cycles": 10,
+                "preset_tiles_per_ipu": 1_472 if shape.target_name == "gc200" else None,
             }
         ],
     )
@@ -200,6 +201,7 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "code_bytes": code,
                 "is_data_dependent": False,
                 "source": "test",
+                "is_copy": name.startswith("poplar::"),
             }
             for name, kind, code in types
         ],

@@ -104,6 +104,7 @@ def _write_header(writer: ReportWriter, n_tiles: int, n_ipus: int, seed: int) ->
                 "exchange_bytes_per_cycle": 4.0,
                 "host_bytes_per_cycle": 16.0,
                 "sync_cycles": _SYNC_CYCLES,
+                "preset_tiles_per_ipu": 1_472,
             }
         ],
     )

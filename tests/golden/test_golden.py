@@ -14,7 +14,7 @@ from tests.golden.recipe import GOLDEN, make
 from tilescope.analyser import diff
 from tilescope.analyser.summary.metrics import values
 from tilescope.reports import UnsupportedSchema, check_report, open_report
-from tilescope.reports.schema import SCHEMA_VERSION
+from tilescope.reports.schema import OLDEST_VERSION, SCHEMA_VERSION
 
 
 def test_the_same_workload_gives_the_stored_report(
@@ -47,8 +47,9 @@ def test_the_same_workload_gives_the_stored_report(
 def test_every_stored_report_opens_or_explains_what_to_do(path: Path) -> None:
     assert path.stat().st_size < 150_000
     version = int(path.parent.name.removeprefix("v"))
-    if version != SCHEMA_VERSION:
-        with pytest.raises(UnsupportedSchema, match=f"schema {version}.*supports {SCHEMA_VERSION}"):
+    if version < OLDEST_VERSION:
+        supported = f"supports {OLDEST_VERSION} to {SCHEMA_VERSION}"
+        with pytest.raises(UnsupportedSchema, match=f"schema {version}.*{supported}"):
             open_report(path)
         return
     assert check_report(path) == []

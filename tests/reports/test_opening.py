@@ -22,6 +22,7 @@ from tilescope.reports.integrity import guard
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,
+    OLDEST_VERSION,
     SCHEMA_VERSION,
     TABLES,
     provenance,
@@ -109,7 +110,7 @@ _NO_REPORTS = (
         (
             _of_version(7),
             UnsupportedSchema,
-            f"7; .*supports {SCHEMA_VERSION}. Update",
+            f"7; .*supports {OLDEST_VERSION} to {SCHEMA_VERSION}. Update",
         ),
         (_of_version(0), UnsupportedSchema, "Run the program again"),
         (lambda path: path.mkdir(), ReportNotFound, "No report in"),

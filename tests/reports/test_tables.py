@@ -11,8 +11,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tilescope.reports import schema
-from tilescope.reports.schema import TABLES, TableSpec
+from tilescope.reports import check_report, open_report, schema
+from tilescope.reports.recover import recover_report
+from tilescope.reports.schema import (
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
+    TABLES,
+    TableSpec,
+    target,
+    variable,
+    vertex_type,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +62,39 @@ def test_every_declared_table_is_listed_and_refers_to_columns_that_exist() -> No
             if column.refers_to is not None:
                 name, referred = column.refers_to
                 assert referred in {peer.name for peer in TABLES[name].columns}
+
+
+def test_later_columns_are_the_last_of_their_tables_and_may_be_missing() -> None:
+    later = 0
+    for table in TABLES.values():
+        versions = [column.since for column in table.columns]
+        assert versions == sorted(versions), table.name
+        assert versions[0] >= OLDEST_VERSION
+        assert versions[-1] <= SCHEMA_VERSION
+        for column in table.columns:
+            assert column.is_nullable or column.since == table.since, (table.name, column.name)
+            later += column.since > OLDEST_VERSION
+        assert table.as_of(SCHEMA_VERSION) is table
+    assert later > 0
+
+
+def test_a_report_of_an_earlier_version_is_read_whole(tmp_path: Path) -> None:
+    """What it lacks is null; it is verified, recovered and shown like any other."""
+    golden = ROOT / f"tests/golden/v{OLDEST_VERSION}/small.pop"
+    with open_report(golden) as report:
+        assert set(report.column(variable, "sender_id")) == {None}
+        assert set(report.column(vertex_type, "is_copy")) == {None}
+        assert report.column(target, "preset_tiles_per_ipu") == (None,)
+        names = report.column(variable, "name")
+        report.verify()
+    assert check_report(golden) == []
+    part = tmp_path / "cut.pop"
+    part.write_bytes(golden.read_bytes())
+    outcome = recover_report(part, tmp_path / "recovered")
+    with open_report(tmp_path / "recovered") as report:
+        assert report.column(variable, "name") == names
+        assert set(report.column(variable, "sender_id")) == {None}
+    assert outcome is not None
 
 
 def test_neither_reading_nor_writing_imports_a_database_library(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class VariableFacts:
     mapping_digest: str | None
     content_digest: str | None
     debug_context_id: int | None
+    sender_id: int | None
 
 
 _FACTS = attrgetter(
@@ -166,6 +167,7 @@ def _names(
     leaves out.
     """
     tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
+    name_of = {variable.variable_id: variable.name for variable in variables}
     names: list[tuple[Hashable, Hashable, Hashable]] = []
     for variable in variables:
         context, category = variable.debug_context_id, variable.category
@@ -177,7 +179,8 @@ def _names(
             names.append((None, None, None))
             continue
         relative = relative_name(variable.name, tree.contexts[context].name)
-        sender = relative.partition("/message/")[0] if category == "message" else relative
+        sent = "" if variable.sender_id is None else name_of[variable.sender_id]
+        sender = relative.removesuffix(f"/message/{sent}") if sent else relative
         names.append(((number, relative, category), (number, sender, category), (number, category)))
     return names
 

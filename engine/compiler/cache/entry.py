@@ -65,6 +65,7 @@ class Compiled:
         facts["n_steps"] = memory.live.totals.size
         facts["categories"] = list(memory.categories)
         facts["message_names"] = list(memory.message_names.items())
+        facts["message_senders"] = list(memory.message_senders.items())
         arrays["categories"] = np.stack(list(memory.categories.values()))
         arrays["totals"] = np.stack([getattr(memory, name) for name in _TOTALS])
         arrays["lives"] = np.array(lives, np.int64).reshape(-1, 3)
@@ -132,6 +133,7 @@ def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
         parts=parts,
         lives=lives,
         message_names=dict(facts["message_names"]),
+        message_senders=dict(facts["message_senders"]),
         is_always_live=is_always_live,
         slow_tiles={
             (step_id, batch_index): tiles

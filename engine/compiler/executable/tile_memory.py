@@ -204,6 +204,8 @@ class Memory:
         two of them, others may lie at its address.
     message_names
         Of message buffers, by number.
+    message_senders
+        The variable whose elements a message buffer receives, by number.
     code_end : ndarray of int64, shape (n_tiles,)
         One past the last address of code, which must lie in the non-interleaved region.
     unconstrained : ndarray of int64, shape (n_tiles,)
@@ -223,6 +225,7 @@ class Memory:
     parts: LiveParts
     lives: dict[int, Lives]
     message_names: dict[int, str]
+    message_senders: dict[int, int]
     code_end: NDArray[np.int64]
     unconstrained: NDArray[np.int64]
     slow_tiles: dict[tuple[int, int], NDArray[np.int64]]

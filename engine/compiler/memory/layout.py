@@ -172,6 +172,7 @@ def lay_out(
         parts=parts,
         lives=result.lives,
         message_names=result.names,
+        message_senders=result.senders,
         code_end=_code_end(code),
         unconstrained=np.maximum(unconstrained, base),
         slow_tiles=constraints.unmet(tile, offset, n_bytes, machine),

@@ -31,8 +31,8 @@ class PlacedParts:
         Owner, tile and size of every part.
     lives
         By variable or message buffer that is not always live.
-    names, message_ids
-        Of message buffers: name by number, and number by step and variable.
+    names, senders, message_ids
+        Of message buffers: name and sending variable by number, and number by step and variable.
     n_steps
         Number of steps.
     """
@@ -42,6 +42,7 @@ class PlacedParts:
     n_bytes: Ids
     lives: dict[int, Lives]
     names: dict[int, str]
+    senders: dict[int, int]
     message_ids: dict[tuple[int, int], int]
     n_steps: int
 
@@ -85,6 +86,7 @@ def parts_of(
             tile.append(tiles)
             n_bytes.append(by_tile[tiles])
     names: dict[int, str] = {}
+    senders: dict[int, int] = {}
     message_ids: dict[tuple[int, int], int] = {}
     known: dict[int, list[int]] = {}
     for step in steps:
@@ -101,6 +103,7 @@ def parts_of(
             known[id(messages)] = [*range(first, first + len(variables))]
             for number, variable_id in zip(known[id(messages)], variables, strict=True):
                 mine = messages.variable_id == variable_id
+                senders[number] = variable_id
                 names[number] = f"{step.name}/message/{graph.variables[variable_id].name}"
                 owners.append(number)
                 tile.append(messages.tile[mine])
@@ -116,6 +119,7 @@ def parts_of(
         np.concatenate(n_bytes),
         lives,
         names,
+        senders,
         message_ids,
         len(steps),
     )
