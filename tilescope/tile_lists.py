@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tilescope.parameters import Units
     from tilescope.reports import Report
 
-__all__ = ["TileList", "show_list"]
+__all__ = ["Shown", "TileList", "show_list"]
 
 
 class TileList(StrEnum):
@@ -27,15 +27,20 @@ class TileList(StrEnum):
     ADDRESSES = "addresses"
 
 
+class Shown(NamedTuple):
+    """How a list is printed: as JSON with all rows, or the first rows with a unit of memory."""
+
+    as_json: bool
+    units: Units
+    top: int
+
+
 def show_list(
     report: Report,
     listed: TileList,
     tiles: Sequence[int],
     text: str,
-    *,
-    as_json: bool,
-    units: Units,
-    top: int,
+    shown: Shown,
 ) -> None:
     """Print a list of what is on some tiles, or on all of them if none is given.
 
@@ -49,12 +54,8 @@ def show_list(
         The tiles; addresses are those of exactly one.
     text
         Part of the names that are listed.
-    as_json
-        Whether JSON is printed, with all rows.
-    units
-        Unit of memory.
-    top
-        Rows printed otherwise.
+    shown
+        How.
 
     Raises
     ------
@@ -62,16 +63,19 @@ def show_list(
         When a tile does not exist.
     """
     rows = _rows(report, listed, tiles, text)
-    if as_json:
+    if shown.as_json:
         print_json(report_json(report) | {"list": listed.value, "tiles": list(tiles), "rows": rows})
         return
     columns = _COLUMNS[listed]
     print_table(
         [Column(title, is_number=kind != "text") for _, title, kind in columns],
-        [[_cell(row[field], kind, units) for field, _, kind in columns] for row in rows[:top]],
+        [
+            [_cell(row[field], kind, shown.units) for field, _, kind in columns]
+            for row in rows[: shown.top]
+        ],
     )
-    if len(rows) > top:
-        print_line(f"… {len(rows) - top:,} more; --top lists them")
+    if len(rows) > shown.top:
+        print_line(f"… {len(rows) - shown.top:,} more; --top lists them")
 
 
 def _rows(

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
@@ -22,7 +23,7 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.server_token import server_token
 from tilescope.webapp.warm import warm_in_background
 
-__all__ = ["default_paths", "open_listener", "serve_reports"]
+__all__ = ["Address", "default_paths", "open_listener", "serve_reports"]
 
 #: Host names that browsers on this machine use.
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -30,12 +31,28 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 DEMO = Path(__file__).parent / "demo" / "profile.pop"
 
 
+class Address(NamedTuple):
+    """Where a server listens.
+
+    Parameters
+    ----------
+    host
+        Address to listen on.
+    port
+        Port; 0 picks a free one.
+    allow_hosts
+        Additional host names that the server accepts.
+    """
+
+    host: str
+    port: int
+    allow_hosts: Sequence[str] = ()
+
+
 def serve_reports(
     paths: Sequence[Path],
     *,
-    host: str,
-    port: int,
-    allow_hosts: Sequence[str],
+    address: Address,
     fidelity: Fidelity | None = None,
     tell: Callable[[str], None] | None = None,
     new_token: bool = False,
@@ -46,12 +63,8 @@ def serve_reports(
     ----------
     paths : Sequence[Path]
         Reports or directories; defaults to ``./report`` if it exists, else the current directory.
-    host : str
-        Address to listen on.
-    port : int
-        Port; 0 picks a free one.
-    allow_hosts : Sequence[str]
-        Additional host names that the server accepts.
+    address : Address
+        Where to listen, and by which names.
     fidelity : Fidelity or None
         The simulator's fidelity, for the help panel.
     tell : Callable or None
@@ -71,6 +84,7 @@ def serve_reports(
         When the host is not an address of this machine.
     """
     say = tell or _say
+    host, port, allow_hosts = address
     folders = list(paths) or default_paths()
     library = Library(folders, demo=DEMO)
     reports = library.found()
@@ -86,23 +100,23 @@ def serve_reports(
             open_report(folder).close()
     listener = open_listener(host, port)
     try:
-        address = listener.getsockname()
+        socket_address = listener.getsockname()
         token = server_token(is_new=new_token)
         app = create_app(
             library,
             token=token,
-            allowed_hosts=[*LOCAL_NAMES, host, str(address[0]), *allow_hosts],
+            allowed_hosts=[*LOCAL_NAMES, host, str(socket_address[0]), *allow_hosts],
             fidelity=fidelity,
             catalogue=user_catalogue(),
         )
         name = _link_host(host, allow_hosts)
         say(_first_line(library))
-        if not _is_loopback(str(address[0])):
+        if not _is_loopback(str(socket_address[0])):
             say(
                 f"Warning: {host} is reachable from other machines; anyone with the link"
                 " can read these reports, and plain HTTP is not encrypted."
             )
-        say(f"Open http://{name}:{address[1]}/?token={token}")
+        say(f"Open http://{name}:{socket_address[1]}/?token={token}")
         warming = warm_in_background(library)
         try:
             _run(app, listener, lambda: say("Press Ctrl-C to stop."))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilescope.analyser.breakdown import ChangeRow, ChangeTable
 from tilescope.analyser.quantities import (
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.diff import Difference
     from tilescope.analyser.gates import GateResult
 
-__all__ = ["DiffDocument", "DocumentColumn", "DocumentTable", "diff_document", "gate_lines"]
+__all__ = ["DiffDocument", "DocumentColumn", "DocumentTable", "Rows", "diff_document", "gate_lines"]
 
 #: Units that a heading or a metric's name states.
 _STATED = frozenset({"cycles", "flops", "tiles"})
@@ -61,15 +61,20 @@ class DiffDocument:
     notes: tuple[str, ...]
 
 
+class Rows(NamedTuple):
+    """Units of memory, and the number of rows shown of a table; metrics are shown in full."""
+
+    style: BytesStyle | None = None
+    top: int = 10
+
+
 def diff_document(
     difference: Difference,
     sentences: Sequence[str],
     tables: Sequence[ChangeTable],
     results: Sequence[GateResult],
-    *,
     notes: Sequence[str] = (),
-    style: BytesStyle | None = None,
-    top: int = 10,
+    rows: Rows = Rows(),  # noqa: B008 # it is immutable
 ) -> DiffDocument:
     """Return a difference as a document.
 
@@ -85,16 +90,14 @@ def diff_document(
         Outcomes of gates.
     notes
         Remarks on the gates.
-    style
-        Units of memory.
-    top
-        Number of rows shown of a table; metrics are shown in full.
+    rows
+        How tables are shown.
     """
     return DiffDocument(
         difference.baseline.path,
         difference.candidate.path,
         tuple(sentences),
-        tuple(_table(table, style, top) for table in tables if table.rows),
+        tuple(_table(table, rows.style, rows.top) for table in tables if table.rows),
         gate_lines(results),
         tuple(notes),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 
@@ -267,18 +267,32 @@ def _column_sum(table: TableSpec, column: str, report: Report) -> MetricValue:
     return int(sum(report.column(table, column)))
 
 
+class _Options(TypedDict, total=False):
+    """What a metric with a value per IPU may have, see `Metric`."""
+
+    worse: Worse
+    on_ipu: str
+    is_measured: bool
+
+
 def _metric(
     name: str,
     unit: str,
     definition: str,
     compute: Callable[..., MetricValue],
-    *,
-    worse: Worse = "higher",
-    on_ipu: str = "",
-    is_measured: bool = False,
+    **options: Unpack[_Options],
 ) -> Metric:
     """Return a metric that has a value per IPU; ``compute`` takes a report and maybe an IPU."""
-    return Metric(name, unit, definition, worse, compute, compute, on_ipu, is_measured)
+    return Metric(
+        name,
+        unit,
+        definition,
+        options.get("worse", "higher"),
+        compute,
+        compute,
+        options.get("on_ipu", ""),
+        options.get("is_measured", False),
+    )
 
 
 def _cycle_metrics() -> list[Metric]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,14 +14,13 @@ from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
 from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES, tile_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tilescope.reports import Report
 
 __all__ = [
     "VIEWS",
     "Extent",
     "Lane",
+    "Lanes",
     "Names",
     "RunExtent",
     "TrackExtent",
@@ -176,16 +176,34 @@ def checked_ipus(trace: Trace, ipus: Sequence[int] | None) -> list[int]:
     return sorted(set(ipus))
 
 
+class Lanes(NamedTuple):
+    """Which lanes are shown.
+
+    Parameters
+    ----------
+    ipus
+        IPUs to show, all by default.
+    view
+        ``flame`` (a lane a level of the names), ``calls`` (the same with the phases of a name as
+        one slice) or ``flat`` (one lane).
+    collapsed
+        IPUs of which only one flat lane is shown, whatever the view.
+    tiles
+        Tiles with a lane of their own below their IPU's, at most 16; see `tile_lane`.
+    """
+
+    ipus: Sequence[int] | None = None
+    view: str = "flame"
+    collapsed: Sequence[int] = ()
+    tiles: Sequence[int] = ()
+
+
 def window(
     report: Report,
     start: int,
     end: int,
     width_px: int,
-    ipus: Sequence[int] | None = None,
-    view: str = "flame",
-    *,
-    collapsed: Sequence[int] = (),
-    tiles: Sequence[int] = (),
+    chosen: Lanes | None = None,
 ) -> Window:
     """Return the bars of a range at a level of detail that fits its width.
 
@@ -200,15 +218,8 @@ def window(
         Half-open range, cycles.
     width_px
         Pixels it is drawn on, 1 to 20,000.
-    ipus
-        IPUs to show, all by default.
-    view
-        ``flame`` (a lane a level of the names), ``calls`` (the same with the phases of a name as
-        one slice) or ``flat`` (one lane).
-    collapsed
-        IPUs of which only one flat lane is shown, whatever the view.
-    tiles
-        Tiles with a lane of their own below their IPU's, at most 16; see `tile_lane`.
+    chosen
+        The lanes, all by default.
 
     Returns
     -------
@@ -222,6 +233,7 @@ def window(
     """
     trace = trace_of(report)
     start, end = checked_range(trace, start, end)
+    ipus, view, collapsed, tiles = Lanes() if chosen is None else chosen
     if not 1 <= width_px <= MAX_PIXELS:
         raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:

@@ -146,7 +146,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[La
         counts = np.zeros(codelet.count_shape(n_counted, n_workers), np.int64)
         clock = np.zeros(batch.n_vertices if codelet.reads_clock else 0, np.int64)
         firsts = [region.first for region in regions]
-        arrays = launch_arrays(codelet, memories, parts, firsts, blocks.scalars, clock, counts)
+        arrays = launch_arrays(codelet, memories, parts, firsts, blocks.scalars, (clock, counts))
         launches.append(
             Launch(
                 launcher_of(codelet, tuple(map(distinct.index, hosts)), tuple(distinct), rounded),

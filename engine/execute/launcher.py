@@ -230,14 +230,15 @@ def launch_arrays(
     regions: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
     firsts: Sequence[NDArray[np.int64] | None],
     scalars: Sequence[NDArray[Any]],
-    clock: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    counters: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> list[NDArray[Any]]:
     """Return the arrays of a launcher, contiguous and in the order of its table.
 
     Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field;
-    `firsts` the first interval of every vertex, for lists of intervals.
+    `firsts` the first interval of every vertex, for lists of intervals. The counters are the clock
+    and the cycles that vertices count.
     """
+    clock, counts = counters
     columns: list[NDArray[np.int64]] = []
     lists: list[NDArray[np.int64]] = []
     for (start, size, stride), first in zip(regions, firsts, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def find_swish(model: Model) -> Model:
     """Return the model with one operator for x · sigmoid(x)."""
     uses = Uses(model)
     matches = (
-        _activation(uses, op.operand(0), op, {op}, _SWISH, "swish", "Swish")
+        _activation(uses, op.operand(0), op, {op}, _Form(_SWISH, "swish", "Swish"))
         for op in uses.of_function("sigmoid")
     )
     return rewritten(model, filter(None, matches))
@@ -59,20 +60,22 @@ def _gelus(uses: Uses, function: str, argument: Mapping[Term, float], kind: str)
             if polynomial is None or not agrees(polynomial, argument):
                 continue
             inner = {operation, *algebra.inner}
-            match = _activation(uses, x, operation, inner, _GELU, kind, "Gelu")
+            match = _activation(uses, x, operation, inner, _Form(_GELU, kind, "Gelu"))
             if match is not None:
                 yield match
                 break
 
 
+class _Form(NamedTuple):
+    """An activation: its polynomial in x and the inner function, its name, and its operator's."""
+
+    terms: Mapping[Term, float]
+    kind: str
+    source: str
+
+
 def _activation(
-    uses: Uses,
-    x: Value,
-    operation: Operation,
-    inner: set[Operation],
-    terms: Mapping[Term, float],
-    kind: str,
-    source: str,
+    uses: Uses, x: Value, operation: Operation, inner: set[Operation], form: _Form
 ) -> Match | None:
     """Return the operations that make an activation of x and an inner function of it."""
     for root in uses.below(operation.output):
@@ -81,13 +84,17 @@ def _activation(
         algebra = Algebra(uses, {x: "x", operation.output: "t"})
         polynomial = algebra.polynomial(root.output)
         members = algebra.inner | inner
-        if polynomial is None or not agrees(polynomial, terms) or not uses.is_closed(root, members):
+        if (
+            polynomial is None
+            or not agrees(polynomial, form.terms)
+            or not uses.is_closed(root, members)
+        ):
             continue
 
         def emit(expansion: Expansion, mapped: Mapped) -> Value:
-            return activation(expansion, kind, mapped(x))
+            return activation(expansion, form.kind, mapped(x))
 
-        return Match(root, frozenset(members), source, emit)
+        return Match(root, frozenset(members), form.source, emit)
     return None
 
 
@@ -106,7 +113,8 @@ def _hard_swishes(uses: Uses) -> Iterator[Match]:
                     continue
                 inner = {upper, lower, *algebra.inner}
                 full_term = {term(x=1, t=1): 1 / high}
-                match = _activation(uses, x, upper, inner, full_term, "hard_swish", "HardSwish")
+                form = _Form(full_term, "hard_swish", "HardSwish")
+                match = _activation(uses, x, upper, inner, form)
                 if match is not None:
                     yield match
                     break

@@ -32,7 +32,7 @@ def test_windows_and_summaries(path: Path) -> None:
         end = trace.extent(report).end_cycle
         near = (end // 3, end // 3 + max(1, end // 10_000))
         asks: dict[str, Callable[[], Any]] = {
-            "flat, all": lambda: trace.window(report, 0, end, WIDTH, view="flat"),
+            "flat, all": lambda: trace.window(report, 0, end, WIDTH, trace.Lanes(view="flat")),
             "flame, all": lambda: trace.window(report, 0, end, WIDTH),
             "flame, 1/10,000": lambda: trace.window(report, *near, WIDTH),
             "summary, all": lambda: trace.range_summary(report),

@@ -71,6 +71,7 @@ class _Found:
     def document(self) -> DiffDocument:
         """Return the difference as a document."""
         from tilescope.analyser.export import diff_document
+        from tilescope.analyser.export.diff_document import Rows
 
         tables = [] if self.difference.is_identical else self.tables.values()
         return diff_document(
@@ -78,9 +79,8 @@ class _Found:
             self.sentences,
             [table for listed in tables for table in listed],
             self.results,
-            notes=self.notes,
-            style=self.units.style,
-            top=self.top,
+            self.notes,
+            Rows(self.units.style, self.top),
         )
 
 

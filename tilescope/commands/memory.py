@@ -19,7 +19,7 @@ from tilescope.parameters import (
     UnitsOption,
     examples,
 )
-from tilescope.tile_lists import TileList, show_list
+from tilescope.tile_lists import Shown, TileList, show_list
 from tilescope.tile_map import show_map
 
 if TYPE_CHECKING:
@@ -115,9 +115,7 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--search requires --list.")
         with reading(path) as report:
             if list_of is not None:
-                show_list(
-                    report, list_of, tile or [], search, as_json=as_json, units=units, top=top
-                )
+                show_list(report, list_of, tile or [], search, Shown(as_json, units, top))
             elif map_of is not None:
                 show_map(report, map_of, ipu, as_json, units)
             elif as_json:

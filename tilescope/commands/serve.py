@@ -53,13 +53,11 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Serve reports to a browser on this computer; the printed link holds a token."""
         # The web app is slow to import and optional: import it here only.
-        from tilescope.webapp.serve import serve_reports
+        from tilescope.webapp.serve import Address, serve_reports
 
         serve_reports(
             paths or [],
-            host=host,
-            port=port,
-            allow_hosts=allow_host or [],
+            address=Address(host, port, allow_host or []),
             fidelity=_fidelity(),
             new_token=new_token,
         )

@@ -68,7 +68,7 @@ def routes(library: Library) -> APIRouter:
     def show_window(report_id: str, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with library.opened(report_id) as report:
-            window = trace.window(report, *question.place, **question.lanes)
+            window = trace.window(report, *question.place)
         return Response(pack_window(window), media_type="application/octet-stream")
 
     @router.get("/summary")

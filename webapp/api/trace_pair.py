@@ -99,7 +99,7 @@ def routes(library: Library) -> APIRouter:
     def show_window(one: _OneSide, question: WindowQuestion) -> Response:
         """Return the bars of a range, at a level of detail that fits its width."""
         with opened(one) as pair:
-            window = pair.window(one.side, *question.place, **question.lanes)
+            window = pair.window(one.side, *question.place)
         return Response(pack_window(window), media_type="application/octet-stream")
 
     @router.get("/{align}/{side}/slice")

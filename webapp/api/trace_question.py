@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, Query
 
@@ -28,13 +28,6 @@ _Text = Annotated[str, Query(max_length=200)]
 _View = Annotated[str, Query(max_length=10)]
 
 
-class _Lanes(TypedDict):
-    """What `analyser.trace.window` takes by name."""
-
-    collapsed: list[int]
-    tiles: list[int]
-
-
 @dataclass(frozen=True)
 class _Window:
     """A range, the width it is drawn on, and the lanes to draw."""
@@ -48,17 +41,15 @@ class _Window:
     view: _View = "flame"
 
     @property
-    def place(self) -> tuple[int, int, int, list[int] | None, str]:
-        """Range, width, IPUs and view, as `analyser.trace.window` takes them."""
-        return self.start, self.end, self.width, numbers_of(self.ipus), self.view
-
-    @property
-    def lanes(self) -> _Lanes:
-        """IPUs with one lane only, and tiles with a lane of their own."""
-        return {
-            "collapsed": numbers_of(self.collapsed) or [],
-            "tiles": numbers_of(self.tiles) or [],
-        }
+    def place(self) -> tuple[int, int, int, trace.Lanes]:
+        """Range, width and lanes, as `analyser.trace.window` takes them."""
+        lanes = trace.Lanes(
+            numbers_of(self.ipus),
+            self.view,
+            numbers_of(self.collapsed) or [],
+            numbers_of(self.tiles) or [],
+        )
+        return self.start, self.end, self.width, lanes
 
 
 @dataclass(frozen=True)

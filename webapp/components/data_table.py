@@ -7,7 +7,7 @@ sorted and saved. Cells are text nodes, so names from reports need no escaping.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 from urllib.parse import urlencode
 
 from dash.development.base_component import Component
@@ -16,7 +16,9 @@ from tilescope.analyser.quantities import format_change_of
 from tilescope.webapp.components.links import Reports
 
 __all__ = [
+    "ColumnOptions",
     "DataTable",
+    "Highlight",
     "Kind",
     "by_field",
     "change_columns",
@@ -50,27 +52,11 @@ class DataTable(Component):
         super().__init__(**properties)  # type: ignore[no-untyped-call]
 
 
-def column(
-    field: str,
-    title: str,
-    kind: Kind = "text",
-    *,
-    href: str = "",
-    changes: Mapping[str, str] | None = None,
-    sort: str = "",
-    end: str = "",
-    hint: str = "",
-) -> dict[str, Any]:
-    """Return a column.
+class ColumnOptions(TypedDict, total=False):
+    """What a column may have.
 
-    Parameters
+    Attributes
     ----------
-    field
-        Name of its values in the data.
-    title
-        Its heading.
-    kind
-        How values are written and in which direction the first click sorts.
     href
         Address of a page, with ``{field}`` for the values of the row: see `template`.
     changes
@@ -82,8 +68,31 @@ def column(
     hint
         Tooltip of the heading.
     """
+
+    href: str
+    changes: Mapping[str, str]
+    sort: str
+    end: str
+    hint: str
+
+
+def column(
+    field: str, title: str, kind: Kind = "text", **options: Unpack[ColumnOptions]
+) -> dict[str, Any]:
+    """Return a column.
+
+    Parameters
+    ----------
+    field
+        Name of its values in the data.
+    title
+        Its heading.
+    kind
+        How values are written and in which direction the first click sorts.
+    options
+        See `ColumnOptions`.
+    """
     column_: dict[str, Any] = {"field": field, "title": title, "kind": kind}
-    options = {"href": href, "changes": dict(changes or {}), "sort": sort, "end": end, "hint": hint}
     return column_ | {name: value for name, value in options.items() if value}
 
 
@@ -118,6 +127,13 @@ def compared(
     }
 
 
+class Highlight(NamedTuple):
+    """Rows whose field ``mark`` is among ``selected``."""
+
+    mark: str
+    selected: Sequence[int | str]
+
+
 def data_table(
     columns: Sequence[Mapping[str, Any]],
     data: Mapping[str, Sequence[Any]],
@@ -125,8 +141,7 @@ def data_table(
     label: str,
     empty: str,
     file: str,
-    mark: str = "",
-    selected: Sequence[int | str] = (),
+    highlight: Highlight = Highlight("", ()),  # noqa: B008 # it is immutable
     table_id: str = "",
 ) -> DataTable:
     """Return a table.
@@ -143,8 +158,8 @@ def data_table(
         What is shown without rows: what to do.
     file
         Name of the CSV file, without suffix.
-    mark, selected
-        Rows whose field ``mark`` is among ``selected`` are highlighted.
+    highlight
+        Rows that are.
     table_id
         Id of the component, if callbacks change its columns, data or selection.
     """
@@ -156,8 +171,8 @@ def data_table(
         label=label,
         empty=empty,
         file=file,
-        mark=mark,
-        selected=[str(column_) for column_ in selected],
+        mark=highlight.mark,
+        selected=[str(value) for value in highlight.selected],
     )
 
 

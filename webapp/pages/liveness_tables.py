@@ -20,6 +20,7 @@ from tilescope.analyser.memory.tile_memory import categories
 from tilescope.analyser.quantities import format_bytes
 from tilescope.reports import Report
 from tilescope.webapp.components.data_table import (
+    Highlight,
     change_columns,
     column,
     compared,
@@ -121,7 +122,7 @@ def tightest_steps(live: Curve, view: dict[str, str]) -> Any:
     }
     table = data_table(
         columns, data, label="Tightest steps", empty="No step matches; clear the filter of steps.",
-        file="tightest-steps", mark="step", selected=str(view["step"] or "").split(","),
+        file="tightest-steps", highlight=Highlight("step", str(view["step"] or "").split(",")),
     )  # fmt: skip
     which = " of the baseline" if view["with"] else ""
     note = f"The {len(steps):,} steps{which} with most memory that is not always live."

@@ -33,6 +33,7 @@ from tilescope.analyser.time.figures import missing_bytes
 from tilescope.reports import Report
 from tilescope.webapp.components.address_strip import address_strip
 from tilescope.webapp.components.data_table import (
+    Highlight,
     change_columns,
     column,
     compared,
@@ -400,7 +401,7 @@ def _ranking(report: Report, view: dict[str, str]) -> Any:
             html.Div(f"{len(sizes):,} tiles, {order}.", className="grid-note"),
             data_table(
                 columns, data, label="Fullest tiles", empty="This report has no memory of tiles.",
-                file="fullest-tiles", mark="tile", selected=_marks(view),
+                file="fullest-tiles", highlight=Highlight("tile", _marks(view)),
             ),
         ]
     )  # fmt: skip
@@ -424,7 +425,7 @@ def _changed_tiles(baseline: Report, candidate: Report, view: dict[str, str]) ->
             html.Div(note, className="grid-note"),
             data_table(
                 columns, data, label="Tiles that change", empty="No tile changes.",
-                file="changed-tiles", mark="tile", selected=_marks(view),
+                file="changed-tiles", highlight=Highlight("tile", _marks(view)),
             ),
         ]
     )  # fmt: skip

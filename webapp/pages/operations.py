@@ -16,7 +16,7 @@ from tilescope.analyser.quantities import format_percent, format_runs
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import asset_url, connect, marked
 from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
-from tilescope.webapp.components.data_table import by_field, column, data_table
+from tilescope.webapp.components.data_table import Highlight, by_field, column, data_table
 from tilescope.webapp.components.links import reports_of, swapped
 from tilescope.webapp.components.panels import empty_state, guarded, headline
 from tilescope.webapp.library import Library
@@ -144,7 +144,7 @@ def layout() -> html.Div:
                     label="Operations",
                     empty="No operation matches.",
                     file="operations",
-                    mark="key",
+                    highlight=Highlight("key", ()),
                     table_id="operations-table",
                 ),
             ],

@@ -19,6 +19,7 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.trace_panels import (
+    Around,
     Counterpart,
     change_table,
     contributor_table,
@@ -288,7 +289,7 @@ def _slice_panel(
         step = trace.step_details(report, slice_.step_id)
         position = place_of(report, f"step:{slice_.step_id}")
         busiest = busiest_tile(report, slice_.step_id)
-    return slice_panel(slice_, inside, step, reports, position, busiest, counterpart)
+    return slice_panel(slice_, inside, step, reports, Around(position, busiest), counterpart)
 
 
 def _table(library: Library, view: dict[str, str]) -> html.Div:

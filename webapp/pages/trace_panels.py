@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from dash import html
@@ -21,6 +21,7 @@ from tilescope.webapp.components.panels import empty_state, headline
 from tilescope.webapp.components.tables import plain_table
 
 __all__ = [
+    "Around",
     "Counterpart",
     "change_table",
     "contributor_table",
@@ -213,16 +214,23 @@ def contributor_table(summary: trace.RangeSummary, reports: Reports) -> html.Div
     return html.Div([html.Div(note, className="grid-note"), rows])
 
 
+class Around(NamedTuple):
+    """Where a step stands on other pages, and its busiest tile; None where that is unknown."""
+
+    position: Place | None = None
+    busiest: int | None = None
+
+
 def slice_panel(
     slice_: trace.Slice,
     inside: trace.RangeSummary,
     step: trace.StepDetails | None,
     reports: Reports,
-    position: Place | None = None,
-    busiest: int | None = None,
+    around: Around,
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
+    position, busiest = around
     kind = _KINDS[slice_.kind]
     parts: list[Any]
     below: list[Any]

@@ -176,11 +176,7 @@ class TracePair:
         start: int,
         end: int,
         width_px: int,
-        ipus: Sequence[int] | None = None,
-        view: str = "flame",
-        *,
-        collapsed: Sequence[int] = (),
-        tiles: Sequence[int] = (),
+        chosen: trace.Lanes | None = None,
     ) -> trace.Window:
         """Return the bars of a side in a range of the axis; see `trace.window`.
 
@@ -191,7 +187,7 @@ class TracePair:
         """
         if end <= start:
             raise BadQuestion(f"the range {start}:{end} is empty; give a start below its end")
-        axis = self.axis
+        axis, chosen = self.axis, chosen or trace.Lanes()
         low, high = axis.cycle(side, start), axis.cycle(side, end)
         known = set(trace_of(self.report(side)).ipus)
         tiles_per_ipu = target(self.report(side)).tiles_per_ipu
@@ -200,10 +196,10 @@ class TracePair:
             low,
             max(high, low + 1),
             width_px,
-            self._known(side, ipus),
-            view,
-            collapsed=collapsed,
-            tiles=[tile for tile in tiles if tile // tiles_per_ipu in known],
+            chosen._replace(
+                ipus=self._known(side, chosen.ipus),
+                tiles=[tile for tile in chosen.tiles if tile // tiles_per_ipu in known],
+            ),
         )
         bars = replace(
             window_.bars,

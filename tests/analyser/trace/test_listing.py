@@ -49,7 +49,7 @@ def test_hidden_kinds_are_left_out(make: Make, count: int) -> None:
 
 def test_phases_of_a_name_are_merged_on_request(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0))])
-    window = trace.window(report, 0, 99, 99, view="calls")
+    window = trace.window(report, 0, 99, 99, trace.Lanes(view="calls"))
     labels = trace.names(report).labels
     bars = [
         (window.lanes[lane].level, labels[name], start, end, trace.KINDS[kind].name)

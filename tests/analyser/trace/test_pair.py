@@ -39,7 +39,7 @@ def reports(make: Make) -> tuple[Report, Report]:
 def starts(pair: TracePair, side: int) -> list[tuple[int, int]]:
     """Return start and end of every bar of the flat lane."""
     axis = pair.axis
-    window = pair.window(side, axis.start, axis.end, 1000, view="flat")
+    window = pair.window(side, axis.start, axis.end, 1000, trace.Lanes(view="flat"))
     mine = [index for index, lane in enumerate(window.lanes) if lane.level == 0]
     keep = np.isin(window.lane, mine)
     return list(

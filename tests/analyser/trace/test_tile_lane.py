@@ -17,7 +17,7 @@ Make = Callable[..., Report]
 
 def slices(report: Report, tile: int, end: int = 99) -> list[tuple[int, int]]:
     """Return start and end of the slices of a tile's lane."""
-    window = trace.window(report, 0, end, end, tiles=[tile])
+    window = trace.window(report, 0, end, end, trace.Lanes(tiles=[tile]))
     level = trace.FIRST_TILE_LEVEL + tile
     (index,) = (i for i, lane in enumerate(window.lanes) if lane.level == level)
     bars = window.bars.at(window.lane == index)
@@ -51,4 +51,4 @@ def test_tiles_that_do_not_exist_are_refused(make: Make) -> None:
     with pytest.raises(BadQuestion, match="tile 4 has no trace"):
         trace.slice_at(report, 0, 0, trace.FIRST_TILE_LEVEL + 4, 0)
     with pytest.raises(BadQuestion, match="at most 16"):
-        trace.window(report, 0, 9, 9, tiles=range(17))
+        trace.window(report, 0, 9, 9, trace.Lanes(tiles=range(17)))

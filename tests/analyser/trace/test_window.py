@@ -64,7 +64,7 @@ def test_flame_groups_by_the_text_before_the_last_slash(make: Make) -> None:
 
 def test_slices_shorter_than_a_pixel_become_one_bar_of_the_dominating_kind(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0))])
-    answer = trace.window(report, 0, 99, 1, view="flat")
+    answer = trace.window(report, 0, 99, 1, trace.Lanes(view="flat"))
     assert bars_of(answer, trace.names(report), 0) == [("", "compute", 0, 99, 6)]
 
 
@@ -76,12 +76,14 @@ def test_runs_part_groups_that_would_merge(make: Make) -> None:
 
 def test_collapsed_ipus_have_one_lane_and_tracks_their_own_group(make: Make) -> None:
     report = make([(0, 0, 0, sequence(0)), (0, 0, 1, sequence(3, (4,))), (0, 1, 0, sequence(0))], 2)
-    answer = trace.window(report, 0, 99, 100, collapsed=[1])
+    answer = trace.window(report, 0, 99, 100, trace.Lanes(collapsed=[1]))
     levels = [(lane.ipu_id, lane.track, lane.level) for lane in answer.lanes]
     assert levels == [
         (0, 0, -1), (0, 0, 0), (0, 0, 1), (0, 0, 2), (0, 1, -1), (0, 1, 0), (1, 0, -1), (1, 0, 0),
     ]  # fmt: skip
-    assert {lane.ipu_id for lane in trace.window(report, 0, 99, 100, ipus=[1]).lanes} == {1}
+    assert {
+        lane.ipu_id for lane in trace.window(report, 0, 99, 100, trace.Lanes(ipus=[1])).lanes
+    } == {1}
 
 
 def test_a_loop_goes_on_in_its_group_and_shows_its_iterations(make: Make) -> None:
@@ -102,10 +104,10 @@ def test_a_loop_goes_on_in_its_group_and_shows_its_iterations(make: Make) -> Non
 
 def test_a_long_loop_is_not_written_out_but_counted_in_full(make: Make) -> None:
     report = make([(0, 0, 0, [*loop(0, 50_000_000, (0, 1, 2)), *sequence(2_750_000_000, (3,))])])
-    answer = trace.window(report, 0, 2_750_000_025, 1000, view="flat")
+    answer = trace.window(report, 0, 2_750_000_025, 1000, trace.Lanes(view="flat"))
     assert answer.n_slices == 150_000_002  # one is the run
     assert len(answer.bars.name) < 2000
-    deep = trace.window(report, 1_375_000_000, 1_375_000_055, 1000, view="flat")
+    deep = trace.window(report, 1_375_000_000, 1_375_000_055, 1000, trace.Lanes(view="flat"))
     assert deep.bars.start_cycle.tolist() == [0, 1_375_000_000, 1_375_000_040, 1_375_000_050]
     actual = trace.slice_at(report, 0, 0, 0, 1_375_000_041, "flat")
     assert actual is not None
@@ -129,7 +131,7 @@ def test_bad_windows_are_refused_in_a_sentence(
     make: Make, arguments: tuple[Any, ...], said: str
 ) -> None:
     with pytest.raises(BadQuestion, match=said):
-        trace.window(make([(0, 0, 0, sequence(0))]), *arguments)
+        trace.window(make([(0, 0, 0, sequence(0))]), *arguments[:3], trace.Lanes(*arguments[3:]))
 
 
 blocks = st.lists(

@@ -48,7 +48,7 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     with library.opened(ids["pair"]) as report:
         full = trace.extent(report)
         middle = full.end_cycle // 2
-        expected = trace.window(report, middle, full.end_cycle, 40, [1])
+        expected = trace.window(report, middle, full.end_cycle, 40, trace.Lanes([1]))
     answer = client.get(
         f"{base}/window", params={"start": middle, "end": full.end_cycle, "width": 40, "ipus": 1}
     )

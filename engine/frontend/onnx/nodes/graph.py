@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,25 @@ _VERSION_OF_PARTS = 13
 _UNFORESEEN = (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What surrounds a graph.
+
+    Parameters
+    ----------
+    values
+        Values of the surrounding graphs, by name.
+    counts
+        Of the values whose number of entries data decide.
+    path
+        What the names of nodes begin with.
+    """
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    path: str = ""
+
+
 class GraphImport:
     """Imports a graph into a builder.
 
@@ -53,12 +72,8 @@ class GraphImport:
         Version of every operator set, by domain.
     folder
         Of the model's file, which external weights are relative to.
-    values
-        Values of the surrounding graphs, by name.
-    counts
-        Of the values whose number of entries data decide.
-    path
-        What the names of nodes begin with.
+    scope
+        What surrounds the graph; nothing for a model's own.
     """
 
     def __init__(
@@ -67,17 +82,16 @@ class GraphImport:
         graph: onnx.GraphProto,
         opsets: Mapping[str, int],
         folder: Path,
-        values: Mapping[str, Value] | None = None,
-        counts: Counts | None = None,
-        path: str = "",
+        scope: Scope | None = None,
     ) -> None:
         self.builder = builder
         self.graph = graph
         self.opsets = opsets
         self.folder = folder
-        self.values = dict(values or {})
-        self.counts = Counts() if counts is None else counts
-        self.path = path
+        scope = Scope() if scope is None else scope
+        self.values = dict(scope.values)
+        self.counts = scope.counts
+        self.path = scope.path
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -244,9 +258,7 @@ class GraphImport:
                 body,
                 self.opsets,
                 self.folder,
-                {**self.values, **values},
-                self.counts,
-                f"{name}/round{number}/",
+                Scope({**self.values, **values}, self.counts, f"{name}/round{number}/"),
             )
             inside.add_parameters()
             return inside.add_nodes()
@@ -299,7 +311,11 @@ class GraphImport:
             When an input of it has no static shape, or it has no tensors.
         """
         inside = type(self)(
-            self.builder.inside(name), graph, self.opsets, self.folder, self.values, self.counts
+            self.builder.inside(name),
+            graph,
+            self.opsets,
+            self.folder,
+            Scope(self.values, self.counts),
         )
         inside.add_parameters()
         inputs = []
