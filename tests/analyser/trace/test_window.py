@@ -123,15 +123,15 @@ def test_a_long_loop_is_not_written_out_but_counted_in_full(make: Make) -> None:
     [
         ((50, 50, 100), "empty"),
         ((0, 99, 0), "width"),
-        ((0, 99, 100, [7]), "IPU 7"),
-        ((0, 99, 100, None, "sideways"), "use flame, calls, flat"),
+        ((0, 99, 100, trace.Lanes([7])), "IPU 7"),
+        ((0, 99, 100, trace.Lanes(view="sideways")), "use flame, calls, flat"),
     ],
 )
 def test_bad_windows_are_refused_in_a_sentence(
     make: Make, arguments: tuple[Any, ...], said: str
 ) -> None:
     with pytest.raises(BadQuestion, match=said):
-        trace.window(make([(0, 0, 0, sequence(0))]), *arguments[:3], trace.Lanes(*arguments[3:]))
+        trace.window(make([(0, 0, 0, sequence(0))]), *arguments)
 
 
 blocks = st.lists(
