@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import platformdirs
 from sqlalchemy import URL, create_engine, delete, insert, select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateTable
 
-from tilescope.analyser.catalogue.tables import VERSION, metadata, reports
+from tilescope.analyser.catalogue.tables import VERSION, reports
 from tilescope.analyser.summary.overview import ReportOverview
 from tilescope.private_folder import NotPrivate, PrivateFolder, warn_once
 from tilescope.reports.stamp import Stamp, stamp_text
@@ -173,7 +174,8 @@ class Catalogue:
                 return None
             url = URL.create("sqlite", database=str(self.file))
             engine = create_engine(url, connect_args={"timeout": _BUSY_S})
-            metadata.create_all(engine)
+            with engine.begin() as connection:  # another process may do the same now
+                connection.execute(CreateTable(reports, if_not_exists=True))
             self._engine = engine
             return engine
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -164,6 +165,19 @@ def test_a_place_that_cannot_be_written_costs_one_warning(
         assert len(_listed(folder, catalogue)) == 4
     assert caplog.text.count("continuing without the catalogue of reports") == 1
     assert "TILESCOPE_CATALOGUE_DIR" in caplog.text
+
+
+def test_a_table_that_another_process_makes_meanwhile_is_used(
+    catalogue: Catalogue, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = Catalogue(catalogue.file.parent), Catalogue(catalogue.file.parent)
+    threads = [threading.Thread(target=c.record, args=[_entries(3)]) for c in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert caplog.text == ""
+    assert len(catalogue.paths()) == 3
 
 
 def test_processes_write_at_once(catalogue: Catalogue) -> None:
