@@ -160,13 +160,7 @@ def register(app: typer.Typer) -> None:
         for given_too, name in besides:
             if synthetic_data is not None and given_too is not None:
                 raise typer.BadParameter(f"--synthetic-data and {name} are mutually exclusive")
-        if no_report and report is not None:
-            raise typer.BadParameter("--report and --no-report are mutually exclusive")
-        flags: dict[str, dict[str, object]] = {}
-        if no_report:
-            flags["--no-report"] = {"autoReport.all": False}
-        elif report is not None:
-            flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
+        flags = _report_flags(report, is_written=not no_report)
         if available_memory_proportion is not None:
             flags["--available-memory-proportion"] = memory_of(available_memory_proportion)
         if partials is not None:
@@ -201,7 +195,7 @@ def register(app: typer.Typer) -> None:
             write_outputs(outputs, outcome.outputs)
         values = settings_of(setting or [])
         checks = _verified(model, outcome, values, precision) if verify else ()
-        missing = None if report is None else missing_report(options, report, "--report")
+        missing = "" if report is None else missing_report(options, report, "--report") or ""
         if as_json:
             document = _as_json(outcome, model, outputs) | {"notice": missing or None}
             print_json(document | ({"verified": _checks_json(checks)} if verify else {}))
@@ -212,6 +206,23 @@ def register(app: typer.Typer) -> None:
         _require_report(outcome.lost)
         if not all(check.agrees for check in checks):
             raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _report_flags(report: Path | None, *, is_written: bool) -> dict[str, dict[str, object]]:
+    """Return what the flags about the report say of engine options, by flag.
+
+    Raises
+    ------
+    typer.BadParameter
+        When one names a directory and the other wants no report.
+    """
+    if not is_written and report is not None:
+        raise typer.BadParameter("--report and --no-report are mutually exclusive")
+    if not is_written:
+        return {"--no-report": {"autoReport.all": False}}
+    if report is None:
+        return {}
+    return {"--report": {"autoReport.all": True, "autoReport.directory": str(report)}}
 
 
 def _verified(
