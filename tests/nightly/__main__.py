@@ -45,7 +45,7 @@ def run(task: Task) -> Result:
         )  # fmt: skip
     after = os.times()
     processor_s = sum(after[2:4]) - sum(before[2:4])
-    text = log.read_text(encoding="utf-8", errors="replace")
+    text = log.read_text(encoding="utf-8", errors="replace").replace(f"{ROOT}/", "")
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("make")]
     return Result(
         f"{datetime.now(UTC):%Y-%m-%d}",
