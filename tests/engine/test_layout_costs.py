@@ -1,0 +1,121 @@
+"""What elementwise work costs depends on where elements lie, not on how views name dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+import pytest
+
+from tilescope import engine
+from tilescope.engine import Builder, Graph, Tensor, load_machine
+from tilescope.engine.library.poplin.allocators import (
+    create_matmul_input_lhs,
+    create_matmul_input_rhs,
+)
+from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
+from tilescope.engine.library.popops.elementwise.operations import binary, cast, copy_to, unary
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.program import Sequence
+
+_N_TILES = 64
+_SHAPES = ((1, 40, 64), (1, 64, 1_200))
+_SIZE = (1, 40, 1_200)
+
+#: Calls on a target and an operand of one layout.
+CALLS: dict[str, Callable[[Builder, Tensor, Tensor], object]] = {
+    "scaled_add": lambda build, a, b: scaled_add(build, a, b, 1.0),
+    "binary": lambda build, a, b: binary(build, "add", a, b),
+    "binary_in_place": lambda build, a, b: binary_in_place(build, "add", a, b),
+    "copy": lambda build, a, b: copy_to(build, b, a, "copy"),
+    "unary": lambda build, _, b: unary(build, "relu", b),
+    "cast": lambda build, _, b: cast(build, b, "float32"),
+    "fill": lambda build, a, _: fill(build, a, 0),
+}
+
+
+def _graph() -> Graph:
+    return Graph(load_machine("gc200", tiles_per_ipu=_N_TILES))
+
+
+def _product(graph: Graph) -> Tensor:
+    """Return the result of a product in half, which lies in blocks of rows."""
+    build = Builder(graph, Sequence("before"))
+    left, right = _SHAPES
+    x = create_matmul_input_lhs(build, left, right, dtype="float16", name="x")
+    y = create_matmul_input_rhs(build, right, left, dtype="float16", name="y")
+    out = matmul(build, x, y, name="out")
+    assert isinstance(out, Tensor)
+    assert max(map(len, out.dims)) > 1, "the result is blocked"
+    return out
+
+
+def _flat(graph: Graph) -> Tensor:
+    out = graph.add_variable("float16", (prod(_SIZE),), "flat")
+    graph.map_linearly(out, grain=8)
+    return out
+
+
+def _cycles(graph: Graph, call: Callable[[Builder], object]) -> int:
+    """Return the compute cycles of a call."""
+    program = Sequence("main")
+    call(Builder(graph, program))
+    executable = engine.compile_programs(graph, [program])
+    steps = [step for step in executable.steps if step.kind == "OnTileExecute"]
+    return sum(int(step.cost.cycles.max()) for step in steps)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_operands_that_lie_alike_cost_what_flat_ones_do(name: str) -> None:
+    graph = _graph()
+    out = _product(graph)
+    clone = graph.clone(out, "clone")
+    blocked = _cycles(graph, lambda build: CALLS[name](build, clone, out))
+    graph = _graph()
+    flat, other = _flat(graph), _flat(graph)
+    plain = _cycles(graph, lambda build: CALLS[name](build, flat, other))
+    # A tile of the product holds up to a tenth more than one of the flat variable.
+    assert blocked <= 1.5 * plain
+
+
+@pytest.mark.parametrize("name", ["scaled_add", "binary", "copy"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
+def test_a_permutation_of_the_dimensions_costs_nothing(name: str, order: tuple[int, ...]) -> None:
+    def cycles(order: tuple[int, ...]) -> int:
+        graph = _graph()
+        out = _product(graph)
+        clone = graph.clone(out, "clone")
+        a, b = clone.dim_shuffle(*order), out.dim_shuffle(*order)
+        return _cycles(graph, lambda build: CALLS[name](build, a, b))
+
+    assert cycles(order) == cycles((0, 1, 2))
+
+
+def test_a_clone_lies_as_its_view() -> None:
+    """Element for element, on the tiles and in the order of the original."""
+    graph = _graph()
+    for view in (out := _product(graph), out.dim_shuffle(2, 1, 0), out.slice(1, 8, 24)):
+        clone = graph.clone(view, "clone")
+        assert tuple(clone.shape) == tuple(view.shape)
+        places, own = _places(view), _places(clone)
+        order = np.argsort(places.ravel(), kind="stable")
+        assert (np.diff(own.ravel()[order]) == 1).all(), "the same order, without gaps"
+        tiles, own_tiles = (_tiles(tensor) for tensor in (view, clone))
+        assert (tiles == own_tiles).all()
+
+
+def _places(tensor: Tensor) -> np.ndarray:
+    """Return the element of the variable that every element of a view is, in logical order."""
+    places = np.full(1, tensor.offset, np.int64)
+    for dim in tensor.dims:
+        for size, stride in dim:
+            places = (places[:, None] + np.arange(size) * stride).ravel()
+    return places
+
+
+def _tiles(tensor: Tensor) -> np.ndarray:
+    """Return the tile of every element in logical order."""
+    return np.asarray(tensor.variable.tile_of(_places(tensor)))
