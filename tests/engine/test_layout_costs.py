@@ -19,6 +19,11 @@ from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, copy_to, unary
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.slicing.multi_update import _BaseRectangles, multi_update_add
+from tilescope.engine.library.popops.slicing.sliceable import (
+    create_indices_tensor,
+    create_sliceable_tensor,
+)
 from tilescope.engine.program import Sequence
 
 _N_TILES = 64
@@ -119,3 +124,51 @@ def _places(tensor: Tensor) -> np.ndarray:
 def _tiles(tensor: Tensor) -> np.ndarray:
     """Return the tile of every element in logical order."""
     return np.asarray(tensor.variable.tile_of(_places(tensor)))
+
+
+@pytest.mark.parametrize(("shape", "n_lookups"), [((600, 40), 90), ((1_200, 80), 150)])
+def test_an_update_of_an_allocated_table_is_no_dearer_than_of_any_other(
+    shape: tuple[int, int], n_lookups: int
+) -> None:
+    def cost(*, is_allocated: bool) -> tuple[int, int]:
+        graph, program = _graph(), Sequence("main")
+        build = Builder(graph, program)
+        if is_allocated:
+            table = create_sliceable_tensor(build, "float16", shape)
+        else:
+            table = graph.add_variable("float16", shape, "table")
+            graph.map_linearly(table, grain=shape[1])
+        updates = graph.add_variable("float16", (n_lookups, shape[1]), "updates")
+        graph.map_linearly(updates, grain=shape[1])
+        multi_update_add(build, table, create_indices_tensor(build, (n_lookups,)), updates, 1.0)
+        executable = engine.compile_programs(graph, [program])
+        cycles = sum(int(step.cost.cycles.max()) for step in executable.steps)
+        return cycles, sum(use.n_vertices for use in executable.vertex_uses)
+
+    (cycles, n_vertices), (other, _) = cost(is_allocated=True), cost(is_allocated=False)
+    assert cycles <= other
+    assert n_vertices <= _N_TILES, "a tile has one vertex for all rows of its columns"
+
+
+@pytest.mark.parametrize("n_columns", [6, 8])
+def test_rectangles_of_any_mapping_cover_every_element_once(n_columns: int) -> None:
+    random = np.random.default_rng(n_columns)
+    n_groups, n_rows = 3, 10
+    for _ in range(20):
+        graph = _graph()
+        size = n_groups * n_rows * n_columns
+        base = graph.add_variable("float32", (n_groups, n_rows, n_columns), "base")
+        starts = np.unique(np.append(0, random.integers(0, size, random.integers(1, 30))))
+        graph.set_tile_mapping(base, starts, random.integers(0, 4, starts.size))
+        rectangles = _BaseRectangles.of(base)
+        seen = np.zeros((n_groups, n_rows, n_columns), np.int64)
+        tiles = np.zeros_like(seen)
+        for k in range(rectangles.tile.size):
+            groups = rectangles.group[k] + rectangles.spacing[k] * np.arange(rectangles.n_groups[k])
+            rows = slice(rectangles.row[k], rectangles.row[k] + rectangles.n_rows[k])
+            columns = slice(rectangles.column[k], rectangles.column[k] + rectangles.n_columns[k])
+            for group in groups:
+                seen[group, rows, columns] += 1
+                tiles[group, rows, columns] = rectangles.tile[k]
+        assert (seen == 1).all()
+        assert (tiles.ravel() == base.variable.tile_of(np.arange(size))).all()

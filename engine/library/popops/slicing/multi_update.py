@@ -293,6 +293,7 @@ class _BaseRectangles:
         order = np.argsort(cut.tile, kind="stable")
         start, tile = cut.start[order], cut.tile[order]
         rows, columns = cut.n_rows[order], cut.n_columns[order]
+        start, tile, rows, columns = _stacked(start, tile, rows, columns, (n_rows, n_columns))
         in_group = start % (n_rows * n_columns)
         # Rectangles of one group have equal extents and lie at equal places of their groups.
         _, key = np.unique(np.stack([in_group, rows, columns]), axis=1, return_inverse=True)
@@ -346,3 +347,35 @@ class _BaseRectangles:
         ]
         strides: list[Counts | int] = [self.spacing * by_group, by_lookup, by_column]
         return blocks(updates.variable, start, sizes, strides, self.tile.size)
+
+
+def _stacked(
+    start: Counts,
+    tile: NDArray[np.int32],
+    rows: Counts,
+    columns: Counts,
+    shape: tuple[int, int],
+) -> tuple[Counts, NDArray[np.int32], Counts, Counts]:
+    """Return rectangles with those of a tile joined that hold the same columns of adjacent rows.
+
+    Parameters
+    ----------
+    start, tile, rows, columns
+        First element, tile and extents of every rectangle.
+    shape
+        Rows and columns of a group.
+    """
+    n_rows, n_columns = shape
+    row, column = start // n_columns, start % n_columns
+    order = np.lexsort((row, columns, column, row // n_rows, tile))
+    row, column = row[order], column[order]
+    start, tile, rows, columns = start[order], tile[order], rows[order], columns[order]
+    goes_on = (
+        (tile[1:] == tile[:-1])
+        & (column[1:] == column[:-1])
+        & (columns[1:] == columns[:-1])
+        & (row[1:] == row[:-1] + rows[:-1])
+        & (row[1:] // n_rows == row[:-1] // n_rows)
+    )
+    first = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+    return start[first], tile[first], np.add.reduceat(rows, first), columns[first]
