@@ -28,7 +28,7 @@ debug_context = TableSpec(
             is_nullable=True,
             refers_to=("debug_context", "debug_context_id"),
         ),
-        ColumnSpec("layer", "text", "Creator: library, poplar, or the name of the front end, such as onnx"),
+        ColumnSpec("layer", "text", "Creator: library, poplar, or the front end, such as onnx"),
         ColumnSpec("name", "text", "Full name; levels are joined by /"),
         ColumnSpec(
             "operation", "text", "Type of the operation, such as Conv or poplin.convolution"

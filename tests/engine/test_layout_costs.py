@@ -10,6 +10,7 @@ import pytest
 
 from tilescope import engine
 from tilescope.engine import Builder, Graph, Tensor, load_machine
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_lhs,
     create_matmul_input_rhs,
@@ -19,6 +20,7 @@ from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, copy_to, unary
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
 from tilescope.engine.library.popops.slicing.multi_update import _BaseRectangles, multi_update_add
 from tilescope.engine.library.popops.slicing.sliceable import (
     create_indices_tensor,
@@ -148,6 +150,31 @@ def test_an_update_of_an_allocated_table_is_no_dearer_than_of_any_other(
     (cycles, n_vertices), (other, _) = cost(is_allocated=True), cost(is_allocated=False)
     assert cycles <= other
     assert n_vertices <= _N_TILES, "a tile has one vertex for all rows of its columns"
+
+
+def test_a_slice_of_a_large_allocated_table_moves_no_rows() -> None:
+    def executable(*, is_allocated: bool) -> Executable:
+        graph, program = _graph(), Sequence("main")
+        build = Builder(graph, program)
+        if is_allocated:
+            table = create_sliceable_tensor(build, "float16", (20_000, 128))
+        else:
+            table = graph.add_variable("float16", (20_000, 128), "table")
+            graph.map_linearly(table, grain=128)
+        multi_slice(build, table, create_indices_tensor(build, (100,)))
+        return engine.compile_programs(graph, [program])
+
+    allocated, other = (executable(is_allocated=kind) for kind in (True, False))
+    cycles, others = (
+        sum(int(step.cost.cycles.max()) for step in each.steps) for each in (allocated, other)
+    )
+    assert cycles <= others
+    received = sum(
+        int(step.cost.received_bytes.dense().sum())
+        for step in allocated.steps
+        if step.kind == "DoExchange"
+    )
+    assert received <= _N_TILES * 100 * 4, "offsets, and no part of the table"
 
 
 @pytest.mark.parametrize("n_columns", [6, 8])

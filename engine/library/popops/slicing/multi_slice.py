@@ -8,11 +8,16 @@ are split, every part looks all its offsets up, and a second stage chooses the p
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_SLICE, MULTI_SLICE_PARTS
+from tilescope.engine.codelets.popops.slicing.multi_slice import (
+    MULTI_SLICE,
+    MULTI_SLICE_PARTS,
+    multi_slice_cycles,
+)
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import INT32, Tensor, View, blocks
 from tilescope.engine.library.argument_check import check_dim, checked
@@ -28,6 +33,9 @@ from tilescope.engine.library.popops.elementwise.partition import (
     map_parts,
     strides_of,
 )
+from tilescope.engine.library.popops.slicing.sliceable import columns_of
+from tilescope.engine.machine.exchange_law import bus_cycles
+from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
 from tilescope.engine.planner.multi_slice import SliceShape, SliceSplit, plan_slice
 
 __all__ = [
@@ -177,16 +185,72 @@ def grouped_slice(builder: Builder, base: Tensor, indices: Tensor) -> Tensor:
     """
     n_groups, n_rows, n_columns = base.shape
     shape = SliceShape(n_groups, indices.shape[1], n_rows, n_columns, base.dtype.n_bytes)
-    split = plan_slice(shape, builder.tiles.machine)
+    split, layout = plan_slice(shape, builder.tiles.machine), None
+    in_place = _where_columns_lie(builder, base, shape)
+    # A plan that moves the rows takes at least the time in which their tiles send them.
+    if in_place is not None:
+        moved_cycles = max(split.cycles, _sent_cycles(builder, base))
+        split, layout = in_place if in_place[0].cycles <= moved_cycles else (split, None)
     detail = {"base": list(base.shape), "indices": list(indices.shape), "split": split.detail()}
     build = builder.inside("multiSlice", "popops.multiSlice", detail, flops=0)
-    return _Slices(build, base, indices, split).build()
+    return _Slices(build, base, indices, split, layout).build()
+
+
+def _where_columns_lie(
+    builder: Builder, base: Tensor, shape: SliceShape
+) -> tuple[SliceSplit, _Layout] | None:
+    """Return the plan that slices every column on its tile; None if a tile lacks some rows.
+
+    No row moves; every tile of the base looks all offsets up.
+    """
+    columns = columns_of(base)
+    if columns is None or not builder.tiles.has(columns.tile):
+        return None
+    n_runs = columns.tile.size // shape.n_groups
+    if n_runs * shape.n_groups != columns.tile.size:
+        return None
+    first = columns.first.reshape(shape.n_groups, n_runs)
+    if (first != first[0]).any():
+        return None
+    machine = builder.tiles.machine
+    n_lookups = np.full_like(columns.count, shape.n_lookups)
+    every = np.ones(columns.count.size)
+    cycles = multi_slice_cycles(n_lookups, columns.count, every, shape.item_bytes, machine)
+    by_tile = np.bincount(columns.tile, cycles, machine.n_tiles)
+    n_groups = np.bincount(columns.tile, minlength=machine.n_tiles)
+    offsets = n_groups * shape.n_lookups * INT32.n_bytes
+    total = int(by_tile.max()) + exchange_cycles_of_tiles(offsets, n_groups, 0 * offsets, machine)
+    edges = np.append(first[0], shape.n_columns)
+    layout = _Layout(edges, columns.tile.reshape(shape.n_groups, 1, 1, n_runs))
+    return SliceSplit(shape.n_groups, 1, 1, n_runs, total), layout
+
+
+def _sent_cycles(builder: Builder, base: Tensor) -> int:
+    """Return how long the fullest tile of a base takes to send it."""
+    variable, machine = base.variable, builder.tiles.machine
+    lengths = variable.map_end - variable.map_start
+    held = np.bincount(variable.map_tile, lengths, machine.n_tiles) * base.dtype.n_bytes
+    return int(bus_cycles(float(held.max()), machine))
+
+
+class _Layout(NamedTuple):
+    """First columns and end of every part, and tiles by part of groups, lookups, rows, columns."""
+
+    columns: Counts
+    tile: NDArray[np.int32]
 
 
 class _Slices:
     """The stages of a multi-slice: see `grouped_slice`."""
 
-    def __init__(self, builder: Builder, base: Tensor, indices: Tensor, split: SliceSplit) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        base: Tensor,
+        indices: Tensor,
+        split: SliceSplit,
+        layout: _Layout | None,
+    ) -> None:
         self._builder, self._base, self._indices, self._split = builder, base, indices, split
         n_groups, n_rows, n_columns = base.shape
         grain = vector_elements(builder.tiles.machine, base.dtype)
@@ -194,10 +258,12 @@ class _Slices:
         self._groups = edges_of(n_groups, split.groups)
         self._lookups = edges_of(indices.shape[1], split.lookups)
         self._rows = edges_of(n_rows, split.rows)
-        self._columns = edges_of(n_columns, n_parts, grain)
+        self._columns = edges_of(n_columns, n_parts, grain) if layout is None else layout.columns
         #: Tiles by part of groups, lookups, rows and columns.
         counts = [edges.size - 1 for edges in self._edges]
-        self._tile = builder.tiles.ids[: prod(counts)].reshape(counts)
+        self._tile = (
+            builder.tiles.ids[: prod(counts)].reshape(counts) if layout is None else layout.tile
+        )
 
     @property
     def _edges(self) -> tuple[Counts, Counts, Counts, Counts]:

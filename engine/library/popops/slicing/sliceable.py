@@ -22,7 +22,13 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.popops.elementwise.partition import as_rows, edges_of, map_parts
 
-__all__ = ["create_indices_tensor", "create_sliceable_tensor", "is_sliceable", "update_columns"]
+__all__ = [
+    "columns_of",
+    "create_indices_tensor",
+    "create_sliceable_tensor",
+    "is_sliceable",
+    "update_columns",
+]
 
 
 @checked
@@ -85,7 +91,7 @@ def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
     outer, inner = prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
     if not x.can_reshape(outer, x.shape[dim], inner):
         return False
-    columns = _columns_of(x.reshape(outer, x.shape[dim], inner))
+    columns = columns_of(x.reshape(outer, x.shape[dim], inner))
     if columns is None:
         return False
     return np.unique(columns.tile).size >= prod(_n_parts(builder, x.dtype, outer, inner))
@@ -125,7 +131,7 @@ class _Columns:
     tile: NDArray[np.int32]
 
 
-def _columns_of(rows: Tensor) -> _Columns | None:
+def columns_of(rows: Tensor) -> _Columns | None:
     """Return the runs of columns of a mapped row-major tensor; None if a tile lacks some rows."""
     outer, n_rows, n_columns = rows.shape
     variable = rows.variable
@@ -181,7 +187,7 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
     if not isinstance(x, Tensor) or not x.can_reshape(*shape):
         return False
     rows = x.reshape(*shape)
-    columns = _columns_of(rows)
+    columns = columns_of(rows)
     if columns is None:
         return False
     size = update.shape[dim]
