@@ -26,7 +26,13 @@ from tilescope.engine.graph import (
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.poplin import allocators, convolution, general_product, transposed
+from tilescope.engine.library.poplin import (
+    allocators,
+    convolution,
+    general_product,
+    transposed,
+    weight_gradient,
+)
 from tilescope.engine.library.popnn import (
     non_linearity,
     non_maximum_suppression,
@@ -188,10 +194,8 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         getattr(recurrent_allocators, name) for name in recurrent_allocators.__all__
     ),
     "tilescope.engine.library.poplin.general_product": (general_product.general_product,),
-    "tilescope.engine.library.poplin.transposed": (
-        transposed.transposed_convolution,
-        transposed.weight_gradient,
-    ),
+    "tilescope.engine.library.poplin.transposed": (transposed.transposed_convolution,),
+    "tilescope.engine.library.poplin.weight_gradient": (weight_gradient.weight_gradient,),
 }
 
 

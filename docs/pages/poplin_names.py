@@ -30,7 +30,7 @@ def poplin_names() -> Iterator[Name]:
     yield from all_of(header, names, "", PLANS)
     yield Name(header, "convolutionValidateOptions", ours, "arguments are checked by the call")
     names = "calculateWeightDeltas"
-    yield Name(header, names, "library.poplin.transposed.weight_gradient")
+    yield Name(header, names, "library.poplin.weight_gradient.weight_gradient")
     note = "part of `transposed_convolution`"
     ours = "library.poplin.transposed.transposed_convolution"
     yield Name(header, "weightsTransposeChansFlipXY", ours, note)

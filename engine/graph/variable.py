@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -30,6 +31,9 @@ class Variable(Freezable):
         Tile of each interval.
     partial_mapping : (ndarray of int64, ndarray of int32)
         The same, with tile -1 where an element has none, while only views on it are mapped.
+    allocated_for
+        The operation whose plan laid it out, and the strides of the operand there; None for other
+        variables. An operation that finds itself here takes that plan.
     """
 
     variable_id: int
@@ -42,6 +46,7 @@ class Variable(Freezable):
     map_start: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     partial_mapping: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
+    allocated_for: tuple[Hashable, Hashable] | None = None
 
     @property
     def n_elements(self) -> int:

@@ -27,6 +27,7 @@ def load_machine(
     tiles_per_ipu: int | None = None,
     parameter_set: str = "hardware",
     link_topology: str | None = None,
+    compiles_code: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> Machine:
     """Return a machine with the requested number of IPUs and tiles.
@@ -43,6 +44,9 @@ def load_machine(
         ``hardware`` or ``ipu_model``.
     link_topology
         ``ladder`` or ``torus``; the machine's own if None.
+    compiles_code
+        Whether code for the tiles takes memory. An IPU Model needs none, as it runs on the host:
+        ``compileIPUCode`` of Poplar's. Cycles are the same.
     environ
         Mapping with POPLAR_TARGET_OPTIONS, which takes precedence; the process's environment if
         None.
@@ -59,6 +63,14 @@ def load_machine(
     if not isinstance(parameter_set_, str) or parameter_set_ not in PARAMETER_SETS:
         raise BadMachine(
             f"Unknown parameter set {shown(parameter_set)}; choose hardware or ipu_model"
+        )
+    compiles_code_: object = compiles_code
+    if not isinstance(compiles_code_, bool):
+        raise BadMachine(f"compiles_code is {shown(compiles_code)}; choose True or False")
+    if not compiles_code and parameter_set != "ipu_model":
+        raise BadMachine(
+            "The hardware runs compiled code: compiles_code may be false with the parameter set"
+            " ipu_model only"
         )
     options = read_target_options(environ)
     topology = link_topology or description.link_topology
@@ -79,6 +91,7 @@ def load_machine(
         n_ipus=n_ipus,
         link_topology=topology,
         target_options=tuple(sorted(options.items())),
+        compiles_code=compiles_code,
         **{key: value for key, value in values.items() if key in names},  # type: ignore[arg-type]
     )
     _log.info(

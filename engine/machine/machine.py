@@ -72,6 +72,8 @@ class Machine:
     link_topology: str = "ladder"
     #: Values of POPLAR_TARGET_OPTIONS as strings, by key.
     target_options: tuple[tuple[str, str], ...] = ()
+    #: Whether code for the tiles takes memory.
+    compiles_code: bool = True
 
     @property
     def n_tiles(self) -> int:

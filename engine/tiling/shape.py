@@ -37,6 +37,9 @@ class ConvolutionShape:
         Channel group sizes for which the input can be read in place, ascending.
     is_input_constant
         Whether the input is laid out before the program runs.
+    is_input_local
+        Whether the input is divided among the tiles that read it: constants, and an input that is
+        allocated for the plan.
     weights
         ``constant``; for computed weights, ``rows`` if the outputs of an input are contiguous, else
         ``strided``.
@@ -69,6 +72,7 @@ class ConvolutionShape:
     is_matmul: bool = False
     runs: tuple[int, ...] = ()
     is_input_constant: bool = False
+    is_input_local: bool = False
     weights: str = "constant"
     weight_groupings: tuple[tuple[int, int, int], ...] = ()
     has_free_weights: bool = False

@@ -14,7 +14,8 @@ from tests.oracle.windows import naive_convolution, windows
 
 from tilescope.engine import load_machine
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.library.poplin.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.window import Window, output_size
 
 

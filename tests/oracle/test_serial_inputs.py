@@ -15,7 +15,8 @@ from tests.oracle.windows import naive_convolution, windows
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import View
 from tilescope.engine.library.poplin.convolution import convolution, matmul
-from tilescope.engine.library.poplin.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.window import Window, output_size
 
 MANY_PLANS = settings(max_examples=10, suppress_health_check=[HealthCheck.filter_too_much])

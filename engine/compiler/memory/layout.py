@@ -41,6 +41,8 @@ _CODE = (
     "vectorListDescriptor",
     "controlTable",
 )
+#: Of these, what is executed, or needed to execute it.
+_EXECUTED = _CODE[: _CODE.index("globalExchangeCode") + 1]
 
 
 def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,13 +87,15 @@ def _always_live_code(
         if is_instrumented and step.kind == "OnTileExecute":
             active = step.cost.tile_cycles.ids
             code["instrumentationResults"][active] += machine.instrumentation_bytes_per_step
+    if not machine.compiles_code:
+        for name in _EXECUTED:
+            code[name][:] = 0
     return code
 
 
 def _code_end(code: Mapping[str, NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return one past the last address of executable code: ndarray of int64, (n_tiles,)."""
-    executed = _CODE[: _CODE.index("globalExchangeCode") + 1]
-    return sum((code[name] for name in executed[1:]), code[executed[0]].copy())
+    return sum((code[name] for name in _EXECUTED[1:]), code[_EXECUTED[0]].copy())
 
 
 def _by_region(

@@ -19,7 +19,7 @@ import numpy as np
 from tilescope.engine.arguments import a_count, a_list
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.tensor.shape import slice_range, whole_shape, wide_shape
-from tilescope.engine.graph.tensor.tensor import Tensor
+from tilescope.engine.graph.tensor.tensor import Dim, Tensor
 
 if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
@@ -226,20 +226,38 @@ def _as_one(left: View, right: View, dim: int) -> Tensor | None:
     """Return two adjacent views as one tensor where a single stride covers both."""
     if not isinstance(left, Tensor) or not isinstance(right, Tensor):
         return None
-    if left.variable is not right.variable or len(left.dims[dim]) > 1 or len(right.dims[dim]) > 1:
+    if left.variable is not right.variable:
         return None
-    other_dims = [d for d in range(len(left.dims)) if d != dim]
-    if any(left.dims[d] != right.dims[d] for d in other_dims):
+    if any(left.dims[d] != right.dims[d] for d in range(len(left.dims)) if d != dim):
         return None
-    ((n_left, stride),), ((n_right, right_stride),) = left.dims[dim], right.dims[dim]
-    distance = right.offset - left.offset
-    if n_left == 1:
-        stride = distance if n_right == 1 else right_stride
-    if stride == 0 or distance != n_left * stride or (n_right > 1 and right_stride != stride):
+    atoms = _one_atom_more(left.dims[dim], right.dims[dim], right.offset - left.offset)
+    if atoms is None:
         return None
     dims = list(left.dims)
-    dims[dim] = ((n_left + n_right, stride),)
+    dims[dim] = atoms
     return replace(left, dims=tuple(dims))
+
+
+def _one_atom_more(left: Dim, right: Dim, distance: int) -> Dim | None:
+    """Return the atoms of two parts of a dimension at a distance; None if no stride covers both.
+
+    Parts of blocks have equal inner atoms; a part of one block lacks the outer one.
+    """
+    n_atoms = max(len(left), len(right))
+    inner = (left if len(left) == n_atoms else right)[1:]
+    counts, strides = [], set()
+    for atoms in (left, right):
+        if len(atoms) == n_atoms and atoms[1:] == inner:
+            counts.append(atoms[0][0])
+            strides |= {atoms[0][1]} if atoms[0][0] > 1 else set()
+        elif atoms == inner:
+            counts.append(1)
+        else:
+            return None
+    stride = strides.pop() if strides else distance
+    if strides or stride == 0 or distance != counts[0] * stride:
+        return None
+    return ((sum(counts), stride), *inner)
 
 
 def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:

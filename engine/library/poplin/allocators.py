@@ -89,7 +89,7 @@ def create_convolution_input(  # noqa: PLR0913 - those of the convolution
     x = Operand.of(shape, kind, name)
     weights_operand = Operand.of(weights, kind, "the weights")
     planned = planned_convolution(request, x, weights_operand, window, groups)
-    input_tensor = allocated_images(request, kind, *planned)
+    input_tensor = allocated_images(request, kind, planned)
     return (
         row_major_variable(builder, x, name)
         if input_tensor is None
@@ -149,7 +149,7 @@ def create_convolution_weights(  # noqa: PLR0913 - those of the convolution
     weights = Operand.of(shape, kind, name)
     input_operand = Operand.of(x, kind, "the input")
     planned = planned_convolution(request, input_operand, weights, window, groups)
-    weights_tensor = allocated_weights(request, kind, *planned)
+    weights_tensor = allocated_weights(request, kind, planned)
     return (
         row_major_variable(builder, weights, name)
         if weights_tensor is None

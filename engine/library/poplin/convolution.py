@@ -25,6 +25,7 @@ from tilescope.engine.library.poplin.convolution_request import (
     check_matmul,
     plan_of,
 )
+from tilescope.engine.library.poplin.free_operand import as_allocated
 from tilescope.engine.library.poplin.product_types import ProductTypes, product_types
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.window import Window, output_size
@@ -112,8 +113,9 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         contiguous = row_major_copy(build, contiguous, "groupChannels")
     product = as_product(contiguous, _in_one(build, weights), window, groups, types)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
-    plan = _plan(build, product.shape, share, family, split)
-    out = build_convolution(build, product.x, product.weights, types.weights, product.shape, plan)
+    shape = as_allocated(product.shape, product.x, product.weights)
+    plan = _plan(build, shape, share, family, split)
+    out = build_convolution(build, product.x, product.weights, types.weights, shape, plan)
     return out.reshape(n_images, weights.shape[0], rows, columns)
 
 
@@ -167,14 +169,18 @@ def matmul(
     detail = {"a": list(a.shape), "b": list(b.shape), **_said(types)}
     flops = 2 * batch * rows * inner * columns
     build = builder.inside(name, "poplin.matMul", detail, weights=b, flops=flops).planned()
-    straight, swapped = both_ways(in_one(build, a), _in_one(build, b), types)
+    left, right = in_one(build, a), _in_one(build, b)
+    straight, swapped = both_ways(left, right, types)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
-    plan = _plan(build, replace(straight.shape, swapped=swapped.shape), share, split=split)
-    orientation = swapped if plan.swaps_operands else straight
-    out = build_convolution(
-        build, orientation.x, orientation.weights, types.weights, orientation.shape, plan
-    )
-    out = out.reshape(batch, orientation.shape.out_channels, orientation.shape.width)
+    shape = as_allocated(replace(straight.shape, swapped=swapped.shape), left, right)
+    plan = _plan(build, shape, share, split=split)
+    orientation = straight
+    if plan.swaps_operands:
+        assert shape.swapped is not None
+        orientation, shape = swapped, shape.swapped
+    shape = replace(shape, swapped=None)
+    out = build_convolution(build, orientation.x, orientation.weights, types.weights, shape, plan)
+    out = out.reshape(batch, shape.out_channels, shape.width)
     return out if plan.swaps_operands else out.dim_shuffle(0, 2, 1)
 
 

@@ -126,7 +126,13 @@ def _in_layout(shape: ConvolutionShape, x: Operand, weights: Operand, groups: in
     if isinstance(x, Tensor) and isinstance(weights, Tensor) and x.variable is weights.variable:
         groupings = ()  # the vertices may need the two in different memory elements
     constant = not isinstance(x, Tensor)
-    shape = replace(shape, runs=runs, is_input_constant=constant, weight_groupings=groupings)
+    shape = replace(
+        shape,
+        runs=runs,
+        is_input_constant=constant,
+        is_input_local=constant,
+        weight_groupings=groupings,
+    )
     return Product(shape, x, weights)
 
 

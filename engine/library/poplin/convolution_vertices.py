@@ -26,7 +26,7 @@ from tilescope.engine.tiling.division import TileShares, share_out
 from tilescope.engine.tiling.input_range import clipped_range, kernel_window, part_edges
 from tilescope.engine.tiling.vertex_field import field_sizes
 
-__all__ = ["convolve"]
+__all__ = ["convolve", "input_shares"]
 
 Counts = NDArray[np.int64]
 
@@ -113,10 +113,7 @@ def _convolve(
         partials = graph.add_variable(dtype, (n_partials, *out_shape), "partials", builder.debug)
         single = partials.slice(0, 0, 1).reshape(*out_shape)
         read_layout = layout.as_read(single)
-    window_y = kernel_window(shape.window(0), first.kernel_rows, count.kernel_rows)
-    window_x = kernel_window(shape.window(1), first.kernel_columns, count.kernel_columns)
-    y0, n_y, shift_y = clipped_range(first.rows, count.rows, shape.in_height, window_y)
-    x0, n_x, shift_x = clipped_range(first.columns, count.columns, shape.in_width, window_x)
+    (y0, n_y, shift_y), (x0, n_x, shift_x) = _read_ranges(shape, first, count)
     sizes = field_sizes(count, n_y, n_x, grouping)
     at_input: list[Counts | int] = [first.groups, first.batch, first.inputs, y0, x0, 0]
     at_weights: list[Counts | int] = [
@@ -138,7 +135,8 @@ def _convolve(
     }
     _map_output(builder, partials, tile, fields["out"])
     if not x.variable.is_mapped:
-        _map_input(builder, x, placement, tile, fields["x"])
+        shares = _shares_of_input(placement, tile, fields["x"])
+        graph.set_tile_mapping(x, shares.map_start, shares.map_tile)
     scalars = {
         "stride_y": shape.stride[0],
         "stride_x": shape.stride[1],
@@ -182,6 +180,29 @@ def _products(
     return np.asarray(groups * field * outputs * inputs * count.kernel_rows * count.kernel_columns)
 
 
+def _read_ranges(
+    shape: ConvolutionShape, first: PerDimension[Counts], count: PerDimension[Counts]
+) -> tuple[tuple[Counts, Counts, Counts], tuple[Counts, Counts, Counts]]:
+    """Return the rows and the columns of the input that parts read: first, number and shift."""
+    rows = kernel_window(shape.window(0), first.kernel_rows, count.kernel_rows)
+    columns = kernel_window(shape.window(1), first.kernel_columns, count.kernel_columns)
+    return (
+        clipped_range(first.rows, count.rows, shape.in_height, rows),
+        clipped_range(first.columns, count.columns, shape.in_width, columns),
+    )
+
+
+def input_shares(
+    x: Tensor, shape: ConvolutionShape, grouping: Grouping, placement: Placement
+) -> TileShares:
+    """Return the division of an input among the tiles that read it; parameters as `convolve`."""
+    part, first, count = placement.ranges()
+    (y0, n_y, _), (x0, n_x, _) = _read_ranges(shape, first, count)
+    at_input: list[Counts | int] = [first.groups, first.batch, first.inputs, y0, x0, 0]
+    regions = _regions(x, at_input, field_sizes(count, n_y, n_x, grouping)["x"])
+    return _shares_of_input(placement, placement.tile(part), regions)
+
+
 def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions: Regions) -> None:
     """Map every output to the tile that computes it."""
     where = f"Vertices that write {out.variable.name!r}"
@@ -192,10 +213,8 @@ def _map_output(builder: Builder, out: Tensor, tile: NDArray[np.int64], regions:
     builder.graph.set_tile_mapping(out, start[order], owner[order])
 
 
-def _map_input(
-    builder: Builder, x: Tensor, placement: Placement, tile: NDArray[np.int64], regions: Regions
-) -> None:
-    """Map a constant input: a block is divided among the tiles that read it."""
+def _shares_of_input(placement: Placement, tile: NDArray[np.int64], regions: Regions) -> TileShares:
+    """Return the division of an input whose blocks have several readers and no common elements."""
     n_sharers = placement.counts.outputs
     by_part = np.moveaxis(np.arange(tile.size).reshape(placement.counts), Dimension.OUTPUTS, -1)
     vertex = by_part.reshape(-1, n_sharers)
@@ -205,8 +224,7 @@ def _map_input(
         size=regions.size[vertex[:, 0]],
         stride=regions.stride[vertex[:, 0]],
     )
-    shares = share_out(first, tile[vertex], whole_runs=False)
-    builder.graph.set_tile_mapping(x, shares.map_start, shares.map_tile)
+    return share_out(first, tile[vertex], whole_runs=False)
 
 
 def _cast_partials(

@@ -22,6 +22,7 @@ from tilescope.engine.library.poplin.convolution_request import (
     check_matmul,
     plan_of,
 )
+from tilescope.engine.library.poplin.convolution_vertices import input_shares
 from tilescope.engine.library.poplin.operand_layout import as_images, as_weights, free_runs
 from tilescope.engine.library.poplin.placement import Placement, map_weights
 from tilescope.engine.library.poplin.product_types import product_types
@@ -34,10 +35,12 @@ from tilescope.engine.tiling.channel_layout import input_layout
 
 __all__ = [
     "Operand",
+    "Planned",
     "Request",
     "allocated_images",
     "allocated_matrices",
     "allocated_weights",
+    "as_allocated",
     "planned_convolution",
     "planned_matmul",
     "row_major_variable",
@@ -75,6 +78,25 @@ class Operand:
         return cls(unallocated(dtype, sizes, name), is_free=True)
 
 
+@dataclass(frozen=True)
+class Planned:
+    """An operation that was planned with operands to allocate.
+
+    Parameters
+    ----------
+    asked
+        What the planner was asked.
+    shape
+        The operation in the order of the plan, which may swap the operands of a product.
+    plan
+        Its plan.
+    """
+
+    asked: ConvolutionShape
+    shape: ConvolutionShape
+    plan: Plan
+
+
 def unallocated(dtype: DType, shape: Sequence[int], name: str) -> Tensor:
     """Return a row-major tensor of no graph, to plan with."""
     return Tensor(Variable(-1, name, dtype, tuple(shape), ROOT), 0, row_major(shape))
@@ -90,15 +112,72 @@ def row_major_variable(builder: Builder, operand: Operand, name: str) -> Tensor:
 
 
 def _freed(shape: ConvolutionShape, x: Operand, weights: Operand) -> ConvolutionShape:
-    """Return an operation whose operands to allocate may have any layout."""
-    n_channels = shape.groups * shape.in_channels
-    runs = free_runs(n_channels, shape.groups) if x.is_free else shape.runs
-    return replace(shape, runs=runs, has_free_weights=weights.is_free)
+    """Return an operation whose operands to allocate may have any layout.
+
+    An input whose parts have no elements in common is divided among the tiles that read it.
+    """
+    if x.is_free:
+        runs = free_runs(shape.groups * shape.in_channels, shape.groups)
+        shape = replace(shape, runs=runs, is_input_local=shape.is_flat)
+    return replace(shape, has_free_weights=weights.is_free)
+
+
+def as_allocated(shape: ConvolutionShape, x: Any, weights: Any) -> ConvolutionShape:
+    """Return an operation as it was planned when its operands were allocated.
+
+    Parameters
+    ----------
+    shape
+        The operation with the layouts of its operands.
+    x, weights
+        The operands: tensors, or arrays of constants. Those of `shape.swapped` are the same in
+        reverse order.
+
+    Returns
+    -------
+    ConvolutionShape
+        The allocators' operation if both operands are as it expects them, else `shape`: equal
+        operations have one plan.
+    """
+    for operand in (x, weights):
+        if isinstance(operand, Tensor) and operand.variable.allocated_for is not None:
+            planned = operand.variable.allocated_for[0]
+            assert isinstance(planned, ConvolutionShape)
+            is_free = [_is_allocated_for(planned, each) for each in (x, weights)]
+            if _in_layout_of(planned, shape, *is_free) == planned:
+                return planned
+    return shape
+
+
+def _is_allocated_for(planned: ConvolutionShape, operand: Any) -> bool:
+    """Return whether an operand is the very view that an allocator returned for an operation."""
+    if not isinstance(operand, Tensor):
+        return False
+    return operand.offset == 0 and operand.variable.allocated_for == (planned, operand.dims)
+
+
+def _in_layout_of(
+    planned: ConvolutionShape, shape: ConvolutionShape, x_is_free: bool, weights_are_free: bool
+) -> ConvolutionShape:
+    """Return an operation with what a planned one says of the layout of allocated operands."""
+    if x_is_free:
+        shape = replace(shape, runs=planned.runs, is_input_local=planned.is_input_local)
+    if weights_are_free:
+        shape = replace(
+            shape,
+            weights=planned.weights,
+            weight_groupings=planned.weight_groupings,
+            has_free_weights=planned.has_free_weights,
+        )
+    if shape.swapped is not None and planned.swapped is not None:
+        swapped = _in_layout_of(planned.swapped, shape.swapped, weights_are_free, x_is_free)
+        shape = replace(shape, swapped=swapped)
+    return shape
 
 
 def planned_convolution(
     request: Request, x: Operand, weights: Operand, window: Window, groups: int
-) -> tuple[ConvolutionShape, Plan]:
+) -> Planned:
     """Plan a convolution with operands to allocate."""
     check_convolution(request.name, x.value, weights.value, window, groups)
     assert isinstance(x.value, Tensor)
@@ -109,11 +188,11 @@ def planned_convolution(
     share = builder.available_memory.with_own(request.available_memory_proportion).convolution
     shape = _freed(product.shape, x, weights)
     plan = plan_of(builder, request.name, shape, share, request.family, request.split)
-    return shape, plan
+    return Planned(shape, shape, plan)
 
 
-def planned_matmul(request: Request, a: Operand, b: Operand) -> tuple[ConvolutionShape, Plan]:
-    """Plan a product with operands to allocate; return the operation in the plan's order."""
+def planned_matmul(request: Request, a: Operand, b: Operand) -> Planned:
+    """Plan a product with operands to allocate."""
     check_matmul(request.name, a.value, b.value)
     assert isinstance(a.value, Tensor)
     builder, partials_type = request.builder, request.partials_type
@@ -124,13 +203,13 @@ def planned_matmul(request: Request, a: Operand, b: Operand) -> tuple[Convolutio
     share = builder.available_memory.with_own(request.available_memory_proportion).matmul
     shape = replace(orientations[0], swapped=orientations[1])
     plan = plan_of(builder, request.name, shape, share, split=request.split)
-    return orientations[plan.swaps_operands], plan
+    return Planned(shape, orientations[plan.swaps_operands], plan)
 
 
 def allocated_matrices(
     request: Request,
     operand: Operand,
-    planned: tuple[ConvolutionShape, Plan],
+    planned: Planned,
     *,
     is_left: bool,
 ) -> Tensor:
@@ -143,20 +222,21 @@ def allocated_matrices(
     """
     assert isinstance(operand.value, Tensor)
     dtype = operand.value.dtype
-    swaps = planned[1].swaps_operands
+    swaps = planned.plan.swaps_operands
     allocate = allocated_weights if is_left == swaps else allocated_images
-    matrices = allocate(request, dtype, *planned)
+    matrices = allocate(request, dtype, planned)
     if matrices is None:
         return row_major_variable(request.builder, operand, request.name)
     batch, rows, columns = operand.value.shape
     if swaps:
-        return matrices.reshape(batch, rows, columns)
-    return matrices.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
+        matrices = matrices.reshape(batch, rows, columns)
+    else:
+        matrices = matrices.reshape(batch, columns, rows).dim_shuffle(0, 2, 1)
+    matrices.variable.allocated_for = planned.asked, matrices.dims
+    return matrices
 
 
-def allocated_images(
-    request: Request, dtype: DType, shape: ConvolutionShape, plan: Plan
-) -> Tensor | None:
+def allocated_images(request: Request, dtype: DType, planned: Planned) -> Tensor | None:
     """Add images as the vertices read them; None if the plan copies them.
 
     Every serial part of the inputs is spread over all tiles of the plan.
@@ -166,7 +246,8 @@ def allocated_images(
     Tensor or None
         Shape (images, channels, rows, columns).
     """
-    builder, grouping = request.builder, Grouping(**plan.grouping)
+    builder, shape, plan = request.builder, planned.shape, planned.plan
+    grouping = Grouping(**plan.grouping)
     part = plan.serial.part_of(shape)
     assert part is not None, "the shape supports the plan's serial parts"
     if is_arranged(part, grouping):
@@ -176,15 +257,23 @@ def allocated_images(
     inner = layout.inside * layout.size
     sizes = (blocks, shape.images, channels, shape.in_height, shape.in_width, inner)
     tensor = builder.graph.add_variable(dtype, sizes, request.name, builder.debug)
-    tiles = Placement(plan, part, grouping, builder).all_tiles().tolist()
-    for tensor_part in _parts(tensor, 2, plan.serial.inputs):
-        map_images(builder, tensor_part, tiles)
-    return as_images(tensor, layout)
+    placement = Placement(plan, part, grouping, builder)
+    parts = _parts(tensor, 2, plan.serial.inputs)
+    if shape.is_input_local:
+        shares = [input_shares(each, part, grouping, placement) for each in parts]
+        start = np.concatenate([share.map_start for share in shares])
+        tile = np.concatenate([share.map_tile for share in shares])
+        order = np.argsort(start, kind="stable")
+        builder.graph.set_tile_mapping(tensor, start[order], tile[order])
+    else:
+        for each in parts:
+            map_images(builder, each, placement.all_tiles().tolist())
+    images = as_images(tensor, layout)
+    tensor.variable.allocated_for = planned.asked, images.dims
+    return images
 
 
-def allocated_weights(
-    request: Request, dtype: DType, shape: ConvolutionShape, plan: Plan
-) -> Tensor | None:
+def allocated_weights(request: Request, dtype: DType, planned: Planned) -> Tensor | None:
     """Add weights as the vertices read them; None if the plan copies them.
 
     Returns
@@ -192,7 +281,8 @@ def allocated_weights(
     Tensor or None
         Shape (groups, out channels, in channels, kernel rows, kernel columns).
     """
-    builder, grouping = request.builder, Grouping(**plan.grouping)
+    builder, shape, plan = request.builder, planned.shape, planned.plan
+    grouping = Grouping(**plan.grouping)
     part = plan.serial.part_of(shape)
     assert part is not None, "the shape supports the plan's serial parts"
     if are_weights_arranged(part, grouping):
@@ -205,7 +295,9 @@ def allocated_weights(
     for of_outputs in _parts(tensor, 1, plan.serial.outputs):
         for tensor_part in _parts(of_outputs, 2, plan.serial.inputs):
             map_weights(builder, tensor_part, placement, grouping)
-    return as_weights(tensor, grouping)
+    weights = as_weights(tensor, grouping)
+    tensor.variable.allocated_for = planned.asked, weights.dims
+    return weights
 
 
 def _parts(tensor: Tensor, d: int, n_parts: int) -> list[Tensor]:

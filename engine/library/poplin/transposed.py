@@ -1,4 +1,4 @@
-"""Transposed convolutions, and the two backward passes of a convolution, as convolutions.
+"""Transposed convolutions, which are the backward pass of a convolution, as convolutions.
 
 A strided transposed convolution is one plain convolution per phase. The phase is the output index
 modulo the stride. Only the weights that reach a phase take part, and no zeros are multiplied.
@@ -24,12 +24,11 @@ from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.popops.elementwise.operations import (
     copy_together,
     in_one,
-    rearranged,
     row_major_copy,
 )
 from tilescope.engine.library.window import Window, output_size
 
-__all__ = ["transposed_convolution", "weight_gradient"]
+__all__ = ["transposed_convolution"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,18 @@ def _every(x: Tensor, d: int, first: int, step: int, count: int) -> Tensor:
     dims[d] = ((count, -atom[1] * step),)
     last = first + (count - 1) * step
     return replace(x, offset=x.offset + last * atom[1], dims=tuple(dims))
+
+
+def _can_turn(weights: Tensor, groups: int) -> bool:
+    """Return whether `_turned` of weights is a view for every phase."""
+    n_in, n_out, *kernel = weights.shape
+    if any(len(dim) > 1 for dim in weights.dims[2:]):
+        return False
+    by_group = (groups, n_in // groups, n_out, *kernel)
+    if not weights.can_reshape(*by_group):
+        return False
+    swapped = weights.reshape(*by_group).dim_shuffle(0, 2, 1, 3, 4)
+    return swapped.can_reshape(groups * n_out, n_in // groups, *kernel)
 
 
 def _turned(
@@ -173,7 +184,7 @@ def transposed_convolution(
     build = builder.inside(name, "poplin.transposedConvolution")
     if isinstance(weights, Joined):
         weights = in_one(build, weights, "joinWeights")
-    if isinstance(weights, Tensor) and any(len(dim) > 1 for dim in weights.dims):
+    if isinstance(weights, Tensor) and not _can_turn(weights, groups):
         weights = row_major_copy(build, weights, "weights")
     by_dimension = [_phases(x.shape[2 + d], size[d], d, window) for d in (0, 1)]
     parts: list[_Part] = []
@@ -222,92 +233,3 @@ def _interleaved(
     copy_together(build, [*pairs, *zeros_into(build, out, empty)], "interleave")
     result = out.dim_shuffle(0, 3, 1, 2)
     return result.slice(2, 0, size[0]).slice(3, 0, size[1])
-
-
-@checked
-def weight_gradient(
-    builder: Builder,
-    x: View,
-    gradient: View,
-    window: Window,
-    groups: int = 1,
-    name: str = "weightGradient",
-    **options: Any,
-) -> Tensor:
-    """Return the gradient of a convolution with respect to its weights.
-
-    Images and channels swap roles: an input channel is an image with the images as channels, and
-    the gradient is the kernel, dilated by the stride.
-
-    Parameters
-    ----------
-    builder
-        Target of the program.
-    x
-        The convolution's input, shape (images, channels, rows, columns).
-    gradient
-        Gradient of its output, shape (images, out channels, rows, columns).
-    window
-        Geometry of the convolution.
-    groups
-        Convolution groups.
-    name
-        Debug name.
-    **options
-        Further arguments of `tilescope.engine.library.poplin.convolution.convolution`.
-
-    Returns
-    -------
-    Tensor
-        Shape (out channels, channels / groups, kernel rows, kernel columns).
-
-    Raises
-    ------
-    BadGraph
-        If a convolution of `x` does not have the shape of `gradient`.
-    """
-    for operand_name, operand in (("input", x), ("gradient", gradient)):
-        check_rank(f"{name}: its {operand_name}", operand, "images, channels, rows, columns")
-    n_images, n_in, *size = x.shape
-    n_out, *field = gradient.shape[1:]
-    expected = [output_size(size[d], d, window) for d in (0, 1)]
-    if expected != field or gradient.shape[0] != n_images or n_in % groups or n_out % groups:
-        raise BadGraph(
-            f"{name}: a convolution of {x.shape} in {groups} groups gives {n_images} images of"
-            f" {tuple(expected)}, but the gradient is {gradient.shape}"
-        )
-    turned = Window(
-        (field[0], field[1]),
-        stride=window.dilation,
-        dilation=window.stride,
-        padding_before=window.padding_before,
-        padding_after=tuple(  # type: ignore[arg-type]
-            (window.kernel[d] - 1) * window.dilation[d]
-            + (field[d] - 1) * window.stride[d]
-            + 1
-            - size[d]
-            - window.padding_before[d]
-            for d in (0, 1)
-        ),
-    )
-    images = _regrouped(
-        builder, x, (n_images, groups, n_in // groups, *size), (2, 1, 0, 3, 4), "rearrange"
-    )
-    images = images.reshape(n_in // groups, groups * n_images, *size)
-    kernel = _regrouped(
-        builder,
-        gradient,
-        (n_images, groups, n_out // groups, *field),
-        (1, 2, 0, 3, 4),
-        "rearrangeGradient",
-    )
-    kernel = kernel.reshape(n_out, n_images, *field)
-    out = convolution(builder, images, kernel, turned, groups, name, **options)
-    return out.dim_shuffle(1, 0, 2, 3)
-
-
-def _regrouped(
-    builder: Builder, x: View, sizes: Sequence[int], order: Sequence[int], name: str
-) -> Tensor:
-    """Return a view with dimensions split and reordered; a copy of that name if no view exists."""
-    return rearranged(builder, x, sizes, name).dim_shuffle(*order)

@@ -67,10 +67,11 @@ def plan_convolution(
     Notes
     -----
     If the fastest split does not fit in memory, serial parts are considered too: the operation as
-    2, 4, 8 … equal parts of its output or input channels in sequence. Operations of several groups
-    have no serial parts of their outputs, nor have outputs that are padded to whole channel groups.
+    2 to 16, 32, 64 … equal parts of its output or input channels in sequence. Operations of several
+    groups have no serial parts of their outputs, nor have outputs that are padded to whole channel
+    groups.
     Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvModel.cpp, outChanSplit.serial and
-    inChanSplit.serial. Assumption: powers of two are enough, as they halve the memory of a part.
+    inChanSplit.serial. Assumption: beyond 16 parts, powers of two are enough.
     """
     if available_memory_proportion < _SMALL_SHARE:
         _log.warning(

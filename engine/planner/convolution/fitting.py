@@ -22,6 +22,10 @@ from tilescope.engine.planner.serial import AT_ONCE, Serial
 
 __all__ = ["fitting_candidates"]
 
+#: Serial parts are any number up to this, which the channels must be divisible by. More of them are
+#: powers of two, each half the memory of the one before.
+_MOST_UNEVEN = 16
+
 #: Splits that are costed at a time: the first rule out most others.
 _AT_A_TIME = 1024
 
@@ -47,8 +51,8 @@ def fitting_candidates(
     Notes
     -----
     Only splits are considered of which no dimension could have more parts. Assumption: with a part
-    less, a tile has more work, and no less memory than a few percent of it. Serial parts are 2, 4,
-    8 … parts of the outputs or inputs. Lower bounds of the costs rule out most splits.
+    less, a tile has more work, and no less memory than a few percent of it. Serial parts are 2 to
+    16, 32, 64 … parts of the outputs or inputs. Lower bounds of the costs rule out most splits.
     """
     search = _Search(request, quickest, most_bytes, most_cycles)
     variants = [variant for serial in _serials(request) for variant in ways_of(request, serial)]
@@ -64,10 +68,14 @@ def _serials(request: PlanRequest) -> Iterator[Serial]:
         return
     yield AT_ONCE
     for kind in ("outputs", "inputs"):
-        n_parts = 2
-        while n_parts <= request.most_channels(kind):
+        for n_parts in _part_counts(request.most_channels(kind)):
             yield Serial(**{kind: n_parts})
-            n_parts *= 2
+
+
+def _part_counts(most: int) -> list[int]:
+    """Return the serial part counts to consider: all up to a few, then powers of two."""
+    doubled = [1 << i for i in range(_MOST_UNEVEN.bit_length(), most.bit_length())]
+    return [n for n in (*range(2, _MOST_UNEVEN + 1), *doubled) if n <= most]
 
 
 class _Search:

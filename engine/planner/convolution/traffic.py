@@ -43,7 +43,7 @@ class Traffic:
         own_bytes = np.where(shares < n_sharers(splits.counts), 0, weight_bytes // shares)
         weight_bytes = weight_bytes - own_bytes
         arranged = arranged_bytes(shape, splits.grouping, splits.tiles_used)
-        if shape.is_input_constant:
+        if shape.is_input_local:
             # The data is spread over the tiles that read it.
             input_bytes = input_bytes - input_bytes // splits.counts.outputs
         else:

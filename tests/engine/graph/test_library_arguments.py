@@ -13,7 +13,8 @@ from tilescope.engine import Builder, Graph, compile_programs, load_machine
 from tilescope.engine.errors import BadGraph, EngineError
 from tilescope.engine.graph import concat
 from tilescope.engine.library.poplin.convolution import convolution, matmul
-from tilescope.engine.library.poplin.transposed import transposed_convolution, weight_gradient
+from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.non_linearity import non_linearity
 from tilescope.engine.library.popnn.norm.batch_norm import batch_normalise
 from tilescope.engine.library.popnn.norm.group_norm import group_norm_statistics

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from tilescope.engine import load_machine
+from tilescope.engine import Executable, Graph, compile_programs, load_machine
 from tilescope.engine.errors import BadMachine
+from tilescope.engine.execute.timeline import timeline_of
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.machine import FIGURES, PARAMETER_SETS, describe_machine, machine_names
+from tilescope.engine.program import Sequence
 
 
 def test_there_are_four_machines() -> None:
@@ -70,3 +74,29 @@ def test_an_invalid_machine(name: str, options: dict[str, Any], words: list[str]
     with pytest.raises(BadMachine) as caught:
         load_machine(name, **options)
     assert all(word in str(caught.value) for word in words)
+
+
+def test_only_a_model_can_be_without_code() -> None:
+    model = load_machine("gc200", parameter_set="ipu_model", compiles_code=False)
+    assert not model.compiles_code
+    with pytest.raises(BadMachine, match="runs compiled code"):
+        load_machine("gc200", compiles_code=False)
+    with pytest.raises(BadMachine, match="compiles_code is 0"):
+        load_machine("gc200", parameter_set="ipu_model", compiles_code=0)  # type: ignore[arg-type]
+
+
+def test_a_model_without_code_has_the_same_cycles_and_no_code() -> None:
+    def compiled(compiles_code: bool) -> Executable:
+        machine = load_machine(
+            "gc2", parameter_set="ipu_model", tiles_per_ipu=4, compiles_code=compiles_code
+        )
+        builder = Builder(Graph(machine), Sequence("main"))
+        x = builder.graph.add_variable("float32", (64, 64), "x")
+        builder.graph.map_linearly(x)
+        unary(builder, "sqrt", x)
+        return compile_programs(builder.graph, [builder.sequence])
+
+    bare, whole = compiled(compiles_code=False), compiled(compiles_code=True)
+    cycles = [timeline_of(one.roots[0], one.machine)[0].n_cycles for one in (bare, whole)]
+    assert cycles[0] == cycles[1]
+    assert bare.memory.always_live.sum() < whole.memory.always_live.sum()

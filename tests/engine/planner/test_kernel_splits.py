@@ -15,7 +15,7 @@ from tilescope.engine import Graph, load_machine
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
-from tilescope.engine.library.poplin.transposed import weight_gradient
+from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.window import Window, output_size
 from tilescope.engine.planner import Plan, plan_convolution
 from tilescope.engine.program import Sequence

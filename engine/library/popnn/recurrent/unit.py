@@ -50,8 +50,10 @@ def joined_weights(builder: Builder, parts: Sequence[Weights], axis: int) -> Wei
         else builder.constant(part.astype(np.float32), "weights", grain=2)
         for part in parts
     ]
-    joined_ = concat(views, axis)
-    # Those of create_lstm_weights and create_rnn_weights are parts of one variable.
+    # Those of create_lstm_weights and create_rnn_weights are parts of one variable, in any order of
+    # the units: joined by unit they are that variable again.
+    units = range(views[0].shape[0])
+    joined_ = concat([concat([view.slice(0, i, i + 1) for view in views], axis) for i in units])
     return joined_ if isinstance(joined_, Tensor) else row_major_copy(builder, joined_, "weights")
 
 

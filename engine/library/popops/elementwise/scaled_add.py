@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilescope.engine.codelets.popops.elementwise.scaled_add import (
@@ -15,10 +17,19 @@ from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.popops.elementwise.operations import row_major_copy
-from tilescope.engine.library.walk import joint_walks
+from tilescope.engine.library.popops.elementwise.operations import (
+    copy_to,
+    row_major_copy,
+    vector_elements,
+)
+from tilescope.engine.library.walk import Walk, joint_walks
 
 __all__ = ["scaled_add"]
+
+
+#: Addends with shorter contiguous runs than this many vectors are copied into the target's order: a
+#: vertex of the library spends more on a row than a copy on its elements.
+_SHORTEST_VECTORS = 2
 
 
 @checked
@@ -80,7 +91,10 @@ def scaled_add(
         b = row_major_copy(build, b, "copy")
     if share_elements(a, scale):
         scale = row_major_copy(build, scale, "scale")
-    walks = joint_walks([b], a) or joint_walks([row_major_copy(build, b, "rearrange")], a)
+    walks = joint_walks([b], a)
+    if walks is None or _is_torn(build, walks, a):
+        b = _in_order_of(build, b.broadcast_to(a.shape), a)
+        walks = joint_walks([b], a)
     if walks is None:
         raise BadGraph(f"cannot add {b.name!r} to {a.name!r}: their strides are incompatible")
     vector, block = SCALED_ADD, SCALED_ADD_BLOCK
@@ -95,3 +109,25 @@ def scaled_add(
             "scale": blocks(scale.variable, scale.offset, [1], [1], tiles.size),
         }
         build.vertices(compute_set, block if is_block else vector, tiles, fields)
+
+
+def _is_torn(builder: Builder, walks: Sequence[Walk], target: View) -> bool:
+    """Return whether the addend lies in shorter runs than the target, and in very short ones."""
+    run, of_target = _shortest_run(walks), joint_walks([], target)
+    assert of_target is not None, "a target has no aliased elements"
+    shortest = _SHORTEST_VECTORS * vector_elements(builder.tiles.machine, target.dtype)
+    return run < min(shortest, _shortest_run(of_target))
+
+
+def _shortest_run(walks: Sequence[Walk]) -> int:
+    """Return the elements that lie together in both operands, at least."""
+    return min(
+        walk.sizes[-1] if all(strides[-1] == 1 for strides in walk.strides) else 1 for walk in walks
+    )
+
+
+def _in_order_of(builder: Builder, addend: View, target: View) -> Tensor:
+    """Return a copy that lies as the target does; row-major if the target is in several parts."""
+    copy = builder.graph.clone(target, "rearrange", debug=builder.debug)
+    copy_to(builder, addend, copy, "rearrange")
+    return copy

@@ -32,7 +32,7 @@ from tilescope.engine.library.popops.elementwise.partition import (
 )
 from tilescope.engine.library.popops.slicing.multi_slice import check_indices, grouped_slice
 from tilescope.engine.library.popops.slicing.multi_update import multi_update
-from tilescope.engine.library.popops.slicing.sliceable import update_columns
+from tilescope.engine.library.popops.slicing.sliceable import is_sliceable, update_columns
 from tilescope.engine.machine.exchange_law import bus_time
 from tilescope.engine.planner.multi_slice import SliceShape, plan_slice
 
@@ -102,13 +102,14 @@ def _slice(builder: Builder, x: Tensor, offset: Tensor, dim: int, size: int) -> 
     n_column_parts = min(machine.n_tiles, -(-n_columns // grain))
     n_group_parts = min(n_groups, machine.n_tiles // n_column_parts)
     widest = -(-n_columns // n_column_parts) * -(-n_groups // n_group_parts)
-    received = bus_time(n_rows * widest * item, machine)
-    cycles = dynamic_slice_cycles(np.array(size), np.array(widest), item, machine) + received
-    split = plan_slice(SliceShape(n_groups, size, n_rows, n_columns, item), machine)
     shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
-    if split.cycles < cycles:
-        indices = _positions(builder, offset, size, n_rows)
-        return grouped_slice(builder, base, indices).reshape(*shape)
+    if not is_sliceable(builder, base, 1):
+        received = bus_time(n_rows * widest * item, machine)
+        cycles = dynamic_slice_cycles(np.array(size), np.array(widest), item, machine) + received
+        split = plan_slice(SliceShape(n_groups, size, n_rows, n_columns, item), machine)
+        if split.cycles < cycles:
+            indices = _positions(builder, offset, size, n_rows)
+            return grouped_slice(builder, base, indices).reshape(*shape)
     return _by_columns(builder, base, offset, size, (n_group_parts, n_column_parts)).reshape(*shape)
 
 
@@ -164,6 +165,8 @@ def _positions(builder: Builder, offset: Tensor, size: int, n_rows: int) -> Tens
             binary(builder, "less", offset, rows),
         ),
     )
+    if size == 1:
+        return first.reshape(1, 1)
     steps = builder.graph.add_variable(INT32, (size,), "steps", builder.debug)
     builder.spread(steps, grain=vector_elements(builder.tiles.machine, INT32))
     iota(builder, steps)
