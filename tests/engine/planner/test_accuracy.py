@@ -130,7 +130,7 @@ def test_every_part_costs_what_was_planned(layer: Layer) -> None:
         ("resnet50 conv4 3x3 float", 0.02, Serial(inputs=2)),
         ("vgg16 conv3", 0.04, Serial(outputs=8)),
         ("vgg16 conv5", 0.02, Serial(outputs=4)),
-        ("bert output", 0.04, Serial(inputs=8)),
+        ("bert output", 0.04, Serial(outputs=6)),
         ("bert output", 0.013, Serial(inputs=32)),
         ("bert intermediate", 0.015, Serial(outputs=32)),
         ("bert output", 0.01, Serial(inputs=64)),

@@ -112,7 +112,7 @@ def test_a_serial_product_is_correct_and_takes_less_memory(dtype: str, is_consta
 def test_outputs_that_do_not_split_use_serial_inputs(dtype: str, is_constant: bool) -> None:
     peaks = []
     for split in (AT_ONCE, None):
-        actual = product(dtype, is_constant, LEAST, size=(63, 511), split=split)
+        actual = product(dtype, is_constant, LEAST, size=(61, 511), split=split)
         builder, executable, result, expected = actual
         assert (builder.plans[0].serial.inputs > 1) == (split is None)
         np.testing.assert_array_equal(result, expected)
