@@ -1,4 +1,4 @@
-"""Tensors mapped for slices along one dimension: every tile holds all rows of its columns.
+"""Tensors mapped for slices along one dimension: a tile holds all rows of its columns, or its plan's.
 
 Source: graphcore/poplibs sdk-release-3.4, include/popops/DynamicSlice.hpp, createSliceableTensor.
 """
@@ -21,6 +21,15 @@ from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.popops.elementwise.partition import as_rows, edges_of, map_parts
+from tilescope.engine.library.popops.slicing.embedding import check_plan, create_planned_table
+from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from tilescope.engine.planner.embedding import (
+    LEAST_INDICES,
+    EmbeddingPlan,
+    EmbeddingShape,
+    equal_edges,
+    plan_table,
+)
 
 __all__ = [
     "columns_of",
@@ -31,13 +40,24 @@ __all__ = [
 ]
 
 
+#: Most intervals of a table whose columns are not in blocks: every row has one per part of columns.
+_MOST_INTERVALS = 1 << 16
+
+
 @checked
-def create_sliceable_tensor(
-    builder: Builder, dtype: Any, shape: Sequence[int], dim: int = 0, name: str = "sliceable"
-) -> Tensor:
+def create_sliceable_tensor(  # noqa: PLR0913 - as PopLibs' function
+    builder: Builder,
+    dtype: Any,
+    shape: Sequence[int],
+    dim: int = 0,
+    name: str = "sliceable",
+    plan: EmbeddingPlan | None = None,
+) -> View:
     """Add a variable whose slices along a dimension are spread over as many tiles as possible.
 
-    `dynamic_slice` and `dynamic_update` along that dimension then move no rows between tiles.
+    `dynamic_slice` and `dynamic_update` along that dimension then move no rows between tiles, nor
+    do `multi_slice` and `multi_update`. A table of which a tile cannot hold all rows is planned for
+    one look-up.
 
     Parameters
     ----------
@@ -51,11 +71,15 @@ def create_sliceable_tensor(
         Dimension to slice.
     name
         Name of the variable.
+    plan
+        That of `plan_embedding` for this table, which then lies by it: rows are split as well as
+        columns.
 
     Raises
     ------
     BadGraph
-        If the dimension does not exist, or the type or the shape is invalid.
+        If the dimension does not exist, the type or the shape is invalid, or the plan is one of
+        another table.
     """
     sizes = [a_count("A size of create_sliceable_tensor", size, 1) for size in shape]
     if not 0 <= dim < len(sizes):
@@ -64,10 +88,17 @@ def create_sliceable_tensor(
             f" {tuple(sizes)}"
         )
     kind = dtype_of(dtype)
-    machine = builder.tiles.machine
+    if plan is not None:
+        check_plan("create_sliceable_tensor", builder, plan, sizes, dim, kind)
+    elif len(sizes) == 2 and dim == 0:
+        plan = _default_plan(builder, kind, sizes[0], sizes[1])
+    if plan is not None:
+        table = create_planned_table(builder, kind, sizes, dim, name, plan)
+        if table is not None:
+            return table
     outer, inner = prod(sizes[:dim]), prod(sizes[dim + 1 :])
     tensor = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
-    grain = vector_elements(machine, kind)
+    grain = vector_elements(builder.tiles.machine, kind)
     n_outer_parts, n_column_parts = _n_parts(builder, kind, outer, inner)
     edges = (
         edges_of(outer, n_outer_parts),
@@ -77,6 +108,26 @@ def create_sliceable_tensor(
     tile = builder.tiles.ids[: n_outer_parts * n_column_parts]
     map_parts(builder, tensor, edges, tile.reshape(n_outer_parts, 1, n_column_parts))
     return tensor.reshape(*sizes)
+
+
+def _default_plan(
+    builder: Builder, dtype: DType, n_rows: int, n_columns: int
+) -> EmbeddingPlan | None:
+    """Return the plan of a table that is too large for all of its rows to lie on a tile.
+
+    If they fit, but would be too many intervals, it splits columns only. None for other tables.
+    """
+    machine = builder.tiles.machine
+    _, n_parts = _n_parts(builder, dtype, 1, n_columns)
+    grain = vector_elements(machine, dtype)
+    on_tile = n_rows * -(-(-(-n_columns // grain)) // n_parts) * grain * dtype.n_bytes
+    shape = EmbeddingShape(n_rows, n_columns, 1, dtype.n_bytes)
+    if on_tile > AVAILABLE_MEMORY_PROPORTION * machine.bytes_per_tile:
+        return plan_table(shape, machine)
+    if n_rows * n_parts > _MOST_INTERVALS:
+        columns = equal_edges(n_columns, n_parts, grain).size - 1
+        return EmbeddingPlan(shape, 1, 1, columns, grain, on_tile, 0)
+    return None
 
 
 def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[int, int]:
@@ -101,6 +152,8 @@ def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
 def create_indices_tensor(builder: Builder, shape: Sequence[int], name: str = "indices") -> Tensor:
     """Add a variable for indices of `multi_slice` and `multi_update`: int32, spread evenly.
 
+    A tile has at least 32 of them, so that those who read them read from few tiles.
+
     Parameters
     ----------
     builder
@@ -117,7 +170,7 @@ def create_indices_tensor(builder: Builder, shape: Sequence[int], name: str = "i
     """
     sizes = [a_count("A size of create_indices_tensor", size, 1) for size in shape]
     tensor = builder.graph.add_variable("int32", sizes, name, builder.debug)
-    builder.spread(tensor, grain=vector_elements(builder.tiles.machine, tensor.dtype))
+    builder.spread(tensor, minimum=LEAST_INDICES)
     return tensor
 
 
