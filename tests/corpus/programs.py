@@ -211,7 +211,6 @@ def _embedding(row: Row) -> Built:
     out = multi_slice(build, table, indices, plan=plan)
     deltas = create_slice_tensor(build, "float16", shape, n_lookups, plan, name="deltas")
     multi_update_add(build, table, indices, deltas, plan=plan)
-    built.add_transfers({"table": table, "indices": indices, "out": out, "deltas": deltas})
     return built
 
 
