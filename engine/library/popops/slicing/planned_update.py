@@ -37,6 +37,10 @@ __all__ = ["can_update", "planned_update"]
 
 Counts = NDArray[np.int64]
 
+#: Parts of rows from which updates are copied to the tiles of slices before all parts read them.
+#: Source: DynamicSlice.cpp, slicesBroadcastDestRearrangeThreshold
+_REARRANGED_FROM = 4
+
 
 def can_update(table: PlannedTable, codelet: Codelet) -> bool:
     """Return whether a table can be updated by its plan: only sums of floats are split."""
@@ -69,8 +73,9 @@ def planned_update(  # noqa: PLR0913 - the operands, and how they are combined
     """
     n_lookups = indices.shape[1]
     lookups = equal_edges(n_lookups, table.plan.lookups)
-    slices = _in_slice_layout(builder, table, updates)
-    if lookups.size > 2:
+    is_split = lookups.size > 2
+    slices = _operand(builder, table, updates, needs_blocks=is_split)
+    if is_split:
         _update_by_partials(builder, table, indices, slices, 1.0 if scale is None else scale)
         return
     row_bytes = int(table.blocks.width[0]) * updates.dtype.n_bytes + INT32.n_bytes
@@ -84,11 +89,20 @@ def planned_update(  # noqa: PLR0913 - the operands, and how they are combined
         _add_vertices(builder, compute_set, table.plan, operands, some, (codelet, scale))
 
 
-def _in_slice_layout(builder: Builder, table: PlannedTable, updates: View) -> Matrices:
-    """Return updates on the tiles of the plan's slices: themselves, or a copy."""
+def _operand(
+    builder: Builder, table: PlannedTable, updates: View, *, needs_blocks: bool
+) -> Matrices:
+    """Return updates as the vertices read them: as they lie, or copied to the tiles of slices.
+
+    Updates that few parts of rows read are not copied first.
+    """
     order, mapping = slice_layout(builder, table.plan, updates.shape[0])
-    if order.holds(updates, mapping):
+    is_read_in_place = table.plan.rows < _REARRANGED_FROM
+    if order.is_order_of(updates) and (is_read_in_place or order.holds(updates, mapping)):
         return Matrices.in_blocks(updates.variables[0], order)
+    has_strides = isinstance(updates, Tensor) and all(len(atoms) == 1 for atoms in updates.dims)
+    if is_read_in_place and has_strides and not needs_blocks:
+        return Matrices.of(updates.reshape(1, *updates.shape))
     variable = order.new(builder, updates.dtype, "slicesRearranged", mapping).variable
     copy_to(builder, updates, order.view(variable), "rearrangeSlices")
     return Matrices.in_blocks(variable, order)

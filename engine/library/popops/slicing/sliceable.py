@@ -21,7 +21,13 @@ from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.popops.elementwise.partition import as_rows, edges_of, map_parts
-from tilescope.engine.library.popops.slicing.embedding import check_plan, create_planned_table
+from tilescope.engine.library.popops.slicing.column_blocks import Matrices
+from tilescope.engine.library.popops.slicing.embedding import (
+    PlannedTable,
+    check_plan,
+    create_planned_table,
+    tiles_of,
+)
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from tilescope.engine.planner.embedding import (
     LEAST_INDICES,
@@ -38,10 +44,6 @@ __all__ = [
     "is_sliceable",
     "update_columns",
 ]
-
-
-#: Most intervals of a table whose columns are not in blocks: every row has one per part of columns.
-_MOST_INTERVALS = 1 << 16
 
 
 @checked
@@ -110,24 +112,17 @@ def create_sliceable_tensor(  # noqa: PLR0913 - as PopLibs' function
     return tensor.reshape(*sizes)
 
 
-def _default_plan(
-    builder: Builder, dtype: DType, n_rows: int, n_columns: int
-) -> EmbeddingPlan | None:
-    """Return the plan of a table that is too large for all of its rows to lie on a tile.
-
-    If they fit, but would be too many intervals, it splits columns only. None for other tables.
-    """
+def _default_plan(builder: Builder, dtype: DType, n_rows: int, n_columns: int) -> EmbeddingPlan:
+    """Return the split of columns; of a table too large for that, the plan of one look-up."""
     machine = builder.tiles.machine
     _, n_parts = _n_parts(builder, dtype, 1, n_columns)
     grain = vector_elements(machine, dtype)
-    on_tile = n_rows * -(-(-(-n_columns // grain)) // n_parts) * grain * dtype.n_bytes
+    edges = equal_edges(n_columns, n_parts, grain)
+    stored_bytes = n_rows * int(edges[1]) * dtype.n_bytes
     shape = EmbeddingShape(n_rows, n_columns, 1, dtype.n_bytes)
-    if on_tile > AVAILABLE_MEMORY_PROPORTION * machine.bytes_per_tile:
+    if stored_bytes > AVAILABLE_MEMORY_PROPORTION * machine.bytes_per_tile:
         return plan_table(shape, machine)
-    if n_rows * n_parts > _MOST_INTERVALS:
-        columns = equal_edges(n_columns, n_parts, grain).size - 1
-        return EmbeddingPlan(shape, 1, 1, columns, grain, on_tile, 0)
-    return None
+    return EmbeddingPlan(shape, 1, 1, edges.size - 1, grain, stored_bytes, 0)
 
 
 def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[int, int]:
@@ -139,6 +134,9 @@ def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[in
 
 def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
     """Return whether a tensor lies as one of `create_sliceable_tensor`, on as many tiles."""
+    table = PlannedTable.of(builder, x, dim)
+    if table is not None:
+        return table.plan.rows * table.plan.lookups == 1
     outer, inner = prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
     if not x.can_reshape(outer, x.shape[dim], inner):
         return False
@@ -236,23 +234,20 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
     bool
         Whether the program was added.
     """
-    shape = (prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
-    if not isinstance(x, Tensor) or not x.can_reshape(*shape):
+    placed = _placed_columns(builder, x, dim)
+    if placed is None:
         return False
-    rows = x.reshape(*shape)
-    columns = columns_of(rows)
-    if columns is None:
-        return False
+    columns, base = placed
     size = update.shape[dim]
     new = as_rows(builder, update, dim, "rearrange")
     by_outer, by_row, by_column = (atom_list[0][1] if atom_list else 0 for atom_list in new.dims)
     n = columns.tile.size
     fields = {
         "base": blocks(
-            x.variable,
-            columns.outer * shape[1] * shape[2] + columns.first,
-            [1, shape[1], columns.count],
-            [shape[1] * shape[2], shape[2], 1],
+            base.variable,
+            base.start(columns.outer, np.zeros_like(columns.outer), columns.first),
+            [1, x.shape[dim], columns.count],
+            base.strides_at(columns.first),
             n,
         ),
         "offset": blocks(offset.variable, offset.offset, [1], [1], n),
@@ -266,3 +261,21 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
     }
     builder.vertices(builder.compute_set("update"), DYNAMIC_UPDATE, columns.tile, fields)
     return True
+
+
+def _placed_columns(builder: Builder, x: View, dim: int) -> tuple[_Columns, Matrices] | None:
+    """Return columns whose rows are all on one tile, and where they are; None if some are not."""
+    table = PlannedTable.of(builder, x, dim)
+    if table is not None:
+        if table.plan.rows * table.plan.lookups > 1:
+            return None
+        edges = table.plan.column_edges
+        tile = tiles_of(builder, table.plan)[0, 0, : edges.size - 1]
+        columns = _Columns(np.zeros_like(edges[:-1]), edges[:-1], np.diff(edges), tile)
+        return columns, table.base
+    shape = (prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
+    if not isinstance(x, Tensor) or not x.can_reshape(*shape):
+        return None
+    rows = x.reshape(*shape)
+    whole = columns_of(rows)
+    return None if whole is None else (whole, Matrices.of(rows))
