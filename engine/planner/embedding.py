@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 
-__all__ = ["LEAST_INDICES", "EmbeddingPlan", "EmbeddingShape", "equal_edges", "plan_table", "second_stage"]
+__all__ = ["LEAST_INDICES", "EmbeddingPlan", "EmbeddingShape", "equal_edges", "grain_of", "plan_table", "second_stage"]
 
 Counts = NDArray[np.int64]
 
@@ -116,6 +116,11 @@ def equal_edges(size: int, n_parts: int, grain: int = 1) -> Counts:
     return np.append(np.arange(0, size, width, dtype=np.int64), size)
 
 
+def grain_of(item_bytes: int) -> int:
+    """Return the elements of a row that stay together, so that no tile stores part of a word."""
+    return lcm(_ATOM_BYTES, item_bytes) // item_bytes
+
+
 @lru_cache(maxsize=256)
 def plan_table(
     shape: EmbeddingShape,
@@ -134,7 +139,7 @@ def plan_table(
         Largest share of a tile for temporary data. If no split fits, the one with least temporary
         data is taken.
     """
-    grain = lcm(_ATOM_BYTES, shape.item_bytes) // shape.item_bytes
+    grain = grain_of(shape.item_bytes)
     n_grains = -(-shape.n_columns // grain)
     lookups, rows, columns = _splits(shape, n_grains, machine.n_tiles)
     always, temporary, code = _memory(shape, grain, (lookups, rows, columns), machine.n_tiles)

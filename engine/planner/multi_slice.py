@@ -21,7 +21,7 @@ from tilescope.engine.codelets.popops.slicing.multi_slice import (
 )
 from tilescope.engine.graph.vertex.law import worker_share
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.embedding import LEAST_INDICES, EmbeddingPlan
+from tilescope.engine.planner.embedding import EmbeddingPlan
 from tilescope.engine.planner.exchange import exchange_cycles
 
 __all__ = ["SliceShape", "SliceSplit", "plan_slice", "split_of_plan"]
@@ -96,11 +96,8 @@ def plan_slice(
     count = [grid.reshape(-1) for grid in np.meshgrid(*axes, indexing="ij")]
     fits_tiles = count[0] * count[1] * count[2] * count[3] <= machine.n_tiles
     groups, lookups, rows, columns = (part[fits_tiles] for part in count)
-    in_place = np.zeros(groups.shape, np.bool_)
-    if plan is not None and plan.lookups == 1:
-        in_place = (lookups == 1) & (rows == plan.rows)
     split = (groups, lookups, rows, columns)
-    cycles, n_bytes = _cost(shape, split, grain, machine, in_place)
+    cycles, n_bytes = _cost(shape, split, grain, machine, plan)
     limit = _MEMORY_SHARE * machine.allocatable_bytes
     fits = n_bytes <= limit
     best = int(np.argmin(np.where(fits, cycles, np.inf)) if fits.any() else np.argmin(n_bytes))
@@ -111,19 +108,23 @@ def plan_slice(
 def split_of_plan(shape: SliceShape, machine: Machine, plan: EmbeddingPlan) -> SliceSplit:
     """Return the split of the plan that a base was allocated by, with its predicted cycles."""
     split = [np.array([n]) for n in (1, plan.lookups, plan.rows, plan.columns)]
-    in_place = np.array([plan.lookups == 1])
-    cycles, _ = _cost(shape, split, plan.grain, machine, in_place)
+    cycles, _ = _cost(shape, split, plan.grain, machine, plan)
     return SliceSplit(1, plan.lookups, plan.rows, plan.columns, int(cycles[0]))
 
 
 def _cost(
-    shape: SliceShape, counts: Any, grain: int, machine: Machine, in_place: NDArray[np.bool_]
+    shape: SliceShape, counts: Any, grain: int, machine: Machine, plan: EmbeddingPlan | None
 ) -> tuple[Any, Any]:
     """Return cycles and temporary bytes of the busiest tile, by split.
 
-    Where a base is in place, it is not moved.
+    A base that a plan has allocated stays where it is if the split is the plan's, and otherwise
+    moves in few fragments, as its columns lie in blocks.
     """
     groups, lookups, rows, columns = counts
+    in_place = np.zeros(np.shape(rows), np.bool_)
+    if plan is not None and plan.lookups == 1:
+        in_place = (lookups == 1) & (rows == plan.rows)
+    is_torn = columns > (1 if plan is None else plan.columns)
     item = shape.item_bytes
     n_groups = -(-shape.n_groups // groups)
     n_lookups = -(-shape.n_lookups // lookups)
@@ -137,18 +138,19 @@ def _cost(
         n_lookups, n_columns, n_rows / shape.n_rows, item, machine
     )
     n_tiles = groups * lookups * rows * columns
-    fragments = np.where(in_place, 1, n_groups * np.where(columns > 1, n_rows, 1))
+    fragments = n_groups * np.where(is_torn, n_rows, 1)
     cycles = first + exchange_cycles(base + offsets, 0 * base, n_tiles, machine, fragments)
 
     is_split = rows > 1
     n_second = -(-n_lookups // rows)
     received = rows * n_groups * n_second * n_columns * item
     second = n_groups * part_slice_cycles(n_second, n_columns, item, machine)
-    n_indices = shape.n_groups * shape.n_lookups
-    n_indices = max(min(n_indices, LEAST_INDICES), -(-n_indices // machine.n_tiles))
+    n_indices = -(-shape.n_groups * shape.n_lookups // machine.n_tiles)
     divided = worker_share(np.array(n_indices), machine) * _DIVIDE_CYCLES
     second = second + machine.n_worker_contexts * divided
-    fragments = rows * n_groups * np.where(columns > 1, n_second, 1)
+    # Indices are spread over the tiles, and then divided.
+    second = second + 2 * (machine.sync_cycles + machine.latest_start_cycles)
+    fragments = rows * n_groups * np.where(is_torn, n_second, 1)
     second = second + exchange_cycles(received, 0 * base, n_tiles, machine, fragments)
     n_bytes = base + offsets + slices + is_split * (slices + received)
     return cycles + is_split * second, n_bytes

@@ -136,6 +136,8 @@ def as_table(x: View, dim: int) -> View | None:
     others = [d for d in range(len(x.shape)) if d != dim]
     turned = x.dim_shuffle(dim, *others) if dim else x
     shape = (x.shape[dim], prod(x.shape[d] for d in others))
+    if turned.shape == shape:  # a reshape would take joined blocks apart
+        return turned
     return turned.reshape(*shape) if turned.can_reshape(*shape) else None
 
 
@@ -152,8 +154,8 @@ def of_table(matrix: View, rows: Sequence[int], others: Sequence[int], dim: int)
     BadGraph
         If that is not a view.
     """
-    n = len(rows)
-    by_row = matrix.reshape(*rows, *others)
+    n, shape = len(rows), (*rows, *others)
+    by_row = matrix if matrix.shape == shape else matrix.reshape(*shape)
     first = [n + d for d in range(len(others))]
     return by_row.dim_shuffle(*first[:dim], *range(n), *first[dim:]) if dim else by_row
 

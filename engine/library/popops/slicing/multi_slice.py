@@ -27,6 +27,7 @@ from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
+    copy_to,
     in_one,
     row_major_copy,
     vector_elements,
@@ -301,7 +302,10 @@ def planned_slice(  # noqa: PLR0913 - a table, its plan, and how it is followed
             split = moved
     layout = _layout_of(builder, shape, split, plan.column_edges)
     build = _call(builder, shape, indices, split)
-    out = _Slices(build, base, shape, indices, layout, in_blocks=in_blocks).build()
+    stages = _Slices(
+        build, base, shape, indices, layout, in_blocks=in_blocks, follows_plan=follows_plan
+    )
+    out = stages.build()
     return out if in_blocks else out.reshape(shape.n_lookups, shape.n_columns)
 
 
@@ -390,7 +394,9 @@ class _Slices:
         layout: _Layout,
         *,
         in_blocks: bool = False,
+        follows_plan: bool = False,
     ) -> None:
+        self._follows_plan = follows_plan
         self._builder, self._base, self._shape, self._indices = builder, base, shape, indices
         self._edges, self._tile = layout
         self._groups, self._lookups, self._rows, self._columns = layout.edges
@@ -474,7 +480,7 @@ class _Slices:
         tile = self._tile[:, of_lookups, of_rows]
         out = self._chosen(lookups, tile)
         at, size = grid_of((self._groups, lookups, self._columns))
-        part_of = binary(builder, "divide", self._indices, self._part_rows())
+        part_of = binary(builder, "divide", self._divided(), self._part_rows())
         start, strides, n = partials.start(*at), partials.strides_at(at[2]), at[0].size
         fields = {
             "base": blocks(
@@ -486,6 +492,22 @@ class _Slices:
         compute_set = builder.compute_set("stage1")
         builder.vertices(compute_set, MULTI_SLICE_PARTS, tile.reshape(-1), fields)
         return out
+
+    def _divided(self) -> Tensor:
+        """Return the indices, spread over more tiles if a tile has more than its workers divide.
+
+        PopLibs divides them where they lie, and so does a plan that is followed.
+        """
+        builder, indices = self._builder, self._indices
+        machine = builder.tiles.machine
+        of_tile = np.bincount(indices.variable.tile_of(_elements(indices)), minlength=1).max()
+        spread = -(-indices.n_elements // machine.n_tiles)
+        if self._follows_plan or of_tile <= max(spread, machine.n_worker_contexts):
+            return indices
+        copy = builder.graph.add_variable(INT32, indices.shape, "indices", builder.debug)
+        builder.spread(copy)
+        copy_to(builder, indices, copy, "spreadIndices")
+        return copy
 
     def _part_rows(self) -> Tensor:
         """Return the rows of a part: every part but the last has as many."""
@@ -506,3 +528,10 @@ class _Slices:
         out = builder.graph.add_variable(dtype, sizes, "out", builder.debug)
         map_parts(builder, out, (self._groups, lookups, self._columns), tile)
         return Matrices.of(out)
+
+
+def _elements(indices: Tensor) -> Counts:
+    """Return the elements of the variable that indices (groups, lookups) are."""
+    by_group, by_lookup = strides_of(indices)
+    groups, lookups = (np.arange(size) for size in indices.shape)
+    return np.asarray(indices.offset + groups[:, None] * by_group + lookups * by_lookup).reshape(-1)

@@ -255,9 +255,9 @@ def _by_lookup(builder: Builder, x: View, indices: View, updates: View, dim: int
     order = [*looked_up, *(d for d in range(len(updates.shape)) if d not in looked_up)]
     turned = updates.dim_shuffle(*order) if dim else updates
     shape = (indices.n_elements, x.n_elements // x.shape[dim])
-    if share_elements(x, updates) or not turned.can_reshape(*shape):
+    if share_elements(x, updates) or not (turned.shape == shape or turned.can_reshape(*shape)):
         turned = row_major_copy(builder, turned, "copy")
-    return turned.reshape(*shape)
+    return turned if turned.shape == shape else turned.reshape(*shape)
 
 
 def _shape_of_rows(x: View, dim: int, n_lookups: int) -> tuple[int, int, int]:

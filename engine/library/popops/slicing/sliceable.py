@@ -34,6 +34,7 @@ from tilescope.engine.planner.embedding import (
     EmbeddingPlan,
     EmbeddingShape,
     equal_edges,
+    grain_of,
     plan_table,
 )
 
@@ -115,8 +116,8 @@ def create_sliceable_tensor(  # noqa: PLR0913 - as PopLibs' function
 def _default_plan(builder: Builder, dtype: DType, n_rows: int, n_columns: int) -> EmbeddingPlan:
     """Return the split of columns; of a table too large for that, the plan of one look-up."""
     machine = builder.tiles.machine
-    _, n_parts = _n_parts(builder, dtype, 1, n_columns)
-    grain = vector_elements(machine, dtype)
+    grain = grain_of(dtype.n_bytes)
+    n_parts = min(machine.n_tiles, -(-n_columns // grain))
     edges = equal_edges(n_columns, n_parts, grain)
     stored_bytes = n_rows * int(edges[1]) * dtype.n_bytes
     shape = EmbeddingShape(n_rows, n_columns, 1, dtype.n_bytes)
