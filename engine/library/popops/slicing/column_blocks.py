@@ -103,6 +103,13 @@ class ColumnBlocks:
         builder.graph.set_tile_mapping(tensor, *mapping)
         return tensor
 
+    def in_order(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of a matrix as its variable holds them: ndarray, one dimension."""
+        n_even = self.n_blocks if self.is_even else self.n_blocks - 1
+        n_columns = int(self.edges[n_even])
+        even = values[:, :n_columns].reshape(self.n_rows, n_even, -1).transpose(1, 0, 2)
+        return np.concatenate([even.reshape(-1), values[:, n_columns:].reshape(-1)])
+
     def view(self, variable: Variable) -> View:
         """Return the matrix, (rows, columns), in a variable."""
         n_even = self.n_blocks if self.is_even else self.n_blocks - 1

@@ -29,9 +29,11 @@ from tilescope.engine.planner.embedding import (
     plan_table,
     second_stage,
 )
+from tilescope.engine.planner.multi_slice import SliceShape, plan_slice
 
 __all__ = [
     "PlannedTable",
+    "add_constant_table",
     "as_table",
     "check_plan",
     "create_planned_table",
@@ -43,6 +45,10 @@ __all__ = [
 ]
 
 Counts = NDArray[np.int64]
+
+#: Bytes on a tile from which constants fill the tiles. Source: graphcore/poplibs,
+#: lib/poputil/TileMapping.cpp, minBytesPerTile
+_LEAST_BYTES = 128
 
 
 @checked
@@ -208,6 +214,49 @@ def create_planned_table(
     others = (*shape[:dim], *shape[dim + 1 :])
     if not blocks.divides(others):
         return None
+    variable = blocks.new(builder, dtype, name, _table_mapping(builder, plan, blocks)).variable
+    variable.allocated_for = plan, None
+    return of_table(blocks.view(variable), (shape[dim],), others, dim)
+
+
+def add_constant_table(
+    builder: Builder, values: NDArray[Any], name: str, n_lookups: int
+) -> View | None:
+    """Add a table of constants for look-ups; None where moving its rows is predicted to be faster.
+
+    Small tables, which do not fill the tiles, are left to move as well.
+
+    Parameters
+    ----------
+    builder
+        Its graph and tiles.
+    values
+        Shape (rows, columns).
+    name
+        Name of the variable.
+    n_lookups
+        Rows that are looked up at once.
+    """
+    (n_rows, n_columns), machine = values.shape, builder.tiles.machine
+    item_bytes = dtype_of(values.dtype).n_bytes
+    if values.size * item_bytes < _LEAST_BYTES * machine.n_tiles:
+        return None
+    sizes = EmbeddingShape(n_rows, n_columns, n_lookups, item_bytes, is_updated=False)
+    plan = plan_table(sizes, machine)
+    shape = SliceShape(1, n_lookups, n_rows, n_columns, item_bytes)
+    if plan_slice(shape, machine).cycles <= plan_slice(shape, machine, plan).cycles:
+        return None
+    blocks = ColumnBlocks(n_rows, plan.column_edges)
+    table = builder.graph.add_constant(blocks.in_order(values), name, debug=builder.debug)
+    builder.graph.set_tile_mapping(table, *_table_mapping(builder, plan, blocks))
+    table.variable.allocated_for = plan, None
+    return blocks.view(table.variable)
+
+
+def _table_mapping(
+    builder: Builder, plan: EmbeddingPlan, blocks: ColumnBlocks
+) -> tuple[Counts, NDArray[np.int32]]:
+    """Return the starts and tiles of a table's intervals."""
     tiles = tiles_of(builder, plan)
     starts, _ = blocks.intervals(plan.row_edges, tiles[0])
     sizes = np.diff(np.append(starts, blocks.n_rows * blocks.n_columns))
@@ -215,11 +264,8 @@ def create_planned_table(
     begins = share * np.arange(plan.lookups)[:, None]
     # By part of columns and of rows, then by part of look-ups.
     exists = (begins < sizes).T
-    start = (starts + begins).T[exists]
-    tile = tiles.transpose(2, 1, 0).reshape(-1, plan.lookups)[exists]
-    variable = blocks.new(builder, dtype, name, (start, tile)).variable
-    variable.allocated_for = plan, None
-    return of_table(blocks.view(variable), (shape[dim],), others, dim)
+    tile = tiles.transpose(2, 1, 0).reshape(-1, plan.lookups)
+    return (starts + begins).T[exists], tile[exists]
 
 
 def slice_layout(
