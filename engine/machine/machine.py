@@ -80,7 +80,7 @@ class Machine:
         """Whether vertices whose cycles depend on values count the worst case.
 
         The estimators of the IPU Model see shapes only.
-        Source: graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp, multiSlicer.
+        Source: graphcore/poplibs sdk-release-3.4, popopsCycleEstimators.cpp, multiSlicer.
         """
         return self.parameter_set == "ipu_model"
 

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 
-__all__ = ["LEAST_INDICES", "EmbeddingPlan", "EmbeddingShape", "equal_edges", "grain_of", "plan_table", "second_stage"]
+__all__ = [
+    "LEAST_INDICES",
+    "EmbeddingPlan",
+    "EmbeddingShape",
+    "equal_edges",
+    "grain_of",
+    "plan_table",
+    "second_stage",
+]
 
 Counts = NDArray[np.int64]
 
@@ -186,7 +194,8 @@ def _memory(
     lookups, rows, columns = split
     of_lookups, of_rows = (lookups > 1).astype(np.int64), (rows > 1).astype(np.int64)
     n_rows, n_lookups = -(-shape.n_rows // rows), -(-shape.n_lookups // lookups)
-    n_grains = -(-(-(-shape.n_columns // grain)) // columns)
+    row_grains = -(-shape.n_columns // grain)
+    n_grains = -(-row_grains // columns)
     grain_bytes, float_bytes = grain * shape.item_bytes, grain * _FLOAT_BYTES
     n_second = -(-n_lookups // rows)
     n_indices = max(min(shape.n_lookups, LEAST_INDICES), -(-shape.n_lookups // n_tiles))

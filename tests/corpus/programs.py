@@ -208,7 +208,7 @@ def _embedding(row: Row) -> Built:
     plan = plan_embedding(build, "float16", shape, n_lookups)
     table = create_sliceable_tensor(build, "float16", shape, name="embedding", plan=plan)
     indices = create_indices_tensor(build, (n_lookups,))
-    out = multi_slice(build, table, indices, plan=plan)
+    multi_slice(build, table, indices, plan=plan)
     deltas = create_slice_tensor(build, "float16", shape, n_lookups, plan, name="deltas")
     multi_update_add(build, table, indices, deltas, plan=plan)
     return built

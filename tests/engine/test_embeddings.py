@@ -167,7 +167,9 @@ def test_temporary_data_stay_within_their_share() -> None:
     assert least.temporary_bytes <= tight.temporary_bytes
 
 
-@pytest.mark.parametrize(("size", "n_parts", "grain"), [(10, 4, 1), (7, 4, 2), (1, 5, 4), (12, 3, 4)])
+@pytest.mark.parametrize(
+    ("size", "n_parts", "grain"), [(10, 4, 1), (7, 4, 2), (1, 5, 4), (12, 3, 4)]
+)
 def test_parts_are_equal_but_the_last(size: int, n_parts: int, grain: int) -> None:
     widths = np.diff(equal_edges(size, n_parts, grain))
     assert widths.sum() == size

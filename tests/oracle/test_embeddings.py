@@ -35,7 +35,7 @@ def plans(draw: Any, n_tiles: int, shape: EmbeddingShape) -> EmbeddingPlan:
     n_grains = -(-shape.n_columns // grain)
 
     def parts(size: int, largest: int) -> int:
-        n_parts = draw(st.integers(1, max(1, min(size, largest))))
+        n_parts: int = draw(st.integers(1, max(1, min(size, largest))))
         return -(-size // -(-size // n_parts))
 
     columns = parts(n_grains, n_tiles)

@@ -1,8 +1,8 @@
 """Matrices whose columns lie in blocks: all rows of a block's columns are contiguous.
 
 A part of a block's rows is then one interval, however many rows there are.
-Source: graphcore/poplibs sdk-release-2.0, lib/popops/DynamicSlice.cpp, createSliceableTensorGivenOrder
-("[U/N][S0]..[Sn][N]").
+Source: graphcore/poplibs sdk-release-2.0, lib/popops/DynamicSlice.cpp,
+createSliceableTensorGivenOrder: "[U/N][S0]..[Sn][N]".
 """
 
 from __future__ import annotations

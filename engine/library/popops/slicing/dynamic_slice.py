@@ -125,7 +125,7 @@ def _slice(builder: Builder, x: View, offset: Tensor, dim: int, size: int) -> Te
     return out.reshape(*shape)
 
 
-def _by_columns(  # noqa: PLR0913 - the operands and their parts
+def _by_columns(
     builder: Builder,
     base: Matrices,
     n_rows: int,

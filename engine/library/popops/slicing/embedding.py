@@ -52,7 +52,7 @@ _LEAST_BYTES = 128
 
 
 @checked
-def plan_embedding(  # noqa: PLR0913 - the last two are what PopLibs passes as options
+def plan_embedding(
     builder: Builder,
     dtype: Any,
     shape: Sequence[int],
@@ -106,14 +106,17 @@ def _sizes(subject: str, shape: Sequence[int], dim: int) -> tuple[int, tuple[int
     """
     sizes = tuple(a_count(f"A size of {subject}", size, 1) for size in shape)
     if not 0 <= dim < len(sizes):
-        raise BadGraph(
-            f"{subject}: dim is {dim}: expected 0 to {len(sizes) - 1} for shape {sizes}"
-        )
+        raise BadGraph(f"{subject}: dim is {dim}: expected 0 to {len(sizes) - 1} for shape {sizes}")
     return sizes[dim], (*sizes[:dim], *sizes[dim + 1 :])
 
 
 def check_plan(
-    subject: str, builder: Builder, plan: EmbeddingPlan, shape: Sequence[int], dim: int, dtype: DType
+    subject: str,
+    builder: Builder,
+    plan: EmbeddingPlan,
+    shape: Sequence[int],
+    dim: int,
+    dtype: DType,
 ) -> None:
     """Raise BadGraph unless a plan is one of a table of that shape, and has its tiles.
 
@@ -138,7 +141,7 @@ def check_plan(
 
 
 def as_table(x: View, dim: int) -> View | None:
-    """Return a tensor as (rows, columns), with the rows along a dimension; None if it is no view."""
+    """Return a tensor as (rows, columns), its rows along a dimension; None if it is no view."""
     others = [d for d in range(len(x.shape)) if d != dim]
     turned = x.dim_shuffle(dim, *others) if dim else x
     shape = (x.shape[dim], prod(x.shape[d] for d in others))
@@ -186,7 +189,7 @@ class PlannedTable:
 
     @classmethod
     def of(cls, builder: Builder, x: View, dim: int) -> PlannedTable | None:
-        """Return the table that a tensor is, with its rows along a dimension; None if it is none."""
+        """Return the table that a tensor is, its rows along a dimension; None if it is none."""
         variable = x.variables[0]
         plan = variable.allocated_for[0] if variable.allocated_for is not None else None
         if not isinstance(plan, EmbeddingPlan) or plan.n_tiles > builder.tiles.ids.size:
@@ -260,7 +263,8 @@ def _table_mapping(
     tiles = tiles_of(builder, plan)
     starts, _ = blocks.intervals(plan.row_edges, tiles[0])
     sizes = np.diff(np.append(starts, blocks.n_rows * blocks.n_columns))
-    share = -(-(-(-sizes // plan.grain)) // plan.lookups) * plan.grain
+    n_grains = -(-sizes // plan.grain)
+    share = -(-n_grains // plan.lookups) * plan.grain
     begins = share * np.arange(plan.lookups)[:, None]
     # By part of columns and of rows, then by part of look-ups.
     exists = (begins < sizes).T
@@ -280,7 +284,7 @@ def slice_layout(
 
 
 @checked
-def create_slice_tensor(  # noqa: PLR0913 - those of the table, and its plan
+def create_slice_tensor(
     builder: Builder,
     dtype: Any,
     shape: Sequence[int],

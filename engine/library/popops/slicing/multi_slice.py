@@ -47,8 +47,8 @@ from tilescope.engine.library.popops.slicing.embedding import (
 )
 from tilescope.engine.library.popops.slicing.sliceable import columns_of
 from tilescope.engine.machine.exchange_law import bus_cycles
-from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
 from tilescope.engine.planner.embedding import EmbeddingPlan, equal_edges, second_stage
+from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
 from tilescope.engine.planner.multi_slice import (
     SliceShape,
     SliceSplit,
@@ -155,9 +155,9 @@ def multi_slice(
         follows_plan=plan is not None,
         in_blocks=_is_view_in_blocks(followed, indices, others),
     )
-    out = of_table(slices, indices.shape, others, dim)
-    assert isinstance(out, Tensor)
-    return out
+    result = of_table(slices, indices.shape, others, dim)
+    assert isinstance(result, Tensor)
+    return result
 
 
 def _as_one_group(builder: Builder, x: View, dim: int) -> Matrices:
@@ -268,7 +268,7 @@ def grouped_slice(builder: Builder, base: Tensor, indices: Tensor) -> Tensor:
     return out
 
 
-def planned_slice(  # noqa: PLR0913 - a table, its plan, and how it is followed
+def planned_slice(
     builder: Builder,
     base: Matrices,
     plan: EmbeddingPlan,
@@ -365,9 +365,7 @@ class _Layout(NamedTuple):
     tile: NDArray[np.int32]
 
 
-def _layout_of(
-    builder: Builder, shape: SliceShape, split: SliceSplit, columns: Counts
-) -> _Layout:
+def _layout_of(builder: Builder, shape: SliceShape, split: SliceSplit, columns: Counts) -> _Layout:
     """Return the parts of a split, on the first tiles.
 
     Parameters
@@ -385,7 +383,7 @@ def _layout_of(
 class _Slices:
     """The stages of a multi-slice: see `grouped_slice` and `planned_slice`."""
 
-    def __init__(  # noqa: PLR0913 - the operands and their split
+    def __init__(
         self,
         builder: Builder,
         base: Matrices,

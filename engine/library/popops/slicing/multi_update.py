@@ -48,7 +48,7 @@ _MEMORY_SHARE = 0.3  # Assumption: half of the default share of a planned operat
 
 
 @checked
-def multi_update(  # noqa: PLR0913 - as PopLibs' function
+def multi_update(
     builder: Builder,
     x: View,
     indices: View,
@@ -85,7 +85,7 @@ def multi_update(  # noqa: PLR0913 - as PopLibs' function
 
 
 @checked
-def multi_update_add(  # noqa: PLR0913 - as PopLibs' function
+def multi_update_add(
     builder: Builder,
     x: View,
     indices: View,
@@ -201,7 +201,7 @@ def _check_updates(name: str, x: View, updates: View, shape: tuple[int, ...]) ->
         )
 
 
-def _update(  # noqa: PLR0913 - operands, and how they are combined
+def _update(
     builder: Builder,
     name: str,
     operands: tuple[View, View, View, int],
@@ -223,11 +223,13 @@ def _update(  # noqa: PLR0913 - operands, and how they are combined
         _check_updates(name, x, updates, (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
     if plan is not None:
         check_plan(name, builder, plan, x.shape, dim, x.dtype)
-    detail = {"target": list(x.shape), "indices": list(indices.shape), "dim": dim}
+    table = PlannedTable.of(builder, x, dim) if n_groups is None else None
+    detail: dict[str, Any] = {"target": [*x.shape], "indices": [*indices.shape], "dim": dim}
+    if table is not None:
+        detail["split"] = table.plan.detail()
     per_element = 0 if scale is None else 1 + (scale != 1)
     flops = per_element * updates.n_elements * x.dtype.is_float
     build = builder.inside(name, f"popops.{name}", detail, flops=flops)
-    table = PlannedTable.of(builder, x, dim) if n_groups is None else None
     if table is not None and can_update(table, codelet):
         slices = _by_lookup(build, x, indices, updates, dim)
         planned_update(build, table, flat_indices(build, indices), slices, codelet, scale)

@@ -48,7 +48,7 @@ def can_update(table: PlannedTable, codelet: Codelet) -> bool:
     return table.plan.lookups == 1 or is_sum
 
 
-def planned_update(  # noqa: PLR0913 - the operands, and how they are combined
+def planned_update(
     builder: Builder,
     table: PlannedTable,
     indices: Tensor,
@@ -100,15 +100,16 @@ def _operand(
     is_read_in_place = table.plan.rows < _REARRANGED_FROM
     if order.is_order_of(updates) and (is_read_in_place or order.holds(updates, mapping)):
         return Matrices.in_blocks(updates.variables[0], order)
-    has_strides = isinstance(updates, Tensor) and all(len(atoms) == 1 for atoms in updates.dims)
-    if is_read_in_place and has_strides and not needs_blocks:
-        return Matrices.of(updates.reshape(1, *updates.shape))
+    if is_read_in_place and not needs_blocks and isinstance(updates, Tensor):
+        rows = updates.reshape(1, *updates.shape)
+        if all(len(atoms) == 1 for atoms in rows.dims):
+            return Matrices.of(rows)
     variable = order.new(builder, updates.dtype, "slicesRearranged", mapping).variable
     copy_to(builder, updates, order.view(variable), "rearrangeSlices")
     return Matrices.in_blocks(variable, order)
 
 
-def _add_vertices(  # noqa: PLR0913 - where, which operands, and how they are combined
+def _add_vertices(
     builder: Builder,
     compute_set: ComputeSet,
     plan: EmbeddingPlan,

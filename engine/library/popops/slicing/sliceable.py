@@ -1,4 +1,4 @@
-"""Tensors mapped for slices along one dimension: a tile holds all rows of its columns, or its plan's.
+"""Tensors mapped for slices along one dimension: a tile holds all rows of its columns.
 
 Source: graphcore/poplibs sdk-release-3.4, include/popops/DynamicSlice.hpp, createSliceableTensor.
 """
@@ -40,6 +40,7 @@ from tilescope.engine.planner.embedding import (
 
 __all__ = [
     "columns_of",
+    "create_by_columns",
     "create_indices_tensor",
     "create_sliceable_tensor",
     "is_sliceable",
@@ -48,7 +49,7 @@ __all__ = [
 
 
 @checked
-def create_sliceable_tensor(  # noqa: PLR0913 - as PopLibs' function
+def create_sliceable_tensor(
     builder: Builder,
     dtype: Any,
     shape: Sequence[int],
@@ -99,10 +100,17 @@ def create_sliceable_tensor(  # noqa: PLR0913 - as PopLibs' function
         table = create_planned_table(builder, kind, sizes, dim, name, plan)
         if table is not None:
             return table
+    return create_by_columns(builder, kind, sizes, dim, name)
+
+
+def create_by_columns(
+    builder: Builder, dtype: DType, sizes: Sequence[int], dim: int, name: str
+) -> Tensor:
+    """Add a row-major variable whose columns, along all other dimensions, lie on as many tiles."""
     outer, inner = prod(sizes[:dim]), prod(sizes[dim + 1 :])
-    tensor = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
-    grain = vector_elements(builder.tiles.machine, kind)
-    n_outer_parts, n_column_parts = _n_parts(builder, kind, outer, inner)
+    tensor = builder.graph.add_variable(dtype, (outer, sizes[dim], inner), name, builder.debug)
+    grain = vector_elements(builder.tiles.machine, dtype)
+    n_outer_parts, n_column_parts = _n_parts(builder, dtype, outer, inner)
     edges = (
         edges_of(outer, n_outer_parts),
         np.array([0, sizes[dim]]),
