@@ -147,7 +147,7 @@ def multi_slice(
     followed = plan or (table.plan if table is not None else None)
     assert followed is not None
     others = (*x.shape[:dim], *x.shape[dim + 1 :])
-    slices = planned_slice(
+    slices = _planned_slice(
         builder,
         base,
         followed,
@@ -268,7 +268,7 @@ def grouped_slice(builder: Builder, base: Tensor, indices: Tensor) -> Tensor:
     return out
 
 
-def planned_slice(
+def _planned_slice(
     builder: Builder,
     base: Matrices,
     plan: EmbeddingPlan,
@@ -381,7 +381,7 @@ def _layout_of(builder: Builder, shape: SliceShape, split: SliceSplit, columns: 
 
 
 class _Slices:
-    """The stages of a multi-slice: see `grouped_slice` and `planned_slice`."""
+    """The stages of a multi-slice: see `grouped_slice` and `_planned_slice`."""
 
     def __init__(
         self,
