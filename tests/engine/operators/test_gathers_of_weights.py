@@ -28,7 +28,7 @@ def _model(weights: np.ndarray, shape: tuple[int, ...]) -> onnx.ModelProto:
 @pytest.mark.parametrize("shape", [(2, 6), (7,), ()])
 def test_values(tmp_path: Path, dtype: type, n_columns: int, shape: tuple[int, ...]) -> None:
     random = np.random.default_rng(n_columns)
-    weights = random.uniform(-2, 2, (300, n_columns)).astype(dtype)
+    weights: np.ndarray = random.uniform(-2, 2, (300, n_columns)).astype(dtype)
     indices = np.asarray(random.integers(-300, 300, shape), np.int32)
     ((actual, expected),) = both(_model(weights, shape), tmp_path / "m.onnx", {"i": indices})
     np.testing.assert_array_equal(actual, expected)
