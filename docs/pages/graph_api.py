@@ -50,6 +50,7 @@ from tilescope.engine.library.popops.elementwise import operations as elementwis
 from tilescope.engine.library.popops.reduction import arg_reduce, cumulative_sum, histogram, reduce
 from tilescope.engine.library.popops.slicing import (
     dynamic_slice,
+    embedding,
     gather,
     multi_slice,
     multi_update,
@@ -118,6 +119,10 @@ _LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.popops.slicing.multi_slice": (
         multi_slice.multi_slice,
         multi_slice.grouped_multi_slice,
+    ),
+    "tilescope.engine.library.popops.slicing.embedding": (
+        embedding.plan_embedding,
+        embedding.create_slice_tensor,
     ),
     "tilescope.engine.library.popops.slicing.sliceable": (
         sliceable.create_sliceable_tensor,

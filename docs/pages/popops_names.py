@@ -146,7 +146,10 @@ def slice_names() -> Iterator[Name]:
     yield Name(
         header, "createIndicesTensor", "library.popops.slicing.sliceable.create_indices_tensor"
     )
-    names = "createGroupedSliceableTensor createSliceTensor createGroupedSliceTensor"
+    embedding = "library.popops.slicing.embedding"
+    yield Name(header, "createSliceTensor", f"{embedding}.create_slice_tensor", "with a plan")
+    yield Name(header, "plan", f"{embedding}.plan_embedding")
+    names = "createGroupedSliceableTensor createGroupedSliceTensor"
     names += " createGroupedIndicesTensor createSliceableTensorFromSlice createDynamicSliceOutput"
     yield from all_of(header, names, "", "any mapping: operands are exchanged")
     yield Name(header, "getSliceMapping", "graph.Graph.tile_mapping", "of any view")
@@ -171,7 +174,7 @@ def slice_names() -> Iterator[Name]:
     yield Name(header, "groupedMultiUpdate", grouped, "operation none")
     for name, operation in (("Add", "add"), ("Max", "maximum"), ("Mul", "multiply")):
         yield Name(header, f"groupedMultiUpdate{name}", grouped, f'`"{operation}"`')
-    yield from all_of(header, "plan planMultiple", "", PLANNED)
+    yield Name(header, "planMultiple", "", PLANNED)
     yield Name("popops/Gather", "gather", "library.popops.slicing.gather.gather_nd")
     yield Name("popops/Gather", "createGatherInput", "", "any mapping: operands are exchanged")
     yield Name("popops/Scatter", "scatter", "library.popops.slicing.gather.scatter_nd")

@@ -20,6 +20,7 @@ from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.window import Window
+from tilescope.engine.planner.embedding import EmbeddingPlan
 
 __all__ = ["check_dim", "check_rank", "checked"]
 
@@ -81,6 +82,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     tuple[int, int]: _pair,
     Expression: _kind(Expression, "an expression; call and operand make one"),
     Sequence[View]: _views,
+    EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),
     RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
     Any: lambda _, value: value,
 }

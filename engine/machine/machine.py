@@ -76,6 +76,15 @@ class Machine:
     compiles_code: bool = True
 
     @property
+    def estimates_worst_case(self) -> bool:
+        """Whether vertices whose cycles depend on values count the worst case.
+
+        The estimators of the IPU Model see shapes only.
+        Source: graphcore/poplibs sdk-release-3.4, popopsCycleEstimators.cpp, multiSlicer.
+        """
+        return self.parameter_set == "ipu_model"
+
+    @property
     def n_tiles(self) -> int:
         """Tiles of all IPUs."""
         return self.n_ipus * self.tiles_per_ipu

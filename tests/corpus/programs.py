@@ -37,6 +37,7 @@ from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.library.popops.reduction.reduce import reduce
+from tilescope.engine.library.popops.slicing.embedding import create_slice_tensor, plan_embedding
 from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
 from tilescope.engine.library.popops.slicing.multi_update import multi_update_add
 from tilescope.engine.library.popops.slicing.sliceable import (
@@ -203,11 +204,13 @@ def _reduction(row: Row) -> Built:
 def _embedding(row: Row) -> Built:
     built, size = Built.on(row), row.parameters
     build = built.builder
-    table = create_sliceable_tensor(build, "float16", (size["rows"], size["columns"]), 0, "table")
-    indices = create_indices_tensor(build, (size["indices"],))
-    out = multi_slice(build, table, indices)
-    deltas = built.graph.clone(out, "deltas")
-    multi_update_add(build, table, indices, deltas, 1.0)
+    shape, n_lookups = (size["rows"], size["columns"]), size["indices"]
+    plan = plan_embedding(build, "float16", shape, n_lookups)
+    table = create_sliceable_tensor(build, "float16", shape, name="embedding", plan=plan)
+    indices = create_indices_tensor(build, (n_lookups,))
+    multi_slice(build, table, indices, plan=plan)
+    deltas = create_slice_tensor(build, "float16", shape, n_lookups, plan, name="deltas")
+    multi_update_add(build, table, indices, deltas, plan=plan)
     return built
 
 

@@ -57,3 +57,16 @@ def test_products_are_near_the_published_figures(key: str, cycles: float, memory
     assert ours is not None
     assert 1 / cycles < ours.cycles / row.published.cycles < cycles
     assert 1 / memory < ours.memory / row.published.memory < memory
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "name", ["embedding_small", "embedding_vlarge", "embedding_vlarge_large_indices"]
+)
+def test_embeddings_are_near_the_published_figures(name: str, machine: str) -> None:
+    row = row_of(f"{name}@{machine}")
+    ours = measure(row).ours
+    assert ours is not None
+    assert 1 / 1.1 < ours.cycles / row.published.cycles < 1.1
+    assert 1 / 1.1 < ours.memory / row.published.memory < 1.1
+    assert 1 / 1.7 < ours.fullest / row.published.fullest < 1.1

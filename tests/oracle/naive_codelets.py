@@ -270,17 +270,11 @@ def _multi_slice(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, 
     return out
 
 
-def _multi_slice_parts(
-    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
-) -> np.ndarray:
-    n_rows, n_parts = scalars["n_entries"], scalars["n_parts"]
-    part_of = [
-        p for p in range(n_parts) for _ in range(p * n_rows // n_parts, (p + 1) * n_rows // n_parts)
-    ]
+def _multi_slice_parts(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
     out = np.zeros(counts)
     for g, k in np.ndindex(*counts[:2]):
-        row = int(fields["offsets"][g, k])
-        out[g, k] = fields["base"][part_of[row] if 0 <= row < n_rows else 0, g, k]
+        part = int(fields["offsets"][g, k])
+        out[g, k] = fields["base"][part if 0 <= part < fields["base"].shape[0] else 0, g, k]
     return out
 
 

@@ -142,7 +142,8 @@ def as_allocated(shape: ConvolutionShape, x: Any, weights: Any) -> ConvolutionSh
     for operand in (x, weights):
         if isinstance(operand, Tensor) and operand.variable.allocated_for is not None:
             planned = operand.variable.allocated_for[0]
-            assert isinstance(planned, ConvolutionShape)
+            if not isinstance(planned, ConvolutionShape):
+                continue
             is_free = [_is_allocated_for(planned, each) for each in (x, weights)]
             if _in_layout_of(planned, shape, *is_free) == planned:
                 return planned

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import Tensor
+from tilescope.engine.graph import Tensor, View
 from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.elementwise import operations as library
 from tilescope.engine.library.popops.reduction.arg_reduce import arg_max, arg_min
+from tilescope.engine.library.popops.slicing.embedding import add_constant_table
 from tilescope.engine.library.popops.slicing.gather import (
     gather_elements,
     gather_nd,
@@ -76,10 +77,21 @@ def _lower_gather(lowering: Lowering, op: Operation) -> Tensor:
     x = op.operand(0)
     axis = op.axis(op.attributes["axis"], len(x.shape))
     indices = _positions(lowering, op, [x.shape[axis]])
+    table = _table(lowering, x, axis, indices.n_elements)
     if not op.operand(1).shape:  # a scalar has no dimension to replace the axis by
-        out = multi_slice(lowering.builder, lowering.tensor(x), indices.reshape(1), axis)
+        out = multi_slice(lowering.builder, table, indices.reshape(1), axis)
         return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
-    return multi_slice(lowering.builder, lowering.tensor(x), indices, axis)
+    return multi_slice(lowering.builder, table, indices, axis)
+
+
+def _table(lowering: Lowering, x: Value, axis: int, n_lookups: int) -> View:
+    """Return what is looked up: weights lie by a plan where that is faster."""
+    if x.known is not None and x not in lowering.tensors and len(x.shape) == 2 and axis == 0:
+        values = np.asarray(x.known)
+        table = add_constant_table(lowering.builder, values, x.name, n_lookups)
+        if table is not None:
+            return table
+    return lowering.tensor(x)
 
 
 def _as_scalar(x: Tensor) -> Tensor:

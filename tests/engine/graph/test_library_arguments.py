@@ -36,6 +36,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
 )
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
+from tilescope.engine.library.popops.slicing.embedding import plan_embedding
 from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.poprand.random_numbers import dropout, uniform
 from tilescope.engine.library.window import Window
@@ -156,6 +157,17 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "create_sliceable_tensor": (
         create_sliceable_tensor,
         {"dtype": "float32", "shape": (4, 6), "dim": 0, "name": "n"},
+    ),
+    "plan_embedding": (
+        plan_embedding,
+        {
+            "dtype": "float32",
+            "shape": (4, 6),
+            "n_lookups": 3,
+            "dim": 0,
+            "is_updated": True,
+            "available_memory_proportion": 0.5,
+        },
     ),
     "matmul": (
         matmul,

@@ -5,9 +5,11 @@ offsets and slices have a leading dimension of groups, which are independent of 
 
 Laws: graphcore/poplibs sdk-release-3.4, lib/popops: popopsCycleEstimators.cpp
 (getDynamicSlice1DEstimate) and PerformanceEstimation.cpp (getMultiSliceCycleEstimate,
-getMultiUpdateOpCycleEstimate). As in the planner of that library, lib/popops/DynamicSlice.cpp,
-offsets are assumed to be distributed uniformly: a law depends on shapes only. Slices divide the
-offsets among the workers, updates the rows of the base.
+getMultiUpdateOpCycleEstimate). A law depends on shapes only. As in the planner of that library,
+lib/popops/DynamicSlice.cpp, offsets are assumed to be distributed uniformly on the hardware. The
+IPU Model's estimators (popopsCycleEstimators.cpp, multiSlicer and MultiUpdateOp) assume the worst
+case: all offsets are in the range of every vertex, and of one worker of an update. Slices divide
+the offsets among the workers, updates the rows of the base.
 """
 
 from __future__ import annotations
@@ -45,9 +47,6 @@ _SLICE_LOOP = {1: (3, 4), 2: (2, 4), 4: (2, 8)}
 _IN_RANGE, _OUT_OF_RANGE = 19, 8
 #: Offsets that a multi-slice looks at before it copies rows of them.
 _LOOK_AHEAD = 16
-#: Cycles per offset of a vertex that finds the part of the base with its row: division,
-#: multiplication and addition of integers, as elementwise operations count them.
-_FIND_PART = 277 + 7 + 7
 
 
 @jit
@@ -130,16 +129,15 @@ def _multi_slice(  # type: ignore[no-untyped-def]
 
 @jit
 def _multi_slice_parts(  # type: ignore[no-untyped-def]
-    base, start, size, stride, offsets, o_start, o_size, o_stride,
-    sub, sub_start, sub_size, sub_stride, n_entries, n_parts,
+    base, start, size, stride, parts, p_start, p_size, p_stride,
+    sub, sub_start, sub_size, sub_stride,
 ):  # fmt: skip
-    """Take base [part, group, lookup, column]; part p has rows p E // P to (p + 1) E // P."""
+    """Take base [part, group, lookup, column]; in all parts, rows of no part are zeros."""
     for g in range(sub_size[0]):
         for k in range(sub_size[1]):
-            row = offsets[o_start + g * o_stride[0] + k * o_stride[1]]
-            part = 0
-            if 0 <= row < n_entries:
-                part = ((row + 1) * n_parts - 1) // n_entries
+            part = parts[p_start + g * p_stride[0] + k * p_stride[1]]
+            if part < 0 or part >= size[0]:
+                part = 0
             row_start = start + part * stride[0] + g * stride[1] + k * stride[2]
             to = sub_start + g * sub_stride[0] + k * sub_stride[1]
             _copy_row(base, row_start, stride[3], sub, to, sub_stride[2], sub_size[2])
@@ -229,14 +227,16 @@ def multi_slice_cycles(
     n_offsets, n_columns : ndarray of int64
         Offsets, and elements of a row.
     in_range : ndarray of float64
-        Share of the offsets that are expected in the tile's part of the base.
+        Share of the offsets that are expected in the tile's part of the base; all of them in the
+        worst case.
     item_bytes
         Element size.
     machine
         Source of the worker contexts.
     """
     share = worker_share(n_offsets, machine)
-    inside = np.ceil(share * np.asarray(in_range)).astype(np.int64)
+    hit = 1.0 if machine.estimates_worst_case else np.asarray(in_range)
+    inside = np.ceil(share * hit).astype(np.int64)
     row = _row_cycles(n_columns, item_bytes)
     # The columns of a single row are divided among the workers.
     row = np.where(n_offsets == 1, worker_share(row, machine), row)
@@ -248,8 +248,7 @@ def part_slice_cycles(
     n_offsets: Counts, n_columns: Counts, item_bytes: int, machine: Machine
 ) -> Counts:
     """Return a tile's cycles to choose between the parts of one group: ndarray of int64."""
-    find = machine.n_worker_contexts * worker_share(n_offsets, machine) * _FIND_PART
-    return multi_slice_cycles(n_offsets, n_columns, 1.0, item_bytes, machine) + find
+    return multi_slice_cycles(n_offsets, n_columns, 1.0, item_bytes, machine)
 
 
 def _dynamic_slice_law(batch: Batch, machine: Machine) -> Counts:
@@ -279,6 +278,8 @@ def _multi_slice_parts_law(batch: Batch, machine: Machine) -> Counts:
 def _updates_in_range(batch: Batch, machine: Machine) -> tuple[Counts, Counts]:
     """Return the offsets of a worker that are in range of its rows, and the other ones."""
     n_offsets = batch.size["offsets"][:, 1]
+    if machine.estimates_worst_case:
+        return n_offsets, np.zeros_like(n_offsets)
     rows = worker_share(batch.size["base"][:, 1], machine)
     inside = np.ceil(n_offsets * (rows / np.maximum(batch.scalars["n_entries"], 1)))
     inside = np.minimum(inside, n_offsets).astype(np.int64)
@@ -374,7 +375,7 @@ MULTI_SLICE = Codelet(
     scalars=_SCALARS,
     independent=((0, 0, 0), (2, -1, 2)),
 )
-#: The second stage of a multi-slice: chooses between the parts of the first.
+#: The second stage of a multi-slice: chooses between the parts of the first. Offsets are the parts.
 MULTI_SLICE_PARTS = Codelet(
     "popops::MultiSlice<parts>",
     (Field("base", "in", 4, kind="block"), _offsets("in"), _slices("out")),
@@ -382,7 +383,6 @@ MULTI_SLICE_PARTS = Codelet(
     _multi_slice_parts_law,
     code_bytes=220,
     source=_SOURCE,
-    scalars=(Scalar("n_entries"), Scalar("n_parts")),
     independent=((1, 0, 0), (3, -1, 2)),
 )
 MULTI_UPDATE = Codelet(

@@ -25,7 +25,7 @@ from tilescope.engine.library.popnn.recurrent.variables import (
     request_of,
     sizes_of,
 )
-from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
+from tilescope.engine.library.popops.slicing.sliceable import create_by_columns
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
 __all__ = [
@@ -80,7 +80,7 @@ def create_recurrent_input(
     """
     layer, options = sizes_of(shape, n_outputs, dtype, name), options or RecurrentOptions()
     if not options.pre_weighted:
-        return create_sliceable_tensor(builder, layer.dtype, tuple(shape), 0, name)
+        return create_by_columns(builder, layer.dtype, tuple(shape), 0, name)
     rows = layer.n_steps * layer.n_batch
     request = request_of(builder, options, name)
     a = Operand.of((1, rows, layer.n_inputs), layer.dtype, name)

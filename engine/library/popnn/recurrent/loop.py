@@ -30,7 +30,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
 )
 from tilescope.engine.library.popops.elementwise.partition import edges_of
 from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
-from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor, is_sliceable
+from tilescope.engine.library.popops.slicing.sliceable import create_by_columns, is_sliceable
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.program import Repeat
 from tilescope.engine.program import Sequence as ProgramSequence
@@ -232,7 +232,7 @@ def run_steps(
     out: Tensor | None = None
     if options.full_sequence:
         shape = (layer.n_steps, layer.n_batch, layer.n_outputs)
-        out = create_sliceable_tensor(builder, layer.dtype, shape, 0, "outputs")
+        out = create_by_columns(builder, layer.dtype, shape, 0, "outputs")
         fill(builder, out, 0)  # an update keeps the other steps, which must hold something
     body = ProgramSequence("step", debug=builder.debug)
     inside = replace(builder, sequence=body)
@@ -256,7 +256,7 @@ def _sliceable(builder: Builder, sequence: View) -> Tensor:
     """Return a sequence whose steps are slices on their tiles: itself, or a copy."""
     if isinstance(sequence, Tensor) and is_sliceable(builder, sequence, 0):
         return sequence
-    sliceable = create_sliceable_tensor(builder, sequence.dtype, sequence.shape, 0, "sequence")
+    sliceable = create_by_columns(builder, sequence.dtype, sequence.shape, 0, "sequence")
     copy_to(builder, sequence, sliceable, "arrangeSequence")
     return sliceable
 

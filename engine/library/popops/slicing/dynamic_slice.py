@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.slicing.multi_slice import DYNAMIC_SLICE, dynamic_slice_cycles
 from tilescope.engine.errors import BadGraph
@@ -28,8 +29,9 @@ from tilescope.engine.library.popops.elementwise.partition import (
     as_rows,
     edges_of,
     map_parts,
-    strides_of,
 )
+from tilescope.engine.library.popops.slicing.column_blocks import Matrices, grid_of
+from tilescope.engine.library.popops.slicing.embedding import PlannedTable, of_table
 from tilescope.engine.library.popops.slicing.multi_slice import check_indices, grouped_slice
 from tilescope.engine.library.popops.slicing.multi_update import multi_update
 from tilescope.engine.library.popops.slicing.sliceable import is_sliceable, update_columns
@@ -86,14 +88,23 @@ def dynamic_slice(
     detail = {"shape": list(x.shape), "dims": list(dims), "sizes": list(sizes)}
     build = builder.inside("dynamicSlice", "popops.dynamicSlice", detail, flops=0)
     offsets = in_one(build, offset, "offset").flatten()
-    out = in_one(build, x)
+    out = x
     for i, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
         out = _slice(build, out, offsets.slice(0, i, i + 1), dim, size)
-    return out
+    return in_one(build, out)
 
 
-def _slice(builder: Builder, x: Tensor, offset: Tensor, dim: int, size: int) -> Tensor:
+def _slice(builder: Builder, x: View, offset: Tensor, dim: int, size: int) -> Tensor:
     """Slice one dimension in the cheaper way."""
+    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
+    table = PlannedTable.of(builder, x, dim)
+    if table is not None and table.plan.rows == table.plan.lookups == 1:
+        of_columns = np.array([0, 1]), table.plan.column_edges
+        out = _by_columns(builder, table.base, x.shape[dim], offset, size, of_columns)
+        others = (*x.shape[:dim], *x.shape[dim + 1 :])
+        turned = of_table(out.reshape(size, -1), (size,), others, dim)
+        assert isinstance(turned, Tensor)
+        return turned
     base = as_rows(builder, x, dim, "rearrange")
     n_groups, n_rows, n_columns = base.shape
     machine = builder.tiles.machine
@@ -102,7 +113,6 @@ def _slice(builder: Builder, x: Tensor, offset: Tensor, dim: int, size: int) -> 
     n_column_parts = min(machine.n_tiles, -(-n_columns // grain))
     n_group_parts = min(n_groups, machine.n_tiles // n_column_parts)
     widest = -(-n_columns // n_column_parts) * -(-n_groups // n_group_parts)
-    shape = (*x.shape[:dim], size, *x.shape[dim + 1 :])
     if not is_sliceable(builder, base, 1):
         received = bus_time(n_rows * widest * item, machine)
         cycles = dynamic_slice_cycles(np.array(size), np.array(widest), item, machine) + received
@@ -110,25 +120,37 @@ def _slice(builder: Builder, x: Tensor, offset: Tensor, dim: int, size: int) -> 
         if split.cycles < cycles:
             indices = _positions(builder, offset, size, n_rows)
             return grouped_slice(builder, base, indices).reshape(*shape)
-    return _by_columns(builder, base, offset, size, (n_group_parts, n_column_parts)).reshape(*shape)
+    edges = edges_of(n_groups, n_group_parts), edges_of(n_columns, n_column_parts, grain)
+    out = _by_columns(builder, Matrices.of(base), n_rows, offset, size, edges)
+    return out.reshape(*shape)
 
 
 def _by_columns(
-    builder: Builder, base: Tensor, offset: Tensor, size: int, n_parts: tuple[int, int]
+    builder: Builder,
+    base: Matrices,
+    n_rows: int,
+    offset: Tensor,
+    size: int,
+    edges: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> Tensor:
-    """Slice groups and columns on their tiles; every tile has all rows of its columns."""
-    n_groups, n_rows, n_columns = base.shape
-    grain = vector_elements(builder.tiles.machine, base.dtype)
-    groups, columns = edges_of(n_groups, n_parts[0]), edges_of(n_columns, n_parts[1], grain)
+    """Slice groups and columns on their tiles; every tile has all rows of its columns.
+
+    Parameters
+    ----------
+    n_rows
+        Of the base.
+    edges
+        Starts of the parts of groups, and of columns, and their ends.
+    """
+    n_parts = tuple(edge.size - 1 for edge in edges)
+    n_groups, n_columns = (int(edge[-1]) for edge in edges)
     tile = builder.tiles.ids[: n_parts[0] * n_parts[1]].reshape(n_parts[0], 1, n_parts[1])
-    out = builder.graph.add_variable(base.dtype, (n_groups, size, n_columns), "out", builder.debug)
-    map_parts(builder, out, (groups, np.array([0, size]), columns), tile)
-    of_group, of_column = (grid.reshape(-1) for grid in np.indices(n_parts))
-    group, column = groups[of_group], columns[of_column]
-    n_group, n_column = groups[of_group + 1] - group, columns[of_column + 1] - column
+    shape = (n_groups, size, n_columns)
+    out = builder.graph.add_variable(base.variable.dtype, shape, "out", builder.debug)
+    map_parts(builder, out, (edges[0], np.array([0, size]), edges[1]), tile)
+    (group, column), (n_group, n_column) = grid_of(edges)
     n = group.size
-    strides = strides_of(base)
-    start = base.offset + group * strides[0] + column * strides[2]
+    start, strides = base.start(group, np.zeros_like(group), column), base.strides_at(column)
     fields = {
         "base": blocks(base.variable, start, [n_group, n_rows, n_column], strides, n),
         "offset": blocks(offset.variable, offset.offset, [1], [1], n),

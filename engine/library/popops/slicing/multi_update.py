@@ -23,12 +23,15 @@ from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.popops.elementwise.operations import copy_to, row_major_copy
 from tilescope.engine.library.popops.elementwise.partition import as_rows, strides_of
+from tilescope.engine.library.popops.slicing.embedding import PlannedTable, check_plan
 from tilescope.engine.library.popops.slicing.multi_slice import (
     check_groups,
     check_indices,
     flat_indices,
 )
+from tilescope.engine.library.popops.slicing.planned_update import can_update, planned_update
 from tilescope.engine.library.walk import cut_rows
+from tilescope.engine.planner.embedding import EmbeddingPlan
 
 __all__ = [
     "grouped_multi_update",
@@ -45,7 +48,14 @@ _MEMORY_SHARE = 0.3  # Assumption: half of the default share of a planned operat
 
 
 @checked
-def multi_update(builder: Builder, x: View, indices: View, updates: View, dim: int = 0) -> None:
+def multi_update(
+    builder: Builder,
+    x: View,
+    indices: View,
+    updates: View,
+    dim: int = 0,
+    plan: EmbeddingPlan | None = None,
+) -> None:
     """Replace slices of a tensor at several positions along a dimension.
 
     Parameters
@@ -61,18 +71,28 @@ def multi_update(builder: Builder, x: View, indices: View, updates: View, dim: i
         The shape of `x` with that of `indices` in place of the dimension.
     dim
         The sliced dimension.
+    plan
+        That of `plan_embedding` for `x`. A table that it has allocated is updated by it in any
+        case; others are updated where they lie.
 
     Raises
     ------
     BadGraph
-        If the dimension does not exist, or types or shapes are incompatible.
+        If the dimension does not exist, types or shapes are incompatible, or the plan is one of
+        another table.
     """
-    _update(builder, "multiUpdate", (x, indices, updates, dim), MULTI_UPDATE, None)
+    _update(builder, "multiUpdate", (x, indices, updates, dim), MULTI_UPDATE, None, plan=plan)
 
 
 @checked
 def multi_update_add(
-    builder: Builder, x: View, indices: View, updates: View, scale: float = 1.0, dim: int = 0
+    builder: Builder,
+    x: View,
+    indices: View,
+    updates: View,
+    scale: float = 1.0,
+    dim: int = 0,
+    plan: EmbeddingPlan | None = None,
 ) -> None:
     """Add `scale` times the updates to slices of a tensor: see `multi_update`.
 
@@ -85,7 +105,8 @@ def multi_update_add(
     """
     if scale != 1 and not x.dtype.is_float:
         raise BadGraph(f"{x.name!r} is {x.dtype}: a scaled update takes float16 or float32")
-    _update(builder, "multiUpdateAdd", (x, indices, updates, dim), MULTI_UPDATE_OP["add"], scale)
+    operands, codelet = (x, indices, updates, dim), MULTI_UPDATE_OP["add"]
+    _update(builder, "multiUpdateAdd", operands, codelet, scale, plan=plan)
 
 
 @checked
@@ -180,13 +201,14 @@ def _check_updates(name: str, x: View, updates: View, shape: tuple[int, ...]) ->
         )
 
 
-def _update(  # operands, and how they are combined
+def _update(
     builder: Builder,
     name: str,
     operands: tuple[View, View, View, int],
     codelet: Codelet,
     scale: float | None,
     n_groups: int | None = None,
+    plan: EmbeddingPlan | None = None,
 ) -> None:
     """Check the operands, and update a row-major tensor, or a copy of any other one.
 
@@ -199,10 +221,19 @@ def _update(  # operands, and how they are combined
     check_each_once("The target of an update", x)
     if n_groups is None:
         _check_updates(name, x, updates, (*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :]))
-    detail = {"target": list(x.shape), "indices": list(indices.shape), "dim": dim}
+    if plan is not None:
+        check_plan(name, builder, plan, x.shape, dim, x.dtype)
+    table = PlannedTable.of(builder, x, dim) if n_groups is None else None
+    detail: dict[str, Any] = {"target": [*x.shape], "indices": [*indices.shape], "dim": dim}
+    if table is not None:
+        detail["split"] = table.plan.detail()
     per_element = 0 if scale is None else 1 + (scale != 1)
     flops = per_element * updates.n_elements * x.dtype.is_float
     build = builder.inside(name, f"popops.{name}", detail, flops=flops)
+    if table is not None and can_update(table, codelet):
+        slices = _by_lookup(build, x, indices, updates, dim)
+        planned_update(build, table, flat_indices(build, indices), slices, codelet, scale)
+        return
     flat = updates.reshape(*_shape_of_rows(x, dim, indices.n_elements // (n_groups or 1)))
     if share_elements(x, updates):
         flat = row_major_copy(build, flat, "copy")
@@ -217,6 +248,18 @@ def _update(  # operands, and how they are combined
     grouped_update(build, base, offsets, rows, codelet, scale)
     if full is not x:
         copy_to(build, full, x, "copyBack")
+
+
+def _by_lookup(builder: Builder, x: View, indices: View, updates: View, dim: int) -> View:
+    """Return updates as (lookups, columns), on other variables than their target."""
+    n = len(indices.shape)
+    looked_up = [*range(dim, dim + n)]
+    order = [*looked_up, *(d for d in range(len(updates.shape)) if d not in looked_up)]
+    turned = updates.dim_shuffle(*order) if dim else updates
+    shape = (indices.n_elements, x.n_elements // x.shape[dim])
+    if share_elements(x, updates) or not (turned.shape == shape or turned.can_reshape(*shape)):
+        turned = row_major_copy(builder, turned, "copy")
+    return turned if turned.shape == shape else turned.reshape(*shape)
 
 
 def _shape_of_rows(x: View, dim: int, n_lookups: int) -> tuple[int, int, int]:

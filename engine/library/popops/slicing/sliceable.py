@@ -1,4 +1,4 @@
-"""Tensors mapped for slices along one dimension: every tile holds all rows of its columns.
+"""Tensors mapped for slices along one dimension: a tile holds all rows of its columns.
 
 Source: graphcore/poplibs sdk-release-3.4, include/popops/DynamicSlice.hpp, createSliceableTensor.
 """
@@ -21,9 +21,26 @@ from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.popops.elementwise.partition import as_rows, edges_of, map_parts
+from tilescope.engine.library.popops.slicing.column_blocks import Matrices
+from tilescope.engine.library.popops.slicing.embedding import (
+    PlannedTable,
+    check_plan,
+    create_planned_table,
+    tiles_of,
+)
+from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
+from tilescope.engine.planner.embedding import (
+    LEAST_INDICES,
+    EmbeddingPlan,
+    EmbeddingShape,
+    equal_edges,
+    grain_of,
+    plan_table,
+)
 
 __all__ = [
     "columns_of",
+    "create_by_columns",
     "create_indices_tensor",
     "create_sliceable_tensor",
     "is_sliceable",
@@ -33,11 +50,18 @@ __all__ = [
 
 @checked
 def create_sliceable_tensor(
-    builder: Builder, dtype: Any, shape: Sequence[int], dim: int = 0, name: str = "sliceable"
-) -> Tensor:
+    builder: Builder,
+    dtype: Any,
+    shape: Sequence[int],
+    dim: int = 0,
+    name: str = "sliceable",
+    plan: EmbeddingPlan | None = None,
+) -> View:
     """Add a variable whose slices along a dimension are spread over as many tiles as possible.
 
-    `dynamic_slice` and `dynamic_update` along that dimension then move no rows between tiles.
+    `dynamic_slice` and `dynamic_update` along that dimension then move no rows between tiles, nor
+    do `multi_slice` and `multi_update`. A table of which a tile cannot hold all rows is planned for
+    one look-up.
 
     Parameters
     ----------
@@ -51,11 +75,15 @@ def create_sliceable_tensor(
         Dimension to slice.
     name
         Name of the variable.
+    plan
+        That of `plan_embedding` for this table, which then lies by it: rows are split as well as
+        columns.
 
     Raises
     ------
     BadGraph
-        If the dimension does not exist, or the type or the shape is invalid.
+        If the dimension does not exist, the type or the shape is invalid, or the plan is one of
+        another table.
     """
     sizes = [a_count("A size of create_sliceable_tensor", size, 1) for size in shape]
     if not 0 <= dim < len(sizes):
@@ -64,11 +92,25 @@ def create_sliceable_tensor(
             f" {tuple(sizes)}"
         )
     kind = dtype_of(dtype)
-    machine = builder.tiles.machine
+    if plan is not None:
+        check_plan("create_sliceable_tensor", builder, plan, sizes, dim, kind)
+    elif len(sizes) == 2 and dim == 0:
+        plan = _default_plan(builder, kind, sizes[0], sizes[1])
+    if plan is not None:
+        table = create_planned_table(builder, kind, sizes, dim, name, plan)
+        if table is not None:
+            return table
+    return create_by_columns(builder, kind, sizes, dim, name)
+
+
+def create_by_columns(
+    builder: Builder, dtype: DType, sizes: Sequence[int], dim: int, name: str
+) -> Tensor:
+    """Add a row-major variable whose columns, along all other dimensions, lie on as many tiles."""
     outer, inner = prod(sizes[:dim]), prod(sizes[dim + 1 :])
-    tensor = builder.graph.add_variable(kind, (outer, sizes[dim], inner), name, builder.debug)
-    grain = vector_elements(machine, kind)
-    n_outer_parts, n_column_parts = _n_parts(builder, kind, outer, inner)
+    tensor = builder.graph.add_variable(dtype, (outer, sizes[dim], inner), name, builder.debug)
+    grain = vector_elements(builder.tiles.machine, dtype)
+    n_outer_parts, n_column_parts = _n_parts(builder, dtype, outer, inner)
     edges = (
         edges_of(outer, n_outer_parts),
         np.array([0, sizes[dim]]),
@@ -77,6 +119,19 @@ def create_sliceable_tensor(
     tile = builder.tiles.ids[: n_outer_parts * n_column_parts]
     map_parts(builder, tensor, edges, tile.reshape(n_outer_parts, 1, n_column_parts))
     return tensor.reshape(*sizes)
+
+
+def _default_plan(builder: Builder, dtype: DType, n_rows: int, n_columns: int) -> EmbeddingPlan:
+    """Return the split of columns; of a table too large for that, the plan of one look-up."""
+    machine = builder.tiles.machine
+    grain = grain_of(dtype.n_bytes)
+    n_parts = min(machine.n_tiles, -(-n_columns // grain))
+    edges = equal_edges(n_columns, n_parts, grain)
+    stored_bytes = n_rows * int(edges[1]) * dtype.n_bytes
+    shape = EmbeddingShape(n_rows, n_columns, 1, dtype.n_bytes)
+    if stored_bytes > AVAILABLE_MEMORY_PROPORTION * machine.bytes_per_tile:
+        return plan_table(shape, machine)
+    return EmbeddingPlan(shape, 1, 1, edges.size - 1, grain, stored_bytes, 0)
 
 
 def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[int, int]:
@@ -88,6 +143,9 @@ def _n_parts(builder: Builder, dtype: DType, outer: int, inner: int) -> tuple[in
 
 def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
     """Return whether a tensor lies as one of `create_sliceable_tensor`, on as many tiles."""
+    table = PlannedTable.of(builder, x, dim)
+    if table is not None:
+        return table.plan.rows * table.plan.lookups == 1
     outer, inner = prod(x.shape[:dim]), prod(x.shape[dim + 1 :])
     if not x.can_reshape(outer, x.shape[dim], inner):
         return False
@@ -100,6 +158,8 @@ def is_sliceable(builder: Builder, x: Tensor, dim: int) -> bool:
 @checked
 def create_indices_tensor(builder: Builder, shape: Sequence[int], name: str = "indices") -> Tensor:
     """Add a variable for indices of `multi_slice` and `multi_update`: int32, spread evenly.
+
+    A tile has at least 32 of them, so that those who read them read from few tiles.
 
     Parameters
     ----------
@@ -117,7 +177,7 @@ def create_indices_tensor(builder: Builder, shape: Sequence[int], name: str = "i
     """
     sizes = [a_count("A size of create_indices_tensor", size, 1) for size in shape]
     tensor = builder.graph.add_variable("int32", sizes, name, builder.debug)
-    builder.spread(tensor, grain=vector_elements(builder.tiles.machine, tensor.dtype))
+    builder.spread(tensor, minimum=LEAST_INDICES)
     return tensor
 
 
@@ -183,23 +243,20 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
     bool
         Whether the program was added.
     """
-    shape = (prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
-    if not isinstance(x, Tensor) or not x.can_reshape(*shape):
+    placed = _placed_columns(builder, x, dim)
+    if placed is None:
         return False
-    rows = x.reshape(*shape)
-    columns = columns_of(rows)
-    if columns is None:
-        return False
+    columns, base = placed
     size = update.shape[dim]
     new = as_rows(builder, update, dim, "rearrange")
     by_outer, by_row, by_column = (atom_list[0][1] if atom_list else 0 for atom_list in new.dims)
     n = columns.tile.size
     fields = {
         "base": blocks(
-            x.variable,
-            columns.outer * shape[1] * shape[2] + columns.first,
-            [1, shape[1], columns.count],
-            [shape[1] * shape[2], shape[2], 1],
+            base.variable,
+            base.start(columns.outer, np.zeros_like(columns.outer), columns.first),
+            [1, x.shape[dim], columns.count],
+            base.strides_at(columns.first),
             n,
         ),
         "offset": blocks(offset.variable, offset.offset, [1], [1], n),
@@ -213,3 +270,21 @@ def update_columns(builder: Builder, x: View, update: View, offset: Tensor, dim:
     }
     builder.vertices(builder.compute_set("update"), DYNAMIC_UPDATE, columns.tile, fields)
     return True
+
+
+def _placed_columns(builder: Builder, x: View, dim: int) -> tuple[_Columns, Matrices] | None:
+    """Return columns whose rows are all on one tile, and where they are; None if some are not."""
+    table = PlannedTable.of(builder, x, dim)
+    if table is not None:
+        if table.plan.rows * table.plan.lookups > 1:
+            return None
+        edges = table.plan.column_edges
+        tile = tiles_of(builder, table.plan)[0, 0, : edges.size - 1]
+        columns = _Columns(np.zeros_like(edges[:-1]), edges[:-1], np.diff(edges), tile)
+        return columns, table.base
+    shape = (prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
+    if not isinstance(x, Tensor) or not x.can_reshape(*shape):
+        return None
+    rows = x.reshape(*shape)
+    whole = columns_of(rows)
+    return None if whole is None else (whole, Matrices.of(rows))
