@@ -9,6 +9,7 @@ embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,12 +76,15 @@ class Built:
         Control programs that are compiled and not run: transfers from and to the host.
     lacks
         A part of the published program that the library lacks; empty if there is none.
+    n_runs
+        Runs that the source's profile sums: its layers run forward, then backward.
     """
 
     graph: Graph
     builder: Builder
     others: list[Sequence] = field(default_factory=list)
     lacks: str = ""
+    n_runs: int = 1
 
     @classmethod
     def on(cls, row: Row, lacks: str = "") -> Built:
@@ -96,6 +100,18 @@ class Built:
         )
         graph = Graph(machine)
         return cls(graph, Builder(graph, Sequence("main")), lacks=lacks)
+
+    def host_sync_cycles(self, row: Row) -> int:
+        """Return the cycles in which runs begin, in step with the host.
+
+        The source's profile counts a sync with the host for every run, which a timeline here does
+        not have. Convolutions set its length: lib/poplibs_test/Util.cpp, setGlobalSyncLatency.
+        """
+        machine = self.graph.machine
+        if row.program != "convolution":
+            return self.n_runs * machine.external_sync_cycles
+        hop_cycles = math.ceil(2 * 15e-9 * machine.clock_hz)
+        return self.n_runs * (machine.sync_cycles + hop_cycles)
 
     def add_transfers(self, tensors: Mapping[str, View]) -> None:
         """Add control programs that write and read tensors from the host."""
@@ -145,6 +161,7 @@ def _fully_connected(row: Row) -> Built:
     gradient = matmul(build, x.dim_shuffle(0, 2, 1), z, "update")
     scaled_add(build, weights, gradient, _LEARNING_RATE)
     built.add_transfers({"x": x, "weights": weights, "out": out, "gradient": z, "deltas": deltas})
+    built.n_runs = 2
     return built
 
 
@@ -177,6 +194,7 @@ def _convolution(row: Row) -> Built:
     scaled_add(build, weights, gradient, _LEARNING_RATE)
     built.add_transfers({"x": x, "weights": weights, "out": out, "gradient": z, "deltas": deltas})
     assert tuple(out.shape) == (images, n_out, *out_field)
+    built.n_runs = 2
     return built
 
 

@@ -121,7 +121,8 @@ def reduce_cycles(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> Cou
     Logical operations, and log-add of what is not side by side, are C++ code.
     Square-add takes as long as add, all others of the vector unit as long as the maximum.
     Assumption: several contiguous regions of an output cost 3 each; a worker starts one vertex per
-    row of its outputs.
+    row of its outputs. Workers share outputs by the grain of findGrainSizeForOp in
+    ReductionStages.cpp.
     Source: graphcore/poplibs sdk-release-3.4, lib/popops/reduction/CycleEstimationFunctions.cpp:
     getCycleEstimateReduceAllRegionsContinuous, getCyclesEstimateForStridedReduce,
     getCyclesEstimateForReduce.
@@ -143,7 +144,9 @@ def reduce_cycles(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> Cou
     contiguous = workers * (17 + share * per_output + kind.is_update)
 
     in_row = -(-sizes.columns // per_vector)
-    vectors = worker_share(rows * in_row, machine)
+    # Workers take two vectors of a sum at a time.
+    grain = np.minimum(2 if kind.family == "add" else 1, in_row)
+    vectors = worker_share(rows * -(-in_row // grain), machine) * grain
     starts = -(-vectors // in_row)
     after = (_AFTER_HALVES if is_half else _AFTER_FLOATS)[
         kind.result if kind.result == "float16" else "float32", kind.family
