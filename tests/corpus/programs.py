@@ -9,7 +9,6 @@ embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +57,8 @@ MISSING = {
     "ctc_loss": "the CTC loss",
 }
 _LEARNING_RATE = -1.0
+#: Of the IPU Model: osmarks/ipu-stack, of Target::getGlobalSyncCycles on IPU21.
+_HOST_SYNC_CYCLES = 600
 #: Programs that compile code: general_matrix_multiply, single_conv_layer and embedding_layer.
 _WITH_CODE = ("product", "convolution", "embedding")
 
@@ -105,13 +106,13 @@ class Built:
         """Return the cycles in which runs begin, in step with the host.
 
         The source's profile counts a sync with the host for every run, which a timeline here does
-        not have. Convolutions set its length: lib/poplibs_test/Util.cpp, setGlobalSyncLatency.
+        not have. The program of convolutions shortens it to a hop: lib/poplibs_test/Util.cpp,
+        setGlobalSyncLatency.
         """
         machine = self.graph.machine
-        if row.program != "convolution":
+        if row.program == "convolution":
             return self.n_runs * machine.external_sync_cycles
-        hop_cycles = math.ceil(2 * 15e-9 * machine.clock_hz)
-        return self.n_runs * (machine.sync_cycles + hop_cycles)
+        return self.n_runs * (machine.sync_cycles + _HOST_SYNC_CYCLES)
 
     def add_transfers(self, tensors: Mapping[str, View]) -> None:
         """Add control programs that write and read tensors from the host."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.reduction.reduce_law import (
     ReduceKind,
     ReduceSizes,
-    reduce_cycles,
+    reduce_work,
 )
+from tilescope.engine.graph.vertex.law import worker_share
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
@@ -70,8 +71,11 @@ def stage_cost(
         Supplies the laws' figures.
     """
     joined_vertices = joined(vertices)
-    cycles = reduce_cycles(kind, piece_sizes(joined_vertices), machine)
-    by_tile = np.bincount(joined_vertices.tile, cycles)
+    work = reduce_work(kind, piece_sizes(joined_vertices), machine)
+    longest = np.zeros(machine.n_tiles, np.int64)
+    np.maximum.at(longest, joined_vertices.tile, work.longest)
+    total = np.bincount(joined_vertices.tile, work.total, machine.n_tiles).astype(np.int64)
+    by_tile = machine.n_worker_contexts * np.maximum(longest, worker_share(total, machine))
     runs = union_runs(
         joined_vertices.start,
         joined_vertices.size,
