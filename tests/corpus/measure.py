@@ -48,10 +48,10 @@ def compiled(built: Built) -> Executable:
     return compile_programs(built.graph, programs, plans=built.builder.plans)
 
 
-def figures_of(executable: Executable) -> Figures:
+def figures_of(executable: Executable, host_sync_cycles: int = 0) -> Figures:
     """Return the figures as the source takes them from its profile."""
     memory = executable.memory
-    cycles = timeline_of(executable.roots[0], executable.machine)[0].n_cycles
+    cycles = timeline_of(executable.roots[0], executable.machine)[0].n_cycles + host_sync_cycles
     total = int(memory.always_live.sum()) + int(memory.not_always_live_peak.sum())
     return Figures(cycles, total, int(memory.including_gaps.max()))
 
@@ -63,7 +63,7 @@ def measure(row: Row) -> Measured:
         built = build(row)
         if built is None:
             return Measured(None, MISSING[row.program])
-        figures = figures_of(compiled(built))
+        figures = figures_of(compiled(built), built.host_sync_cycles(row))
     except EngineError as error:
         return Measured(None, refused=str(error), seconds=process_time() - begin)
     return Measured(figures, built.lacks, seconds=round(process_time() - begin, 2))

@@ -58,6 +58,8 @@ MISSING = {
     "ctc_loss": "the CTC loss",
 }
 _LEARNING_RATE = -1.0
+#: Of the IPU Model: osmarks/ipu-stack, of Target::getGlobalSyncCycles on IPU21.
+_HOST_SYNC_CYCLES = 600
 #: Programs that compile code: general_matrix_multiply, single_conv_layer and embedding_layer.
 _WITH_CODE = ("product", "convolution", "embedding")
 
@@ -76,12 +78,15 @@ class Built:
         Control programs that are compiled and not run: transfers from and to the host.
     lacks
         A part of the published program that the library lacks; empty if there is none.
+    n_runs
+        Runs that the source's profile sums: its layers run forward, then backward.
     """
 
     graph: Graph
     builder: Builder
     others: list[Sequence] = field(default_factory=list)
     lacks: str = ""
+    n_runs: int = 1
 
     @classmethod
     def on(cls, row: Row, lacks: str = "") -> Built:
@@ -97,6 +102,18 @@ class Built:
         )
         graph = Graph(machine)
         return cls(graph, Builder(graph, Sequence("main")), lacks=lacks)
+
+    def host_sync_cycles(self, row: Row) -> int:
+        """Return the cycles in which runs begin, in step with the host.
+
+        The source's profile counts a sync with the host for every run, which a timeline here does
+        not have. The program of convolutions shortens it to a hop: lib/poplibs_test/Util.cpp,
+        setGlobalSyncLatency.
+        """
+        machine = self.graph.machine
+        if row.program == "convolution":
+            return self.n_runs * machine.external_sync_cycles
+        return self.n_runs * (machine.sync_cycles + _HOST_SYNC_CYCLES)
 
     def add_transfers(self, tensors: Mapping[str, View]) -> None:
         """Add control programs that write and read tensors from the host."""
@@ -146,6 +163,7 @@ def _fully_connected(row: Row) -> Built:
     gradient = matmul(build, x.dim_shuffle(0, 2, 1), z, "update")
     scaled_add(build, weights, gradient, _LEARNING_RATE)
     built.add_transfers({"x": x, "weights": weights, "out": out, "gradient": z, "deltas": deltas})
+    built.n_runs = 2
     return built
 
 
@@ -178,6 +196,7 @@ def _convolution(row: Row) -> Built:
     scaled_add(build, weights, gradient, _LEARNING_RATE)
     built.add_transfers({"x": x, "weights": weights, "out": out, "gradient": z, "deltas": deltas})
     assert tuple(out.shape) == (images, n_out, *out_field)
+    built.n_runs = 2
     return built
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tilescope.engine.library.popops.reduction.reduce import (
     reduce_with_output,
 )
 from tilescope.engine.library.window import Window
+from tilescope.engine.machine import Machine
 from tilescope.engine.planner.convolution.reduction import left_after_stages
 
 NUMPY_REDUCTIONS: dict[str, Any] = {
@@ -267,10 +269,15 @@ def test_sums_of_halves_have_float_partials() -> None:
     assert {v.dtype.name for v in partials} == {"float32"}
 
 
+def _with_short_sync(n_tiles: int) -> Machine:
+    """Return a machine on which further stages pay on few tiles."""
+    machine = load_machine("gc200", tiles_per_ipu=n_tiles, parameter_set="ipu_model")
+    return replace(machine, sync_cycles=40)
+
+
 @pytest.mark.parametrize(("n_tiles", "inner", "n_stages"), [(64, 6000, 2), (128, 4000, 3)])
 def test_product_in_stages(n_tiles: int, inner: int, n_stages: int) -> None:
-    machine = load_machine("gc200", tiles_per_ipu=n_tiles, parameter_set="ipu_model")
-    graph, builder = new_builder(machine)
+    graph, builder = new_builder(_with_short_sync(n_tiles))
     a = graph.add_variable("float32", (1, 2, inner), "a")
     graph.map_linearly(a, grain=4)
     right = np.random.default_rng(1).uniform(-1, 1, (1, inner, 1)).astype(np.float32)
@@ -286,8 +293,7 @@ def test_product_in_stages(n_tiles: int, inner: int, n_stages: int) -> None:
 )
 def test_convolution_in_stages(n_tiles: int, channels: tuple[int, int], n_stages: int) -> None:
     """Four pixels; the sections of the partial sums differ in size."""
-    machine = load_machine("gc200", tiles_per_ipu=n_tiles, parameter_set="ipu_model")
-    graph, builder = new_builder(machine)
+    graph, builder = new_builder(_with_short_sync(n_tiles))
     inputs, outputs = channels
     x = graph.add_variable("float16", (1, inputs, 2, 2), "x")
     graph.map_linearly(x, grain=4)

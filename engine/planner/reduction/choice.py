@@ -10,9 +10,13 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.reduction.reduce_law import ReduceKind
 from tilescope.engine.machine import Machine, tile_rows
-from tilescope.engine.planner.reduction.cost import Further
-from tilescope.engine.planner.reduction.further_stages import further_pieces, second_pass
+from tilescope.engine.planner.reduction.further_stages import (
+    further_pieces,
+    last_pieces,
+    second_pass,
+)
 from tilescope.engine.planner.reduction.pieces import StageVertices
+from tilescope.engine.planner.reduction.rules import Further
 from tilescope.engine.planner.reduction.source import ReduceShape
 
 __all__ = [
@@ -63,7 +67,7 @@ class StageChoice:
             counts["tiles in order"] = 1
         for i, stage in enumerate(self.further):
             names = (f"partials {i}", f"columns {i}", f"workers {i}")
-            counts |= dict(zip(names, stage, strict=True))
+            counts |= dict(zip(names, (stage.depth, stage.columns, stage.sections), strict=True))
         return counts
 
     @classmethod
@@ -161,10 +165,15 @@ def pieces_of(
     stages_ = [(local_vertices, first)]
     if choice.sections > 1:
         stages_.append((second_pass(local_vertices), later))
-    for stage in choice.further:
+    for i, stage in enumerate(choice.further):
         blocks, mapping = stages_[-1][0].blocks, stages_[-1][0].mapping()
-        owner = np.repeat(mapping[1], np.diff(np.append(mapping[0], blocks.n_elements)))
-        local_vertices = further_pieces(blocks, *stage, owner, ids)
+        if i == len(choice.further) - 1:
+            local_vertices = last_pieces(blocks, stage.columns, stage.sections, np.sort(ids))
+        else:
+            owner = np.repeat(mapping[1], np.diff(np.append(mapping[0], blocks.n_elements)))
+            local_vertices = further_pieces(
+                blocks, stage.depth, stage.columns, stage.sections, owner, ids
+            )
         stages_.append((local_vertices, later))
         if stage.sections > 1:
             stages_.append((second_pass(local_vertices), later))

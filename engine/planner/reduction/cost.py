@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -13,32 +10,17 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.reduction.reduce_law import (
     ReduceKind,
     ReduceSizes,
-    reduce_cycles,
+    reduce_work,
 )
+from tilescope.engine.graph.vertex.law import worker_share
 from tilescope.engine.intervals.runs import join_runs, split_by_owner, union_runs
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner.exchange import exchange_cycles, exchange_cycles_of_tiles
+from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
 from tilescope.engine.planner.reduction.pieces import StageVertices, joined
 
-__all__ = [
-    "Further",
-    "RestOfStages",
-    "StageCost",
-    "ladder",
-    "piece_sizes",
-    "stage_cost",
-    "tile_cycles",
-]
+__all__ = ["StageCost", "piece_sizes", "stage_cost"]
 
 Counts = NDArray[np.int64]
-
-_INT64_MAX = np.iinfo(np.int64).max
-#: Most stages after the first.
-_MOST_FURTHER = 3
-#: Shares of the reduced elements that the workers of a tile may take.
-SECTIONS = (1, 2, 3, 6)
-#: Fewest elements in the share of a worker.
-FEWEST_PER_SECTION = 4
 
 
 class StageCost(NamedTuple):
@@ -66,16 +48,6 @@ def piece_sizes(vertices: StageVertices) -> ReduceSizes:
     )
 
 
-def tile_cycles(vertices: StageVertices, kind: ReduceKind, machine: Machine) -> int:
-    """Return the cycles of the vertices of pieces on the busiest tile."""
-    joined_vertices = joined(vertices)
-    return int(
-        np.bincount(
-            joined_vertices.tile, reduce_cycles(kind, piece_sizes(joined_vertices), machine)
-        ).max()
-    )
-
-
 def stage_cost(
     vertices: StageVertices,
     kind: ReduceKind,
@@ -99,8 +71,11 @@ def stage_cost(
         Supplies the laws' figures.
     """
     joined_vertices = joined(vertices)
-    cycles = reduce_cycles(kind, piece_sizes(joined_vertices), machine)
-    by_tile = np.bincount(joined_vertices.tile, cycles)
+    work = reduce_work(kind, piece_sizes(joined_vertices), machine)
+    longest = np.zeros(machine.n_tiles, np.int64)
+    np.maximum.at(longest, joined_vertices.tile, work.longest)
+    total = np.bincount(joined_vertices.tile, work.total, machine.n_tiles).astype(np.int64)
+    by_tile = machine.n_worker_contexts * np.maximum(longest, worker_share(total, machine))
     runs = union_runs(
         joined_vertices.start,
         joined_vertices.size,
@@ -122,123 +97,3 @@ def stage_cost(
     fragments = np.bincount(user, minlength=n)
     exchange = exchange_cycles_of_tiles(received, fragments, sent, machine)
     return StageCost(exchange, int(by_tile.max()), int(received.max()), mean)
-
-
-class Further(NamedTuple):
-    """A stage after the first: most partial results and outputs of a vertex, and its sections."""
-
-    depth: int
-    columns: int
-    sections: int
-
-
-def ladder(largest: int, grain: int = 1, growth: float = 1.25) -> list[int]:
-    """Return growing multiples of a grain, up to the first that covers all."""
-    rungs = [grain]
-    while rungs[-1] < largest:
-        rungs.append(max(rungs[-1] + grain, int(rungs[-1] * growth) // grain * grain))
-    return rungs
-
-
-@dataclass
-class RestOfStages:
-    """The cheapest stages that reduce blocks of equal size, each on the tiles it likes best.
-
-    Parameters
-    ----------
-    kind, last
-        Operation and types of the stages, and of the last one.
-    n_tiles
-        Tiles to use.
-    grain
-        Outputs that stay together.
-    machine
-        Supplies the laws' figures.
-    """
-
-    kind: ReduceKind
-    last: ReduceKind
-    n_tiles: int
-    grain: int
-    machine: Machine
-    _known: dict[tuple[int, int, int, int], tuple[int, tuple[Further, ...]]] = field(
-        default_factory=dict
-    )
-
-    def best(
-        self, n_blocks: int, width: int, depth: int, n_stages: int = _MOST_FURTHER
-    ) -> tuple[int, tuple[Further, ...]]:
-        """Return the fewest predicted cycles, and the stages; none if the depth is 1."""
-        if depth == 1:
-            return 0, ()
-        key = n_blocks, width, depth, n_stages
-        if key not in self._known:
-            self._known[key] = self._searched(*key)
-        return self._known[key]
-
-    @cached_property
-    def least_cycles(self) -> int:
-        """A lower bound of the cycles of a stage: sync, start of an exchange, start of workers."""
-        fixed = self.machine.sync_cycles + self.machine.exchange_start_cycles
-        return fixed + 17 * self.machine.n_worker_contexts
-
-    def _searched(
-        self, n_blocks: int, width: int, depth: int, n_stages: int
-    ) -> tuple[int, tuple[Further, ...]]:
-        cycles, columns, sections = self._stages(n_blocks, width, depth, [depth], self.last)[0]
-        best: tuple[int, tuple[Further, ...]]
-        best = cycles, (Further(depth, columns, sections),)
-        if n_stages == 1 or cycles <= 2 * self.least_cycles:
-            return best
-        depths = [rung for rung in ladder(depth // 2, growth=1.5) if 3 <= rung < depth]
-        result = self._stages(n_blocks, width, depth, depths, self.kind)
-        for rung, (cycles, columns, sections) in zip(depths, result, strict=True):
-            if cycles + self.least_cycles >= best[0]:
-                continue
-            chunks = n_blocks * -(-width // columns)
-            later, stages = self.best(chunks, min(columns, width), -(-depth // rung), n_stages - 1)
-            if cycles + later < best[0]:
-                best = cycles + later, (Further(rung, columns, sections), *stages)
-        return best
-
-    def _stages(
-        self, n_blocks: int, width: int, depth: int, depths: list[int], kind: ReduceKind
-    ) -> list[tuple[int, int, int]]:
-        """Return the cycles of stages of several depths, with the best columns and sections."""
-        if not depths:
-            return []
-        choices = list(
-            product(ladder(width, min(self.grain, width), 1.5), SECTIONS),
-        )
-        columns, sections = np.array(choices, np.int64).T
-        depth_column = np.array(depths, np.int64)[:, None]
-        n_pieces = n_blocks * -(-width // columns) * -(-depth // depth_column)
-        on_tile = -(-n_pieces // self.n_tiles)
-        used = np.minimum(n_pieces, self.n_tiles)
-        columns_used = np.minimum(columns, width) + 0 * depth_column
-        moved = on_tile * columns_used * depth_column * kind.item_bytes
-        cycles = exchange_cycles(moved, 0 * moved, used, self.machine, on_tile * depth_column)
-        unit_counts = np.ones_like(moved)
-
-        def law(of: ReduceKind, depth: Counts, shares: Counts) -> Counts:
-            sizes = ReduceSizes(
-                unit_counts,
-                columns_used,
-                unit_counts,
-                depth,
-                shares,
-                unit_counts,
-                0 * unit_counts,
-                width * unit_counts,
-            )
-            return reduce_cycles(of, sizes, self.machine)
-
-        shares = sections * unit_counts
-        split = law(self.kind, depth_column * unit_counts, shares) + law(kind, shares, unit_counts)
-        whole_cycles = law(kind, depth_column * unit_counts, unit_counts)
-        cycles = cycles + on_tile * np.where(shares > 1, split, whole_cycles)
-        is_few = -(-columns_used // self.grain) < self.machine.n_worker_contexts
-        is_allowed = (shares == 1) | is_few & (depth_column >= shares * FEWEST_PER_SECTION)
-        cycles = np.where(is_allowed, cycles, _INT64_MAX)
-        best = np.argmin(cycles, axis=1)
-        return [(int(cycles[k, i]), int(columns[i]), int(sections[i])) for k, i in enumerate(best)]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.planner.reduction.pieces import Blocks, StageVertices, spread_tiles
 
-__all__ = ["further_pieces", "second_pass"]
+__all__ = ["further_pieces", "last_pieces", "second_pass"]
 
 Counts = NDArray[np.int64]
 
@@ -69,6 +69,41 @@ def further_pieces(
         sections,
         blocks_,
         of,
+    )
+
+
+def last_pieces(blocks: Blocks, per_tile: int, sections: int, ids: Counts) -> StageVertices:
+    """Return the pieces of the stage that gives the results: as many outputs on every tile.
+
+    Parameters
+    ----------
+    blocks
+        The partial results.
+    per_tile
+        Outputs of a tile.
+    sections
+        Results per output of a vertex.
+    ids : ndarray of int64
+        The tiles to use, in the order of the outputs.
+    """
+    first_tile = blocks.out // per_tile
+    n_chunks = (blocks.out + blocks.width - 1) // per_tile - first_tile + 1
+    of = np.repeat(np.arange(n_chunks.size), n_chunks)
+    tile = first_tile[of] + np.arange(of.size) - np.repeat(np.cumsum(n_chunks) - n_chunks, n_chunks)
+    out = np.maximum(blocks.out[of], tile * per_tile)
+    width = np.minimum(blocks.out[of] + blocks.width[of], (tile + 1) * per_tile) - out
+    results = Blocks.packed(width, np.full(of.size, sections), out)
+    unit_counts = np.ones_like(of)
+    return StageVertices(
+        ids[tile],
+        blocks.start[of] + out - blocks.out[of],
+        np.stack([unit_counts, width, unit_counts, blocks.depth[of]], axis=1),
+        np.stack([0 * unit_counts, unit_counts, 0 * unit_counts, blocks.width[of]], axis=1),
+        results.start,
+        0 * unit_counts,
+        sections,
+        results,
+        np.arange(of.size),
     )
 
 

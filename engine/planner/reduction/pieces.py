@@ -118,12 +118,17 @@ class StageVertices:
         return self.blocks.width[self.block]
 
     def mapping(self) -> tuple[Counts, NDArray[np.int32]]:
-        """Return the starts of the results' intervals, ascending, and their tiles."""
+        """Return the starts of the results' intervals, ascending, and their tiles.
+
+        Intervals that adjoin on a tile are one.
+        """
         section = np.arange(self.sections) * self.section_stride[:, None]
         start = (self.out[:, None] + section).reshape(-1)
         tile = np.repeat(self.tile, self.sections)
         order = np.argsort(start, kind="stable")
-        return start[order], tile[order].astype(np.int32)
+        start, tile = start[order], tile[order].astype(np.int32)
+        is_new = np.append(True, tile[1:] != tile[:-1])
+        return start[is_new], tile[is_new]
 
 
 def fewest_shared(size: Counts) -> int:

@@ -1,16 +1,15 @@
-"""Plans of reductions: the stages with the fewest predicted cycles.
+"""Plans of reductions: the stages that the library's thresholds give.
 
-The first stage reads the tensor: in place, where every tile reduces what lies on it, or on a grid
-of parts of the outputs times parts of what is reduced. Further stages reduce partial results of
-several tiles. In any stage, the workers of a tile may share what is reduced; a second pass on the
-tile then combines their results.
+The first stage reads the tensor where it lies, if a tile holds several elements of an output;
+otherwise on a grid of parts of the outputs times parts of what is reduced. Further stages reduce
+partial results of several tiles. In any stage, the workers of a tile may share what is reduced; a
+second pass on the tile then combines their results.
 Source: graphcore/poplibs sdk-release-3.4, lib/popops/reduction/Reduction.cpp and ReductionPlan.cpp
-(stages), ReductionConnection.cpp (the second pass). The library chooses by thresholds.
+(stages), ReductionConnection.cpp (the second pass).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,28 +26,30 @@ from tilescope.engine.planner.reduction.choice import (
     pieces_of,
     stage_kinds,
 )
-from tilescope.engine.planner.reduction.cost import (
-    FEWEST_PER_SECTION,
-    SECTIONS,
-    RestOfStages,
-    stage_cost,
-    tile_cycles,
+from tilescope.engine.planner.reduction.cost import stage_cost
+from tilescope.engine.planner.reduction.pieces import Blocks, StageVertices
+from tilescope.engine.planner.reduction.rules import (
+    between,
+    further_stages,
+    grain_of,
+    is_enough,
+    outputs_per_tile,
+    shared_sections,
 )
-from tilescope.engine.planner.reduction.further_stages import second_pass
-from tilescope.engine.planner.reduction.grid import grid_cycles, grids_of
-from tilescope.engine.planner.reduction.pieces import StageVertices, cut_box, fewest_shared
 from tilescope.engine.planner.reduction.source import ReduceShape
 
 __all__ = ["plan_reduce"]
 
 Counts = NDArray[np.int64]
 
-#: Grids whose cost is computed with the tensor's tile mapping.
-_MOST_LOOKED_AT = 4
+#: Share of the rows that lie on one tile each, for a stage in place.
+_MOST_LOCAL = 0.9
 
 
 def plan_reduce(name: str, shape: ReduceShape, tiles: tuple[int, ...], machine: Machine) -> Plan:
-    """Return the plan with the fewest predicted cycles.
+    """Return the plan by the library's thresholds.
+
+    Where it does not fit in a tile's share, partial results are reduced on all tiles first.
 
     Parameters
     ----------
@@ -62,94 +63,89 @@ def plan_reduce(name: str, shape: ReduceShape, tiles: tuple[int, ...], machine: 
         Supplies the laws' figures.
     """
     ids = early_first(tiles, machine)
-    later = stage_kinds(shape)[1]
-    rest = RestOfStages(later, last_kind(shape, later), ids.size, shape.grain(machine), machine)
-    choices = [*_in_place(shape, rest, ids, machine), *_on_grids(shape, rest, ids, machine)]
-    plans = [_costed(name, shape, choice, ids, machine) for choice in choices]
     limit = AVAILABLE_MEMORY_PROPORTION * machine.allocatable_bytes
-    fitting = [plan for plan in plans if plan.temporary_bytes <= limit]
-    bound = "cycles" if fitting else "least_memory"
-    order = sorted(fitting, key=lambda plan: plan.predicted_cycles) or sorted(
-        plans, key=lambda plan: plan.temporary_bytes
+    first_plan = _costed(name, shape, _by_rules(shape, ids, machine), ids, machine)
+    if first_plan.temporary_bytes <= limit:
+        return first_plan
+    plan = _costed(name, shape, _by_rules(shape, ids, machine, is_tight=True), ids, machine)
+    best = min(first_plan, plan, key=lambda plan: plan.temporary_bytes)
+    return replace(
+        best, bound="temporary_memory" if best.temporary_bytes <= limit else "least_memory"
     )
-    best, *runners_up = order
-    if bound == "cycles" and min(plans, key=lambda plan: plan.predicted_cycles) is not best:
-        bound = "temporary_memory"
-    elif bound == "cycles" and best.n_tiles * 2 < ids.size:
-        bound = "idle_tiles"
-    runner_up: dict[str, int | str] = {}
-    if runners_up:
-        second = runners_up[0]
-        runner_up = {"family": second.family, **second.split, "cycles": second.predicted_cycles}
-    return replace(best, bound=bound, runner_up=runner_up)
 
 
-def _in_place(
-    shape: ReduceShape, rest: RestOfStages, ids: Counts, machine: Machine
-) -> Iterator[StageChoice]:
-    """Yield the choices with a first stage where the tensor lies."""
+def _by_rules(
+    shape: ReduceShape, ids: Counts, machine: Machine, *, is_tight: bool = False
+) -> StageChoice:
+    """Return the stages; with `is_tight`, several stages between tiles where there may be one."""
+    later = stage_kinds(shape)[1]
+    last = last_kind(shape, later)
+    level = _local_level(shape, ids)
+    if level:
+        vertices = shape.local_pieces(level, 1)
+        sections = _sections_in_place(vertices, shape, machine)
+        choice = StageChoice(level, 0, 0, sections, ())
+        vertices = shape.local_pieces(level, sections)
+    else:
+        choice = _on_grid(shape, ids, machine, is_tight=is_tight)
+        grid = choice.parts, choice.rows
+        vertices = shape.spread_pieces(
+            grid, choice.sections, ids, machine, is_ordered=choice.is_ordered
+        )
+    further = further_stages(vertices, shape.n_outputs, later, last, machine, ids.size, is_tight)
+    return replace(choice, further=further)
+
+
+def _local_level(shape: ReduceShape, ids: Counts) -> int:
+    """Return the level of a stage in place with the fewest partial results; 0 if none reduces."""
     if not np.isin(shape.owners[1], ids).all():
-        return
+        return 0
+    best = (shape.n_outputs * shape.n_reduced // 2 + 1, 0)
     for level in shape.levels():
         vertices = shape.local_pieces(level, 1)
         blocks = vertices.blocks
-        if blocks.n_elements * 2 > shape.n_outputs * shape.n_reduced and not blocks.is_final:
-            continue
-        further = rest.best(blocks.start.size, int(blocks.width[0]), int(blocks.depth.max()))[1]
-        # As the library does, rows are shared only where a tile has fewer than workers.
-        vectors = -(-vertices.n_outputs // shape.grain(machine))
-        is_few = np.bincount(vertices.tile, vectors).max() < machine.n_worker_contexts
-        fewest = vertices.fewest_shared if is_few else 0
-        yield min(
-            (
-                StageChoice(level, 0, 0, sections, further)
-                for sections in SECTIONS
-                if sections == 1 or fewest >= sections * FEWEST_PER_SECTION
-            ),
-            key=lambda choice: _vertex_cycles(shape, vertices, choice.sections, machine),
+        n_partials = shape.n_outputs if blocks.is_final else blocks.n_elements
+        if n_partials < best[0] or (blocks.is_final and not best[1]):
+            ends = vertices.start + ((vertices.size - 1) * vertices.stride).sum(axis=1)
+            is_local = shape.tile_of(ends) == vertices.tile
+            is_local &= shape.tile_of(vertices.start) == vertices.tile
+            if is_local.mean() >= _MOST_LOCAL:
+                best = (n_partials, level)
+    return best[1]
+
+
+def _sections_in_place(vertices: StageVertices, shape: ReduceShape, machine: Machine) -> int:
+    """Return the shares of a stage in place, for the workers."""
+    outer, inner = int(vertices.size[:, 2].max()), int(vertices.size[:, 3].max())
+    width = int(vertices.size[:, 1].max())
+    if outer > 1 and inner > 1 and width > 1:
+        return 1  # the workers share the outputs: what is reduced lies in two dimensions
+    kind = stage_kinds(shape)[0]
+    on_tile = int(np.bincount(vertices.tile).max())
+    return min(
+        shared_sections(width, on_tile, outer * inner, kind, machine),
+        max(1, vertices.fewest_shared // 2),
+    )
+
+
+def _on_grid(shape: ReduceShape, ids: Counts, machine: Machine, *, is_tight: bool) -> StageChoice:
+    """Return the first stage where no tile has several elements of an output."""
+    kind = stage_kinds(shape)[0]
+    total = shape.n_outputs * shape.n_reduced
+    holders = np.unique(shape.owners[1]).size
+    sources = min(shape.n_reduced, holders)
+    if not is_tight and is_enough(sources, holders, total, shape.n_outputs, machine):
+        columns = outputs_per_tile(shape.n_outputs, kind.vector(machine), ids.size)
+        depth = shape.n_reduced
+    else:
+        whole = np.array([shape.n_outputs]), np.array([shape.n_reduced]), np.zeros(1, np.int64)
+        depth, columns = between(
+            Blocks.packed(*whole), shape.n_outputs, grain_of(kind, machine), ids.size
         )
-
-
-def _vertex_cycles(
-    shape: ReduceShape, vertices: StageVertices, sections: int, machine: Machine
-) -> int:
-    """Return the cycles of a first stage, and of its second pass, on the busiest tile."""
-    stages = [(replace(vertices, sections=sections), stage_kinds(shape)[0])]
-    if sections > 1:
-        wide = replace(vertices.blocks, depth=vertices.blocks.depth * sections)
-        stages.append((second_pass(replace(stages[0][0], blocks=wide)), stage_kinds(shape)[1]))
-    return sum(tile_cycles(*stage, machine) for stage in stages)
-
-
-def _on_grids(
-    shape: ReduceShape, rest: RestOfStages, ids: Counts, machine: Machine
-) -> Iterator[StageChoice]:
-    """Yield the most promising grids, as if every tile received all that it reads."""
-    grids = grids_of(shape, ids.size, machine)
-    cycles = grid_cycles(shape, grids, ids.size, machine)
-    later = np.where(grids[1] > 1, rest.least_cycles, 0)
-    choices: list[tuple[int, StageChoice]] = []
-    visited: set[tuple[int, int]] = set()
-    for i in np.argsort(cycles + later, kind="stable").tolist():
-        if (
-            len(choices) >= _MOST_LOOKED_AT
-            and cycles[i] + later[i] >= choices[_MOST_LOOKED_AT - 1][0]
-        ):
-            break
-        parts, rows, sections, width = (int(column[i]) for column in grids)
-        if (parts, rows) in visited:  # with another number of sections, which takes less
-            continue
-        visited.add((parts, rows))
-        _, size = cut_box([n for n, _ in shape.reduced], rows, shape.reduced_grain(machine))
-        if sections > 1 and fewest_shared(size) < sections * FEWEST_PER_SECTION:
-            visited.remove((parts, rows))
-            continue
-        after, further = rest.best(parts, width, rows)
-        choices.append((int(cycles[i]) + after, StageChoice(0, parts, rows, sections, further)))
-        choices.sort(key=lambda entry: entry[0])
-    for _, choice in choices[:_MOST_LOOKED_AT]:
-        yield choice
-        yield replace(choice, is_ordered=True)
+    parts, rows = -(-shape.n_outputs // columns), -(-shape.n_reduced // depth)
+    on_tile = -(-parts * rows // ids.size)
+    sections = shared_sections(columns, on_tile, depth, kind, machine)
+    return StageChoice(0, parts, rows, sections, (), is_ordered=rows == 1)
 
 
 def _costed(

@@ -166,9 +166,35 @@ class ReduceShape:
         """
         for level in range(1, len(self._dims) + 1):
             kinds = [is_kept for *_, is_kept in self._dims[level:]]
-            n_rows = prod(size for size, *_ in self._dims[:level])
+            run, _, is_kept = self._dims[level - 1]
+            n_rows = prod(size for size, *_ in self._dims[: level - 1])
+            n_rows *= run if is_kept else min(run, len(self.map_start))
             if kinds.count(True) <= 1 and kinds.count(False) <= 1 and n_rows <= _MOST_ROWS:
                 yield level
+
+    def _changes(self, base: Counts, run: int, stride: int) -> tuple[Counts, Counts]:
+        """Return rows and steps along them at which the tile may change; step 0 of every row first.
+
+        Parameters
+        ----------
+        base : ndarray of int64, shape (n_rows,)
+            First element of every row.
+        run, stride
+            Steps of a row, and elements from one to the next.
+        """
+        starts = self.owners[0]
+        if run <= starts.size or stride <= 0:
+            return np.repeat(np.arange(base.size), run), np.tile(np.arange(run), base.size)
+        low = np.searchsorted(starts, base, side="right")
+        high = np.searchsorted(starts, base + (run - 1) * stride, side="right")
+        n_steps = high - low + 1
+        row = np.repeat(np.arange(base.size), n_steps)
+        nth = np.arange(row.size) - np.repeat(np.cumsum(n_steps) - n_steps, n_steps)
+        edge = starts[np.minimum(low[row] + nth - 1, starts.size - 1)]
+        step = np.where(nth == 0, 0, -(-(edge - base[row]) // stride))
+        # Of intervals between two steps, the last counts.
+        is_last = np.append((row[1:] != row[:-1]) | (step[1:] != step[:-1]), True)
+        return row[is_last], step[is_last]
 
     def local_pieces(self, level: int, sections: int) -> StageVertices:
         """Return the pieces of a stage in place.
@@ -199,16 +225,17 @@ class ReduceShape:
         for i, (size, _, selected) in zip(index, leading, strict=False):
             if selected:
                 key = key * size + i
-        first = (np.asarray(base)[:, None] + np.arange(run) * run_stride).reshape(-1)
-        middle = first + sum(size // 2 * stride for size, stride, _ in inner)
-        tile = self.tile_of(middle)
-        is_begin = np.append(True, tile[1:] != tile[:-1])
-        is_begin[::run] = True
+        to_middle = sum(size // 2 * stride for size, stride, _ in inner)
+        row, step = self._changes(np.asarray(base) + to_middle, run, run_stride)
+        first = np.asarray(base)[row] + step * run_stride
+        tile = self.tile_of(first + to_middle)
+        is_begin = np.append(True, (tile[1:] != tile[:-1]) | (row[1:] != row[:-1]))
         begin = np.flatnonzero(is_begin)
-        length = np.diff(np.append(begin, tile.size))
+        ends = np.append(step[begin[1:]], run)
+        length = np.where(np.append(row[begin[1:]], -1) == row[begin], ends, run) - step[begin]
         columns, column_stride = next(((n, s) for n, s, selected in inner if selected), (1, 0))
         n_inner, inner_stride = next(((n, s) for n, s, selected in inner if not selected), (1, 0))
-        blocks, out, block = _in_blocks(key[begin // run], columns, sections)
+        blocks, out, block = _in_blocks(key[row[begin]], columns, sections)
         unit_counts = np.ones_like(begin)
         # A single reduced dimension is the inner one.
         sizes = (length, n_inner * unit_counts) if n_inner > 1 else (unit_counts, length)

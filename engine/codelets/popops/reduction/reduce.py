@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.reduction.reduce_law import (
     ReduceKind,
     ReduceSizes,
-    reduce_cycles,
+    ReduceWork,
+    reduce_work,
 )
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
-from tilescope.engine.graph.vertex.law import Batch, Law
+from tilescope.engine.graph.vertex.law import Batch, SharedWork
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._extremes import maximum, minimum
 from tilescope.engine.host.kernels._indices import unsigned
@@ -229,10 +230,10 @@ def _scaled_kernel(operation: str, *, is_update: bool) -> Any:
     return kernel
 
 
-def _reduce_law(operation: str, *, is_update: bool) -> Law:
-    """Return the law of an operation, `reduce_cycles`."""
+def _reduce_work(operation: str, *, is_update: bool) -> SharedWork:
+    """Return the cost of an operation's vertices, by `reduce_work`."""
 
-    def law(batch: Batch, machine: Machine) -> NDArray[np.int64]:
+    def work(batch: Batch, machine: Machine) -> ReduceWork:
         result, source = batch.dtype["out"], batch.dtype["x"]
         kind = ReduceKind(operation, source, result, batch.item_bytes["x"], is_update)
         planes, columns, outer, inner = batch.size["x"].T
@@ -249,9 +250,14 @@ def _reduce_law(operation: str, *, is_update: bool) -> Law:
             batch.stride["x"][:, 2],
             batch.stride["x"][:, 3],
         )
-        return reduce_cycles(kind, sizes, machine)
+        return reduce_work(kind, sizes, machine)
 
-    return law
+    return SharedWork(
+        0,
+        0,
+        lambda batch, machine: work(batch, machine).total,
+        lambda batch, machine: work(batch, machine).longest,
+    )
 
 
 def _reduce_flops(operation: str, *, is_update: bool) -> Callable[[Batch], NDArray[np.int64]]:
@@ -281,15 +287,18 @@ def _codelet(operation: str, *, is_update: bool, is_scaled: bool = False) -> Cod
     out = Field("out", "inout" if is_update else "out", 3, kind="block")
     scale = (Field("scale", "in", dtype="float32"),) if is_scaled else ()
     make = _scaled_kernel if is_scaled else _reduce_kernel
+    work = _reduce_work(operation, is_update=is_update)
     return Codelet(
         name,
         (Field("x", "in", 4, kind="block"), out, *scale),
         make(operation, is_update=is_update),
-        _reduce_law(operation, is_update=is_update),
+        work.total,
         code_bytes=280,
         source="graphcore/poplibs sdk-release-3.4, lib/popops reduction estimators",
         scalars=() if is_scaled else (Scalar("scale", "float"),),
         flops=_reduce_flops(operation, is_update=is_update),
+        is_supervisor=False,
+        pieces=work,
         independent=() if is_scaled else ((0, 1), (1, 2)),
     )
 

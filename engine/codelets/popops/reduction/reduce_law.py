@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from tilescope.engine.graph.vertex.law import worker_share
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["ReduceKind", "ReduceSizes", "reduce_cycles"]
+__all__ = ["ReduceKind", "ReduceSizes", "ReduceWork", "reduce_work"]
 
 Counts = NDArray[np.int64]
 
@@ -100,12 +100,27 @@ class ReduceSizes:
     inner_stride: Counts
 
 
-def reduce_cycles(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> Counts:
-    """Return the cycles of vertices by layout: ndarray of int64, shape (n,).
+class ReduceWork(NamedTuple):
+    """Instructions of vertices: ndarrays of int64, shape (n,).
+
+    Parameters
+    ----------
+    total
+        Of all workers that share the vertex.
+    longest
+        Of the busiest of them.
+    """
+
+    total: Counts
+    longest: Counts
+
+
+def reduce_work(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> ReduceWork:
+    """Return the instructions of vertices by layout.
 
     Reduced elements side by side are combined in data-path vectors, outputs side by side in vectors
     of outputs, everything else element by element. Outputs, and the sections of an output, are
-    divided among the workers.
+    divided among the workers of the tile, as are all its vertices.
 
     Parameters
     ----------
@@ -121,7 +136,8 @@ def reduce_cycles(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> Cou
     Logical operations, and log-add of what is not side by side, are C++ code.
     Square-add takes as long as add, all others of the vector unit as long as the maximum.
     Assumption: several contiguous regions of an output cost 3 each; a worker starts one vertex per
-    row of its outputs.
+    row of its outputs. Workers share outputs by the grain of findGrainSizeForOp in
+    ReductionStages.cpp.
     Source: graphcore/poplibs sdk-release-3.4, lib/popops/reduction/CycleEstimationFunctions.cpp:
     getCycleEstimateReduceAllRegionsContinuous, getCyclesEstimateForStridedReduce,
     getCyclesEstimateForReduce.
@@ -129,37 +145,63 @@ def reduce_cycles(kind: ReduceKind, sizes: ReduceSizes, machine: Machine) -> Cou
     outer = np.where(sizes.outer > 1, -(-sizes.outer // sizes.sections), 1)
     inner = np.where(sizes.outer > 1, sizes.inner, -(-sizes.inner // sizes.sections))
     rows = sizes.planes * sizes.sections
-    share = worker_share(rows * sizes.columns, machine)
+    units = rows * sizes.columns
     n_reduced = outer * inner
-    workers = machine.n_worker_contexts
     if kind.is_logical:
-        return np.asarray(workers * (31 + share * (8 + (22 + 25) * n_reduced)))
+        return _shared(units, 31, 8 + (22 + 25) * n_reduced, machine)
     is_log = kind.operation == "log_add"
     per_vector = kind.vector(machine)
     is_half = kind.item_bytes == 2
 
     width, per_step = (1, 20) if is_log else (per_vector, 1)
     per_output = 12 + (outer - 1) * 3 + outer * per_step * (inner // width) + 2 * (inner & 1)
-    contiguous = workers * (17 + share * per_output + kind.is_update)
+    contiguous = _shared(units, 17 + kind.is_update, per_output, machine)
 
-    in_row = -(-sizes.columns // per_vector)
-    vectors = worker_share(rows * in_row, machine)
-    starts = -(-vectors // in_row)
+    # Of remainders: the binary logarithm of a vector for accumulators, of 8 halves or 4 floats.
+    checks = 0 if per_vector == 1 else 3 if is_half else 2
+    per_output = 24 + 2 * checks + 7 + kind.is_update + 16 * n_reduced
+    one_by_one = _shared(units, 33, per_output, machine)
+    if is_log:
+        one_by_one = _shared(units, 31, 8 + (22 + 36) * n_reduced, machine)
+
+    is_contiguous = (sizes.inner_stride == 1) | (sizes.inner == 1) & (sizes.outer_stride == 1)
+    is_contiguous |= n_reduced == 1
+    is_strided = (sizes.column_stride == 1) & (sizes.columns > 1)
+    strided = _strided(kind, rows, sizes.columns, outer, inner, machine)
+    scattered = _where(is_strided, strided, one_by_one)
+    is_quicker = contiguous.longest <= scattered.longest
+    return _where(is_contiguous & is_quicker, contiguous, scattered)
+
+
+def _strided(
+    kind: ReduceKind, rows: Counts, columns: Counts, outer: Counts, inner: Counts, machine: Machine
+) -> ReduceWork:
+    """Return the instructions of vertices over vectors of outputs."""
+    is_half, is_log = kind.item_bytes == 2, kind.operation == "log_add"
+    in_row = -(-columns // kind.vector(machine))
+    # Workers take two vectors of a sum at a time.
+    grain = np.minimum(2 if kind.family == "add" else 1, in_row)
+    groups = rows * -(-in_row // grain)
+    vectors = worker_share(groups, machine) * grain
     after = (_AFTER_HALVES if is_half else _AFTER_FLOATS)[
         kind.result if kind.result == "float16" else "float32", kind.family
     ]
     per_step = (13 if is_half else 23) if is_log else 1
     post = after[kind.is_update] + (1 if is_half else 3 if kind.family == "add" else 2)
-    strided = workers * (16 * starts + vectors * (3 + post + outer * (3 + per_step * (inner - 1))))
+    per_vector = 3 + post + outer * (3 + per_step * (inner - 1))
+    longest = 16 * -(-vectors // in_row) + vectors * per_vector
+    starts = np.maximum(rows, np.minimum(groups, machine.n_worker_contexts))
+    total = 16 * starts + rows * in_row * per_vector
+    return ReduceWork(total, np.maximum(longest, worker_share(total, machine)))
 
-    # Of remainders: the binary logarithm of a vector for accumulators, of 8 halves or 4 floats.
-    checks = 0 if per_vector == 1 else 3 if is_half else 2
-    one_by_one = workers * (33 + share * (24 + 2 * checks + 7 + kind.is_update + 16 * n_reduced))
-    if is_log:
-        one_by_one = workers * (31 + share * (8 + (22 + 36) * n_reduced))
 
-    is_contiguous = (sizes.inner_stride == 1) | (sizes.inner == 1) & (sizes.outer_stride == 1)
-    is_contiguous |= n_reduced == 1
-    is_strided = (sizes.column_stride == 1) & (sizes.columns > 1)
-    scattered = np.where(is_strided, strided, one_by_one)
-    return np.asarray(np.where(is_contiguous, np.minimum(contiguous, scattered), scattered))
+def _shared(units: Counts, start: int, of_unit: Counts, machine: Machine) -> ReduceWork:
+    """Return the instructions of vertices whose units the workers share, after a start of each."""
+    n_used = np.minimum(units, machine.n_worker_contexts)
+    longest = start + worker_share(units, machine) * of_unit
+    return ReduceWork(np.asarray(n_used * start + units * of_unit), np.asarray(longest))
+
+
+def _where(condition: NDArray[np.bool_], left: ReduceWork, right: ReduceWork) -> ReduceWork:
+    """Return the work of the left vertices where a condition holds, and of the right elsewhere."""
+    return ReduceWork(*(np.where(condition, *pair) for pair in zip(left, right, strict=True)))
