@@ -96,8 +96,9 @@ def _of_kind(kind: str) -> str:
 
 
 def _attempts_by_kind(rows: Sequence[CorpusRow]) -> list[str]:
-    """Return what was tried for whole kinds."""
-    kinds = dict.fromkeys(row.kind for row in rows)
+    """Return what was tried for kinds that have programs beyond two, or none in full."""
+    kinds = {row.kind for row in far_rows(rows)}
+    kinds |= {row.kind for row in rows} - {row.kind for row in rows if row.is_complete}
     return [
         f"- **{kind[:1].upper()}{kind[1:]}**\n" + "\n".join(f"  - {text}" for text in attempts)
         for kind, attempts in _ATTEMPTS.items()
