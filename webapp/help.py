@@ -253,7 +253,7 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
             plain_table(("Figure", "Expected error", "Reason"), fidelity.trust),
             html.H3("Expected errors by kind of program"),
             html.P(fidelity.corpus_summary),
-            plain_table(fidelity.corpus_columns, fidelity.corpus, numbers=range(2, 9)),
+            plain_table(fidelity.corpus_columns, fidelity.corpus, numbers=range(2, 6)),
             html.H3("Not modelled"),
             html.Ul([html.Li(_marked_up(sentence)) for sentence in fidelity.not_modelled]),
             html.H3("Published and simulated figures"),

@@ -9,13 +9,14 @@ from tilescope.engine.fidelity.corpus import MACHINES, Corpus, CorpusRow, KindSc
 __all__ = [
     "CORPUS_COLUMNS",
     "CORPUS_NUMBERS",
+    "KIND_COLUMNS",
     "as_passes",
     "as_ratio",
     "as_spread",
     "corpus_sentence",
     "corpus_texts",
     "far_rows",
-    "kinds_with_passes",
+    "kind_texts",
 ]
 
 #: Headings of `corpus_texts`.
@@ -25,6 +26,8 @@ CORPUS_COLUMNS = (
 )  # fmt: skip
 #: Those of numbers.
 CORPUS_NUMBERS = frozenset(CORPUS_COLUMNS[2:9])
+#: Headings of `kind_texts`.
+KIND_COLUMNS = ("Kind", "Machine", "Programs", "Cycles", "Memory", "Fullest tile", "Missing")
 #: The factor from which on an error is given as one.
 _FACTOR = 2.0
 _MISSING = "–"
@@ -73,6 +76,16 @@ def _texts(score: KindScore) -> tuple[str, ...]:
     )
 
 
+def kind_texts(scores: Sequence[KindScore]) -> tuple[tuple[str, ...], ...]:
+    """Return the expected errors in the order of `KIND_COLUMNS`, with the complete programs."""
+    rows = []
+    for score, texts in zip(scores, corpus_texts(scores), strict=True):
+        row = dict(zip(CORPUS_COLUMNS, texts, strict=True))
+        row["Programs"] = f"{score.n_complete:,} of {score.n_rows:,}"
+        rows.append(tuple(row[column] for column in KIND_COLUMNS))
+    return tuple(rows)
+
+
 def far_rows(rows: Sequence[CorpusRow], factor: float = _FACTOR) -> list[CorpusRow]:
     """Return the complete rows whose cycles are beyond a factor, the farthest first."""
 
@@ -82,11 +95,6 @@ def far_rows(rows: Sequence[CorpusRow], factor: float = _FACTOR) -> list[CorpusR
 
     complete = [row for row in rows if row.is_complete and far(row) > factor]
     return sorted(complete, key=lambda row: (-far(row), row.key))
-
-
-def kinds_with_passes(scores: Sequence[KindScore]) -> list[str]:
-    """Return the kinds whose programs are steps of training."""
-    return list(dict.fromkeys(score.kind for score in scores if score.n_passes > 1))
 
 
 def corpus_sentence(corpus: Corpus) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilescope.engine.fidelity.corpus import Corpus
-from tilescope.engine.fidelity.corpus_text import corpus_sentence, corpus_texts
+from tilescope.engine.fidelity.corpus_text import corpus_sentence, kind_texts
 from tilescope.engine.fidelity.score import FURTHER_TOLERANCE, Row, mean_ratio, score
 from tilescope.engine.fidelity.trust import NOT_MODELLED, TRUST
 
@@ -42,7 +42,7 @@ class Statement:
     references
         Description and source of a reference, by the id in the first column.
     corpus
-        Rows of text in the order of `corpus_text.CORPUS_COLUMNS`: expected errors by kind.
+        Rows of text in the order of `corpus_text.KIND_COLUMNS`: expected errors by kind.
     corpus_summary
         The size and the version of the corpus.
     trust
@@ -72,7 +72,7 @@ def statement(rows: Sequence[Row], corpus: Corpus) -> Statement:
         tuple(_texts(row) for row in rows if row.is_further),
         further_sentence(rows),
         {row.id: f"{row.what}; {row.machine}. Source: {row.source}." for row in rows},
-        corpus_texts(corpus.scores),
+        kind_texts(corpus.scores),
         corpus_sentence(corpus),
         TRUST,
         NOT_MODELLED,

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tests.corpus.measure import Measured
+from tests.corpus.measure import Measured, measure
 from tests.corpus.results import ROOT, Results, sources_digest
 from tests.corpus.rows import Row, all_rows
 from tests.corpus.table import corpus_row, moves, moves_text, score_lines
-from tests.corpus.workers import Measure, measure, measure_all
+from tests.corpus.workers import Measure, measure_all
 
 from tilescope.engine.fidelity.corpus import CorpusRow, corpus_as_json, kind_scores, read_corpus
 

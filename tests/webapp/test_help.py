@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tilescope.engine.fidelity import packaged_corpus, packaged_rows
-from tilescope.engine.fidelity.corpus_text import CORPUS_COLUMNS
+from tilescope.engine.fidelity.corpus_text import KIND_COLUMNS
 from tilescope.engine.fidelity.statement import COLUMNS, Statement, statement
 from tilescope.webapp.help import Fidelity, help_content
 
@@ -16,7 +16,7 @@ def _text(panel: Any) -> str:
 
 
 def _fidelity(output: Statement) -> Fidelity:
-    return Fidelity(columns=COLUMNS, corpus_columns=CORPUS_COLUMNS, **vars(output))
+    return Fidelity(columns=COLUMNS, corpus_columns=KIND_COLUMNS, **vars(output))
 
 
 def test_the_statement_holds_every_figure_once_and_marks_misses() -> None:

@@ -252,7 +252,7 @@ def test_expected_errors_are_beside_the_figures(golden: Report) -> None:
     errors = {kind.kind: kind.cycles for kind in packaged_trust().kinds if kind.machine == "gc200"}
     rows = {row["call"]: row["error"] for row in operation_rows(listed, trust)}
     assert rows["poplin.convolution"] == errors["convolutions"]
-    assert rows["popops.map"] == "–"
+    assert rows["popops.mapInPlace"] == "–"
     texts = _texts(kinds_table(listed, None, trust.of_calls(listed)))
     assert errors["convolutions"] in texts
     assert NOT_IN_CORPUS in texts

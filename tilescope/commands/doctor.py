@@ -133,7 +133,7 @@ def _machine_row(machine: dict[str, str | int | float]) -> list[str]:
 
 def _fidelity(as_json: bool) -> None:
     from tilescope.engine.fidelity import packaged_corpus, packaged_rows, score
-    from tilescope.engine.fidelity.corpus_text import CORPUS_COLUMNS, CORPUS_NUMBERS
+    from tilescope.engine.fidelity.corpus_text import KIND_COLUMNS
     from tilescope.engine.fidelity.statement import COLUMNS, statement
 
     rows, corpus = packaged_rows(), packaged_corpus()
@@ -164,8 +164,8 @@ def _fidelity(as_json: bool) -> None:
     print_table(columns[:-1], text.further, heading)
     print_line(text.further_summary)
     print_line()
-    corpus_columns = [Column(name, name in CORPUS_NUMBERS) for name in CORPUS_COLUMNS]
-    print_table(corpus_columns, text.corpus, "Expected errors by kind of program")
+    kind_columns = [Column(name, 2 <= index < 6) for index, name in enumerate(KIND_COLUMNS)]
+    print_table(kind_columns, text.corpus, "Expected errors by kind of program")
     print_line(text.corpus_summary)
     print_line()
     print_table(

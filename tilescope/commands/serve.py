@@ -68,9 +68,9 @@ def register(app: typer.Typer) -> None:
 def _fidelity() -> Fidelity:
     """Return the fidelity table for the pages, which must not import the engine."""
     from tilescope.engine.fidelity import packaged_corpus, packaged_rows
-    from tilescope.engine.fidelity.corpus_text import CORPUS_COLUMNS
+    from tilescope.engine.fidelity.corpus_text import KIND_COLUMNS
     from tilescope.engine.fidelity.statement import COLUMNS, statement
     from tilescope.webapp.help import Fidelity
 
     text = statement(packaged_rows(), packaged_corpus())
-    return Fidelity(columns=COLUMNS, corpus_columns=CORPUS_COLUMNS, **vars(text))
+    return Fidelity(columns=COLUMNS, corpus_columns=KIND_COLUMNS, **vars(text))
