@@ -74,7 +74,7 @@ _COLUMNS = (
     column("call", "Call"),
     column("cycles", "Cycles", "count"),
     column("share", "% of total", "share"),
-    column("error", "Expected error"),
+    column("error", "Error", "error", hint="Expected error of the cycles"),
     column("compute", "Compute cycles", "count"),
     column("flops", "FLOPs", "count"),
     column("busy", "Tiles busy", "share"),
