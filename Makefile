@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -168,6 +168,11 @@ onnx-fuzz: $(READY)  ## Compare random graphs with onnxruntime, and single nodes
 
 faults: $(READY)  ## Interrupt, kill and starve programs, feed readers with damaged and hostile files; write build/faults.json; about an hour; ARGS="--short" for a slice
 	@$(IN_TREE) $(BIN)/python -m tests.faults $(ARGS)
+
+corpus: $(READY)  ## Compile all published programs of the library by kind, print what moved, write table and page; about five minutes; continues where it stopped; ARGS="PATTERN ..." selects and writes neither
+	@echo "==> published programs, by kind"
+	@$(IN_TREE) $(BIN)/python -m tests.corpus $(ARGS)
+	@$(BIN)/python docs/generate.py corpus
 
 fidelity: $(READY)  ## Build the published programs, compare simulated and published figures, write table and page
 	@echo "==> published and simulated figures"

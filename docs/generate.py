@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from docs.pages import (
     cli,
     codelets,
+    corpus,
     fidelity,
     graph_api,
     layers,
@@ -39,6 +40,7 @@ DOCS = Path(__file__).resolve().parent
 PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "cli": ("reference/cli.md", cli.render),
     "codelets": ("reference/codelets.md", codelets.render),
+    "corpus": ("reference/corpus.md", corpus.render),
     "fidelity": ("explanation/fidelity.md", fidelity.render),
     "graph-api": ("reference/graph-api.md", graph_api.render),
     "metrics": ("reference/metrics.md", metrics.render),

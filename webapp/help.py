@@ -32,6 +32,8 @@ class Fidelity:
         Score of the further figures.
     references
         Description of a reference, by id.
+    corpus_columns, corpus, corpus_summary
+        Column headings, rows and size of the table of expected errors by kind of program.
     trust
         Kind of figure, expected error, reason.
     not_modelled
@@ -45,6 +47,9 @@ class Fidelity:
     further: Sequence[Sequence[str]]
     further_summary: str
     references: Mapping[str, str]
+    corpus_columns: Sequence[str]
+    corpus: Sequence[Sequence[str]]
+    corpus_summary: str
     trust: Sequence[Sequence[str]]
     not_modelled: Sequence[str]
 
@@ -246,6 +251,9 @@ def _trust(fidelity: Fidelity | None) -> html.Div:
                 " of figure:"
             ),
             plain_table(("Figure", "Expected error", "Reason"), fidelity.trust),
+            html.H3("Expected errors by kind of program"),
+            html.P(fidelity.corpus_summary),
+            plain_table(fidelity.corpus_columns, fidelity.corpus, numbers=range(2, 6)),
             html.H3("Not modelled"),
             html.Ul([html.Li(_marked_up(sentence)) for sentence in fidelity.not_modelled]),
             html.H3("Published and simulated figures"),

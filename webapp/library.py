@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from tilescope.analyser.advice.trust import Trust
 from tilescope.reports import Report, explain_damage, open_report
 from tilescope.reports.discovery import FoundReport, find_reports
 from tilescope.reports.kind import PROFILES, Kind, require_kind
@@ -55,6 +56,8 @@ class Library:
         Monotonic clock in seconds, for the age of the listing.
     demo : Path or None
         A report that every server has besides, for people who have none yet.
+    trust : Trust or None
+        Expected errors by kind of operation, which pages show beside figures of the reports.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class Library:
         capacity: int = 8,
         clock: Callable[[], float] = time.monotonic,
         demo: Path | None = None,
+        trust: Trust | None = None,
     ) -> None:
+        self.trust = trust
         self._paths = [Path(path) for path in paths]
         self._capacity = capacity
         self._clock = clock

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import uvicorn
 
+from tilescope.analyser.advice.trust import Trust
 from tilescope.analyser.catalogue.catalogue import user_catalogue
 from tilescope.reports import State, open_report
 from tilescope.webapp.app import create_app
@@ -54,6 +55,7 @@ def serve_reports(
     *,
     address: Address,
     fidelity: Fidelity | None = None,
+    trust: Trust | None = None,
     tell: Callable[[str], None] | None = None,
     new_token: bool = False,
 ) -> None:
@@ -67,6 +69,8 @@ def serve_reports(
         Where to listen, and by which names.
     fidelity : Fidelity or None
         The simulator's fidelity, for the help panel.
+    trust : Trust or None
+        Expected errors by kind of operation, for the pages.
     tell : Callable or None
         Prints a line to the user; None for the standard error stream.
     new_token : bool
@@ -86,7 +90,7 @@ def serve_reports(
     say = tell or _say
     host, port, allow_hosts = address
     folders = list(paths) or default_paths()
-    library = Library(folders, demo=DEMO)
+    library = Library(folders, demo=DEMO, trust=trust)
     reports = library.found()
     if not reports:
         names = ", ".join(str(folder) for folder in folders)

@@ -149,7 +149,11 @@ explains one plan: the split, the vertices, the available memory, the bound, the
 runner-up, and predicted cycles by part beside those of one execution of the compiled steps. A dash
 marks parts that the planner does not predict or that have no compiled step.
 
-JSON: `layer`, `n_runs`, `total_cycles`, `operations`, `kinds`; with `--plan`, `plan`, `asked_by`,
+*Expected error* is that of cycles of [published programs](corpus.md) of the same kind on the IPU
+Model of the same generation.
+
+JSON: `layer`, `n_runs`, `total_cycles`, `operations`, `kinds`, `trust` (`notes`, and
+`expected_errors` by kind of call); with `--plan`, `plan`, `asked_by`,
 `n_machine_tiles`, `available_bytes`, `live_bytes`, `parts` (predicted_cycles, compiled_cycles),
 `compiled_cycles`, `compared_cycles` (of the parts that were predicted) and `vertices`.
 """,
@@ -191,8 +195,11 @@ Bencher, `value` by model and measure, whose name holds the unit: `cycles.total 
 JSON: `python`, `packages` (null where not installed), `kernel_cache`, `kernel_cache_problem`,
 `machines`; with
 `--fidelity`, `score`, `rows` (one per figure: id, published, ours, error, tolerance, verdict,
-counted, is_further, source), `trust` and `not_modelled`. The table is the one that came with this
-version; [How far to trust the numbers](../explanation/fidelity.md) shows it as a page.
+counted, is_further, source), `trust`, `not_modelled`, `kinds` (expected errors by kind of program
+and machine: geometric means of the larger over the smaller of simulated and published figures) and
+`fidelity_version`, the version of their table. The tables are those that came with this version;
+[How far to trust the numbers](../explanation/fidelity.md) and
+[Published programs by kind](corpus.md) show them as pages.
 """,
 }
 

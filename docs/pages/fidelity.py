@@ -29,6 +29,7 @@ sources describe, with the same graph API and library that users have, reads the
 executables, and compares them with the published ones. No figure is computed separately, and no
 constant is tuned to a row. Every machine has one parameter set for the hardware and one for the IPU
 Model. `tilescope doctor --fidelity` and the help of the pages (`?`) show the same table.
+[Published programs by kind](../reference/corpus.md) has expected errors by kind of operation.
 """
 
 #: Explanation of misses, by reference. Shown while the reference has a row that misses.

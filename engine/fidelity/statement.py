@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilescope.engine.fidelity.corpus import Corpus
+from tilescope.engine.fidelity.corpus_text import corpus_sentence, kind_texts
 from tilescope.engine.fidelity.score import FURTHER_TOLERANCE, Row, mean_ratio, score
 from tilescope.engine.fidelity.trust import NOT_MODELLED, TRUST
 
@@ -39,6 +41,10 @@ class Statement:
         The score of the further figures in one sentence.
     references
         Description and source of a reference, by the id in the first column.
+    corpus
+        Rows of text in the order of `corpus_text.KIND_COLUMNS`: expected errors by kind.
+    corpus_summary
+        The size and the version of the corpus.
     trust
         Kind of figure, expected error, reason.
     not_modelled
@@ -51,12 +57,14 @@ class Statement:
     further: tuple[tuple[str, ...], ...]
     further_summary: str
     references: dict[str, str]
+    corpus: tuple[tuple[str, ...], ...]
+    corpus_summary: str
     trust: tuple[tuple[str, str, str], ...]
     not_modelled: tuple[str, ...]
 
 
-def statement(rows: Sequence[Row]) -> Statement:
-    """Return the statement of a fidelity table."""
+def statement(rows: Sequence[Row], corpus: Corpus) -> Statement:
+    """Return the statement of a fidelity table and a corpus."""
     return Statement(
         summary_sentence(rows),
         tuple(_texts(row) for row in rows if row.counted),
@@ -64,6 +72,8 @@ def statement(rows: Sequence[Row]) -> Statement:
         tuple(_texts(row) for row in rows if row.is_further),
         further_sentence(rows),
         {row.id: f"{row.what}; {row.machine}. Source: {row.source}." for row in rows},
+        kind_texts(corpus.scores),
+        corpus_sentence(corpus),
         TRUST,
         NOT_MODELLED,
     )

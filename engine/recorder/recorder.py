@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import EngineError, said
+from tilescope.engine.fidelity import packaged_version
 from tilescope.engine.options import EngineOptions, engine_directory
 from tilescope.engine.recorder.compilation import write_compilation
 from tilescope.engine.recorder.digests import program_digests
@@ -251,6 +252,7 @@ def _write_header(
         "weights_digest": weights_digest,
         **({"target_options": json.dumps(dict(target_options))} if target_options else {}),
         "engine_name": name,
+        "fidelity_version": packaged_version(),
         "tilescope_version": _version("tilescope"),
         "python_version": platform.python_version(),
         "numpy_version": _version("numpy"),

@@ -17,7 +17,8 @@ provenance = TableSpec(
             "report_kind (profile if missing), model_name,"
             " model_path (from the top of its repository), model_sha256,"
             " tilescope_version, python_version, numpy_version, numba_version,"
-            " seed, engine_name, graph_digest (operations, attributes, shapes and edges; no names,"
+            " seed, engine_name, fidelity_version (of the table of expected errors by kind),"
+            " graph_digest (operations, attributes, shapes and edges; no names,"
             " no weights), weights_digest, or a name with prefix wall_ for wall-clock facts",
             is_unique=True,
         ),

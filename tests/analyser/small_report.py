@@ -31,6 +31,10 @@ class Shape:
     """The parameters of a variation."""
 
     target_name: str = "small"
+    architecture: str = "ipu2"
+    parameter_set: str = "hardware"
+    fidelity_version: str = ""
+    conv_detail: str = '{"stride": 1}'
     bytes_per_tile: int = 1000
     n_runs: int = 2
     conv_tile0_cycles: int = 200
@@ -91,8 +95,8 @@ def _write_header(writer: ReportWriter, shape: Shape) -> None:
                 "target_id": 1,
                 "name": shape.target_name,
                 "target_type": "IPUModel",
-                "architecture": "ipu2",
-                "parameter_set": "hardware",
+                "architecture": shape.architecture,
+                "parameter_set": shape.parameter_set,
                 "n_ipus": 2,
                 "n_replicas": 1,
                 "tiles_per_ipu": 1 << 40 if shape.fault == "machine" else 4,
@@ -114,6 +118,8 @@ def _write_header(writer: ReportWriter, shape: Shape) -> None:
         "tilescope_version": "0.1.0",
         "wall_host": shape.wall_host,
     }
+    if shape.fidelity_version:
+        facts["fidelity_version"] = shape.fidelity_version
     if shape.model_path:
         facts["model_path"] = shape.model_path
     writer.add(schema.provenance, [{"key": key, "value": facts[key]} for key in facts])
@@ -160,7 +166,7 @@ def _write_graph(writer: ReportWriter, shape: Shape) -> None:
                 "layer": "library",
                 "name": "layer1/conv",
                 "operation": "poplin.convolution",
-                "detail": '{"stride": 1}',
+                "detail": shape.conv_detail,
             },
         ],
     )

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Builder, Engine, Graph, compile_model, compile_programs, load_machine
 from tilescope.engine.compiler import Executable
+from tilescope.engine.fidelity import packaged_version
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.options import resolve
@@ -88,6 +89,10 @@ def facts(folder: Path, **changes: Any) -> dict[str, str]:
     with recorded(executable, folder / "report") as report:
         table = report.table(provenance)
     return dict(zip(table["key"], table["value"], strict=True))
+
+
+def test_a_report_says_which_table_of_expected_errors_was_current(tmp_path: Path) -> None:
+    assert facts(tmp_path / "run")["fidelity_version"] == packaged_version()
 
 
 def test_a_context_holds_what_the_models_own_node_says(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilescope.engine.fidelity import packaged_version
+from tilescope.engine.fidelity.corpus_text import as_spread
 from tilescope.engine.host.jit import code_files
 from tilescope.main import main
 
@@ -72,3 +74,20 @@ def test_fidelity_shows_published_and_simulated_figures(capsys: pytest.CaptureFi
     assert f"open: needs {needs}" in text
     for line in answer["not_modelled"]:
         assert line in text
+
+
+def test_fidelity_shows_expected_errors_by_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = answer_of(capsys, "--fidelity")
+    assert answer["fidelity_version"] == packaged_version()
+    kinds = {(kind["kind"], kind["machine"]): kind for kind in answer["kinds"]}
+    products = kinds["products", "gc200"]
+    assert products["n_complete"] == 27
+    assert products["cycles"] >= 1
+    assert kinds["CTC loss", "gc2"]["missing"] == ["the CTC loss"]
+    assert main(["doctor", "--fidelity"]) == 0
+    text = capsys.readouterr().out
+    assert f"Version of the table: {packaged_version()}." in text
+    row = next(line for line in text.splitlines() if line.startswith("products") and "200" in line)
+    assert as_spread(products["cycles"]) in row
+    assert as_spread(products["memory"]) in row
+    assert "27 of 27" in row

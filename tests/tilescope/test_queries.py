@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from tilescope.analyser.advice.trust import NOT_IN_CORPUS
 from tilescope.analyser.summary.metrics import METRICS
+from tilescope.corpus_trust import packaged_trust
 
 Run = Callable[..., Any]
 
@@ -220,6 +222,13 @@ def test_ops(tilescope: Run, reports_directory: Path) -> None:
     assert ["poplin.convolution", "1", "580", "59.8%"] in [line[:4] for line in lines]
     node = tilescope("ops", reports_directory / "baseline", "--layer", "model")
     assert ["layer1", "Conv", "580"] in [line.split()[:3] for line in node.out.splitlines()]
+    error = packaged_trust().kinds
+    convolutions = next(k for k in error if (k.kind, k.machine) == ("convolutions", "gc200"))
+    for out in (finished.out, node.out):
+        assert any(line.endswith(convolutions.cycles) for line in out.splitlines())
+        assert f"(table {packaged_trust().version})" in out
+    step = tilescope("ops", reports_directory / "baseline", "--layer", "step")
+    assert any(line.endswith(NOT_IN_CORPUS) for line in step.out.splitlines())
 
 
 def test_ops_json(tilescope: Run, reports_directory: Path) -> None:
@@ -228,6 +237,8 @@ def test_ops_json(tilescope: Run, reports_directory: Path) -> None:
     (call,) = actual["operations"]
     assert (call["cycles"], call["code_bytes"]) == (580, 16)
     assert actual["kinds"][0]["n_operations"] == 1
+    assert list(actual["trust"]["expected_errors"]) == ["poplin.convolution"]
+    assert "IPU Model of GC200" in actual["trust"]["notes"][0]
 
 
 def test_ops_plan(tilescope: Run, reports_directory: Path) -> None:
@@ -345,8 +356,13 @@ def test_insights_for_time(tilescope: Run, reports_directory: Path) -> None:
     finished = tilescope("insights", reports_directory / "baseline")
     assert "1. I/O not overlapped: I/O" in finished.out
     assert "Costs 400 cycles, gains up to 150 (15.46 %)" in finished.out
+    assert finished.out.count("Expected error of convolutions: cycles ") == 1
+    assert f"(table {packaged_trust().version})" in finished.out
     actual = tilescope("insights", reports_directory / "baseline", "--json").json()
     assert actual["shortfall"] is None
+    errors = {row["subject"]: row["expected_error"] for row in actual["ranked"]}
+    assert errors["layer1/conv"].startswith("convolutions: cycles ")
+    assert errors["I/O"] == NOT_IN_CORPUS
     # Of the exchanges, 20 and three times 5 cycles in each of two runs, 48 bytes over four tiles at
     # 4 bytes a cycle would take 3.
     gains = [300, 150, 40 - 2 * 3, 30 - 6 * 3]

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 from tests.generated_report import generate_report
 
+from tilescope.corpus_trust import packaged_trust
 from tilescope.reports import ReportWriter
 from tilescope.webapp.app import create_app
 from tilescope.webapp.library import Library
@@ -34,7 +35,7 @@ def reports_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def library(reports_dir: Path) -> Iterator[Library]:
     """Return the library of these reports."""
-    library = Library([reports_dir])
+    library = Library([reports_dir], trust=packaged_trust())
     yield library
     library.close()
 

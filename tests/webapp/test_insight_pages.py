@@ -16,6 +16,7 @@ from tilescope.analyser.advice.ledger import ledger
 from tilescope.analyser.advice.operation_time import find_operation, operation_time
 from tilescope.analyser.advice.remedy import fit_advice
 from tilescope.analyser.advice.shortfall import shortfall
+from tilescope.analyser.advice.trust import KindTrust, ReportTrust, Trust, report_trust
 from tilescope.analyser.diff import ledger_changes
 from tilescope.analyser.ranking import ranked_insights, ranked_pairs
 from tilescope.reports import Report
@@ -27,6 +28,8 @@ from tilescope.webapp.pages.ranking_panels import compared_ranking, ranking_card
 from tilescope.webapp.pages.why_panels import why_blocks
 
 BOTH = {"report": "a", "with": "b"}
+TRUST = Trust("0123abcd", (KindTrust("convolutions", "gc200", "±7 %", "factor 2.5", 3),))
+_NONE = ReportTrust()
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ def test_the_waterfall_begins_where_the_last_entry_ends(report_of) -> None:
 def test_a_report_without_a_run_has_no_links_to_the_trace(report_of) -> None:
     report = report_of(Shape(n_runs=0))
     page = as_html(ledger_card(ledger(report), {"report": "a"}))
-    page += as_html(ranking_card(ranked_insights(report), {"report": "a"}, 0))
+    page += as_html(ranking_card(ranked_insights(report), {"report": "a"}, 0, _NONE))
     assert "Cycles as compiled" in page
     assert page.count("as compiled, not run") == 2  # of the ledger and of the insights
     assert "/trace" not in page
@@ -93,13 +96,18 @@ def test_remedies_that_suffice_are_marked(report_of) -> None:
 
 def test_insights_of_two_reports(report_of) -> None:
     first, second = report_of(Shape()), report_of(Shape(n_runs=0, has_memory=False))
-    page = as_html(compared_ranking(ranked_pairs(ranked_insights(first), ()), BOTH, (2, 0)))
+    trusts = report_trust(first, TRUST), _NONE
+    pairs = ranked_pairs(ranked_insights(first), ())
+    page = as_html(compared_ranking(pairs, BOTH, (2, 0), trusts))
+    assert "Expected error of convolutions: cycles ±7 %, memory factor 2.5." in page
     assert page.count("(gone)") == len(ranked_insights(first))
-    page = as_html(compared_ranking(ranked_pairs((), ranked_insights(second)), BOTH, (2, 0)))
+    pairs = ranked_pairs((), ranked_insights(second))
+    page = as_html(compared_ranking(pairs, BOTH, (2, 0), trusts))
+    assert "Expected error of" not in page
     assert "in 2 recorded runs (baseline), as compiled, not run (candidate)" in page
     assert "(only in candidate)" in page
     assert "report=b&amp;with=a" in page
-    assert "Nothing stands out" in as_html(ranking_card((), BOTH, 2))
+    assert "Nothing stands out" in as_html(ranking_card((), BOTH, 2, _NONE))
 
 
 def test_memory_of_two_reports_is_aligned_by_name(report_of) -> None:
@@ -126,9 +134,19 @@ def test_names_are_text(report_of) -> None:
     report = report_of(Shape(conv_name=name))
     parts: list[Any] = [
         ledger_card(ledger(report), {"report": "a"}),
-        ranking_card(ranked_insights(report), {"report": "a"}, 2),
+        ranking_card(ranked_insights(report), {"report": "a"}, 2, report_trust(report, TRUST)),
         fit_card(fit_advice(report), None, {"report": "a"}),
     ]
     page = "".join(as_html(part) for part in parts)
     assert "<img" not in page
     assert json.dumps("&lt;img src=x onerror=alert(1)&gt;/conv")[1:-1] in page
+
+
+def test_an_insight_says_how_far_its_figures_can_be_trusted(report_of) -> None:
+    report = report_of(Shape())
+    trust = report_trust(report, TRUST)
+    page = as_html(ranking_card(ranked_insights(report), {"report": "a"}, 2, trust))
+    about_convolutions = [one for one in ranked_insights(report) if one.operation == "layer1/conv"]
+    sentence = "Expected error of convolutions: cycles ±7 %, memory factor 2.5."
+    assert page.count(sentence) == len(about_convolutions) > 0
+    assert "on the IPU Model of GC200 (table 0123abcd)" in page

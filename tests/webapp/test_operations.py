@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,13 @@ from starlette.testclient import TestClient
 from tests.golden.recipe import GOLDEN
 from tests.webapp.test_callbacks import Browser
 
+from tilescope.analyser.advice.trust import NOT_IN_CORPUS, ReportTrust, report_trust
 from tilescope.analyser.program.operations import Operation, Operations
 from tilescope.analyser.program.operations import operations as listed_operations
 from tilescope.analyser.program.plan_explanation import explain_plan
 from tilescope.analyser.program.plan_text import plan_facts
 from tilescope.analyser.program.plans import plans, predicted_by_stage
+from tilescope.corpus_trust import packaged_trust
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.graph import blocks
@@ -135,7 +138,7 @@ def test_a_graph_built_by_hand_lists_its_steps(tmp_path: Path) -> None:
         assert [operation.name for operation in compute] == ["move"]
         assert compute[0].cycles == 11 + 6 * (20 + 1)
         with library.opened(entry.report_id) as report:
-            (step,) = operation_details(report, listed, compute[0]).steps
+            (step,) = operation_details(report, listed, compute[0], None).steps
         assert step.name == "move"
     library.close()
 
@@ -153,7 +156,10 @@ def test_a_name_that_two_have_is_counted_in_the_order_of_the_program() -> None:
         "n/reduce": 10,
         "n/reduce#2": 90,
     }
-    assert [row["key"] for row in operation_rows(listed)] == ["n/reduce#2", "n/reduce"]
+    assert [row["key"] for row in operation_rows(listed, ReportTrust())] == [
+        "n/reduce#2",
+        "n/reduce",
+    ]
 
 
 def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> None:
@@ -176,14 +182,17 @@ def test_two_reports_are_aligned_by_name_and_the_largest_change_is_first() -> No
         "Candidate",
         "Diff",
     ]
-    kinds = _texts(kinds_table(baseline, candidate))
-    assert kinds[6:12] == ["popops.map", "3", "2", "155", "170", "+15 cycles (+9.68 %)"]
+    errors = {"popops.map": NOT_IN_CORPUS, "popops.fill": NOT_IN_CORPUS}
+    kinds = _texts(kinds_table(baseline, candidate, errors))
+    assert kinds[7:14] == [
+        "popops.map", "3", "2", "155", "170", "+15 cycles (+9.68 %)", NOT_IN_CORPUS,
+    ]  # fmt: skip
 
 
 def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) -> None:
     plan = next(plan for plan in plans(golden) if plan.runner_up is not None)
     listed = listed_operations(golden, "library")
-    details = operation_details(golden, listed, listed.by_key[plan.name])
+    details = operation_details(golden, listed, listed.by_key[plan.name], None)
     texts = _texts(details_panel(plan.name, [details], {}))
     assert texts[0] == plan.name
     for label, text in plan_facts(explain_plan(golden, plan.name)):
@@ -199,8 +208,10 @@ def test_details_have_the_plan_in_the_words_of_the_command_line(golden: Report) 
 def test_details_of_two_reports_are_side_by_side(golden: Report) -> None:
     plan = plans(golden)[0]
     listed = listed_operations(golden, "library")
-    details = operation_details(golden, listed, listed.by_key[plan.name])
+    details = operation_details(golden, listed, listed.by_key[plan.name], packaged_trust())
     texts = _texts(details_panel(plan.name, [details, None], {}))
+    assert details.expected_error in texts
+    assert re.match(r"(products|convolutions): cycles (±\d+ %|factor)", details.expected_error)
     # The reasons of its time, its cost and its plan.
     assert texts.count("Baseline") == texts.count("Candidate") == 3
     peer = dataclasses.replace(details, total_cycles=details.total_cycles * 2)
@@ -233,3 +244,31 @@ def test_a_chosen_operation_leads_to_its_steps(browser: Browser, ids: dict[str, 
         "programs-details.children"
     ]
     assert name in json.dumps(details)
+
+
+def test_expected_errors_are_beside_the_figures(golden: Report) -> None:
+    listed = listed_operations(golden, "library")
+    trust = report_trust(golden, packaged_trust())
+    errors = {kind.kind: kind.cycles for kind in packaged_trust().kinds if kind.machine == "gc200"}
+    rows = {row["call"]: row["error"] for row in operation_rows(listed, trust)}
+    assert rows["poplin.convolution"] == errors["convolutions"]
+    assert rows["popops.mapInPlace"] == "–"
+    texts = _texts(kinds_table(listed, None, trust.of_calls(listed)))
+    assert errors["convolutions"] in texts
+    assert NOT_IN_CORPUS in texts
+
+
+def test_the_page_says_where_expected_errors_come_from(
+    browser: Browser, ids: dict[str, str]
+) -> None:
+    view = {"report": ids["baseline"], "layer": "model"}
+    answer = browser.ask("operations", **view)
+    assert {row["error"] for row in _rows(answer)} == {"–"}
+    note = answer["operations-trust.children"]
+    assert f"on the IPU Model of GC200 (table {packaged_trust().version})" in note
+    kinds = json.dumps(browser.ask("operations", **view, tab="kinds")["operation-kinds.children"])
+    assert NOT_IN_CORPUS in kinds
+    assert note in kinds
+    pair = browser.ask("operations", **view, **{"with": ids["candidate"]}, tab="kinds")
+    assert NOT_IN_CORPUS in json.dumps(pair["operation-kinds.children"])
+    assert pair["operations-trust.children"] == ""

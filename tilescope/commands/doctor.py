@@ -132,16 +132,19 @@ def _machine_row(machine: dict[str, str | int | float]) -> list[str]:
 
 
 def _fidelity(as_json: bool) -> None:
-    from tilescope.engine.fidelity import packaged_rows, score
+    from tilescope.engine.fidelity import packaged_corpus, packaged_rows, score
+    from tilescope.engine.fidelity.corpus_text import KIND_COLUMNS
     from tilescope.engine.fidelity.statement import COLUMNS, statement
 
-    rows = packaged_rows()
-    text = statement(rows)
+    rows, corpus = packaged_rows(), packaged_corpus()
+    text = statement(rows, corpus)
     if as_json:
         print_json(
             {
                 "score": asdict(score(rows)),
                 "rows": [asdict(row) for row in rows],
+                "fidelity_version": corpus.version,
+                "kinds": [asdict(score) for score in corpus.scores],
                 "trust": [
                     {"number": number, "trust": trust, "because": because}
                     for number, trust, because in text.trust
@@ -160,6 +163,10 @@ def _fidelity(as_json: bool) -> None:
     heading = "Further published figures, tested after the cycle laws were set"
     print_table(columns[:-1], text.further, heading)
     print_line(text.further_summary)
+    print_line()
+    kind_columns = [Column(name, 2 <= index < 6) for index, name in enumerate(KIND_COLUMNS)]
+    print_table(kind_columns, text.corpus, "Expected errors by kind of program")
+    print_line(text.corpus_summary)
     print_line()
     print_table(
         [Column("Figure"), Column("Expected error"), Column("Reason")],

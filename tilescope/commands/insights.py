@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilescope.analyser.advice.insights import Consumer, Insights
     from tilescope.analyser.advice.shortfall import Shortfall
     from tilescope.analyser.advice.time_insights import TimeInsights
+    from tilescope.analyser.advice.trust import ReportTrust
     from tilescope.analyser.memory.liveness import LiveVariables
 
 __all__ = ["register"]
@@ -68,20 +69,26 @@ def register(app: typer.Typer) -> None:
         """Show whether the program fits, what takes memory and time, and what would help."""
         from tilescope.analyser.advice.insights import insights as ask
         from tilescope.analyser.advice.time_insights import time_insights
+        from tilescope.analyser.advice.trust import report_trust
         from tilescope.analyser.ranking import ranked_insights
+        from tilescope.corpus_trust import packaged_trust
 
         with reading(path) as report:
             insights, time = ask(report, ipu), time_insights(report, run)
+            trust = report_trust(report, packaged_trust())
             if as_json:
-                ranked = [asdict(insight) for insight in ranked_insights(report)]
+                ranked = [
+                    asdict(insight) | {"expected_error": trust.text(insight.operation)}
+                    for insight in ranked_insights(report)
+                ]
                 print_json(
                     report_json(report)
                     | _as_json(insights)
-                    | {"time": _time_json(time), "ranked": ranked}
+                    | {"time": _time_json(time), "ranked": ranked, "trust": {"notes": trust.notes}}
                 )
             else:
                 _print(insights, units, top)
-                _print_time(time, top)
+                _print_time(time, trust, top)
 
 
 def _time_json(time: TimeInsights) -> dict[str, object]:
@@ -93,8 +100,8 @@ def _time_json(time: TimeInsights) -> dict[str, object]:
     }
 
 
-def _print_time(time: TimeInsights, top: int) -> None:
-    """Print what costs time, the largest expected gain first."""
+def _print_time(time: TimeInsights, trust: ReportTrust, top: int) -> None:
+    """Print what costs time, the largest expected gain first, and how far to trust it."""
     from tilescope.analyser.quantities import format_percent, format_runs
     from tilescope.analyser.ranking import INSIGHT_TITLES
 
@@ -116,9 +123,13 @@ def _print_time(time: TimeInsights, top: int) -> None:
         )
         print_line(f"   {insight.text}")
         print_line(f"   {insight.advice}")
+        if insight.subject in trust.by_operation:
+            print_line(f"   Expected error of {trust.text(insight.subject)}.")
     if len(time.found) > top:
         print_line()
         print_line(f"… {len(time.found) - top:,} more; --top N shows more, --json all")
+    print_line()
+    print_line(" ".join(trust.notes))
 
 
 def _as_json(insights: Insights) -> dict[str, object]:

@@ -23,6 +23,7 @@ from tilescope.parameters import (
 
 if TYPE_CHECKING:
     from tilescope.analyser.advice.operation_time import OperationTime
+    from tilescope.analyser.advice.trust import ReportTrust
     from tilescope.analyser.program.operations import Operation, Operations
     from tilescope.analyser.program.plan_explanation import PlanExplanation
     from tilescope.reports import Report
@@ -85,9 +86,11 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 20,
     ) -> None:
         """List operations with their cost, or explain the time or the plan of one of them."""
+        from tilescope.analyser.advice.trust import report_trust
         from tilescope.analyser.program.operations import operations
         from tilescope.analyser.program.plan_explanation import explain_plan
         from tilescope.analyser.time.selection import Selection
+        from tilescope.corpus_trust import packaged_trust
 
         if why is not None and (plan is not None or ipu is not None or run is not None):
             raise typer.BadParameter("--why cannot be combined with --plan, --ipu or --run.")
@@ -103,20 +106,22 @@ def register(app: typer.Typer) -> None:
                     _print_plan(explanation, units)
                 return
             listed = operations(report, layer.value, Selection(ipu, run))
+            trust = report_trust(report, packaged_trust(), layer.value)
             if as_json:
-                print_json(report_json(report) | _operations_json(listed))
+                print_json(report_json(report) | _operations_json(listed, trust))
             else:
-                _print_operations(report, listed, units, top)
+                _print_operations(report, listed, trust, units, top)
 
 
-def _operations_json(listed: Operations) -> dict[str, object]:
-    """Return every operation, and the totals by kind."""
+def _operations_json(listed: Operations, trust: ReportTrust) -> dict[str, object]:
+    """Return every operation, the totals by kind, and their expected errors."""
     return {
         "layer": listed.layer,
         "n_runs": listed.n_runs,
         "total_cycles": listed.total_cycles,
         "operations": [asdict(operation) for operation in listed.operations],
         "kinds": [asdict(kind) for kind in listed.kinds],
+        "trust": {"notes": trust.notes, "expected_errors": trust.of_calls(listed)},
     }
 
 
@@ -153,8 +158,10 @@ _WHAT = {
 }
 
 
-def _print_operations(report: Report, listed: Operations, units: Units, top: int) -> None:
-    """Print the most expensive operations, then totals by kind."""
+def _print_operations(
+    report: Report, listed: Operations, trust: ReportTrust, units: Units, top: int
+) -> None:
+    """Print the most expensive operations, then totals by kind with expected errors."""
     from tilescope.analyser.quantities import format_runs
 
     if not listed.operations:
@@ -187,6 +194,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
         print_line(
             f"… {len(listed.operations) - top:,} more; --top N shows more, --json all of them"
         )
+    errors = trust.of_calls(listed)
     print_line()
     print_table(
         [
@@ -195,6 +203,7 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
                 Column(title, is_number=True)
                 for title in ("Operations", "Cycles", "% of total", "FLOPs")
             ),
+            Column("Expected error"),
         ],
         [
             (
@@ -203,10 +212,12 @@ def _print_operations(report: Report, listed: Operations, units: Units, top: int
                 f"{kind.cycles:,}",
                 _share(kind.cycles, total),
                 f"{kind.flops:,}",
+                errors[kind.operation],
             )
             for kind in listed.kinds
         ],
     )
+    print_line(" ".join(trust.notes))
 
 
 def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:

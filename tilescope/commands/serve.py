@@ -53,20 +53,24 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Serve reports to a browser on this computer; the printed link holds a token."""
         # The web app is slow to import and optional: import it here only.
+        from tilescope.corpus_trust import packaged_trust
         from tilescope.webapp.serve import Address, serve_reports
 
         serve_reports(
             paths or [],
             address=Address(host, port, allow_host or []),
             fidelity=_fidelity(),
+            trust=packaged_trust(),
             new_token=new_token,
         )
 
 
 def _fidelity() -> Fidelity:
     """Return the fidelity table for the pages, which must not import the engine."""
-    from tilescope.engine.fidelity import packaged_rows
+    from tilescope.engine.fidelity import packaged_corpus, packaged_rows
+    from tilescope.engine.fidelity.corpus_text import KIND_COLUMNS
     from tilescope.engine.fidelity.statement import COLUMNS, statement
     from tilescope.webapp.help import Fidelity
 
-    return Fidelity(columns=COLUMNS, **vars(statement(packaged_rows())))
+    text = statement(packaged_rows(), packaged_corpus())
+    return Fidelity(columns=COLUMNS, corpus_columns=KIND_COLUMNS, **vars(text))

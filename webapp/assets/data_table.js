@@ -8,7 +8,7 @@
 
   /** Kinds whose largest values are of interest, so that the first click on a header shows them. */
   const AMOUNTS = ['bytes', 'count', 'share', 'change'];
-  const NUMBERS = [...AMOUNTS, 'place', 'address', 'life'];
+  const NUMBERS = [...AMOUNTS, 'place', 'address', 'life', 'error'];
 
   // The text of a cell. `change` holds a text of its own and is sorted by another column.
   function textOf(column, data, row) {

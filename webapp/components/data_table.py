@@ -30,7 +30,7 @@ __all__ = [
 
 #: ``name`` wraps and takes the remaining width; ``place`` is a number of a tile, step or program.
 Kind: TypeAlias = Literal[
-    "text", "name", "bytes", "count", "share", "place", "address", "life", "change"
+    "text", "name", "bytes", "count", "share", "error", "place", "address", "life", "change"
 ]
 
 

@@ -10,6 +10,7 @@ from tilescope.analyser.advice.insights import insights
 from tilescope.analyser.advice.ledger import ledger
 from tilescope.analyser.advice.remedy import fit_advice
 from tilescope.analyser.advice.shortfall import shortfall
+from tilescope.analyser.advice.trust import report_trust
 from tilescope.analyser.diff import ledger_changes
 from tilescope.analyser.ranking import ranked_insights, ranked_pairs
 from tilescope.analyser.time.execution import execution
@@ -78,12 +79,13 @@ def register(app: Dash, library: Library) -> None:
     def show_ranking(view: dict[str, str]) -> tuple[Any]:
         baseline, candidate = library.ask(view, ranked_insights)
         ran, also_ran = library.ask(view, lambda report: execution(report).n_runs)
+        trust, other = library.ask(view, lambda report: report_trust(report, library.trust))
         reports = reports_of(view)
-        card = (
-            ranking_card(baseline, reports, ran)
-            if candidate is None or also_ran is None
-            else compared_ranking(ranked_pairs(baseline, candidate), reports, (ran, also_ran))
-        )
+        if candidate is None or also_ran is None or other is None:
+            card = ranking_card(baseline, reports, ran, trust)
+        else:
+            aligned = ranked_pairs(baseline, candidate)
+            card = compared_ranking(aligned, reports, (ran, also_ran), (trust, other))
         return (html.Div(card, className="card details"),)
 
     @answer(app, "insights-ledger-error", [Output("insights-ledger", "children")], view_input)

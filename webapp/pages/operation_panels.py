@@ -10,6 +10,7 @@ from typing import Any
 from dash import html
 
 from tilescope.analyser.advice.operation_time import OperationTime, operation_time
+from tilescope.analyser.advice.trust import Trust, report_trust
 from tilescope.analyser.program.contexts import DebugContext, enclosing
 from tilescope.analyser.program.operations import (
     Operation,
@@ -41,7 +42,10 @@ _MAX_STEPS = 200
 
 @dataclass(frozen=True)
 class OperationDetails:
-    """An operation of one report with its details; ``plans`` are the first few."""
+    """An operation of one report with its details.
+
+    ``plans`` are the first few; ``expected_error`` is of its cycles and memory, as text.
+    """
 
     operation: Operation
     total_cycles: int
@@ -51,10 +55,14 @@ class OperationDetails:
     n_plans: int
     steps: tuple[OperationStep, ...]
     time: OperationTime
+    expected_error: str
 
 
-def operation_details(report: Report, listed: Operations, operation: Operation) -> OperationDetails:
+def operation_details(
+    report: Report, listed: Operations, operation: Operation, trust: Trust | None
+) -> OperationDetails:
     """Return the details of an operation of a report."""
+    key = next(key for key, item in listed.by_key.items() if item.number == operation.number)
     plans = plans_of(report, operation.debug_context_id)
     return OperationDetails(
         operation,
@@ -65,6 +73,7 @@ def operation_details(report: Report, listed: Operations, operation: Operation) 
         len(plans),
         operation_steps(report, operation),
         operation_time(report, operation),
+        report_trust(report, trust, listed.layer).text(key),
     )
 
 
@@ -166,6 +175,7 @@ _FACTS: tuple[tuple[str, Callable[[OperationDetails], str]], ...] = (
     ("Call", lambda side: side.operation.operation),
     ("Cycles", lambda side: f"{side.operation.cycles:,}"),
     ("% of total cycles", _share),
+    ("Expected error", lambda side: side.expected_error),
     ("Compute cycles", lambda side: f"{side.operation.compute_cycles:,}"),
     ("Floating-point operations", lambda side: f"{side.operation.flops:,}"),
     ("Tiles busy", _utilisation),

@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.advice.trust import ReportTrust
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
 from tilescope.analyser.program.operations import Layer, Operations, listed_layer, operations
 from tilescope.analyser.program.plan_text import split_words
@@ -50,8 +51,8 @@ def operations_of_view(
     return listed(listed_layer(requested, has_any))
 
 
-def operation_rows(listed: Operations) -> list[dict[str, Any]]:
-    """Return the operations of one report as rows, slowest first."""
+def operation_rows(listed: Operations, trust: ReportTrust) -> list[dict[str, Any]]:
+    """Return the operations of one report as rows with expected errors, slowest first."""
     total = listed.total_cycles
     return [
         {
@@ -59,6 +60,7 @@ def operation_rows(listed: Operations) -> list[dict[str, Any]]:
             "name": operation.name,
             "call": operation.operation,
             "cycles": operation.cycles,
+            "error": trust.short(key),
             "share": operation.cycles / total if total else None,
             "compute": operation.compute_cycles,
             "flops": operation.flops,
@@ -106,12 +108,14 @@ def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return [row for row in rows if words_fit(words, row["call"], row["name"])]
 
 
-def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:
-    """Return totals by kind of call."""
+def kinds_table(
+    baseline: Operations, candidate: Operations | None, errors: Mapping[str, str]
+) -> html.Div:
+    """Return totals by kind of call, with the expected errors of their cycles."""
     if not baseline.kinds and not (candidate and candidate.kinds):
         return empty_state("No operations.")
     if candidate is not None:
-        return _compared_kinds(baseline, candidate)
+        return _compared_kinds(baseline, candidate, errors)
     total = baseline.total_cycles
     rows = [
         (
@@ -120,15 +124,17 @@ def kinds_table(baseline: Operations, candidate: Operations | None) -> html.Div:
             f"{kind.cycles:,}",
             format_percent(100 * kind.cycles / total) if total else MISSING,
             f"{kind.flops:,}",
+            errors[kind.operation],
         )
         for kind in baseline.kinds
     ]
-    return plain_table(
-        ("Kind", "Operations", "Cycles", "% of total", "FLOPs"), rows, numbers=range(1, 5)
-    )
+    heads = ("Kind", "Operations", "Cycles", "% of total", "FLOPs", "Expected error")
+    return plain_table(heads, rows, numbers=range(1, 5))
 
 
-def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
+def _compared_kinds(
+    baseline: Operations, candidate: Operations, errors: Mapping[str, str]
+) -> html.Div:
     """Return counts and cycles of two reports by kind of call."""
     rows = []
     for pair in kind_changes(baseline, candidate):
@@ -140,6 +146,7 @@ def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
                 *(format_count(total.n_operations if total else None) for total in known),
                 *(format_count(cycles) for cycles in (before, after)),
                 format_change_of(before, (after or 0) - (before or 0), "cycles"),
+                errors[kind],
             ]
         )
     heads = (
@@ -149,6 +156,7 @@ def _compared_kinds(baseline: Operations, candidate: Operations) -> html.Div:
         "Baseline, cycles",
         "Candidate, cycles",
         "Diff",
+        "Expected error",
     )
     return plain_table(heads, rows, numbers=range(1, 6))
 

@@ -9,6 +9,7 @@ import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html, no_update
 
 from tilescope.analyser.advice.operation_tiles import operation_tiles
+from tilescope.analyser.advice.trust import ReportTrust, report_trust
 from tilescope.analyser.diff import MEASURES, operation_pairs
 from tilescope.analyser.program.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.program.plans import plans
@@ -53,7 +54,7 @@ VIEW = (
     Parameter("at"),
     Parameter("find", "", "operations-find"),
     Parameter("metric", "cycles", "operations-metric"),
-    Parameter("columns", "call,cycles,share,flops,busy,always,temporary,code"),
+    Parameter("columns", "call,cycles,share,error,flops,busy,always,temporary,code"),
     Parameter("tab", "details", "operations-tabs"),
     Parameter("op", selects="operation"),
 )
@@ -66,12 +67,14 @@ PANELS = {
 }
 
 _MAX_ROWS = 20_000
+_NOTE = "grid-note"
 _MISSING = "The operation is not in this report; select another."
 _NAME = column("name", "Operation", "name", changes={"op": "{key}"})
 _COLUMNS = (
     column("call", "Call"),
     column("cycles", "Cycles", "count"),
     column("share", "% of total", "share"),
+    column("error", "Error", "error", hint="Expected error of the cycles"),
     column("compute", "Compute cycles", "count"),
     column("flops", "FLOPs", "count"),
     column("busy", "Tiles busy", "share"),
@@ -137,7 +140,8 @@ def layout() -> html.Div:
         html.Div(id="operations-headlines", className="headlines"),
         html.Div(
             [
-                html.Div(id="operations-note", className="grid-note"),
+                html.Div(id="operations-note", className=_NOTE),
+                html.Div(id="operations-trust", className=_NOTE),
                 data_table(
                     [],
                     {},
@@ -177,7 +181,7 @@ def layout() -> html.Div:
                 "Plans",
                 guarded(
                     "operation-plans-error",
-                    html.Div(id="operation-plans-note", className="grid-note"),
+                    html.Div(id="operation-plans-note", className=_NOTE),
                     html.Div(id="operation-plans"),
                 ),
             ),
@@ -249,7 +253,13 @@ def register(app: Dash, library: Library) -> None:
     def show_kinds_table(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "kinds":
             return (no_update,)
-        return (kinds_table(*_asked(library, view)),)
+        listed = _asked(library, view)
+        trusts = _trust(library, view, listed[0].layer)
+        errors: dict[str, str] = {}
+        for side, trust in zip(listed, trusts, strict=True):
+            if side is not None and trust is not None:
+                errors = trust.of_calls(side) | errors
+        return ([kinds_table(*listed, errors), html.Div(_trust_note(trusts), className=_NOTE)],)
 
     @answer(
         app,
@@ -285,6 +295,7 @@ def _register_listing(app: Dash, library: Library) -> None:
             Output("operations-table", "data"),
             Output("operations-headlines", "children"),
             Output("operations-note", "children"),
+            Output("operations-trust", "children"),
             Output("operations-metric-field", "style"),
             Output("operations-columns-field", "style"),
         ],
@@ -295,8 +306,9 @@ def _register_listing(app: Dash, library: Library) -> None:
         hidden = {"display": "none"}
         fields = (hidden, {}) if candidate is None else ({}, hidden)
         heads = [_headline(baseline, "Baseline" if candidate else "")]
+        trusts = _trust(library, view, baseline.layer)
         if candidate is None:
-            rows, columns = operation_rows(baseline), _chosen_columns(view)
+            rows, columns = operation_rows(baseline, trusts[0]), _chosen_columns(view)
         else:
             heads.append(_headline(candidate, "Candidate"))
             rows, columns = compared_rows(baseline, candidate, _metric(view))
@@ -304,7 +316,8 @@ def _register_listing(app: Dash, library: Library) -> None:
         note = _note(matching_rows, rows, baseline, _layer(view))
         columns = [_NAME, *columns]
         data = by_field(columns, matching_rows[:_MAX_ROWS], "key")
-        return columns, data, heads, note, *fields
+        trust_note = "" if candidate else _trust_note(trusts)
+        return columns, data, heads, note, trust_note, *fields
 
 
 def _register_operation(app: Dash, library: Library) -> None:
@@ -383,7 +396,7 @@ def _totals(listed: tuple[Operations, Operations | None]) -> html.Div:
     columns = [
         totals(side, head) for side, head in zip(listed, heads, strict=True) if side is not None
     ]
-    hint = html.Div("Select an operation above to see its cost and plan.", className="grid-note")
+    hint = html.Div("Select an operation above to see its cost and plan.", className=_NOTE)
     return html.Div([html.Div(columns, className="operation-columns"), hint], className="details")
 
 
@@ -397,7 +410,9 @@ def _sides(library: Library, view: Mapping[str, str]) -> list[OperationDetails |
             with library.opened(report_id) as report:
                 listed = operations(report, layer)
                 sides.append(
-                    operation_details(report, listed, operation) if operation is not None else None
+                    operation_details(report, listed, operation, library.trust)
+                    if operation is not None
+                    else None
                 )
     return sides if any(sides) else None
 
@@ -440,6 +455,19 @@ def _metric(view: Mapping[str, str]) -> str:
 def _asked(library: Library, view: Mapping[str, str]) -> tuple[Operations, Operations | None]:
     """Return the operations of the view's reports."""
     return operations_of_view(library, view, _layer(view))
+
+
+def _trust(
+    library: Library, view: Mapping[str, str], layer: Layer
+) -> tuple[ReportTrust, ReportTrust | None]:
+    """Return how far figures of the view's reports can be trusted."""
+    return library.ask(view, lambda report: report_trust(report, library.trust, layer))
+
+
+def _trust_note(trusts: tuple[ReportTrust, ReportTrust | None]) -> str:
+    """Return where expected errors come from: what is said of one report or of both."""
+    sentences = (note for trust in trusts if trust is not None for note in trust.notes)
+    return " ".join(dict.fromkeys(sentences))
 
 
 def _headline(listed: Operations, side: str) -> html.Div:

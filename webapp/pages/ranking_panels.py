@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.advice.trust import ReportTrust
 from tilescope.analyser.diff import Pair
 from tilescope.analyser.quantities import (
     MISSING,
@@ -36,28 +37,34 @@ _TOPICS = {"memory": "Memory", "time": "Time"}
 _N_SHOWN = 12
 
 
-def ranking_card(insights: Sequence[RankedInsight], reports: Reports, n_runs: int) -> html.Div:
+def ranking_card(
+    insights: Sequence[RankedInsight], reports: Reports, n_runs: int, trust: ReportTrust
+) -> html.Div:
     """Return the insights of one report with its recorded runs, the largest share first."""
     rows = [
         (
             _topic(insight),
-            _text(insight, reports),
+            _text(insight, reports, trust),
             html.Span(_gain(insight), title=insight.bound),
             MISSING if insight.share is None else format_percent(100 * insight.share),
         )
         for insight in insights[:_N_SHOWN]
     ]
     heads = ("", "What to change first", "Gain", "Share")
-    return _card(rows, heads, (2, 3), len(insights), format_runs(n_runs))
+    return _card(rows, heads, (2, 3), len(insights), format_runs(n_runs), trust.notes)
 
 
 def compared_ranking(
-    pairs: Sequence[Pair[RankedInsight]], reports: Reports, n_runs: tuple[int, int]
+    pairs: Sequence[Pair[RankedInsight]],
+    reports: Reports,
+    n_runs: tuple[int, int],
+    trusts: tuple[ReportTrust, ReportTrust],
 ) -> html.Div:
     """Return the insights of two reports with their recorded runs side by side."""
     rows = []
     for pair in pairs[:_N_SHOWN]:
         side_reports = reports if pair.baseline is not None else swapped(reports)
+        trust = trusts[0] if pair.baseline is not None else trusts[1]
         known = pair.known
         before, after = pair.baseline, pair.candidate
         sizes = [side.gain if side is not None else None for side in (before, after)]
@@ -69,14 +76,15 @@ def compared_ranking(
         rows.append(
             (
                 _topic(known),
-                _text(known, side_reports, state),
+                _text(known, side_reports, trust, state),
                 _gain(before) if before is not None else MISSING,
                 _gain(after) if after is not None else MISSING,
                 change,
             )
         )
     heads = ("", "What to change first", "Baseline, gain", "Candidate, gain", "Difference")
-    return _card(rows, heads, (2, 3, 4), len(pairs), format_runs(*n_runs))
+    notes = tuple(dict.fromkeys(note for trust in trusts for note in trust.notes))
+    return _card(rows, heads, (2, 3, 4), len(pairs), format_runs(*n_runs), notes)
 
 
 def _card(
@@ -85,6 +93,7 @@ def _card(
     numbers: Sequence[int],
     n_found: int,
     runs: str,
+    trust_notes: Sequence[str],
 ) -> html.Div:
     """Return a titled table of insights."""
     title = html.H3("Insights, by gain")
@@ -98,7 +107,8 @@ def _card(
     if n_found > len(rows):
         note += f" {n_found - len(rows):,} more: 'tilescope insights REPORT --top {n_found}'."
     table = plain_table(heads, rows, numbers=numbers, class_name="ranking")
-    return html.Div([title, table, html.Div(note, className="grid-note")])
+    notes = [html.Div(text, className="grid-note") for text in (note, " ".join(trust_notes))]
+    return html.Div([title, table, *notes])
 
 
 def _topic(insight: RankedInsight) -> html.Span:
@@ -113,14 +123,19 @@ def _gain(insight: RankedInsight) -> str:
     return format_bytes(insight.gain) if insight.topic == "memory" else format_cycles(insight.gain)
 
 
-def _text(insight: RankedInsight, reports: Reports, state: str = "") -> html.Div:
-    """Return what was found, what to try, and where it leads."""
+def _text(
+    insight: RankedInsight, reports: Reports, trust: ReportTrust, state: str = ""
+) -> html.Div:
+    """Return what was found, what to try, how far to trust its figures, and where it leads."""
     head: list[Any] = [html.B(insight.title)]
     if insight.subject:
         head += [": ", insight.subject]
     if state:
         head.append(html.Span(f" ({state})", className="soft"))
     parts: list[Any] = [html.Div(head), html.Div(f"{insight.text} {insight.advice}".strip())]
+    if insight.operation in trust.by_operation:
+        error = f"Expected error of {trust.text(insight.operation)}."
+        parts.append(html.Div(error, className="soft"))
     links = _links(insight, reports)
     if links:
         parts.append(html.Div(links, className="places"))
