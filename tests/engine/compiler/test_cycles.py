@@ -459,14 +459,14 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             REDUCE_UPDATE["sum"],
             HALF,
             {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
-            6 * (16 + (3 + 10 + 3 + 9)),
+            6 * (16 + 2 * (3 + 10 + 3 + 9)),
         ),
-        # Halves to floats: 6 vectors, one a worker; 6 to store and 1 to leave the loop.
+        # Halves to floats: 6 vectors, two for each of three workers; 6 to store and 1 to leave the loop.
         (
             REDUCE["sum"],
             {"x": "float16"},
             {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
-            6 * (16 + (3 + 7 + 3 + 9)),
+            6 * (16 + 2 * (3 + 7 + 3 + 9)),
         ),
         # 2 sections of 5 rows: 24 vectors of 2 floats, 4 a worker, all in one row of 12.
         (
