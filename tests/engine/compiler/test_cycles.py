@@ -461,7 +461,7 @@ def turned(planes: int, rows: int, columns: int, apart: int = 0) -> dict[str, An
             {"x": ([1, 24, 1, 10], [0, 1, 240, 24]), "out": ([1, 1, 24], [0, 0, 1])},
             6 * (16 + 2 * (3 + 10 + 3 + 9)),
         ),
-        # Halves to floats: 6 vectors, two for each of three workers; 6 to store and 1 to leave the loop.
+        # Halves to floats: 6 vectors, two a worker; 6 to store and 1 to leave the loop.
         (
             REDUCE["sum"],
             {"x": "float16"},
