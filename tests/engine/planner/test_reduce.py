@@ -119,7 +119,7 @@ def test_stages_are_those_of_the_library(
     n_tiles: int,
     stages: list[tuple[int, int]],
 ) -> None:
-    """By hand, of published programs (graphcore/poplibs sdk-release-2.0, tests)."""
+    """Of published programs (graphcore/poplibs sdk-release-2.0, tests)."""
     graph = Graph(load_machine("gc200", tiles_per_ipu=n_tiles, parameter_set="ipu_model"))
     builder = Builder(graph, Sequence("main"))
     x = graph.add_variable("float16", shape, "x")
