@@ -17,12 +17,16 @@ from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.poplin.convolution_request import plan_of
+from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import (
     in_one,
     rearranged,
     row_major_copy,
 )
+from tilescope.engine.library.popops.slicing.padding import pad
 from tilescope.engine.library.window import Window, output_size
+from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["weight_gradient"]
 
@@ -119,6 +123,9 @@ def _with_plain_field(builder: Builder, x: View, name: str) -> Tensor:
     return x if is_plain else row_major_copy(builder, x, name)
 
 
+#: A worker copies an element that lies alone in 4 instructions; all six share a tile's.
+_CYCLES_OF_AN_ELEMENT = 4
+
 #: A convolution's input and the gradient of its output.
 _Pair = tuple[View, View]
 
@@ -198,6 +205,15 @@ def _gradient_of_field(
     builder: Builder, pair: _Pair, window: Window, groups: int, name: str, options: dict[str, Any]
 ) -> Tensor:
     """Return the gradient as a convolution whose kernel is the gradient of the output."""
+    if not (options.get("family") or options.get("split")):
+        share = builder.available_memory.with_own(options.get("available_memory_proportion"))
+        direct, unfolded = _shapes(builder, pair, window, groups, options.get("partials_type"))
+        cycles = [
+            plan_of(builder, name, shape, share.convolution).predicted_cycles
+            for shape in (direct, unfolded)
+        ]
+        if cycles[1] + _copy_cycles(builder, pair[0]) < cycles[0]:
+            return _gradient_unfolded(builder, pair, window, groups, name, options)
     x, gradient = pair
     n_images, n_in, *size = x.shape
     n_out, *field = gradient.shape[1:]
@@ -220,6 +236,100 @@ def _gradient_of_field(
         "rearrangeGradient",
     )
     kernel = kernel.reshape(n_out, n_images, *field)
+    out = convolution(builder, images, kernel, turned, groups, name, **options)
+    return out.dim_shuffle(1, 0, 2, 3)
+
+
+def _shapes(
+    builder: Builder, pair: _Pair, window: Window, groups: int, partials_type: str | None
+) -> tuple[ConvolutionShape, ConvolutionShape]:
+    """Return the gradient as the planner sees it: as it is, and with its columns as channels."""
+    x, gradient = pair
+    n_images, n_in, *size = x.shape
+    n_out, *field = gradient.shape[1:]
+    usual = builder.partials.with_own(partials_type).convolution
+    types = product_types("weightGradient", x, gradient, None, usual, partials_type)
+    direct = ConvolutionShape(
+        groups=groups,
+        images=n_in // groups,
+        height=window.kernel[0],
+        width=window.kernel[1],
+        in_channels=n_images,
+        out_channels=n_out // groups,
+        kernel=(field[0], field[1]),
+        stride=window.dilation,
+        dilation=window.stride,
+        padding_before=window.padding_before,
+        in_height=size[0],
+        in_width=size[1],
+        dtype=x.dtype.name,
+        partial_dtype=types.partials.name,
+        weights="strided",
+    )
+    unfolded = replace(
+        direct,
+        in_channels=n_images * field[1],
+        kernel=(field[0], 1),
+        stride=(window.dilation[0], 1),
+        dilation=(window.stride[0], 1),
+        padding_before=(window.padding_before[0], 0),
+        in_width=window.kernel[1],
+    )
+    return direct, unfolded
+
+
+def _copy_cycles(builder: Builder, x: View) -> int:
+    """Return the cycles to copy images element by element, as padding and unfolding may."""
+    machine = builder.tiles.machine
+    on_tile = -(-x.n_elements // machine.n_tiles)
+    received = on_tile * x.dtype.n_bytes / machine.exchange_bytes_per_cycle
+    return machine.sync_cycles + int(received) + _CYCLES_OF_AN_ELEMENT * on_tile
+
+
+def _gradient_unfolded(
+    builder: Builder, pair: _Pair, window: Window, groups: int, name: str, options: dict[str, Any]
+) -> Tensor:
+    """Return the gradient with the columns of the field as channels: each tap reads its own.
+
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/ConvTransforms.hpp, expandDims.
+    """
+    x, gradient = pair
+    n_images, n_in, *size = x.shape
+    n_out, n_rows, n_columns = gradient.shape[1:]
+    taps, step, dilation = window.kernel[1], window.stride[1], window.dilation[1]
+    before = window.padding_before[1]
+    read = (n_columns - 1) * step + (taps - 1) * dilation + 1
+    x = x.slice(3, max(-before, 0), size[1])
+    missing = read - x.shape[3] - max(before, 0)
+    x = pad(builder, x, (0, 0, 0, max(before, 0)), (0, 0, 0, max(missing, 0)))
+    x = _with_plain_field(builder, x, "rearrange")
+    ((_, stride),) = x.dims[3]
+    windows = ((taps, dilation * stride),), ((n_columns, step * stride),)
+    unfolded = _regrouped(
+        builder,
+        replace(x, dims=(*x.dims[:3], *windows)),
+        (n_images, groups, n_in // groups, size[0], taps, n_columns),
+        (2, 1, 0, 5, 3, 4),
+        "unfold",
+    )
+    channels = groups * n_images * n_columns
+    images = rearranged(builder, unfolded, (n_in // groups, channels, size[0], taps), "unfold")
+    kernel = _regrouped(
+        builder,
+        gradient,
+        (n_images, groups, n_out // groups, n_rows, n_columns),
+        (1, 2, 0, 4, 3),
+        "rearrangeGradient",
+    )
+    kernel_shape = (n_out, n_images * n_columns, n_rows, 1)
+    kernel = rearranged(builder, kernel, kernel_shape, "rearrangeGradient")
+    turned = Window(
+        (n_rows, 1),
+        stride=(window.dilation[0], 1),
+        dilation=(window.stride[0], 1),
+        padding_before=(window.padding_before[0], 0),
+        padding_after=(_after(0, window, size, (n_rows, n_columns)), 0),
+    )
     out = convolution(builder, images, kernel, turned, groups, name, **options)
     return out.dim_shuffle(1, 0, 2, 3)
 
