@@ -89,12 +89,16 @@ def create_convolution_input(  # noqa: PLR0913 - those of the convolution
     x = Operand.of(shape, kind, name)
     weights_operand = Operand.of(weights, kind, "the weights")
     planned = planned_convolution(request, x, weights_operand, window, groups)
-    input_tensor = allocated_images(request, kind, planned)
-    return (
-        row_major_variable(builder, x, name)
-        if input_tensor is None
-        else input_tensor.reshape(*shape)
-    )
+    patches = request.patches(x, window, groups)
+    input_tensor = allocated_images(request, kind, planned) if patches.can_lie else None
+    if input_tensor is None:
+        return row_major_variable(builder, x, name)
+    if patches:
+        n_images, n_channels, *size = shape
+        folded = n_channels * patches.taps[0] * patches.taps[1]
+        images = input_tensor.reshape(n_images, folded, *patches.size(size))
+        return patches.unfolded(images, n_channels // groups)
+    return input_tensor.reshape(*shape)
 
 
 @checked
@@ -149,12 +153,17 @@ def create_convolution_weights(  # noqa: PLR0913 - those of the convolution
     weights = Operand.of(shape, kind, name)
     input_operand = Operand.of(x, kind, "the input")
     planned = planned_convolution(request, input_operand, weights, window, groups)
-    weights_tensor = allocated_weights(request, kind, planned)
-    return (
-        row_major_variable(builder, weights, name)
-        if weights_tensor is None
-        else weights_tensor.reshape(*shape)
-    )
+    patches = request.patches(input_operand, window, groups)
+    weights_tensor = allocated_weights(request, kind, planned) if patches.can_lie else None
+    if weights_tensor is None:
+        return row_major_variable(builder, weights, name)
+    if patches:
+        n_out, per_group, *kernel = shape
+        folded = per_group * patches.taps[0] * patches.taps[1]
+        return patches.unfolded_weights(
+            weights_tensor.reshape(n_out, folded, *patches.size(kernel))
+        )
+    return weights_tensor.reshape(*shape)
 
 
 @checked

@@ -26,6 +26,7 @@ from tilescope.engine.library.poplin.convolution_request import (
     plan_of,
 )
 from tilescope.engine.library.poplin.free_operand import as_allocated
+from tilescope.engine.library.poplin.patches import as_view, channel_patches
 from tilescope.engine.library.poplin.product_types import ProductTypes, product_types
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.window import Window, output_size
@@ -111,7 +112,20 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     if not contiguous.can_reshape(n_images, groups, contiguous.shape[1] // groups, height, width):
         # What made it grouped its channels otherwise.
         contiguous = row_major_copy(build, contiguous, "groupChannels")
-    product = as_product(contiguous, _in_one(build, weights), window, groups, types)
+    kernel = _in_one(build, weights)
+    is_free = not (family or split)
+    patches = channel_patches(
+        build, contiguous.dtype, contiguous.shape, window, groups, is_free=is_free
+    )
+    if patches:
+        contiguous = as_view(build, contiguous, "groupChannels", patches.folded)
+        kernel = (
+            as_view(build, kernel, "groupTaps", patches.folded_weights)
+            if isinstance(kernel, Tensor)
+            else patches.folded_weights(kernel)
+        )
+        window = patches.window(window)
+    product = as_product(contiguous, kernel, window, groups, types)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     shape = as_allocated(product.shape, product.x, product.weights)
     plan = _plan(build, shape, share, family, split)

@@ -24,6 +24,7 @@ from tilescope.engine.library.poplin.convolution_request import (
 )
 from tilescope.engine.library.poplin.convolution_vertices import input_shares
 from tilescope.engine.library.poplin.operand_layout import as_images, as_weights, free_runs
+from tilescope.engine.library.poplin.patches import Patches, channel_patches
 from tilescope.engine.library.poplin.placement import Placement, map_weights
 from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
@@ -58,6 +59,14 @@ class Request:
     partials_type: str | None
     split: Mapping[str, int] | None
     family: str = ""
+
+    def patches(self, x: Operand, window: Window, groups: int) -> Patches:
+        """Return the taps that become channels of a convolution of images `x`."""
+        assert isinstance(x.value, Tensor)
+        is_free = not (self.family or self.split)
+        return channel_patches(
+            self.builder, x.value.dtype, x.value.shape, window, groups, is_free=is_free
+        )
 
 
 @dataclass(frozen=True)
@@ -183,9 +192,15 @@ def planned_convolution(
     check_convolution(request.name, x.value, weights.value, window, groups)
     assert isinstance(x.value, Tensor)
     builder, partials_type = request.builder, request.partials_type
+    patches = request.patches(x, window, groups)
+    images = x.value
+    if patches:
+        images = patches.folded(images)
+        weights = replace(weights, value=patches.folded_weights(weights.value))
+        window = patches.window(window)
     usual = builder.partials.with_own(partials_type).convolution
-    types = product_types(request.name, x.value, weights.value, None, usual, partials_type)
-    product = as_product(x.value, weights.value, window, groups, types)
+    types = product_types(request.name, images, weights.value, None, usual, partials_type)
+    product = as_product(images, weights.value, window, groups, types)
     share = builder.available_memory.with_own(request.available_memory_proportion).convolution
     shape = _freed(product.shape, x, weights)
     plan = plan_of(builder, request.name, shape, share, request.family, request.split)

@@ -21,6 +21,7 @@ from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.channels import zeros_into
 from tilescope.engine.library.poplin.convolution import convolution
+from tilescope.engine.library.poplin.patches import as_view, patches_of
 from tilescope.engine.library.popops.elementwise.operations import (
     copy_together,
     in_one,
@@ -186,6 +187,21 @@ def transposed_convolution(
         weights = in_one(build, weights, "joinWeights")
     if isinstance(weights, Tensor) and not _can_turn(weights, groups):
         weights = row_major_copy(build, weights, "weights")
+    per_group = int(weights.shape[1])
+    patches = patches_of(window, size, per_group, groups)
+    if patches and not (options.get("family") or options.get("split")):
+        # No input is read twice, so that its gradient is a product of channels and taps.
+        deltas = transposed_convolution(
+            build,
+            patches.turned(in_one(build, x)),
+            patches.folded_weights(weights),
+            patches.window(window),
+            patches.size(size),
+            groups,
+            "patches",
+            **options,
+        )
+        return as_view(build, deltas, "ungroup", lambda x: patches.unfolded(x, per_group))
     by_dimension = [_phases(x.shape[2 + d], size[d], d, window) for d in (0, 1)]
     parts: list[_Part] = []
     for rows, columns in product(*by_dimension):

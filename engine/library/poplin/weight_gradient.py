@@ -18,6 +18,7 @@ from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.convolution_request import plan_of
+from tilescope.engine.library.poplin.patches import as_view, patches_of
 from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import (
     in_one,
@@ -82,6 +83,14 @@ def weight_gradient(
         )
     # A requested family or split is that of the convolution whose kernel is the whole field.
     is_free = not (options.get("family") or options.get("split"))
+    patches = patches_of(window, size, n_in // groups, groups)
+    if is_free and patches:
+        x = in_one(builder, x)
+        read = as_view(builder, x, "rearrange", patches.folded)
+        left = patches.window(window)
+        gradient = patches.turned(in_one(builder, gradient))
+        out = weight_gradient(builder, read, gradient, left, groups, name, **options)
+        return as_view(builder, out, "ungroup", patches.unfolded_weights)
     folded = [is_free and _folds(d, window, size[d], field[d]) for d in (0, 1)]
     if all(folded):
         return _gradient_of_points(builder, (x, gradient), window, groups, name, options)
