@@ -42,7 +42,7 @@ __all__ = ["plan_reduce"]
 
 Counts = NDArray[np.int64]
 
-#: Share of the rows that lie on one tile each, for a stage in place.
+#: Share of the elements that lie on the tiles of their vertices, for a stage in place.
 _MOST_LOCAL = 0.9
 
 
@@ -105,13 +105,20 @@ def _local_level(shape: ReduceShape, ids: Counts) -> int:
         vertices = shape.local_pieces(level, 1)
         blocks = vertices.blocks
         n_partials = shape.n_outputs if blocks.is_final else blocks.n_elements
-        if n_partials < best[0] or (blocks.is_final and not best[1]):
-            ends = vertices.start + ((vertices.size - 1) * vertices.stride).sum(axis=1)
-            is_local = shape.tile_of(ends) == vertices.tile
-            is_local &= shape.tile_of(vertices.start) == vertices.tile
-            if is_local.mean() >= _MOST_LOCAL:
-                best = (n_partials, level)
+        is_better = n_partials < best[0] or (blocks.is_final and not best[1])
+        if is_better and _is_local(shape, vertices, shape.row_elements(level)):
+            best = (n_partials, level)
     return best[1]
+
+
+def _is_local(shape: ReduceShape, vertices: StageVertices, row_elements: int) -> bool:
+    """Return whether nearly all that vertices read lies on their tiles; rows may cross an edge."""
+    ends = vertices.start + ((vertices.size - 1) * vertices.stride).sum(axis=1)
+    n_crossing = sum(
+        int((shape.tile_of(elements) != vertices.tile).sum()) for elements in (vertices.start, ends)
+    )
+    n_elements = shape.n_outputs * shape.n_reduced
+    return n_crossing * row_elements <= (1 - _MOST_LOCAL) * n_elements
 
 
 def _sections_in_place(vertices: StageVertices, shape: ReduceShape, machine: Machine) -> int:

@@ -172,6 +172,10 @@ class ReduceShape:
             if kinds.count(True) <= 1 and kinds.count(False) <= 1 and n_rows <= _MOST_ROWS:
                 yield level
 
+    def row_elements(self, level: int) -> int:
+        """Return the elements of a row below `level` outer dimensions."""
+        return prod(size for size, *_ in self._dims[level:])
+
     def _changes(self, base: Counts, run: int, stride: int) -> tuple[Counts, Counts]:
         """Return rows and steps along them at which the tile may change; step 0 of every row first.
 

@@ -131,6 +131,20 @@ def test_stages_are_those_of_the_library(
     assert [(plan.split[f"partials {i}"], plan.split[f"columns {i}"]) for i in range(n)] == stages
 
 
+def test_rows_that_cross_the_edge_of_a_tile_do_not_move_the_others() -> None:
+    """Rows of 8 halves on tiles of 84 elements: all but the rows at the edges stay in place."""
+    graph = Graph(load_machine("gc200", parameter_set="ipu_model"))
+    builder = Builder(graph, Sequence("main"))
+    x = graph.add_variable("float16", (4, 3136, 8), "x")
+    graph.map_linearly(x, grain=4)
+    reduce(builder, "sum", x, [1])
+    (plan,) = builder.plans
+    assert plan.family == "in place"
+    executable = compile_programs(graph, [builder.sequence], plans=builder.plans)
+    first = next(step for step in executable.steps if step.kind == "DoExchange")
+    assert int(first.cost.received_bytes.dense().max()) <= 2 * 8
+
+
 def test_the_workers_of_a_tile_share_rows_where_that_pays() -> None:
     """Of 32 rows of 8 halves, a sum in float takes 64 cycles by the library's estimate: more than
     twice its overhead of 30, so all six workers take part. A maximum in half takes 32 for each of
