@@ -214,15 +214,16 @@ def _gradient_of_field(
     builder: Builder, pair: _Pair, window: Window, groups: int, name: str, options: dict[str, Any]
 ) -> Tensor:
     """Return the gradient as a convolution whose kernel is the gradient of the output."""
-    if not (options.get("family") or options.get("split")):
-        share = builder.available_memory.with_own(options.get("available_memory_proportion"))
-        direct, unfolded = _shapes(builder, pair, window, groups, options.get("partials_type"))
-        cycles = [
-            plan_of(builder, name, shape, share.convolution).predicted_cycles
-            for shape in (direct, unfolded)
-        ]
-        if cycles[1] + _copy_cycles(builder, pair[0]) < cycles[0]:
-            return _gradient_unfolded(builder, pair, window, groups, name, options)
+    if not (options.get("family") or options.get("split")) and _unfolds(
+        builder,
+        *pair,
+        window,
+        groups,
+        name,
+        available_memory_proportion=options.get("available_memory_proportion"),
+        partials_type=options.get("partials_type"),
+    ):
+        return _gradient_unfolded(builder, pair, window, groups, name, options)
     x, gradient = pair
     n_images, n_in, *size = x.shape
     n_out, *field = gradient.shape[1:]
@@ -247,6 +248,27 @@ def _gradient_of_field(
     kernel = kernel.reshape(n_out, n_images, *field)
     out = convolution(builder, images, kernel, turned, groups, name, **options)
     return out.dim_shuffle(1, 0, 2, 3)
+
+
+@checked
+def _unfolds(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    window: Window,
+    groups: int,
+    name: str,
+    *,
+    available_memory_proportion: float | None,
+    partials_type: str | None,
+) -> bool:
+    """Return whether the gradient takes less with the columns of the field as channels."""
+    share = builder.available_memory.with_own(available_memory_proportion).convolution
+    direct, unfolded = (
+        plan_of(builder, name, shape, share).predicted_cycles
+        for shape in _shapes(builder, (x, gradient), window, groups, partials_type)
+    )
+    return unfolded + _copy_cycles(builder, x) < direct
 
 
 def _shapes(
