@@ -88,10 +88,11 @@ def test_results_and_gradients(
     z = spread(builder, tuple(out.shape), "z")
     deltas = transposed_convolution(builder, z, w, window, (shape[2], shape[3]), groups)
     gradient = weight_gradient(builder, x, z, window, groups)
-    values = [values_for(tensor, k) for k, tensor in enumerate((x, w, z), 1)]
-    operands = list(zip((x, w, z), values, strict=True))
+    x_values, w_values, z_values = (values_for(t, k) for k, t in enumerate((x, w, z), 1))
+    operands = [(x, x_values), (w, w_values), (z, z_values)]
     results = check(builder, operands, [out, deltas, gradient])
-    for result, right in zip(results, expected(*values, window, groups), strict=True):
+    rights = expected(x_values, w_values, z_values, window, groups)
+    for result, right in zip(results, rights, strict=True):
         np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-3)
 
 
