@@ -108,6 +108,8 @@ class ColumnBlocks:
         n_even = self.n_blocks if self.is_even else self.n_blocks - 1
         n_columns = int(self.edges[n_even])
         even = values[:, :n_columns].reshape(self.n_rows, n_even, -1).transpose(1, 0, 2)
+        if n_columns == self.n_columns:
+            return even.reshape(-1)  # one copy of what may be large
         return np.concatenate([even.reshape(-1), values[:, n_columns:].reshape(-1)])
 
     def view(self, variable: Variable) -> View:
