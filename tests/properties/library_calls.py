@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilescope.engine import Builder
+from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
+from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLACE, UNARY_IN_PLACE
+from tilescope.engine.codelets.popops.elementwise.rates import rate_of
+from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.graph import View, concat
 from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
@@ -91,7 +95,15 @@ from tilescope.engine.library.popops.sorting.sort import (
 from tilescope.engine.library.poprand import random_numbers as draws
 from tilescope.engine.library.window import Window
 
-__all__ = ["CALLS", "EXEMPT", "Arguments", "LibraryCall"]
+__all__ = [
+    "CALLS",
+    "EXEMPT",
+    "IN_PLACE",
+    "Arguments",
+    "LibraryCall",
+    "elementwise_pair",
+    "elementwise_types",
+]
 
 
 @dataclass(frozen=True)
@@ -628,3 +640,51 @@ EXEMPT: Mapping[str, str] = {
     "cycle_stamp": "Measures other programs, and has no operands.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
 }
+
+#: By name: a call that returns a tensor, and its form in place.
+IN_PLACE: Mapping[str, tuple[LibraryCall, LibraryCall]] = {
+    **{
+        name: (CALLS[name], CALLS[f"{name}_in_place"])
+        for name in ("non_linearity", "softmax", "log_softmax")
+    },
+    "map": (CALLS["map_expression"], CALLS["map_in_place"]),
+    "scaled_add": (
+        _elementwise(
+            lambda p: binary(p.build, "add", p["a"], _scaled(p)), "float16", "float16"
+        ),
+        CALLS["scaled_add"],
+    ),
+}
+
+
+def _scaled(p: Arguments) -> View:
+    """Return the addend of a scaled addition, times its scale."""
+    scale = p.build.constant([0.5], "scale", p["b"].dtype)
+    return binary(p.build, "multiply", p["b"], scale)
+
+
+def elementwise_types() -> dict[tuple[str, int], list[str]]:
+    """Return the types of all functions with a form in place, by name and number of operands."""
+    types = {}
+    for n_operands, rates, names in (
+        (1, UNARY_RATES, UNARY_IN_PLACE),
+        (2, BINARY_RATES, BINARY_IN_PLACE),
+    ):
+        for name in names:
+            dtypes = ("float16", "float32", "int32", "bool")
+            types[name, n_operands] = [d for d in dtypes if rate_of(rates[name], d) is not None]
+    return types
+
+
+def elementwise_pair(name: str, n_operands: int, dtype: str) -> tuple[LibraryCall, LibraryCall]:
+    """Return an elementwise function that returns a tensor, and its form in place."""
+    dtypes = [dtype] * n_operands
+    if n_operands == 1:
+        return (
+            _elementwise(lambda p: unary(p.build, name, p["a"]), *dtypes),
+            _elementwise(lambda p: unary_in_place(p.build, name, p["a"]), *dtypes),
+        )
+    return (
+        _elementwise(lambda p: binary(p.build, name, p["a"], p["b"]), *dtypes),
+        _elementwise(lambda p: binary_in_place(p.build, name, p["a"], p["b"]), *dtypes),
+    )
