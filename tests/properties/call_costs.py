@@ -21,6 +21,7 @@ __all__ = [
     "compiled",
     "linear",
     "new_builder",
+    "step_cycles",
     "total_cycles",
 ]
 
@@ -166,10 +167,31 @@ def call_cycles(
     arrangement
         How views show the operands; in the call's order by default.
     """
+    return total_cycles(_built(call, parameter_set, sizes, layouts or {}, arrangement))
+
+
+def step_cycles(
+    call: LibraryCall, parameter_set: str, sizes: Mapping[str, int]
+) -> dict[tuple[str, str], int]:
+    """Return the cycles of every step of a call, by kind and name."""
+    build = _built(call, parameter_set, sizes, {}, None)
+    return {
+        (step.kind, step.name): int(step.cost.cycles.max()) for step in compiled(build).steps
+    }
+
+
+def _built(
+    call: LibraryCall,
+    parameter_set: str,
+    sizes: Mapping[str, int] | None,
+    layouts: Mapping[str, str],
+    arrangement: Arrangement | None,
+) -> Builder:
+    """Return the builder of a call."""
     build = new_builder(parameter_set)
     views: dict[str, View] = {}
     for name, (dtype, _) in call.operands.items():
-        layout = LAYOUTS[(layouts or {}).get(name, "linear")]
+        layout = LAYOUTS[layouts.get(name, "linear")]
         tensor = layout(build, dtype, call.shape(name, sizes), name)
         views[name] = tensor if arrangement is None else arrangement.view(call, name, tensor)
     known = {**call.sizes, **(sizes or {})}
@@ -178,4 +200,4 @@ def call_cycles(
     else:
         axes = arrangement.axes(call)
     call.run(Arguments(build, views, known, axes))
-    return total_cycles(build)
+    return build

@@ -13,6 +13,7 @@ __all__ = [
     "ALLOCATED",
     "DOUBLING",
     "GROWING",
+    "IN_PLACE_CALLS",
     "IN_PLACE_LOOPS",
     "IN_PLACE_START_CYCLES",
     "Known",
@@ -47,6 +48,9 @@ IN_PLACE_LOOPS = frozenset(
         ("power", "int32"),
     }
 )
+
+#: By call, type, layouts and parameter set: the cycles of the form that returns a tensor, and in place.
+IN_PLACE_CALLS: Mapping[tuple[str, str, str, str, str], Known] = {}
 
 #: By call, dimension and parameter set: the cycles of the size and of twice the size.
 DOUBLING: Mapping[tuple[str, str, str], Known] = {}
