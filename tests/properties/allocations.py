@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tilescope.engine import Builder
@@ -42,7 +42,7 @@ from tilescope.engine.library.popops.slicing.sliceable import (
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
-__all__ = ["ALLOCATIONS", "Allocation"]
+__all__ = ["ALLOCATIONS", "ALLOCATORS", "Allocation"]
 
 Sizes = Mapping[str, int]
 Views = Mapping[str, View]
@@ -254,6 +254,17 @@ def _update_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
     return {**_slice_shapes(s), "update": ("", (1, s["columns"]))}
 
 
+def _biased_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
+    return {**_convolution_shapes(s), "biases": ("", (s["outputs"],))}
+
+
+def _add_biases(build: Builder, views: Views, s: Sizes) -> None:
+    """Add biases to a convolution; they are allocated for its result."""
+    out = convolution(build, views["x"], views["weights"], _window(s))
+    biases = views["biases"] if "biases" in views else create_convolution_biases(build, out)
+    binary_in_place(build, "add", out, biases.reshape(1, s["outputs"], 1, 1))
+
+
 _MATMUL = {
     "groups": (1, 4),
     "rows": (1, 8, 100, 256),
@@ -294,6 +305,9 @@ ALLOCATIONS: Mapping[str, Allocation] = {
             "both": {"x": _images, "weights": _weights},
         }.items()
     },
+    "biases of convolution": Allocation(
+        {"biases": lambda *_: ()}, _biased_shapes, _add_biases, _CONVOLUTION
+    ),
     **_layer(create_lstm_weights, lstm, 4, 2),
     **_layer(create_gru_weights, gru, 3, 1),
     **_layer(create_rnn_weights, rnn, 1, 1),
@@ -317,3 +331,20 @@ ALLOCATIONS: Mapping[str, Allocation] = {
         {"x": _planned_table}, _lookup_shapes, _look_up_planned, _TABLE_SIZES
     ),
 }
+
+#: Allocators that `ALLOCATIONS` has.
+ALLOCATORS = (
+    create_convolution_biases,
+    create_convolution_input,
+    create_convolution_weights,
+    create_gru_weights,
+    create_indices_tensor,
+    create_lstm_weights,
+    create_matmul_input_lhs,
+    create_matmul_input_rhs,
+    create_recurrent_input,
+    create_recurrent_state,
+    create_rnn_weights,
+    create_slice_tensor,
+    create_sliceable_tensor,
+)

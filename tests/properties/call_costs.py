@@ -50,10 +50,12 @@ def _cycles(node: Node) -> int:
     return node.repeat_count * (step_cycles + sum(map(_cycles, nodes)))
 
 
-def linear(build: Builder, dtype: Any, shape: Sequence[int], name: str) -> Tensor:
-    """Return a tensor that is spread over the tiles in its logical order."""
+def linear(
+    build: Builder, dtype: Any, shape: Sequence[int], name: str, grain: int = 8
+) -> Tensor:
+    """Return a tensor that is spread over the tiles in its logical order, in grains of elements."""
     tensor = build.graph.add_variable(dtype, tuple(shape), name)
-    build.graph.map_linearly(tensor, grain=8)
+    build.graph.map_linearly(tensor, grain=grain)
     return tensor
 
 
