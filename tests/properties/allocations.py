@@ -46,7 +46,7 @@ __all__ = ["ALLOCATIONS", "ALLOCATORS", "Allocation"]
 
 Sizes = Mapping[str, int]
 Views = Mapping[str, View]
-#: From a builder, sizes, a type, and the operands that are not allocated, the views of an allocator.
+#: From a builder, sizes, a type, and the operands that are not allocated: an allocator's views.
 Allocator = Callable[[Builder, Sizes, str, Views], View | tuple[View, ...]]
 
 
@@ -79,12 +79,16 @@ def _matmul_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
 
 def _left(build: Builder, s: Sizes, dtype: str, others: Views) -> View:
     shapes = _matmul_shapes(s)
-    return create_matmul_input_lhs(build, shapes["left"][1], others.get("right", shapes["right"][1]), dtype=dtype)
+    return create_matmul_input_lhs(
+        build, shapes["left"][1], others.get("right", shapes["right"][1]), dtype=dtype
+    )
 
 
 def _right(build: Builder, s: Sizes, dtype: str, others: Views) -> View:
     shapes = _matmul_shapes(s)
-    return create_matmul_input_rhs(build, shapes["right"][1], others.get("left", shapes["left"][1]), dtype=dtype)
+    return create_matmul_input_rhs(
+        build, shapes["right"][1], others.get("left", shapes["left"][1]), dtype=dtype
+    )
 
 
 def _window(s: Sizes) -> Window:

@@ -50,9 +50,7 @@ def _cycles(node: Node) -> int:
     return node.repeat_count * (step_cycles + sum(map(_cycles, nodes)))
 
 
-def linear(
-    build: Builder, dtype: Any, shape: Sequence[int], name: str, grain: int = 8
-) -> Tensor:
+def linear(build: Builder, dtype: Any, shape: Sequence[int], name: str, grain: int = 8) -> Tensor:
     """Return a tensor that is spread over the tiles in its logical order, in grains of elements."""
     tensor = build.graph.add_variable(dtype, tuple(shape), name)
     build.graph.map_linearly(tensor, grain=grain)
@@ -177,9 +175,7 @@ def step_cycles(
 ) -> dict[tuple[str, str], int]:
     """Return the cycles of every step of a call, by kind and name."""
     build = _built(call, parameter_set, sizes, {}, None)
-    return {
-        (step.kind, step.name): int(step.cost.cycles.max()) for step in compiled(build).steps
-    }
+    return {(step.kind, step.name): int(step.cost.cycles.max()) for step in compiled(build).steps}
 
 
 def _built(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tilescope.engine import Builder
@@ -12,6 +12,10 @@ from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLAC
 from tilescope.engine.codelets.popops.elementwise.rates import rate_of
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.graph import View, concat
+from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.poplin.general_product import general_product
+from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
 from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
@@ -26,10 +30,6 @@ from tilescope.engine.library.popnn.softmax import (
     softmax_in_place,
 )
 from tilescope.engine.library.popnn.spatial_softmax import spatial_softmax_2d
-from tilescope.engine.library.poplin.convolution import convolution, matmul
-from tilescope.engine.library.poplin.general_product import general_product
-from tilescope.engine.library.poplin.transposed import transposed_convolution
-from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popops.elementwise.bit_cast import bit_cast
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place, unary_in_place
@@ -173,9 +173,7 @@ _FULL = {"rows": 256, "columns": 256}
 def _elementwise(
     run: Callable[[Arguments], object], *dtypes: str, names: str = "a b c"
 ) -> LibraryCall:
-    operands = {
-        name: (dtype, _MATRIX) for name, dtype in zip(names.split(), dtypes, strict=False)
-    }
+    operands = {name: (dtype, _MATRIX) for name, dtype in zip(names.split(), dtypes, strict=False)}
     dims = ("rows", "columns")
     return LibraryCall(run, operands, _FULL, dims, is_permutable=True, has_no_axes=True)
 
@@ -232,9 +230,7 @@ def _recurrent(run: Callable[[Arguments], object], n_units: int) -> LibraryCall:
 
 
 def _layer(function: Callable[..., object]) -> Callable[[Arguments], object]:
-    return lambda p: function(
-        p.build, p["x"], p["input_weights"], p["output_weights"], p["biases"]
-    )
+    return lambda p: function(p.build, p["x"], p["input_weights"], p["output_weights"], p["biases"])
 
 
 def _product(run: Callable[[Arguments], object], doubles: str, **sizes: int) -> LibraryCall:
@@ -272,9 +268,7 @@ CALLS: Mapping[str, LibraryCall] = {
     "unary": _elementwise(lambda p: unary(p.build, "tanh", p["a"]), "float16"),
     "unary/negate": _elementwise(lambda p: unary(p.build, "negate", p["a"]), "float32"),
     "unary/not": _elementwise(lambda p: unary(p.build, "logical_not", p["a"]), "bool"),
-    "binary": _elementwise(
-        lambda p: binary(p.build, "add", p["a"], p["b"]), "float16", "float16"
-    ),
+    "binary": _elementwise(lambda p: binary(p.build, "add", p["a"], p["b"]), "float16", "float16"),
     "binary/divide": _elementwise(
         lambda p: binary(p.build, "divide", p["a"], p["b"]), "float32", "float32"
     ),
@@ -305,9 +299,7 @@ CALLS: Mapping[str, LibraryCall] = {
         _FULL,
         ("rows", "columns"),
     ),
-    "unary_in_place": _elementwise(
-        lambda p: unary_in_place(p.build, "tanh", p["a"]), "float16"
-    ),
+    "unary_in_place": _elementwise(lambda p: unary_in_place(p.build, "tanh", p["a"]), "float16"),
     "unary_in_place/negate": _elementwise(
         lambda p: unary_in_place(p.build, "negate", p["a"]), "float32"
     ),
@@ -338,9 +330,7 @@ CALLS: Mapping[str, LibraryCall] = {
         lambda p: iota(p.build, p["a"]), {"a": ("int32", "rows")}, {"rows": 65_536}, ("rows",)
     ),
     "bit_cast": _elementwise(lambda p: bit_cast(p.build, p["a"], "int32"), "float32"),
-    "non_linearity": _elementwise(
-        lambda p: non_linearity(p.build, "gelu", p["a"]), "float16"
-    ),
+    "non_linearity": _elementwise(lambda p: non_linearity(p.build, "gelu", p["a"]), "float16"),
     "non_linearity_in_place": _elementwise(
         lambda p: non_linearity_in_place(p.build, "gelu", p["a"]), "float16"
     ),
@@ -378,7 +368,10 @@ CALLS: Mapping[str, LibraryCall] = {
     "reduce_many": _of_rows(
         lambda p: reduce_many(
             p.build,
-            [Reduction("sum", p["x"], p.axes["rows"]), Reduction("maximum", p["y"], p.axes["columns"])],
+            [
+                Reduction("sum", p["x"], p.axes["rows"]),
+                Reduction("maximum", p["y"], p.axes["columns"]),
+            ],
         ),
         ("rows", "columns"),
         is_permutable=True,
@@ -649,9 +642,7 @@ IN_PLACE: Mapping[str, tuple[LibraryCall, LibraryCall]] = {
     },
     "map": (CALLS["map_expression"], CALLS["map_in_place"]),
     "scaled_add": (
-        _elementwise(
-            lambda p: binary(p.build, "add", p["a"], _scaled(p)), "float16", "float16"
-        ),
+        _elementwise(lambda p: binary(p.build, "add", p["a"], _scaled(p)), "float16", "float16"),
         CALLS["scaled_add"],
     ),
 }

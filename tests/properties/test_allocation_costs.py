@@ -26,18 +26,18 @@ def test_every_allocator_of_the_library_is_compared() -> None:
 def _cycles(
     allocation: Allocation, case: int, parameter_set: str, unallocated: str | None = None
 ) -> int:
-    """Return the cycles with allocated operands, or with all of them linear or by rows."""
+    """Return the cycles with allocated operands, or with these linear or by rows."""
     draw = random.Random(case)
     sizes = {name: draw.choice(values) for name, values in allocation.sizes.items()}
     dtype, n_tiles = draw.choice(("float16", "float32")), draw.choice((16, 64))
     other_layout = draw.choice(("linear", "rows"))
     build = new_builder(parameter_set, n_tiles)
-    names = " ".join(allocation.allocators).split() if unallocated is None else []
+    names = " ".join(allocation.allocators).split()
     views: dict[str, View] = {}
     for name, (kind, shape) in allocation.shapes(sizes).items():
-        if name not in names:
-            is_by_rows = (unallocated or other_layout) == "rows"
-            grain = shape[-1] if is_by_rows else 8
+        layout = unallocated if name in names else other_layout
+        if layout is not None:
+            grain = shape[-1] if layout == "rows" else 8
             views[name] = linear(build, kind or dtype, shape, name, grain)
     others = dict(views)
     if unallocated is None:

@@ -20,10 +20,10 @@ from tests.properties.call_costs import (
 )
 from tests.properties.known_violations import (
     DOUBLING,
+    GROWING,
     IN_PLACE_CALLS,
     IN_PLACE_LOOPS,
     IN_PLACE_START_CYCLES,
-    GROWING,
 )
 from tests.properties.library_calls import (
     CALLS,

@@ -161,7 +161,9 @@ def _truncated_law(batch: Batch, machine: Machine) -> Counts:
     return np.asarray(start_cycles(4, machine) + work + (n % width > 0) * rest)
 
 
-_PLACE = tuple(Scalar(name, on_device=False) for name in (*PLACE_SCALARS, *DIGIT_SIZES, *DIGIT_STEPS))
+_PLACE = tuple(
+    Scalar(name, on_device=False) for name in (*PLACE_SCALARS, *DIGIT_SIZES, *DIGIT_STEPS)
+)
 
 
 def _codelet(name: str, kernel: Any, law: Any, scalars: tuple[Scalar, ...], flops: int) -> Codelet:

@@ -99,7 +99,7 @@ def _segment(n_rows: int, n: int, machine: Machine) -> int:
     segment = min(n, max(share, min(math.isqrt(n - 1) + 1, 4 * _SHORTEST), _SHORTEST))
     n_segments = -(-n // segment)
     tiles_of_row = max(1, min(n_tiles // n_rows, n_segments))
-    turns = -(-(-(-n_segments // tiles_of_row)) // n_workers)
+    turns = -(-n_segments // (tiles_of_row * n_workers))
     of_segments = -(-n_rows // n_tiles) * (turns * segment + n % segment)
     return n if -(-n_rows // (n_tiles * n_workers)) * n <= of_segments else segment
 

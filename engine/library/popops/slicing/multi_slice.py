@@ -176,9 +176,10 @@ def _is_copied(builder: Builder, plan: EmbeddingPlan, x: View, indices: Tensor) 
     received = n_elements * dtype.n_bytes
     copied = copy_cycles(n_rows, width, (dtype.kind, dtype.n_bytes), machine)
     copied += exchange_cycles(received, 0 * received, np.array(machine.n_tiles), machine, n_rows)
-    return int(copied[0]) + plan_slice(shape, machine).cycles < _cheapest_split(
-        builder, shape, plan, x.variables[0]
-    ).cycles
+    return (
+        int(copied[0]) + plan_slice(shape, machine).cycles
+        < _cheapest_split(builder, shape, plan, x.variables[0]).cycles
+    )
 
 
 def _as_one_group(builder: Builder, x: View, dim: int) -> Matrices:
