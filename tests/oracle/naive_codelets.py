@@ -10,7 +10,6 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -409,9 +408,11 @@ def _position(element: int, scalars: Mapping[str, Any]) -> int:
     """Return the position in the tensor of an element in memory order, digit by digit."""
     sizes = [int(scalars[f"size_{i}"]) for i in range(6)]
     sizes = sizes[: sizes.index(0)]
-    digits = np.unravel_index(element % (prod(sizes) or 1), sizes[::-1])[::-1] if sizes else ()
-    digits = (*digits, element // prod(sizes))
-    return sum(int(d) * int(scalars[f"step_{i}"]) for i, d in enumerate(digits))
+    position = 0
+    for i, size in enumerate(sizes):
+        element, digit = divmod(element, size)
+        position += digit * int(scalars[f"step_{i}"])
+    return position + element * int(scalars[f"step_{len(sizes)}"])
 
 
 def _random(draw: Callable[[int, Mapping[str, Any]], float]) -> Naive:
