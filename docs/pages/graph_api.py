@@ -70,7 +70,7 @@ from tilescope.engine.program import program
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 
-__all__ = ["render"]
+__all__ = ["LIBRARY", "render"]
 
 _INTRODUCTION = """\
 # Graph API
@@ -84,7 +84,8 @@ is a guide, and [Write a codelet](../how-to/write-a-codelet.md) shows how to ext
 `tilescope.engine.errors` that names what is wrong, where, and what is allowed.
 """
 
-_LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
+#: Functions of the library on the page, by module.
+LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.popops.elementwise.operations": (
         elementwise.unary,
         elementwise.binary,
@@ -233,7 +234,7 @@ def render() -> str:
         *(line for kind in (Field, Scalar, Batch, Codelet) for line in _class(kind)),
         "## Library\n",
     ]
-    for module, functions in _LIBRARY.items():
+    for module, functions in LIBRARY.items():
         parts += _functions(module, functions)
     parts += [
         *_class(Window),

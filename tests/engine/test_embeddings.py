@@ -195,3 +195,15 @@ def test_weights_that_are_looked_up_stay_on_their_tiles() -> None:
 def test_few_constants_are_spread_as_all_others() -> None:
     build = _new("gc200")
     assert add_constant_table(build, np.zeros((4, 3), np.float32), "few", 2) is None
+
+
+@pytest.mark.parametrize("n_columns", [64, 200])
+def test_many_look_ups_in_few_rows_copy_the_table(n_columns: int) -> None:
+    """Look-ups where the columns lie would all be on every tile."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=64))
+    build = Builder(graph, Sequence("main"))
+    table = create_sliceable_tensor(build, "float32", (64, n_columns))
+    multi_slice(build, table, create_indices_tensor(build, (360,)))
+    names = [step.name for step in _compiled(build).steps if step.kind == "OnTileExecute"]
+    assert names == ["rearrange", "multiSlice/slice"]
+    assert _cycles(build) < 6_000

@@ -404,6 +404,17 @@ def naive_philox(counter: list[int], key: list[int]) -> list[int]:
     return c
 
 
+def _position(element: int, scalars: Mapping[str, Any]) -> int:
+    """Return the position in the tensor of an element in memory order, digit by digit."""
+    sizes = [int(scalars[f"size_{i}"]) for i in range(6)]
+    sizes = sizes[: sizes.index(0)]
+    position = 0
+    for i, size in enumerate(sizes):
+        element, digit = divmod(element, size)
+        position += digit * int(scalars[f"step_{i}"])
+    return position + element * int(scalars[f"step_{len(sizes)}"])
+
+
 def _random(draw: Callable[[int, Mapping[str, Any]], float]) -> Naive:
     """Return the function of a distribution: `draw` takes 32 bits and the scalars."""
 
@@ -412,7 +423,8 @@ def _random(draw: Callable[[int, Mapping[str, Any]], float]) -> Naive:
         steps = [scalars[name] for name in ("by_plane", "by_row", "by_column")]
         out = np.zeros(counts)
         for index in np.ndindex(*counts):
-            position = scalars["position"] + sum(i * s for i, s in zip(index, steps, strict=True))
+            element = scalars["index"] + sum(i * s for i, s in zip(index, steps, strict=True))
+            position = _position(int(element), scalars)
             counter = [position // 4 % 2**32, position // 4 >> 32, scalars["modifier"], 0]
             value = draw(naive_philox(counter, key)[position % 4], scalars)
             out[index] = value * fields["x"][index] if "x" in fields else value

@@ -107,7 +107,7 @@ def test_cumulative_sum(
     np.testing.assert_allclose(result, expected, rtol=near, atol=near)
 
 
-@pytest.mark.parametrize(("n", "n_tiles"), [(33, 3), (1000, 2), (5000, 40)])
+@pytest.mark.parametrize(("n", "n_tiles"), [(65, 3), (1000, 2), (5000, 40)])
 def test_a_long_cumulative_sum_goes_over_segments(n: int, n_tiles: int) -> None:
     graph, builder = new_builder(small_machine(n_tiles))
     x = graph.add_variable("int32", (3, n), "x")

@@ -22,16 +22,23 @@ from tilescope.engine.host.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["DROPOUT", "PLACE_SCALARS", "RANDOM"]
+__all__ = ["DIGIT_SIZES", "DIGIT_STEPS", "DROPOUT", "N_DIGITS", "PLACE_SCALARS", "RANDOM"]
 
 Counts = NDArray[np.int64]
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/poprand/poprandCycleEstimators.cpp"
 
-#: Position of a region's first element in the tensor, and steps of the position along the region's
-#: dimensions. The compiler knows them: they are no part of a vertex's state, because the vertices
-#: of the source have none.
-PLACE_SCALARS = ("position", "by_plane", "by_row", "by_column")
+#: Index of a region's first element, and steps of the index along the region's dimensions. The
+#: compiler knows them: they are no part of a vertex's state, because the vertices of the source
+#: have none.
+PLACE_SCALARS = ("index", "by_plane", "by_row", "by_column")
+#: Largest number of dimensions in which indices, which follow the order in memory, become positions
+#: in the tensor.
+N_DIGITS = 6
+#: Sizes of these dimensions, innermost first and 0 for the outermost, and the steps of the position
+#: along them.
+DIGIT_SIZES = tuple(f"size_{i}" for i in range(N_DIGITS))
+DIGIT_STEPS = tuple(f"step_{i}" for i in range(N_DIGITS))
 _UNIT = 2.0**-32
 
 
@@ -62,17 +69,32 @@ def _truncated(bits: Any, mean: float, deviation: float, below: float) -> Any:
     return mean + deviation * normal_quantile(inside)
 
 
+@jit
+def _position(index, sizes, steps):  # type: ignore[no-untyped-def]
+    """Return the position in the tensor of an element in memory."""
+    position = np.int64(0)
+    rest = np.int64(index)
+    for size, step in zip(sizes, steps):  # noqa: B905 # numba's zip takes no strict
+        if size == 0:
+            return position + rest * step
+        position += rest % size * step
+        rest //= size
+    return position
+
+
 def _kernel(function: Any) -> Any:
     @jit
     def kernel(  # type: ignore[no-untyped-def]
-        seed, out, start, size, stride, modifier, position, by_plane, by_row, by_column, a, b
-    ):
+        seed, out, start, size, stride, modifier, index, by_plane, by_row, by_column,
+        s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5, a, b,
+    ):  # fmt: skip
+        sizes, steps = (s0, s1, s2, s3, s4, s5), (t0, t1, t2, t3, t4, t5)
         for p in range(size[0]):
             for r in range(size[1]):
                 target = start + p * stride[0] + r * stride[1]
-                row = position + p * by_plane + r * by_row
+                row = index + p * by_plane + r * by_row
                 for c in range(size[2]):
-                    element = row + c * by_column
+                    element = _position(row + c * by_column, sizes, steps)
                     bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
                     out[target + c * stride[2]] = function(bits, a, b)
 
@@ -81,15 +103,16 @@ def _kernel(function: Any) -> Any:
 
 @jit
 def _truncated_kernel(  # type: ignore[no-untyped-def]
-    seed, out, start, size, stride, modifier, position, by_plane, by_row, by_column,
-    mean, deviation, below, iterations,
+    seed, out, start, size, stride, modifier, index, by_plane, by_row, by_column,
+    s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5, mean, deviation, below, iterations,
 ):  # fmt: skip
+    sizes, steps = (s0, s1, s2, s3, s4, s5), (t0, t1, t2, t3, t4, t5)
     for p in range(size[0]):
         for r in range(size[1]):
             target = start + p * stride[0] + r * stride[1]
-            row = position + p * by_plane + r * by_row
+            row = index + p * by_plane + r * by_row
             for c in range(size[2]):
-                element = row + c * by_column
+                element = _position(row + c * by_column, sizes, steps)
                 bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
                 out[target + c * stride[2]] = _truncated(bits, mean, deviation, below)
 
@@ -97,15 +120,17 @@ def _truncated_kernel(  # type: ignore[no-untyped-def]
 @jit
 def _dropout_kernel(  # type: ignore[no-untyped-def]
     seed, x, x_start, x_size, x_stride, out, start, size, stride,
-    modifier, position, by_plane, by_row, by_column, threshold, factor,
+    modifier, index, by_plane, by_row, by_column,
+    s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5, threshold, factor,
 ):  # fmt: skip
+    sizes, steps = (s0, s1, s2, s3, s4, s5), (t0, t1, t2, t3, t4, t5)
     for p in range(size[0]):
         for r in range(size[1]):
             source = x_start + p * x_stride[0] + r * x_stride[1]
             target = start + p * stride[0] + r * stride[1]
-            row = position + p * by_plane + r * by_row
+            row = index + p * by_plane + r * by_row
             for c in range(size[2]):
-                element = row + c * by_column
+                element = _position(row + c * by_column, sizes, steps)
                 bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
                 is_kept = np.int64(bits) < threshold
                 value = x[source + c * x_stride[2]]
@@ -136,7 +161,9 @@ def _truncated_law(batch: Batch, machine: Machine) -> Counts:
     return np.asarray(start_cycles(4, machine) + work + (n % width > 0) * rest)
 
 
-_PLACE = tuple(Scalar(name, on_device=False) for name in PLACE_SCALARS)
+_PLACE = tuple(
+    Scalar(name, on_device=False) for name in (*PLACE_SCALARS, *DIGIT_SIZES, *DIGIT_STEPS)
+)
 
 
 def _codelet(name: str, kernel: Any, law: Any, scalars: tuple[Scalar, ...], flops: int) -> Codelet:

@@ -21,6 +21,7 @@ from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import cast, in_one, row_major_copy
 from tilescope.engine.library.popops.elementwise.partition import strides_of
+from tilescope.engine.machine import Machine
 
 __all__ = ["cumulative_sum"]
 
@@ -87,17 +88,27 @@ def _as_rows(builder: Builder, turned: Tensor, n: int) -> Tensor:
     return row_major_copy(builder, turned, "rearrange").reshape(*shape)
 
 
-def _segment(n_rows: int, n: int, n_workers: int) -> int:
-    """Return the elements of a segment: one per worker, within limits."""
-    share = -(-n_rows * n // n_workers)
-    return min(n, max(share, min(math.isqrt(n - 1) + 1, 4 * _SHORTEST), _SHORTEST))
+def _segment(n_rows: int, n: int, machine: Machine) -> int:
+    """Return the elements of a segment: one per worker, within limits.
+
+    Rows stay whole where the busiest tile takes no longer then. Rows in segments take vertices of
+    their own, one after the other: one for the equal segments of a tile, one for a shorter last.
+    """
+    n_tiles, n_workers = machine.n_tiles, machine.n_worker_contexts
+    share = -(-n_rows * n // (n_tiles * n_workers))
+    segment = min(n, max(share, min(math.isqrt(n - 1) + 1, 4 * _SHORTEST), _SHORTEST))
+    n_segments = -(-n // segment)
+    tiles_of_row = max(1, min(n_tiles // n_rows, n_segments))
+    turns = -(-n_segments // (tiles_of_row * n_workers))
+    of_segments = -(-n_rows // n_tiles) * (turns * segment + n % segment)
+    return n if -(-n_rows // (n_tiles * n_workers)) * n <= of_segments else segment
 
 
 def _scan(builder: Builder, x: Tensor, *, is_exclusive: bool) -> Tensor:
     """Return cumulative sums of the rows of (rows, n), row-major."""
     n_rows, n = x.shape
     machine = builder.tiles.machine
-    segment = _segment(n_rows, n, machine.n_tiles * machine.n_worker_contexts)
+    segment = _segment(n_rows, n, machine)
     n_segments = -(-n // segment)
     graph = builder.graph
     out = graph.add_variable(x.dtype, (n_rows, n), "out", builder.debug)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.copy import copy_cycles
 from tilescope.engine.codelets.popops.slicing.multi_slice import (
     MULTI_SLICE,
     MULTI_SLICE_PARTS,
@@ -48,7 +49,7 @@ from tilescope.engine.library.popops.slicing.embedding import (
 from tilescope.engine.library.popops.slicing.sliceable import columns_of
 from tilescope.engine.machine.exchange_law import bus_cycles
 from tilescope.engine.planner.embedding import EmbeddingPlan, equal_edges, second_stage
-from tilescope.engine.planner.exchange import exchange_cycles_of_tiles
+from tilescope.engine.planner.exchange import exchange_cycles, exchange_cycles_of_tiles
 from tilescope.engine.planner.multi_slice import (
     SliceShape,
     SliceSplit,
@@ -136,8 +137,9 @@ def multi_slice(
         check_plan("multi_slice", builder, plan, x.shape, dim, x.dtype)
     table = PlannedTable.of(builder, x, dim)
     offsets = flat_indices(builder, indices)
-    if plan is None and table is None:
-        rows = as_rows(builder, x, dim, "rearrange")
+    if plan is None and (table is None or _is_copied(builder, table.plan, x, offsets)):
+        in_order = x if table is None else row_major_copy(builder, x, "rearrange")
+        rows = as_rows(builder, in_order, dim, "rearrange")
         out = grouped_slice(builder, rows, offsets)
         return out.reshape(*x.shape[:dim], *indices.shape, *x.shape[dim + 1 :])
     if table is not None and plan in (None, table.plan):
@@ -158,6 +160,26 @@ def multi_slice(
     result = of_table(slices, indices.shape, others, dim)
     assert isinstance(result, Tensor)
     return result
+
+
+def _is_copied(builder: Builder, plan: EmbeddingPlan, x: View, indices: Tensor) -> bool:
+    """Return whether a planned table is best copied, so that its look-ups are split otherwise.
+
+    Many look-ups in few rows take longer where the columns lie than a copy and look-ups on all
+    tiles.
+    """
+    machine, sizes, dtype = builder.tiles.machine, plan.shape, x.dtype
+    shape = SliceShape(1, indices.shape[1], sizes.n_rows, sizes.n_columns, dtype.n_bytes)
+    n_elements = np.array([-(-x.n_elements // machine.n_tiles)])
+    width = np.minimum(np.diff(plan.column_edges)[:1], n_elements)
+    n_rows = -(-n_elements // width)
+    received = n_elements * dtype.n_bytes
+    copied = copy_cycles(n_rows, width, (dtype.kind, dtype.n_bytes), machine)
+    copied += exchange_cycles(received, 0 * received, np.array(machine.n_tiles), machine, n_rows)
+    return (
+        int(copied[0]) + plan_slice(shape, machine).cycles
+        < _cheapest_split(builder, shape, plan, x.variables[0]).cycles
+    )
 
 
 def _as_one_group(builder: Builder, x: View, dim: int) -> Matrices:
@@ -297,9 +319,7 @@ def _planned_slice(
     shape = SliceShape(1, indices.shape[1], sizes.n_rows, sizes.n_columns, item_bytes)
     split = split_of_plan(shape, machine, plan)
     if not follows_plan:
-        moved = plan_slice(shape, machine, plan)
-        if max(moved.cycles, _sent_cycles(builder, base.variable)) < split.cycles:
-            split = moved
+        split = _cheapest_split(builder, shape, plan, base.variable)
     layout = _layout_of(builder, shape, split, plan.column_edges)
     build = _call(builder, shape, indices, split)
     stages = _Slices(
@@ -307,6 +327,16 @@ def _planned_slice(
     )
     out = stages.build()
     return out if in_blocks else out.reshape(shape.n_lookups, shape.n_columns)
+
+
+def _cheapest_split(
+    builder: Builder, shape: SliceShape, plan: EmbeddingPlan, base: Variable
+) -> SliceSplit:
+    """Return the plan's split, or one into the same columns that takes less time."""
+    machine = builder.tiles.machine
+    split, moved = split_of_plan(shape, machine, plan), plan_slice(shape, machine, plan)
+    # A plan that moves the rows takes at least the time in which their tiles send them.
+    return moved if max(moved.cycles, _sent_cycles(builder, base)) < split.cycles else split
 
 
 def _call(builder: Builder, shape: SliceShape, indices: Tensor, split: SliceSplit) -> Builder:
