@@ -132,3 +132,25 @@ def test_an_embedding_of_patches_costs_what_its_product_costs() -> None:
 
     patches = cycles((1, 3, 112, 112), (64, 3, 16, 16), Window((16, 16), stride=(16, 16)))
     assert patches == cycles((1, 768, 7, 7), (64, 768, 1, 1), Window((1, 1)))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_columns_of_the_field_as_channels(step: int, padding: int) -> None:
+    """Weights of a depthwise convolution: each tap reads columns of its own, or shared ones."""
+    _, builder = new_builder(small_machine(16))
+    shape, weights = (4, 8, 11, 11), (8, 1, 3, 3)
+    window = Window((3, 3), (step, step), (1, 1), (padding, padding), (padding, padding))
+    n_columns = (11 + 2 * padding - 3) // step + 1
+    x = builder.graph.add_variable("float16", shape, "x")
+    z = builder.graph.add_variable("float16", (4, 8, n_columns, n_columns), "z")
+    for tensor in (x, z):
+        builder.graph.map_linearly(tensor)
+    gradient = weight_gradient(builder, x, z, window, 8)
+    call = builder.plans[0].call
+    assert call is not None
+    assert call.detail["input"] == [1, 4 * 8 * n_columns, 11, 3]
+    x_values, z_values = (np.round(4 * values_for(t, k)) / 4 for k, t in enumerate((x, z), 1))
+    (result,) = check(builder, [(x, x_values), (z, z_values)], [gradient])
+    right = expected(x_values, np.zeros(weights), z_values, window, 8)[2]
+    np.testing.assert_allclose(result, right, rtol=1e-2, atol=1)

@@ -16,11 +16,14 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.poplin.allocators import create_convolution_input
+from tilescope.engine.library.poplin.channels import zeros_into
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.convolution_request import plan_of
 from tilescope.engine.library.poplin.patches import as_view, patches_of
 from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import (
+    copy_together,
     in_one,
     rearranged,
     row_major_copy,
@@ -327,24 +330,6 @@ def _gradient_unfolded(
     x, gradient = pair
     n_images, n_in, *size = x.shape
     n_out, n_rows, n_columns = gradient.shape[1:]
-    taps, step, dilation = window.kernel[1], window.stride[1], window.dilation[1]
-    before = window.padding_before[1]
-    read = (n_columns - 1) * step + (taps - 1) * dilation + 1
-    x = x.slice(3, max(-before, 0), size[1])
-    missing = read - x.shape[3] - max(before, 0)
-    x = pad(builder, x, (0, 0, 0, max(before, 0)), (0, 0, 0, max(missing, 0)))
-    x = _with_plain_field(builder, x, "rearrange")
-    ((_, stride),) = x.dims[3]
-    windows = ((taps, dilation * stride),), ((n_columns, step * stride),)
-    unfolded = _regrouped(
-        builder,
-        replace(x, dims=(*x.dims[:3], *windows)),
-        (n_images, groups, n_in // groups, size[0], taps, n_columns),
-        (2, 1, 0, 5, 3, 4),
-        "unfold",
-    )
-    channels = groups * n_images * n_columns
-    images = rearranged(builder, unfolded, (n_in // groups, channels, size[0], taps), "unfold")
     kernel = _regrouped(
         builder,
         gradient,
@@ -361,8 +346,75 @@ def _gradient_unfolded(
         padding_before=(window.padding_before[0], 0),
         padding_after=(_after(0, window, size, (n_rows, n_columns)), 0),
     )
+    shape = (n_in // groups, groups * n_images * n_columns, size[0], window.kernel[1])
+    images: Tensor
+    if window.kernel[1] * n_columns < 2 * size[1]:
+        # Few elements are read by several taps: each tap gets a copy, laid out as it is read.
+        images = create_convolution_input(
+            builder, shape, kernel, turned, groups, f"{name}/unfolded", dtype=x.dtype, **options
+        )
+        _unfold_into(builder, in_one(builder, x), images, window, n_columns, groups)
+    else:
+        images = _unfolded(builder, x, shape, window, n_columns, groups)
     out = convolution(builder, images, kernel, turned, groups, name, **options)
     return out.dim_shuffle(1, 0, 2, 3)
+
+
+def _unfolded(
+    builder: Builder,
+    x: View,
+    shape: Sequence[int],
+    window: Window,
+    n_columns: int,
+    groups: int,
+) -> Tensor:
+    """Return a view in which each tap of a row has the columns that it reads; padded if needed."""
+    n_images, n_in, height, width = x.shape
+    taps, step, dilation = window.kernel[1], window.stride[1], window.dilation[1]
+    before = window.padding_before[1]
+    read = (n_columns - 1) * step + (taps - 1) * dilation + 1
+    x = x.slice(3, max(-before, 0), width)
+    missing = read - x.shape[3] - max(before, 0)
+    x = pad(builder, x, (0, 0, 0, max(before, 0)), (0, 0, 0, max(missing, 0)))
+    x = _with_plain_field(builder, x, "rearrange")
+    ((_, stride),) = x.dims[3]
+    windows = ((taps, dilation * stride),), ((n_columns, step * stride),)
+    unfolded = _regrouped(
+        builder,
+        replace(x, dims=(*x.dims[:3], *windows)),
+        (n_images, groups, n_in // groups, height, taps, n_columns),
+        (2, 1, 0, 5, 3, 4),
+        "unfold",
+    )
+    return rearranged(builder, unfolded, shape, "unfold")
+
+
+def _unfold_into(
+    builder: Builder, x: Tensor, images: Tensor, window: Window, n_columns: int, groups: int
+) -> None:
+    """Copy what each tap of a row reads, and zeros where it reads padding."""
+    n_images, n_in, height, width = x.shape
+    taps, step, dilation = window.kernel[1], window.stride[1], window.dilation[1]
+    if len(x.dims[3]) > 1:
+        x = row_major_copy(builder, x, "rearrange")
+    split = (n_in // groups, groups, n_images, n_columns, height, taps)
+    by_column = images.reshape(*split).dim_shuffle(2, 1, 0, 4, 3, 5)
+    read = x.reshape(n_images, groups, n_in // groups, height, width)
+    ((_, stride),) = read.dims[4]
+    pairs, padding = [], []
+    for tap in range(taps):
+        target = by_column.slice(5, tap, tap + 1).reshape(*by_column.shape[:5])
+        offset = tap * dilation - window.padding_before[1]
+        first = min(max(-(offset // step), 0), n_columns)
+        end = min(max(-(-(width - offset) // step), first), n_columns)
+        edges = ((0, first), (end, n_columns))
+        padding += [target.slice(4, *edge) for edge in edges if edge[0] < edge[1]]
+        if first < end:
+            part = read.offset + (first * step + offset) * stride
+            columns = ((end - first, step * stride),)
+            source = replace(read, offset=part, dims=(*read.dims[:4], columns))
+            pairs.append((source, target.slice(4, first, end)))
+    copy_together(builder, [*pairs, *zeros_into(builder, images, padding)], "unfold")
 
 
 def _after(d: int, window: Window, size: Sequence[int], field: Sequence[int]) -> int:
