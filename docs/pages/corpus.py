@@ -64,13 +64,6 @@ _ATTEMPTS: Mapping[str, Sequence[str]] = {
             "*Weights allocated for the backward pass*: 7,261 and 6,214 cycles on GC2.",
         ),
     ),
-    "mobilenet_depthwise_1": (
-        "*Columns of the field left as they are* in the gradient of the weights: 87,813 cycles on"
-        " GC2; as channels they take 73,303.",
-        "*Images spread evenly*, channel by channel: 74,455 cycles.",
-        "*Images spread evenly*, channels innermost: 74,225 cycles. Most of the excess is two"
-        " copies on a tile, for padding and for the channels, and the interleaving of four phases.",
-    ),
     "pooling": ("*Why*: the gradient of pooling is missing, so that no program is complete.",),
 }
 _NO_ATTEMPTS = "no attempts recorded"
