@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import check_rank, checked
@@ -30,6 +32,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
 )
 from tilescope.engine.library.popops.slicing.padding import pad
 from tilescope.engine.library.window import Window, output_size
+from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["weight_gradient"]
@@ -316,8 +319,9 @@ def _copy_cycles(builder: Builder, x: View) -> int:
     """Return the cycles to copy images element by element, as padding and unfolding may."""
     machine = builder.tiles.machine
     on_tile = -(-x.n_elements // machine.n_tiles)
-    received = on_tile * x.dtype.n_bytes / machine.exchange_bytes_per_cycle
-    return machine.sync_cycles + int(received) + _CYCLES_OF_AN_ELEMENT * on_tile
+    received, tiles_used = np.array([[on_tile * x.dtype.n_bytes], [machine.n_tiles]], np.int64)
+    moved = int(exchange_cycles(received, 0 * received, tiles_used, machine)[0])
+    return moved + _CYCLES_OF_AN_ELEMENT * on_tile
 
 
 def _gradient_unfolded(
