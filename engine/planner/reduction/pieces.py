@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ __all__ = [
     "cut_box",
     "fewest_shared",
     "joined",
-    "n_cut",
     "spread_tiles",
 ]
 
@@ -178,15 +176,6 @@ def cut_box(sizes: Sequence[int], n_parts: int, grain: int = 1) -> tuple[Counts,
     first = [e[i] for e, i in zip(edges, part, strict=True)]
     size_by_dim = [e[i + 1] - e[i] for e, i in zip(edges, part, strict=True)]
     return np.stack(first, axis=1), np.stack(size_by_dim, axis=1)
-
-
-def n_cut(sizes: Sequence[int], n_parts: int, grain: int = 1) -> int:
-    """Return the number of parts that `cut_box` gives."""
-    must, outer, last = prod(sizes[:-2]), sizes[-2], sizes[-1]
-    left = max(n_parts // must, 1)
-    if left < outer:
-        return must * left
-    return must * outer * min(max(left // outer, 1), -(-last // grain))
 
 
 def spread_tiles(n_wanted: Counts, ids: Counts, capacity: int) -> Counts:
