@@ -3,7 +3,7 @@
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
 from tilescope.engine.ir.hints import Hints
-from tilescope.engine.ir.model import Count, Model
+from tilescope.engine.ir.model import Count, Model, Update, walk
 from tilescope.engine.ir.operation import (
     ENGINE_DOMAIN,
     Carries,
@@ -13,8 +13,10 @@ from tilescope.engine.ir.operation import (
     Operator,
     Region,
     ResultType,
+    TrainingPass,
 )
-from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, Value
+from tilescope.engine.ir.training import Optimiser, Training
+from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, State, Value
 
 __all__ = [
     "ENGINE_DOMAIN",
@@ -29,9 +31,15 @@ __all__ = [
     "Node",
     "Operation",
     "Operator",
+    "Optimiser",
     "Parameter",
     "Region",
     "ResultType",
+    "State",
+    "Training",
+    "TrainingPass",
+    "Update",
     "Value",
     "check_model",
+    "walk",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import prod
 from typing import Any, TypeAlias
 
@@ -162,8 +162,15 @@ class IrBuilder:
         self.inputs = list(model.inputs)
         values: dict[Value, Value] = {}
         self.copy(model.operations, values)
-        outputs = [(name, values.get(value, value)) for name, value in model.outputs]
-        return self.finish(outputs, model.assumed_ones)
+        return replace(
+            model,
+            outputs=tuple((name, values.get(value, value)) for name, value in model.outputs),
+            operations=tuple(self.operations),
+            updates=tuple(
+                replace(update, value=values.get(update.value, update.value))
+                for update in model.updates
+            ),
+        )
 
     def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
         """Return a region on other values, as this builder would add its operations."""

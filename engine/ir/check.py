@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.builder import TypeMemo, results_of
-from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.model import Model, Update
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.value import Value
 
@@ -21,11 +21,40 @@ def check_model(model: Model) -> None:
     BadModel
         Names the operation that breaks a rule.
     """
-    available = set(model.inputs)
-    _check_operations(model.operations, available, {})
+    available: set[Value] = set(model.inputs)
+    memo: TypeMemo = {}
+    _check_operations(model.operations, available, memo)
     for name, value in model.outputs:
         if value.is_computed and value not in available:
             raise BadModel(f"Output {name!r} is not computed by any operation")
+    _check_updates(model.updates, available)
+    at_the_end: set[Value] = set()
+    _check_operations(model.closing, at_the_end, memo)
+    _check_updates(model.closing_updates, at_the_end)
+
+
+def _check_updates(updates: Sequence[Update], available: set[Value]) -> None:
+    """Raise BadModel unless every held value is replaced once, by one like it that exists.
+
+    Raises
+    ------
+    BadModel
+        Names the held value.
+    """
+    seen: set[Value] = set()
+    for update in updates:
+        held, value = update.held, update.value
+        if held in seen or not held.is_held:
+            how = "twice" if held in seen else "though the device does not hold it"
+            raise BadModel(f"{held.name!r} is updated {how}")
+        seen.add(held)
+        if (held.shape, held.dtype) != (value.shape, value.dtype):
+            raise BadModel(
+                f"{held.name!r} is {held.dtype} {held.shape}, but its update is {value.dtype}"
+                f" {value.shape}"
+            )
+        if value.is_computed and value not in available:
+            raise BadModel(f"The update of {held.name!r} is not computed by any operation")
 
 
 def _check_operations(

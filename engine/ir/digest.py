@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
-from tilescope.engine.ir.model import Model
+from tilescope.engine.ir.model import Model, Update
 from tilescope.engine.ir.operation import Operation, Region
+from tilescope.engine.ir.training import Training
 from tilescope.engine.ir.value import Value
 
 __all__ = ["model_digests"]
@@ -26,7 +27,12 @@ def model_digests(model: Model) -> tuple[str, str]:
     inputs = [walk.value(value) for value in model.inputs]
     operations = [walk.operation(operation) for operation in model.operations]
     outputs = [walk.value(value) for _, value in model.outputs]
-    structure = json.dumps([inputs, operations, outputs], sort_keys=True, default=_as_text)
+    parts: list[Any] = [inputs, operations, outputs]
+    if model.updates or model.training:
+        parts += [walk.updates(model.updates), model.n_rounds, _training(model.training)]
+        parts += [[walk.operation(operation) for operation in model.closing]]
+        parts += [walk.updates(model.closing_updates)]
+    structure = json.dumps(parts, sort_keys=True, default=_as_text)
     return digest_of([structure]), joint_digest(walk.weights) or digest_of([])
 
 
@@ -43,10 +49,16 @@ class _Structure:
             return None if value is None else self._numbers[value]
         number = self._numbers[value] = len(self._numbers)
         described = [number, value.dtype, list(value.shape)]
+        if value.is_held:
+            return [*described, "held"]
         if value.known is not None:
             self.weights.append(value.digest)
             return [*described, value.digest if value.dtype == "int64" else "weights"]
         return described
+
+    def updates(self, updates: Sequence[Update]) -> list[Any]:
+        """Return pairs of what is updated and by what."""
+        return [[self.value(update.held), self.value(update.value)] for update in updates]
 
     def operation(self, operation: Operation) -> Any:
         """Return an operation without its names."""
@@ -73,6 +85,10 @@ class _Structure:
 
     def _values(self, values: Sequence[Value]) -> list[Any]:
         return [self.value(value) for value in values]
+
+
+def _training(training: Training | None) -> str:
+    return "" if training is None else repr(training)
 
 
 def _as_text(value: object) -> str:

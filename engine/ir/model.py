@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
-from tilescope.engine.ir.value import Parameter, Value
+from tilescope.engine.ir.training import Training
+from tilescope.engine.ir.value import Parameter, State, Value
 from tilescope.engine.notice import Notice
 
-__all__ = ["PRECISIONS", "Count", "Model", "walk"]
+__all__ = ["PRECISIONS", "Count", "Model", "Update", "walk"]
 
 #: What a model of floats may be computed in.
 PRECISIONS = ("float", "half")
@@ -32,6 +33,22 @@ class Count:
 
     axis: int
     output: str
+
+
+@dataclass(frozen=True)
+class Update:
+    """What replaces a value that the device holds.
+
+    Parameters
+    ----------
+    held
+        A trainable parameter or a state value.
+    value
+        What it is afterwards: of the same shape and type. Operations read what was before.
+    """
+
+    held: Parameter | State
+    value: Value
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,15 @@ class Model:
         Version of ONNX's operators in the file; 0 for a model that is from none.
     front_end
         Who built it: the layer of its operations in a report.
+    updates
+        Of held values, after the operations.
+    n_rounds
+        Times that a run does operations and updates, each with inputs and outputs of their own:
+        the micro-batches whose gradients are summed.
+    training
+        How it is trained, until the backward pass is part of the operations; None for inference.
+    closing, closing_updates
+        Operations that follow the rounds, and updates after them. They read held values only.
     """
 
     name: str
@@ -72,21 +98,40 @@ class Model:
     notices: tuple[Notice, ...] = ()
     opset: int = 0
     front_end: str = "model"
+    updates: tuple[Update, ...] = ()
+    n_rounds: int = 1
+    training: Training | None = None
+    closing: tuple[Operation, ...] = ()
+    closing_updates: tuple[Update, ...] = ()
 
     @property
     def interface(self) -> Model:
         """What a run takes and returns, without operations, so that no weights stay in memory."""
-        return replace(self, operations=())
+        return replace(self, operations=(), updates=(), closing=(), closing_updates=())
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters that operations or outputs use, in the order of their first use."""
+        return tuple(value for value in self._used if isinstance(value, Parameter))
+
+    @property
+    def held(self) -> tuple[Parameter | State, ...]:
+        """The values that the device holds, in the order of their first use."""
+        return tuple(
+            value for value in self._used if isinstance(value, Parameter | State) and value.is_held
+        )
+
+    @property
+    def _used(self) -> Iterable[Value]:
+        """What operations, outputs and updates use, in the order of their first use."""
         used: list[Value] = []
-        for operation in walk(self.operations):
+        for operation in walk((*self.operations, *self.closing)):
             used += operation.operands
             used += [value for region in operation.regions.values() for value in region.outputs]
         used += [value for _, value in self.outputs]
-        return tuple(dict.fromkeys(value for value in used if isinstance(value, Parameter)))
+        for update in (*self.updates, *self.closing_updates):
+            used += [update.value, update.held]
+        return dict.fromkeys(used)
 
 
 def walk(operations: tuple[Operation, ...]) -> Iterator[Operation]:

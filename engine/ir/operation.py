@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.hints import Hints
 from tilescope.engine.ir.value import Constant, Value
 
@@ -28,6 +29,7 @@ __all__ = [
     "Operator",
     "Region",
     "ResultType",
+    "TrainingPass",
 ]
 
 #: Domain of the primitives: what the library computes in one call.
@@ -39,8 +41,21 @@ ResultType = tuple[tuple[int, ...], str]
 
 #: Takes a node, the axes of its operands whose entries are counted, and the shape of its result.
 Carries = Callable[["Node", Mapping[int, int], tuple[int, ...]], int | None]
-#: Emits the gradients of a node's inputs, None where there is none, from those of its results.
-Gradient = Callable[["Node", "Expansion", Sequence["Value | None"]], Sequence["Value | None"]]
+#: Emits the gradients of an operation's inputs, None where there is none, from those of its
+#: outputs; None where an output has none.
+Gradient = Callable[["Operation", "Expansion", Sequence["Value | None"]], Sequence["Value | None"]]
+
+
+class TrainingPass(StrEnum):
+    """What an operation of a training step belongs to."""
+
+    FORWARD = "forward"
+    #: Gradients of what the forward pass computes.
+    DATA_GRADIENT = "data gradient"
+    #: Gradients of weights.
+    WEIGHT_GRADIENT = "weight gradient"
+    #: The optimiser, and running statistics.
+    UPDATE = "weight update"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,8 +93,12 @@ class Operator:
         Axis of the result along which only the first entries count, from those of operands, by
         position, and the result's shape; None where the operator needs their number.
     gradient
-        Emits the gradients of the operands, from the node and the gradients of its results. Where
-        it is missing, the gradient follows from the decomposition.
+        Emits the gradients of the inputs, from the operation and the gradients of its outputs.
+        They may have the shape of the result: what was broadcast is summed. Where it is missing,
+        the gradient follows from the decomposition.
+    allocate
+        Adds a variable for an operand, by position, laid out as the lowering reads it; returns the
+        tensor of the operand's shape, or None where any layout does.
     """
 
     name: str
@@ -92,6 +111,7 @@ class Operator:
     counted: Callable[[Node], Sequence[int | None]] | None = None
     carries: Carries | None = None
     gradient: Gradient | None = None
+    allocate: Callable[[Any, Any, int], Any] | None = None
 
     @property
     def key(self) -> str:
@@ -102,20 +122,6 @@ class Operator:
     def is_primitive(self) -> bool:
         """Whether the operator is the engine's own."""
         return self.domain == ENGINE_DOMAIN
-
-    def require_gradient(self) -> Gradient:
-        """Return `gradient`.
-
-        Raises
-        ------
-        UnsupportedOperators
-            When the operator has none.
-        """
-        if self.gradient is None:
-            raise UnsupportedOperators(
-                f"Operator {self.key!r} has no gradient: training is not supported yet"
-            )
-        return self.gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +171,8 @@ class Node:
         Subgraphs by the name of their attribute.
     origin
         The model's own operation that it is part of, before decomposition; None for itself.
+    training_pass
+        What it belongs to in a training step; None in a model that is not trained.
     """
 
     operator: Operator
@@ -177,6 +185,7 @@ class Node:
     regions: Mapping[str, Region] = field(default_factory=dict)
     hints: Hints = field(default_factory=Hints)
     origin: Operation | None = None
+    training_pass: TrainingPass | None = None
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"
@@ -282,6 +291,9 @@ class Emitter(Protocol):
     ) -> Value:
         """Add an operation and return its first result."""
 
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add an operation and return its results."""
+
     def constant(self, values: ArrayLike, name: str) -> Constant:
         """Return a value whose content is known."""
 
@@ -317,6 +329,21 @@ class Expansion:
             output=self.output,
             **attributes,
         )
+
+    def emit_all(
+        self, operator: Operator, *inputs: Value, n_outputs: int, **attributes: Any
+    ) -> tuple[Value, ...]:
+        """Add a primitive in the node's name and return so many results."""
+        node = Node(
+            operator=operator,
+            name=self.node.name,
+            source=self.node.source,
+            inputs=inputs,
+            attributes=attributes,
+            n_outputs=n_outputs,
+        )
+        results = self.builder.add(node, (self.output,) * n_outputs)
+        return tuple(value for value in results if value is not None)
 
     def constant(self, values: ArrayLike, name: str = "") -> Constant:
         """Return a constant called ``<node>/<name>``; without a name it is the node's result."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph.identity.digest import digest_of
 
-__all__ = ["MOST_DIMS", "Constant", "Parameter", "Value"]
+__all__ = ["MOST_DIMS", "Constant", "Parameter", "State", "Value"]
 
 #: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
 MOST_DIMS = 32
@@ -50,6 +50,11 @@ class Value:
         """Whether an operation computes the value or the host provides it."""
         return type(self) is Value and prod(self.shape) > 0
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the device keeps the value from run to run, in a variable of its own."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class Constant(Value):
@@ -86,8 +91,37 @@ class Parameter(Value):
     array: NDArray[Any]
     is_trainable: bool = False
     is_streamed: bool = False
+    is_setting: ClassVar[bool] = False
 
     @property
     def known(self) -> NDArray[Any] | None:
         """The content of a frozen parameter; None when training or a stream may change it."""
         return None if self.is_trainable or self.is_streamed else self.array
+
+    @property
+    def is_held(self) -> bool:
+        """Whether training updates it."""
+        return self.is_trainable
+
+
+@dataclass(frozen=True, eq=False)
+class State(Value):
+    """What a model keeps from run to run beside its weights.
+
+    Such are accumulators, running statistics, seeds, and the hyper-parameters of an optimiser.
+
+    Parameters
+    ----------
+    array
+        Its content before the first run.
+    is_setting
+        Whether the host changes it between runs, as it does the rate of an optimiser.
+    """
+
+    array: NDArray[Any]
+    is_setting: bool = False
+
+    @property
+    def is_held(self) -> bool:
+        """Always true."""
+        return True

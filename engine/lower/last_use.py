@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
 from tilescope.engine.graph import Tensor, Variable
-from tilescope.engine.ir import Operation, Value
+from tilescope.engine.ir import Operation, Update, Value
 
 __all__ = ["LastUses"]
 
@@ -26,18 +26,29 @@ class LastUses:
         The same for variables that hold results of the operations lowered so far.
     outside
         Variables that hold other values; they are never free, since a region may run again.
+    replaced
+        By variable of a held value: the value that replaces it after the operations. What computes
+        that may write over the variable once nothing else reads it.
     now
         Number of the operation that is being lowered.
+    results
+        What it computes.
     """
 
     of_value: dict[Value, int] = field(default_factory=dict)
     of_variable: dict[Variable, int] = field(default_factory=dict)
     outside: frozenset[Variable] = frozenset()
+    replaced: Mapping[Variable, Value] = field(default_factory=dict)
     now: int = -1
+    results: tuple[Value, ...] = ()
 
     @classmethod
     def of(
-        cls, operations: Items[Operation], results: Items[Value], known: Iterable[Tensor]
+        cls,
+        operations: Items[Operation],
+        results: Items[Value],
+        known: Mapping[Value, Tensor],
+        updates: Items[Update] = (),
     ) -> LastUses:
         """Return the last uses of the values of operations.
 
@@ -49,6 +60,8 @@ class LastUses:
             Values that are read after them.
         known
             Tensors of values from before them.
+        updates
+            Of held values after them.
         """
         of_value: dict[Value, int] = {}
         for number, operation in enumerate(operations):
@@ -56,12 +69,19 @@ class LastUses:
             for region in operation.regions.values():
                 of_value |= dict.fromkeys((*region.captured, *region.outputs), number)
         of_value |= dict.fromkeys(results, len(operations))
-        outside = frozenset(variable for tensor in known for variable in tensor.variables)
-        return cls(of_value, {}, outside)
+        outside = frozenset(v for tensor in known.values() for v in tensor.variables)
+        replaced, of_variable = {}, {}
+        for update in updates:
+            (variable,) = known[update.held].variables
+            replaced[variable] = update.value
+            of_variable[variable] = of_value.get(update.held, -1)
+            of_value[update.value] = max(of_value.get(update.value, -1), len(operations))
+        return cls(of_value, of_variable, outside, replaced)
 
-    def begin(self) -> None:
+    def begin(self, operation: Operation) -> None:
         """Go on to the next operation."""
         self.now += 1
+        self.results = operation.results
 
     def keep(self, value: Value, tensor: Tensor) -> None:
         """Record the tensor of a value that the present operation computes."""
@@ -72,12 +92,17 @@ class LastUses:
     def is_free(self, tensor: Tensor) -> bool:
         """Return whether nothing reads a tensor's variable after the present operation.
 
-        Constants and variables with initial contents are never free.
+        Constants and variables with initial contents are never free, held values to what replaces
+        them only.
         """
         return all(
-            variable not in self.outside
-            and variable.category != "constant"
-            and variable.values is None
+            (
+                self.replaced[variable] in self.results
+                if variable in self.replaced
+                else variable not in self.outside
+                and variable.category != "constant"
+                and variable.values is None
+            )
             and self.of_variable.get(variable, self.now + 1) <= self.now
             for variable in tensor.variables
         )

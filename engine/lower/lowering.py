@@ -14,8 +14,13 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
-from tilescope.engine.ir import Operation, Parameter, Value
+from tilescope.engine.ir import Operation, Parameter, State, Update, Value
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.elementwise.operations import (
+    copy_to,
+    copy_together,
+    row_major_copy,
+)
 from tilescope.engine.lower.last_use import LastUses
 from tilescope.engine.program import Sequence, StreamCopyIn
 
@@ -42,12 +47,15 @@ class Lowering:
         Of the values computed so far.
     last_uses
         Of the operations that are being lowered, and the variables of their results.
+    readers
+        By held value and view of one: the operations that read it, as far as they lay it out.
     """
 
     builder: Builder
     front_end: str
     tensors: dict[Value, Tensor] = field(default_factory=dict)
     last_uses: LastUses = field(default_factory=LastUses)
+    readers: dict[Value, list[Operation]] = field(default_factory=dict)
 
     def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
         """Add a variable for an input of the model, and its copy from the host.
@@ -64,8 +72,44 @@ class Lowering:
         else:
             tensor.variable.values = to_host(content, tensor.dtype, value.name).reshape(-1)
 
-    def add(self, operations: Items[Operation], results: Items[Value]) -> None:
-        """Lower operations in their order.
+    def add_held(self, value: Parameter | State) -> None:
+        """Add the variable of a held value, laid out as its first reader asks for it."""
+        tensor = self.allocated(value) or self.variable(value)
+        variable = tensor.variable
+        contents = np.zeros(variable.n_elements, variable.dtype.host)
+        atoms = [atom for dim in tensor.dims for atom in dim]
+        strides = [stride * contents.itemsize for _, stride in atoms]
+        view = np.ndarray(
+            [size for size, _ in atoms],
+            contents.dtype,
+            contents,
+            tensor.offset * contents.itemsize,
+            strides,
+        )
+        view[...] = to_host(value.array, variable.dtype, value.name).reshape(view.shape)
+        variable.values = contents
+        self.tensors[value] = tensor
+
+    def allocated(self, value: Value) -> Tensor | None:
+        """Return a new variable for a value, laid out as its first reader asks; None if none does.
+
+        Readers that only change the view of the value ask in the name of their own readers.
+        """
+        for operation in self.readers.get(value, ()):
+            allocate = operation.operator.allocate
+            if allocate is not None:
+                tensor: Tensor | None = allocate(self, operation, operation.inputs.index(value))
+                if tensor is not None:
+                    return tensor
+        return None
+
+    def add(
+        self,
+        operations: Items[Operation],
+        results: Items[Value],
+        updates: Items[Update] = (),
+    ) -> None:
+        """Lower operations in their order, and what replaces held values after them.
 
         Parameters
         ----------
@@ -73,6 +117,8 @@ class Lowering:
             Of a model or a region.
         results
             Values that are read after them.
+        updates
+            Of held values.
 
         Raises
         ------
@@ -80,10 +126,10 @@ class Lowering:
             When one has no lowering.
         """
         sequence, outside = self.builder.sequence, self.builder.debug
-        here = replace(self, last_uses=LastUses.of(operations, results, self.tensors.values()))
+        here = replace(self, last_uses=LastUses.of(operations, results, self.tensors, updates))
         inside = here
         for operation in operations:
-            here.last_uses.begin()
+            here.last_uses.begin(operation)
             if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
                 node = operation.origin or operation
@@ -111,6 +157,20 @@ class Lowering:
             if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
                 sequence.add(inner_sequence)
 
+    def update(self, updates: Items[Update]) -> None:
+        """Copy the values that replace held ones into their variables, unless they are there."""
+        targets = [(self.tensor(update.value), self.tensors[update.held]) for update in updates]
+        held = {v for _, target in targets for v in target.variables}
+        pairs = []
+        for source, target in targets:
+            if source == target:
+                continue
+            # A held value that replaces another one may itself be replaced.
+            is_held = not held.isdisjoint(source.variables)
+            pairs.append((row_major_copy(self.builder, source) if is_held else source, target))
+        if pairs:
+            copy_together(self.builder.inside("updates", "popops.copy", flops=0), pairs, "update")
+
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""
         debug = self.builder.debug
@@ -122,14 +182,12 @@ class Lowering:
         Raises
         ------
         BadModel
-            When the value is a parameter that training or a stream changes.
+            When the value is a parameter that a stream changes.
         """
         if value in self.tensors:
             return self.tensors[value]
         if value.known is None:
-            is_trained = isinstance(value, Parameter) and value.is_trainable
-            role = "trainable" if is_trained else "streamed"
-            raise BadModel(f"Parameter {value.name!r} is {role}, which is not supported yet")
+            raise BadModel(f"Parameter {value.name!r} is streamed, which is not supported yet")
         graph = self.builder.graph
         array = np.asarray(value.known)
         variable = graph.add_constant(
@@ -143,6 +201,13 @@ class Lowering:
     def is_free(self, value: Value) -> bool:
         """Return whether the operation that is being lowered may write over an operand."""
         return value in self.tensors and self.last_uses.is_free(self.tensors[value])
+
+    def copied(self, value: Value) -> Tensor:
+        """Return a copy of a value, laid out as it is."""
+        builder, tensor = self.builder, self.tensor(value)
+        copy = builder.graph.clone(tensor, "copy", debug=builder.debug)
+        copy_to(builder, tensor, copy, "copy")
+        return copy
 
     def variable(self, value: Value) -> Tensor:
         """Return a new variable that can hold a value, spread over the tiles."""

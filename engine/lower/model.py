@@ -1,18 +1,49 @@
-"""Lowers a model: its inputs, its operations, its outputs."""
+"""Lowers a model: its inputs, its operations, its outputs, and what it holds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from tilescope.engine.graph import ROOT, Graph
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, Operation, TrainingPass, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.convolution.memo import PlanMemo
-from tilescope.engine.program import Sequence, StreamCopyOut
+from tilescope.engine.planner.plan import Plan
+from tilescope.engine.program import Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
-__all__ = ["lower"]
+__all__ = ["HELD_FROM_HOST", "HELD_TO_HOST", "HOST_SETTINGS", "Lowered", "held_stream", "lower"]
+
+#: The programs beside that of a run: the host writes all held values, reads them all, or writes
+#: those that it may change between runs.
+HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS = range(1, 4)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model on tiles.
+
+    Parameters
+    ----------
+    programs
+        That of a run; then, of a model that holds values, `HELD_FROM_HOST`, `HELD_TO_HOST` and
+        `HOST_SETTINGS`.
+    plans
+        Those of its operations.
+    """
+
+    graph: Graph
+    programs: list[Program]
+    plans: list[Plan]
+
+
+def held_stream(program: int, name: str) -> str:
+    """Return the stream of a held value in one of the programs beside that of a run."""
+    label = {HELD_FROM_HOST: "fromHost", HELD_TO_HOST: "toHost", HOST_SETTINGS: "settings"}[program]
+    return f"{label}/{name}"
 
 
 def lower(
@@ -21,8 +52,8 @@ def lower(
     available_memory: AvailableMemory | None = None,
     partials: PartialsTypes | None = None,
     plan_memo: PlanMemo | None = None,
-) -> tuple[Graph, Sequence, Builder]:
-    """Return the graph, the program of one inference, and the builder with its plans."""
+) -> Lowered:
+    """Return the graph, its programs, and its plans."""
     graph = Graph(machine)
     root = Sequence(model.name)
     builder = Builder(
@@ -33,12 +64,54 @@ def lower(
         partials=partials or PartialsTypes(),
         plan_memo=plan_memo or PlanMemo(),
     )
-    lowering = Lowering(builder, model.front_end)
+    lowering = Lowering(builder, model.front_end, readers=_forward_readers(model))
+    for held in model.held:
+        lowering.add_held(held)
+    if model.n_rounds == 1:
+        _add_round(lowering, model)
+    else:
+        body = Sequence("round")
+        _add_round(replace(lowering, builder=replace(builder, sequence=body)), model)
+        root.add(Repeat(model.n_rounds, body, "rounds"))
+    lowering.add(model.closing, (), model.closing_updates)
+    lowering.update(model.closing_updates)
+    programs: list[Program] = [root]
+    if model.held:
+        programs += _programs_of_held(lowering, model)
+    return Lowered(graph, programs, builder.plans)
+
+
+def _add_round(lowering: Lowering, model: Model) -> None:
+    """Lower the operations of a model, with its inputs and outputs."""
     for value in model.inputs:
         if value.known is None:
             lowering.add_input(value, None if model.data is None else model.data[value.name])
-    lowering.add(model.operations, [value for _, value in model.outputs])
+    lowering.add(model.operations, [value for _, value in model.outputs], model.updates)
     for name, value in model.outputs:
         if value.known is None and model.data is None:
-            root.add(StreamCopyOut(lowering.tensor(value), name))
-    return graph, root, builder
+            lowering.builder.sequence.add(StreamCopyOut(lowering.tensor(value), name))
+    lowering.update(model.updates)
+
+
+def _forward_readers(model: Model) -> dict[Value, list[Operation]]:
+    """Return the operations of the forward pass by what they read."""
+    readers: dict[Value, list[Operation]] = {}
+    if not model.held:
+        return readers
+    for operation in model.operations:
+        if operation.training_pass in (None, TrainingPass.FORWARD):
+            for value in dict.fromkeys(operation.operands):
+                readers.setdefault(value, []).append(operation)
+    return readers
+
+
+def _programs_of_held(lowering: Lowering, model: Model) -> list[Program]:
+    """Return the programs that write and read held values."""
+    written, read, settings = (Sequence(name) for name in ("fromHost", "toHost", "settings"))
+    for held in model.held:
+        tensor = lowering.tensors[held]
+        written.add(StreamCopyIn(held_stream(HELD_FROM_HOST, held.name), tensor))
+        read.add(StreamCopyOut(tensor, held_stream(HELD_TO_HOST, held.name)))
+        if held.is_setting:
+            settings.add(StreamCopyIn(held_stream(HOST_SETTINGS, held.name), tensor))
+    return [written, read, settings]

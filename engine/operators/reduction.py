@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import reshape
 
 __all__ = ["RECORDS", "REDUCE", "reduced"]
@@ -81,12 +83,41 @@ def _lower_reduce(lowering: Lowering, op: Operation) -> Tensor:
     )
 
 
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return the gradient of the operand; equal extremes share it evenly, as in PyTorch.
+
+    Raises
+    ------
+    BadModel
+        Of a product: it has no gradient yet.
+    """
+    (g,), x, y = gradients, op.operand(0), op.output
+    assert g is not None
+    operation, scale = op.attributes["operation"], op.attributes["scale"]
+    gradient, a, b = operand(0), operand(1), operand(2)
+    if operation == "sum":
+        return [g if scale == 1 else mapped(expansion, gradient * float(scale), g)]
+    if operation == "square_sum":
+        return [mapped(expansion, 2.0 * float(scale) * gradient * a, g, x)]
+    if operation == "log_add":  # the logarithm of a sum of exponentials, times exp(scale)
+        return [mapped(expansion, gradient * call("exp", a - b + float(scale)), g, x, y)]
+    if operation in ("maximum", "minimum"):
+        is_extreme = call("select", 1.0, 0.0, call("equal", gradient * float(scale), a))
+        marks = mapped(expansion, is_extreme, x, y)
+        count = reduced(expansion, "sum", marks, op.attributes["axes"])
+        return [mapped(expansion, float(scale) * gradient * a / b, g, marks, count)]
+    raise BadModel(f"{op}: the gradient of a product of elements is not supported yet")
+
+
 REDUCE = Operator(
     name="reduce",
     domain=ENGINE_DOMAIN,
     infer=_reduce_type,
     evaluate=_reduce_array,
     lower=_lower_reduce,
+    gradient=_gradient,
 )
 
 

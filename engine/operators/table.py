@@ -27,6 +27,7 @@ from tilescope.engine.operators.elementwise import (
     choice,
     compositions,
     elementwise,
+    mapped,
 )
 from tilescope.engine.operators.indexing import (
     boxes,
@@ -72,6 +73,7 @@ FAMILIES = (
     layout,
     local_response,
     loss,
+    mapped,
     microsoft,
     normalisation,
     pool,

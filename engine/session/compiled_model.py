@@ -20,7 +20,13 @@ from tilescope.engine.compiler.executable.executable import CompileRecord
 from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Count, Model, Value
 from tilescope.engine.ir.digest import model_digests
-from tilescope.engine.lower import lower
+from tilescope.engine.lower import (
+    HELD_FROM_HOST,
+    HELD_TO_HOST,
+    HOST_SETTINGS,
+    held_stream,
+    lower,
+)
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
@@ -35,9 +41,25 @@ from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
 from tilescope.reports.figures import bytes_past
 
-__all__ = ["CompiledModel", "compile_model"]
+__all__ = ["CompiledModel", "Held", "compile_model"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value that the device keeps from run to run.
+
+    Parameters
+    ----------
+    is_setting
+        Whether the host changes it between runs.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    is_setting: bool
 
 
 @dataclass(frozen=True)
@@ -50,10 +72,59 @@ class CompiledModel:
         The inputs and outputs of the operator graph; see `Model.interface`.
     executable
         The compiled program.
+    held
+        What the device keeps from run to run.
     """
 
     model: Model
     executable: Executable
+    held: tuple[Held, ...] = ()
+
+    def read_held(self, engine: Engine) -> dict[str, NDArray[Any]]:
+        """Return the values that the device holds, by name: weights, and what an optimiser keeps.
+
+        The device copies them to the host by a program of its own.
+        """
+        if not self.held:
+            return {}
+        engine.run(HELD_TO_HOST, "weightsToHost")
+        return {
+            value.name: engine.output(held_stream(HELD_TO_HOST, value.name)).astype(value.dtype)
+            for value in self.held
+        }
+
+    def write_held(self, engine: Engine, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Set the values that the device holds; those that are not given stay as they are.
+
+        Raises
+        ------
+        BadInput
+            When the device holds no such value, or it has another shape or type.
+        """
+        known = {value.name: value for value in self.held}
+        for name in set(arrays) - set(known):
+            raise BadInput(f"The device holds no {name!r}; it holds {', '.join(known)}")
+        checked = {name: _checked_input(known[name], arrays) for name in arrays}
+        if len(checked) < len(known):
+            checked = self.read_held(engine) | checked
+        self._write(engine, HELD_FROM_HOST, "weightsFromHost", checked)
+
+    def write_settings(self, engine: Engine, factors: Mapping[str, float]) -> None:
+        """Set the numbers of the optimiser, which `Optimiser.settings` returns by name."""
+        values = {
+            value.name: np.asarray(factors[value.name.rpartition("___")[0]], value.dtype)
+            for value in self.held
+            if value.is_setting
+        }
+        if values:
+            self._write(engine, HOST_SETTINGS, "optimiserFromHost", values)
+
+    def _write(
+        self, engine: Engine, program: int, name: str, arrays: Mapping[str, NDArray[Any]]
+    ) -> None:
+        for key, array in arrays.items():
+            engine.connect_stream(held_stream(program, key), array)
+        engine.run(program, name)
 
     def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
         """Return random inputs for a seed; none where synthetic data take their place."""
@@ -109,7 +180,7 @@ def _counted(
     return outputs
 
 
-def _checked_input(value: Value, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def _checked_input(value: Value | Held, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     if value.name not in inputs:
         raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {value.shape}")
     array = np.asarray(inputs[value.name])
@@ -183,13 +254,13 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
-        graph, program, builder = lower(model, machine, share, partials, memo)
+        lowered = lower(model, machine, share, partials, memo)
         if outlines:
-            outline(graph, program, exchanges)
+            outline(lowered.graph, lowered.programs[0], exchanges)
         return compile_programs(
-            graph,
-            [program],
-            plans=builder.plans,
+            lowered.graph,
+            lowered.programs,
+            plans=lowered.plans,
             is_instrumented=is_instrumented,
             is_checked=is_checked,
             cache_directory=cache_directory,
@@ -209,7 +280,8 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         weights_digest=weights_digest,
         notices=(*model.notices, *narrowed_types(model)),
     )
-    return CompiledModel(model.interface, executable)
+    held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
+    return CompiledModel(model.interface, executable, held)
 
 
 def _with_less(

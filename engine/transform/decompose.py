@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Operation, Value
 from tilescope.engine.ir.builder import decomposed
 
-__all__ = ["decompose"]
+__all__ = ["Decomposer", "decompose"]
 
 
 def decompose(model: Model, keep: Collection[str] = ()) -> Model:
@@ -21,11 +21,11 @@ def decompose(model: Model, keep: Collection[str] = ()) -> Model:
     keep
         Keys of operators that stay whole; they need a lowering.
     """
-    builder = _Decomposer(model.name, frozenset(keep))
+    builder = Decomposer(model.name, frozenset(keep))
     return builder.rebuilt(model)
 
 
-class _Decomposer(IrBuilder):
+class Decomposer(IrBuilder):
     """Adds, in place of a node, what it stands for."""
 
     def __init__(self, name: str, keep: frozenset[str]) -> None:
@@ -42,7 +42,7 @@ class _Decomposer(IrBuilder):
         self._origin = outside
 
     def inside(self, name: str) -> IrBuilder:
-        return _Decomposer(name, self.keep)
+        return Decomposer(name, self.keep)
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         if node.operator.key not in self.keep:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -17,6 +17,7 @@ from tilescope.engine.transform.activations import (
     find_tanh_gelu,
 )
 from tilescope.engine.transform.decompose import decompose
+from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
 from tilescope.engine.transform.powers import simplify_powers
@@ -32,6 +33,8 @@ class Phase(StrEnum):
 
     #: Operators become those that the engine has.
     DECOMPOSE = "decompose"
+    #: Training gets its backward pass.
+    DIFFERENTIATE = "differentiate"
     #: Groups of operations become one that is cheaper; `engine.options.patterns` describes them.
     REWRITE = "rewrite"
     #: What runs, and in which order.
@@ -66,6 +69,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "gelu_pattern": Pass(Phase.REWRITE, find_tanh_gelu),
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
+        "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
         "pre_scale": Pass(Phase.REWRITE, pre_scale),
         "fold_batch_norm": Pass(Phase.REWRITE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
@@ -94,7 +98,6 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
     for name in without:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
-    original = model
     for name, step in PASSES.items():
         if name in without:
             continue
@@ -102,11 +105,4 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         if transformed is not model:
             check_model(transformed)
         model = transformed
-    return replace(
-        model,
-        data=original.data,
-        counts=original.counts,
-        notices=original.notices,
-        opset=original.opset,
-        front_end=original.front_end,
-    )
+    return model

@@ -10,8 +10,8 @@ __all__ = ["prune"]
 
 
 def prune(model: Model) -> Model:
-    """Return the model without operations that no output depends on."""
-    needed = {value for _, value in model.outputs}
+    """Return the model without operations that no output and no update depends on."""
+    needed = {value for _, value in model.outputs} | {update.value for update in model.updates}
     kept_operations = []
     for operation in reversed(model.operations):
         if needed.intersection(operation.results):

@@ -50,6 +50,7 @@ class Uses:
 
     def __init__(self, model: Model) -> None:
         self._outputs = [value for _, value in model.outputs]
+        self._outputs += [update.value for update in model.updates]
         self._blocks: list[Sequence[Operation]] = [model.operations]
         for operations in self._blocks:  # grows while it is walked
             for operation in operations:

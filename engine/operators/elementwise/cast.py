@@ -37,12 +37,21 @@ def _lower_cast(lowering: Lowering, op: Operation) -> Tensor:
     return x if x.dtype == dtype else cast(lowering.builder, x, dtype)
 
 
+def _cast_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    (gradient,), x = gradients, op.operand(0)
+    assert gradient is not None
+    return [expansion.emit(CAST, gradient, dtype=x.dtype) if x.dtype.startswith("float") else None]
+
+
 CAST = Operator(
     name="cast",
     domain=ENGINE_DOMAIN,
     infer=lambda node: [(node.operand(0).shape, node.attributes["dtype"])],
     evaluate=_cast_array,
     lower=_lower_cast,
+    gradient=_cast_gradient,
 )
 
 

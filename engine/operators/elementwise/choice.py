@@ -15,6 +15,7 @@ from tilescope.engine.library.popops.elementwise.in_place import select_in_place
 from tilescope.engine.library.popops.elementwise.operations import select
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
+from tilescope.engine.operators.movement.layout import full
 
 __all__ = ["RECORDS", "SELECT", "chosen"]
 
@@ -46,7 +47,23 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
     return select(lowering.builder, a, b, condition)
 
 
-SELECT = Operator(name="select", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    condition, gradient = op.operand(0), full(expansion, gradients[0], op.output.shape)
+    zero = expansion.constant(np.zeros((), gradient.dtype), "zero")
+    of_b = chosen(expansion, condition, zero, gradient)
+    return None, chosen(expansion, condition, gradient, zero), of_b
+
+
+SELECT = Operator(
+    name="select",
+    domain=ENGINE_DOMAIN,
+    infer=_type,
+    evaluate=_array,
+    lower=_lower,
+    gradient=_gradient,
+)
 
 
 def chosen(expansion: Expansion, condition: Value, a: Value, b: Value) -> Value:

@@ -22,6 +22,8 @@ from tilescope.engine.library.popops.elementwise.in_place import over_operand
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from tilescope.engine.operators.elementwise.gradients import binary_gradient, unary_gradient
 from tilescope.engine.operators.movement.layout import reshape
 
 __all__ = ["BINARY", "RECORDS", "UNARY", "binary", "scalar", "unary"]
@@ -30,77 +32,6 @@ Array = NDArray[Any]
 Arrays = Sequence[Array]
 Type = tuple[tuple[int, ...], str]
 
-
-def _erf(x: Array) -> Array:
-    from scipy import special  # heavy, and few models have constants of it
-
-    return np.asarray(special.erf(x)).astype(x.dtype)
-
-
-def _sigmoid(x: Array) -> Array:
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
-
-
-def _divide(a: Array, b: Array) -> Array:
-    if np.issubdtype(a.dtype, np.integer):
-        return np.trunc(np.asarray(a, np.float64) / b).astype(a.dtype)
-    return np.divide(a, b)
-
-
-#: Functions of the library with one operand, in numpy.
-UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
-    "absolute": np.abs,
-    "asin": np.arcsin,
-    "atan": np.arctan,
-    "bitwise_not": np.bitwise_not,
-    "ceil": np.ceil,
-    "cos": np.cos,
-    "erf": _erf,
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "floor": np.floor,
-    "inverse": lambda x: (1 / x).astype(x.dtype),
-    "is_inf": np.isinf,
-    "is_nan": np.isnan,
-    "log": np.log,
-    "log1p": np.log1p,
-    "logical_not": np.logical_not,
-    "nearby_int": np.rint,
-    "negate": np.negative,
-    "relu": lambda x: np.maximum(x, 0),
-    "sigmoid": _sigmoid,
-    "sign": np.sign,
-    "sin": np.sin,
-    "sqrt": np.sqrt,
-    "square": np.square,
-    "tan": np.tan,
-    "tanh": np.tanh,
-}
-#: Functions of the library with two operands, in numpy.
-BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "bitwise_and": np.bitwise_and,
-    "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor,
-    "divide": _divide,
-    "equal": np.equal,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "less": np.less,
-    "less_equal": np.less_equal,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "multiply": np.multiply,
-    "not_equal": np.not_equal,
-    "power": np.power,
-    "remainder": np.fmod,
-    "shift_left": np.left_shift,
-    "shift_right_sign_extend": np.right_shift,
-    "subtract": np.subtract,
-}
 
 #: Operators that are one function of the library.
 _UNARY = {
@@ -207,6 +138,7 @@ UNARY = Operator(
     infer=lambda node: [(node.operand(0).shape, _result_type(node))],
     evaluate=_unary_array,
     lower=_lower_unary,
+    gradient=unary_gradient,
 )
 BINARY = Operator(
     name="binary",
@@ -214,6 +146,7 @@ BINARY = Operator(
     infer=_binary_type,
     evaluate=_binary_array,
     lower=_lower_binary,
+    gradient=binary_gradient,
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
+
+import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
@@ -12,7 +14,7 @@ from tilescope.engine.library.popops.elementwise.operations import rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import reshaped
 
-__all__ = ["RECORDS", "RESHAPE", "TRANSPOSE", "reshape"]
+__all__ = ["BROADCAST", "RECORDS", "RESHAPE", "TRANSPOSE", "full", "reshape"]
 
 Type = tuple[tuple[int, ...], str]
 
@@ -42,12 +44,71 @@ def _lower_transpose(lowering: Lowering, op: Operation) -> Tensor:
     return lowering.tensor(op.operand(0)).dim_shuffle(*op.attributes["order"])
 
 
+def _reshape_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    gradient = full(expansion, gradients[0], op.output.shape)
+    return [reshape(expansion, gradient, op.operand(0).shape)]
+
+
+def _allocate_reshape(lowering: Lowering, op: Operation, _: int) -> Tensor | None:
+    tensor = lowering.allocated(op.output)
+    shape = op.operand(0).shape
+    return tensor.reshape(*shape) if tensor is not None and tensor.can_reshape(*shape) else None
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(list(order).index(d) for d in range(len(order)))
+
+
+def _transpose_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    (gradient,), order = gradients, op.attributes["order"]
+    assert gradient is not None
+    gradient = reshape(expansion, gradient, (1,) * (len(order) - len(gradient.shape)) + gradient.shape)
+    return [expansion.emit(TRANSPOSE, gradient, order=_inverse(order))]
+
+
+def _allocate_transpose(lowering: Lowering, op: Operation, _: int) -> Tensor | None:
+    tensor = lowering.allocated(op.output)
+    return None if tensor is None else tensor.dim_shuffle(*_inverse(op.attributes["order"]))
+
+
+def _lower_broadcast(lowering: Lowering, op: Operation) -> Tensor:
+    return lowering.tensor(op.operand(0)).broadcast_to(op.output.shape)
+
+
+#: A view that repeats elements: nothing is copied.
+BROADCAST = Operator(
+    name="broadcast",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(tuple(node.attributes["shape"]), node.operand(0).dtype)],
+    evaluate=lambda node, x: [np.array(np.broadcast_to(x[0], node.attributes["shape"]))],
+    lower=_lower_broadcast,
+    gradient=lambda _op, _expansion, gradients: gradients,
+)
+
+
+def full(expansion: Expansion, gradient: Value | None, shape: tuple[int, ...]) -> Value:
+    """Return a gradient in the shape of what it is the gradient of.
+
+    Until then, a gradient may lack dimensions along which it is the same.
+    """
+    assert gradient is not None
+    if gradient.shape == shape:
+        return gradient
+    return expansion.emit(BROADCAST, gradient, shape=shape)
+
+
 RESHAPE = Operator(
     name="reshape",
     domain=ENGINE_DOMAIN,
     infer=_reshape_type,
     evaluate=lambda node, x: [x[0].reshape(node.attributes["shape"])],
     lower=_lower_reshape,
+    gradient=_reshape_gradient,
+    allocate=_allocate_reshape,
 )
 TRANSPOSE = Operator(
     name="transpose",
@@ -55,6 +116,8 @@ TRANSPOSE = Operator(
     infer=_transpose_type,
     evaluate=lambda node, x: [x[0].transpose(node.attributes["order"])],
     lower=_lower_transpose,
+    gradient=_transpose_gradient,
+    allocate=_allocate_transpose,
 )
 
 
@@ -121,6 +184,7 @@ def _transposed_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) ->
 
 
 RECORDS = (
+    BROADCAST,
     RESHAPE,
     TRANSPOSE,
     Operator(name="Flatten", decompose=_flatten, carries=reshaped),

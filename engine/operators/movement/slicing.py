@@ -21,8 +21,11 @@ from tilescope.engine.ir import (
     Operator,
     Value,
 )
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
+    copy_together,
     in_one,
     row_major_copy,
     select,
@@ -30,9 +33,9 @@ from tilescope.engine.library.popops.elementwise.operations import (
 from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
-from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.movement.layout import full, reshape
 
-__all__ = ["CONCAT", "FIXED_SIZES", "RECORDS", "SLICE", "along", "joined", "padded", "part"]
+__all__ = ["CONCAT", "FIXED_SIZES", "RECORDS", "SLICE", "UNSLICE", "along", "joined", "padded", "part"]
 
 Type = tuple[tuple[int, ...], str]
 
@@ -59,6 +62,10 @@ def _slice_type(node: Node) -> list[Type]:
 
 
 def _view(x: Tensor, op: Operation) -> Tensor:
+    return _sliced(x, _slices(op))
+
+
+def _sliced(x: Tensor, slices: Sequence[slice]) -> Tensor:
     """Return the part of a tensor as a view.
 
     Raises
@@ -66,7 +73,7 @@ def _view(x: Tensor, op: Operation) -> Tensor:
     BadGraph
         When its layout does not allow that.
     """
-    for dim, part_of in enumerate(_slices(op)):
+    for dim, part_of in enumerate(slices):
         elements = range(x.shape[dim])[part_of]
         low, high = min(elements[0], elements[-1]), max(elements[0], elements[-1])
         x = x.slice(dim, low, high + 1)
@@ -85,12 +92,62 @@ def _lower_slice(lowering: Lowering, op: Operation) -> Tensor:
         return _view(row_major_copy(lowering.builder, x, "slice"), op)
 
 
+def _slice_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    gradient = full(expansion, gradients[0], op.output.shape)
+    return [expansion.emit(UNSLICE, gradient, shape=op.operand(0).shape, slices=(_slices(op),))]
+
+
 SLICE = Operator(
     name="slice",
     domain=ENGINE_DOMAIN,
     infer=_slice_type,
     evaluate=lambda node, x: [x[0][_slices(node)]],
     lower=_lower_slice,
+    gradient=_slice_gradient,
+)
+
+
+def _unslice_type(node: Node) -> list[Type]:
+    return [(tuple(node.attributes["shape"]), node.operand(0).dtype)]
+
+
+def _unslice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    out = np.zeros(node.attributes["shape"], arrays[0].dtype)
+    for part_, array in zip(node.attributes["slices"], arrays, strict=True):
+        out[part_] += array
+    return [out]
+
+
+def _lower_unslice(lowering: Lowering, op: Operation) -> Tensor:
+    """Write the parts into one variable, and zeros where none lies; the rest is added."""
+    builder = lowering.builder
+    out = lowering.variable(op.output)
+    covered = np.zeros(op.output.shape, np.bool_)
+    pairs, later = [], []
+    for part_, value in zip(op.attributes["slices"], op.operands, strict=True):
+        tensor = lowering.tensor(value)
+        if covered[part_].any():
+            later.append((part_, tensor))
+            continue
+        covered[part_] = True
+        pairs.append((tensor, _sliced(out, part_)))
+    if not covered.all():
+        fill(builder, out, 0.0)
+    copy_together(builder, pairs, "unslice")
+    for part_, tensor in later:
+        binary_in_place(builder, "add", _sliced(out, part_), tensor)
+    return out
+
+
+#: Tensors at their places in zeros, the gradient of slices; where several lie, their sum.
+UNSLICE = Operator(
+    name="unslice",
+    domain=ENGINE_DOMAIN,
+    infer=_unslice_type,
+    evaluate=_unslice_array,
+    lower=_lower_unslice,
 )
 
 
@@ -124,12 +181,22 @@ def _lower_concat(lowering: Lowering, op: Operation) -> View:
     return in_one(lowering.builder, concat(parts, op.attributes["axis"]), "concat")
 
 
+def _concat_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    axis = op.attributes["axis"]
+    gradient = full(expansion, gradients[0], op.output.shape)
+    ends = np.cumsum([0, *(value.shape[axis] for value in op.operands)]).tolist()
+    return [along(expansion, gradient, axis, *edges) for edges in pairwise(ends)]
+
+
 CONCAT = Operator(
     name="concat",
     domain=ENGINE_DOMAIN,
     infer=_concat_type,
     evaluate=_concat_array,
     lower=_lower_concat,
+    gradient=_concat_gradient,
 )
 
 
@@ -347,6 +414,7 @@ def _split(node: Node, expansion: Expansion) -> tuple[Value, ...]:
 
 RECORDS = (
     SLICE,
+    UNSLICE,
     DYNAMIC_SLICE,
     CONCAT,
     Operator(name="Concat", decompose=_concat, carries=_joined_axis),

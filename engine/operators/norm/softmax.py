@@ -19,7 +19,9 @@ from tilescope.engine.library.popnn.softmax import (
 )
 from tilescope.engine.library.popops.elementwise.operations import fills_variable
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
+from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.reduction import reduced
 
 __all__ = ["LOG_SOFTMAX", "RECORDS", "SOFTMAX"]
 
@@ -48,6 +50,21 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
     return (log_softmax if is_log else softmax)(lowering.builder, x, axis)
 
 
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return y · (g − Σ g · y), or for the logarithm g − exp(y) · Σ g."""
+    y, axes = op.output, [op.attributes["axis"]]
+    gradient = full(expansion, gradients[0], y.shape)
+    if op.operator is LOG_SOFTMAX:
+        total = reduced(expansion, "sum", gradient, axes)
+        rest = operand(0) - call("exp", operand(1)) * operand(2)
+        return [mapped(expansion, rest, gradient, y, total)]
+    weighted = mapped(expansion, operand(0) * operand(1), gradient, y)
+    total = reduced(expansion, "sum", weighted, axes)
+    return [mapped(expansion, operand(1) * (operand(0) - operand(2)), gradient, y, total)]
+
+
 def _primitive(name: str) -> Operator:
     return Operator(
         name=name,
@@ -55,6 +72,7 @@ def _primitive(name: str) -> Operator:
         infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
         evaluate=_evaluate,
         lower=_lower,
+        gradient=_gradient,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.poplin.allocators import (
+    create_matmul_input_lhs,
+    create_matmul_input_rhs,
+)
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.library.popops.elementwise.operations import rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import rows
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar
-from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 
 __all__ = ["MATMUL", "RECORDS", "gemm", "multiplied", "require_floats"]
 
@@ -94,12 +99,56 @@ def _right(
     return rearranged(lowering.builder, tensor, shape, "rearrangeRight")
 
 
+def _swapped(expansion: Expansion, x: Value) -> Value:
+    """Emit the transposes of the last two dimensions."""
+    rank = len(x.shape)
+    return expansion.emit(TRANSPOSE, x, order=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _matmul_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    a, b = op.operands
+    gradient = full(expansion, gradients[0], op.output.shape)
+    hints = {key: op.attributes[key] for key in _PRODUCT_HINTS if key in op.attributes}
+    of_a = expansion.emit(MATMUL, gradient, _swapped(expansion, b), **hints)
+    if any(size != 1 for size in b.shape[:-2]):
+        return of_a, expansion.emit(MATMUL, _swapped(expansion, a), gradient, **hints)
+    # One right operand for all rows: their products are summed in one product.
+    rows = prod(a.shape[:-1])
+    flat = reshape(expansion, a, (rows, a.shape[-1]))
+    flat_gradient = reshape(expansion, gradient, (rows, gradient.shape[-1]))
+    of_b = expansion.emit(MATMUL, _swapped(expansion, flat), flat_gradient, **hints)
+    return of_a, reshape(expansion, of_b, b.shape)
+
+
+#: What the author of a model asks of a product, which its gradients follow.
+_PRODUCT_HINTS = ("available_memory_proportion", "partials_type")
+
+
+def _allocate_matmul(lowering: Lowering, op: Operation, index: int) -> Tensor | None:
+    """Return a variable for weights, laid out as the product reads them."""
+    a, b = op.operands
+    if any(size != 1 for size in b.shape[:-2]) or (index == 0 and prod(a.shape[:-2]) != 1):
+        return None
+    options = {key: op.attributes.get(key) for key in _PRODUCT_HINTS}
+    left, right = (1, prod(a.shape[:-1]), a.shape[-1]), (1, *b.shape[-2:])
+    value = op.operand(index)
+    create, shape, other = (
+        (create_matmul_input_rhs, right, left) if index else (create_matmul_input_lhs, left, right)
+    )
+    tensor = create(lowering.builder, shape, other, value.name, dtype=value.dtype, **options)
+    return tensor.reshape(*value.shape) if tensor.can_reshape(*value.shape) else None
+
+
 MATMUL = Operator(
     name="matmul",
     domain=ENGINE_DOMAIN,
     infer=_matmul_type,
     evaluate=lambda _, x: [np.matmul(x[0], x[1])],
     lower=_lower_matmul,
+    gradient=_matmul_gradient,
+    allocate=_allocate_matmul,
 )
 
 

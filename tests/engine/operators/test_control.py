@@ -70,7 +70,7 @@ def test_branches_are_regions_and_say_what_they_capture(tmp_path: Path) -> None:
     assert [inner.name for inner in then.operations] == ["relu", "scale"]
     assert then.captured == (model.inputs[1],)
     assert {weight.name for weight in model.parameters} == {"shape", "w"}
-    _, program, _ = lower(transform(model), load_machine("gc200", tiles_per_ipu=4))
+    (program,) = lower(transform(model), load_machine("gc200", tiles_per_ipu=4)).programs
     inside = [child for child in program.children if isinstance(child, Sequence)]
     assert any(isinstance(child, If) for child in inside[0].children)
 
@@ -266,7 +266,7 @@ def test_a_loop_runs(tmp_path: Path, rounds: int | None, limit: float | None, ki
     path = tmp_path / "loop.onnx"
     for actual, expected in both(loop(rounds=rounds, limit=limit), path, INPUTS):
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    _, program, _ = lower(transform(load_onnx(path)), load_machine("gc200", tiles_per_ipu=4))
+    (program,) = lower(transform(load_onnx(path)), load_machine("gc200", tiles_per_ipu=4)).programs
     inside = [child for child in program.children if isinstance(child, Sequence)]
     assert any(isinstance(child, kind) for child in inside[0].children)
 

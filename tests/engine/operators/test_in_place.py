@@ -53,7 +53,7 @@ def _steps(graph: Graph) -> list[str]:
 
 def _checked(model: Model) -> list[str]:
     """Run a model, compare its outputs with numpy's, and return the codelets of its vertices."""
-    graph, _, _ = lower(model, MACHINE)
+    graph = lower(model, MACHINE).graph
     compiled = compile_model(model, MACHINE, is_checked=True)
     with Engine(compiled.executable, resolve_options(environ={})) as engine:
         actual = compiled.run(engine, {"x": X})
@@ -76,7 +76,7 @@ def test_a_chain_computes_in_one_variable() -> None:
     assert _checked(model) == [
         "UnaryOp1D<negate>", "UnaryOp1DInPlace<exp>", "UnaryOp1DInPlace<tanh>",
     ]  # fmt: skip
-    graph, _, _ = lower(model, MACHINE)
+    graph = lower(model, MACHINE).graph
     assert len(graph.variables) == 2, "the input, which the model does not own, and one more"
 
 
@@ -157,7 +157,7 @@ def test_a_softmax_replaces_its_operand(operator: Operator, n_others: int) -> No
 
     model = _model(write)
     _checked(model)
-    graph, _, _ = lower(model, MACHINE)
+    graph = lower(model, MACHINE).graph
     full = [v for v in graph.variables if v.n_elements == X.size and v.name != "x"]
     assert len(full) == 1 + n_others, "the hyperbolic tangent and the softmax share a variable"
 
@@ -217,7 +217,7 @@ def test_what_a_branch_or_a_round_captures_stays(tmp_path: Path) -> None:
     for actual, expected in both(model, tmp_path / "loop.onnx", {"x": X}):
         np.testing.assert_allclose(actual, expected, rtol=1e-5)
     onnx.save(model, tmp_path / "m.onnx")
-    graph, _, _ = lower(transform(load_onnx(tmp_path / "m.onnx")), MACHINE)
+    graph = lower(transform(load_onnx(tmp_path / "m.onnx")), MACHINE).graph
     steps = _steps(graph)
     assert "UnaryOp1D<relu>" in steps
     assert "UnaryOp1DInPlace<negate>" in steps

@@ -1,0 +1,63 @@
+"""What training a model means: a loss, an optimiser, and the micro-batches of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tilescope.engine.ir.value import Parameter, Value
+
+if TYPE_CHECKING:
+    from tilescope.engine.ir.builder import IrBuilder
+    from tilescope.engine.ir.model import Update
+
+__all__ = ["Optimiser", "Training"]
+
+
+class Optimiser(Protocol):
+    """Decides how gradients change parameters."""
+
+    @property
+    def loss_scaling(self) -> float:
+        """What the gradient of the loss starts as; gradients are that many times too large."""
+
+    def settings(self, factor: float) -> Mapping[str, float]:
+        """Return the numbers that the device computes with, by name, for such a factor."""
+
+    def updates(
+        self, builder: IrBuilder, gradients: Mapping[Parameter, Value], factor: float
+    ) -> list[Update]:
+        """Emit what changes the parameters, and the states of the optimiser.
+
+        Parameters
+        ----------
+        builder
+            Takes the operations.
+        gradients
+            By parameter: their sums over the micro-batches.
+        factor
+            What the sums are multiplied by: it undoes the loss scaling, and may make them means.
+        """
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained.
+
+    Parameters
+    ----------
+    loss
+        Name of the output that is minimised: a scalar.
+    optimiser
+        How gradients change parameters.
+    n_rounds
+        Micro-batches of a step; their gradients are summed, or averaged where `is_averaged`.
+    is_averaged
+        Whether the step follows the mean of the micro-batches' losses instead of their sum.
+    """
+
+    loss: str
+    optimiser: Optimiser
+    n_rounds: int = 1
+    is_averaged: bool = True

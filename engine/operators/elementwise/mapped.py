@@ -1,0 +1,111 @@
+"""Expressions of elementwise functions, which one vertex of a tile computes in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
+from tilescope.engine.codelets.popops.elementwise.fused import fused_codelets
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popops.elementwise.in_place import fits_in_place
+from tilescope.engine.library.popops.elementwise.map import map_expression, map_in_place
+from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+
+__all__ = ["MAP", "RECORDS", "SCALED_ADD", "Expression", "call", "mapped", "operand"]
+
+Array = NDArray[Any]
+
+
+def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    first = node.operand(0)
+    for value in node.operands:
+        if value.dtype != first.dtype:
+            raise BadModel(
+                f"{node}: cannot combine {first.dtype} and {value.dtype}; cast one first"
+            )
+    return [(np.broadcast_shapes(*(value.shape for value in node.operands)), first.dtype)]
+
+
+def _array(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    """Return the result in numpy, in single precision or better before it is rounded."""
+    wide = [x.astype(np.promote_types(x.dtype, np.float32)) for x in arrays]
+
+    def value_of(part: Expression) -> Any:
+        if part.value is not None:
+            return np.asarray(part.value, wide[0].dtype)
+        if not part.function:
+            return wide[part.index]
+        parts = [value_of(inner) for inner in part.parts]
+        if part.function == "select":
+            return np.where(parts[2], parts[0], parts[1])
+        table = UNARY_FUNCTIONS if len(parts) == 1 else BINARY_FUNCTIONS
+        return table[part.function](*parts)
+
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    result = np.broadcast_to(value_of(node.attributes["expression"]), shape)
+    return [np.array(result.astype(arrays[0].dtype))]
+
+
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
+    """Compute it over the first operand if nothing reads that afterwards and its place suits."""
+    expression, builder = op.attributes["expression"], lowering.builder
+    operands = [lowering.tensor(value) for value in op.operands]
+    codelets = fused_codelets(expression, is_in_place=True)
+    if lowering.is_free(op.operand(0)) and fits_in_place(
+        builder, "map", codelets, operands, op.output.shape
+    ):
+        map_in_place(builder, expression, operands)
+        return operands[0]
+    return map_expression(builder, expression, operands)
+
+
+MAP = Operator(name="map", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
+
+
+def mapped(expansion: Expansion, expression: Expression, *operands: Value) -> Value:
+    """Emit an expression over operands of one floating-point type, which broadcast."""
+    return expansion.emit(MAP, *operands, expression=expression)
+
+
+def _scaled_add_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    x, y = node.operand(0), node.operand(1)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        raise BadModel(
+            f"{node}: cannot add {y.dtype} {y.shape} to {x.dtype} {x.shape}, scaled"
+        )
+    return [(x.shape, x.dtype)]
+
+
+def _scaled_add_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    x, y = arrays[:2]
+    scale = arrays[2] if len(arrays) > 2 else np.asarray(node.attributes["scale"], x.dtype)
+    return [np.asarray(x + scale * y).astype(x.dtype)]
+
+
+def _lower_scaled_add(lowering: Lowering, op: Operation) -> Tensor:
+    """Add to the first operand, or to a copy of it where something reads it afterwards."""
+    x, y, *scale = (lowering.tensor(value) for value in op.operands)
+    if not lowering.is_free(op.operand(0)):
+        x = lowering.copied(op.operand(0))
+    scaled_add(lowering.builder, x, y, scale[0] if scale else op.attributes["scale"])
+    return x
+
+
+#: x + scale · y; the scale is an attribute, or a third operand of one element.
+SCALED_ADD = Operator(
+    name="scaled_add",
+    domain=ENGINE_DOMAIN,
+    infer=_scaled_add_type,
+    evaluate=_scaled_add_array,
+    lower=_lower_scaled_add,
+)
+
+RECORDS = (MAP, SCALED_ADD)

@@ -1,0 +1,335 @@
+"""The backward pass: gradients of the parameters, and what they change.
+
+Reverse mode: operations are walked from the last to the first, and the rule of each turns the
+gradients of its outputs into those of its inputs. A value that several operations read has the sum
+of what they give, added up from its last reader to its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel, UnsupportedOperators
+from tilescope.engine.ir import (
+    Expansion,
+    IrBuilder,
+    Model,
+    Node,
+    Operation,
+    Parameter,
+    State,
+    Training,
+    TrainingPass,
+    Update,
+    Value,
+)
+from tilescope.engine.operators.elementwise.elementwise import binary
+from tilescope.engine.operators.elementwise.mapped import SCALED_ADD
+from tilescope.engine.operators.movement.layout import BROADCAST, reshape
+from tilescope.engine.operators.movement.slicing import UNSLICE
+from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.transform.decompose import Decomposer
+
+__all__ = ["GRADIENT", "differentiate"]
+
+#: Before the name of a value, in that of its gradient.
+GRADIENT = "Gradient___"  # Source: graphcore/popart, willow/include/popart/names.hpp
+
+#: Before the name of a parameter, in that of the sum of its gradients over micro-batches.
+_ACCUMULATOR = "Accum___"  # Source: graphcore/popart, as above: reservedAccumPrefix
+
+#: How the names and types of backward operations end.
+_SUFFIX = {
+    TrainingPass.DATA_GRADIENT: "DataGrad",
+    TrainingPass.WEIGHT_GRADIENT: "WeightsGrad",
+}
+
+
+def differentiate(model: Model) -> Model:
+    """Return the model with its backward pass and the updates of its parameters.
+
+    Raises
+    ------
+    BadModel
+        When the loss is no scalar, or depends on no parameter.
+    UnsupportedOperators
+        When an operator between a parameter and the loss has no gradient.
+    """
+    training = model.training
+    if training is None:
+        return model
+    model = replace(
+        model,
+        operations=tuple(
+            replace(operation, training_pass=operation.training_pass or TrainingPass.FORWARD)
+            for operation in model.operations
+        ),
+    )
+    backward = _Backward(model, training)
+    gradients = backward.run()
+    updates = [*model.updates]
+    closing = IrBuilder(model.name)
+    if training.n_rounds == 1:
+        emitter = _Emitter(model.name, TrainingPass.UPDATE)
+        updates += training.optimiser.updates(emitter, gradients, _factor(training))
+        backward.builder.operations += emitter.operations
+        closing_updates: list[Update] = []
+    else:
+        sums = {parameter: _accumulator(parameter) for parameter in gradients}
+        updates += backward.accumulated(gradients, sums)
+        closing = _Emitter(model.name, TrainingPass.UPDATE)
+        closing_updates = training.optimiser.updates(closing, sums, _factor(training))
+        closing_updates += [
+            Update(total, closing.constant(np.zeros(total.shape, total.dtype), "zeros"))
+            for total in sums.values()
+        ]
+    return replace(
+        model,
+        operations=(*model.operations, *backward.builder.operations),
+        updates=tuple(updates),
+        n_rounds=training.n_rounds,
+        closing=tuple(closing.operations),
+        closing_updates=tuple(closing_updates),
+        training=None,
+    )
+
+
+def _factor(training: Training) -> float:
+    """Return what gradients are multiplied by: micro-batches and loss scaling are divided out."""
+    scaling = training.optimiser.loss_scaling
+    return 1 / (scaling * training.n_rounds if training.is_averaged else scaling)
+
+
+def _accumulator(parameter: Parameter) -> State:
+    zeros = np.zeros(parameter.shape, parameter.dtype)
+    return State(_ACCUMULATOR + parameter.name, parameter.shape, parameter.dtype, zeros)
+
+
+class _Emitter(Decomposer):
+    """Emits operations of one pass, in the name of an operation of the forward pass."""
+
+    def __init__(self, name: str, training_pass: TrainingPass | None = None) -> None:
+        super().__init__(name, frozenset())
+        self.training_pass = training_pass
+        self.forward: Operation | None = None
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        origin = self.forward and (self.forward.origin or self.forward)
+        marked = replace(node, origin=origin, training_pass=self.training_pass)
+        return super().add(marked, outputs)
+
+
+class _Backward:
+    """Walks a model from its loss to its parameters.
+
+    Attributes
+    ----------
+    builder
+        Has the backward operations.
+    """
+
+    def __init__(self, model: Model, training: Training) -> None:
+        self.model, self.training = model, training
+        self.builder = _Emitter(model.name)
+        self.loss = _loss_of(model, training)
+        self._gradients: dict[Value, Value] = {}
+        self._active, self._of_data = _dependent(model)
+
+    def run(self) -> dict[Parameter, Value]:
+        """Emit the backward pass and return the gradients by parameter.
+
+        Raises
+        ------
+        BadModel
+            When the loss depends on no parameter.
+        UnsupportedOperators
+            When an operator between a parameter and the loss has no gradient.
+        """
+        if self.loss not in self._active:
+            raise BadModel(
+                f"The loss {self.training.loss!r} depends on no parameter that can be trained"
+            )
+        scaling = np.full(self.loss.shape, self.training.optimiser.loss_scaling, self.loss.dtype)
+        self._gradients[self.loss] = self.builder.constant(scaling, GRADIENT + self.loss.name)
+        for operation in reversed(self.model.operations):
+            gradients = [self._gradients.get(v) if v else None for v in operation.outputs]
+            is_active = not self._active.isdisjoint(_read_by(operation))
+            if is_active and any(gradient is not None for gradient in gradients):
+                self._step(operation, gradients)
+        return {
+            parameter: self._whole(parameter)
+            for parameter in self.model.parameters
+            if parameter.is_trainable and parameter in self._gradients
+        }
+
+    def accumulated(
+        self, gradients: Mapping[Parameter, Value], sums: Mapping[Parameter, State]
+    ) -> list[Update]:
+        """Emit the additions of a micro-batch to the sums."""
+        self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
+        self.builder.forward = None
+        updates = []
+        for parameter, gradient in gradients.items():
+            total = self.builder.emit(
+                SCALED_ADD,
+                [sums[parameter], gradient],
+                name=sums[parameter].name,
+                source="Accumulate",
+                scale=1.0,
+            )
+            updates.append(Update(sums[parameter], total))
+        return updates
+
+    def _step(self, operation: Operation, gradients: Sequence[Value | None]) -> None:
+        """Emit the gradients of the inputs of an operation."""
+        rule = operation.operator.gradient
+        if rule is None:
+            raise UnsupportedOperators(self._without_rule(operation))
+        first = len(self.builder.operations)
+        self.builder.forward = operation
+        output = GRADIENT + operation.operands[0].name
+        expansion = Expansion(self.builder, operation, output)
+        given = rule(operation, expansion, gradients)
+        roots: dict[TrainingPass, list[Value]] = {kind: [] for kind in _SUFFIX}
+        for value, gradient in zip(operation.inputs, given, strict=False):
+            if value is None or gradient is None or value not in self._active:
+                continue
+            expansion.output = GRADIENT + value.name
+            total = self._added(expansion, value, _summed(expansion, gradient, value))
+            self._gradients[value] = total
+            kind = TrainingPass.DATA_GRADIENT
+            if value not in self._of_data:
+                kind = TrainingPass.WEIGHT_GRADIENT
+            roots[kind].append(total)
+        self._mark(first, operation, roots)
+
+    def _added(self, expansion: Expansion, value: Value, gradient: Value) -> Value:
+        """Return the sum of the gradients of a value so far, and another one."""
+        total = self._gradients.get(value)
+        if total is None:
+            return gradient
+        parts = [self._parts(v) for v in (total, gradient)]
+        if parts[0] and parts[1]:
+            # Parts of one tensor are written into one variable.
+            slices = (*parts[0].attributes["slices"], *parts[1].attributes["slices"])
+            operands = (*parts[0].operands, *parts[1].operands)
+            return expansion.emit(UNSLICE, *operands, shape=value.shape, slices=slices)
+        return binary(expansion, "add", total, gradient)
+
+    def _parts(self, value: Value) -> Operation | None:
+        """Return the operation that places slices in zeros, if it computes a value."""
+        for operation in reversed(self.builder.operations):
+            if value in operation.results:
+                return operation if operation.operator is UNSLICE else None
+        return None
+
+    def _mark(
+        self, first: int, forward: Operation, roots: Mapping[TrainingPass, Sequence[Value]]
+    ) -> None:
+        """Give the operations from the first on their pass, and what says so in their names.
+
+        What the gradient of data needs belongs to that.
+        """
+        needed = set(roots[TrainingPass.DATA_GRADIENT])
+        operations = self.builder.operations
+        for i in reversed(range(first, len(operations))):
+            operation = operations[i]
+            kind = TrainingPass.WEIGHT_GRADIENT
+            if needed.intersection(operation.results):
+                needed.update(operation.operands)
+                kind = TrainingPass.DATA_GRADIENT
+            operations[i] = replace(
+                operation,
+                name=f"{forward.name}:{forward.source}{_SUFFIX[kind]}",
+                source=f"{forward.source}{_SUFFIX[kind]}",
+                training_pass=kind,
+            )
+
+    def _whole(self, parameter: Parameter) -> Value:
+        """Return the gradient of a parameter in its shape."""
+        gradient = self._gradients[parameter]
+        if gradient.shape == parameter.shape:
+            return gradient
+        self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
+        name = GRADIENT + parameter.name
+        return self.builder.emit(
+            BROADCAST, [gradient], name=name, source="Expand", shape=parameter.shape
+        )
+
+    def _without_rule(self, operation: Operation) -> str:
+        """Return the sentence about an operator without a gradient, with its way to the loss."""
+        readers: dict[Value, Operation] = {}
+        for other in reversed(self.model.operations):
+            for value in other.operands:
+                readers[value] = other
+        names, value = [operation.name], operation.output
+        while value in readers and value is not self.loss:
+            names.append(readers[value].name)
+            value = readers[value].output
+        way = " → ".join(dict.fromkeys(names[:_MOST_NAMES])) + (" …" * (len(names) > _MOST_NAMES))
+        source = operation.origin or operation
+        return (
+            f"{source} lies between a parameter and the loss, and operator"
+            f" {operation.operator.key!r} has no gradient (way to the loss: {way}); keep the"
+            " parameters before it from being trained"
+        )
+
+
+#: Names of nodes that a sentence lists.
+_MOST_NAMES = 6
+
+
+def _loss_of(model: Model, training: Training) -> Value:
+    """Return the value that is minimised.
+
+    Raises
+    ------
+    BadModel
+        When there is none of that name, or it is no floating-point scalar.
+    """
+    outputs = dict(model.outputs)
+    if training.loss not in outputs:
+        names = ", ".join(outputs)
+        raise BadModel(f"There is no loss {training.loss!r}: the outputs are {names}")
+    loss = outputs[training.loss]
+    if prod(loss.shape) != 1 or not loss.dtype.startswith("float"):
+        raise BadModel(
+            f"The loss {training.loss!r} is {loss.dtype} of shape {loss.shape}: it has to be one"
+            " floating-point number; reduce it by sum or mean"
+        )
+    return loss
+
+
+def _dependent(model: Model) -> tuple[set[Value], set[Value]]:
+    """Return the values that depend on trainable parameters, and those that depend on data."""
+    active: set[Value] = {p for p in model.parameters if p.is_trainable}
+    of_data: set[Value] = {value for value in model.inputs if value.known is None}
+    for operation in model.operations:
+        used = _read_by(operation)
+        if not active.isdisjoint(used):
+            active.update(v for v in operation.results if v.dtype.startswith("float"))
+        if not of_data.isdisjoint(used):
+            of_data.update(operation.results)
+    return active, of_data
+
+
+def _read_by(operation: Operation) -> list[Value]:
+    captured = [v for region in operation.regions.values() for v in region.captured]
+    return [*operation.operands, *captured]
+
+
+def _summed(expansion: Expansion, gradient: Value, operand_: Value) -> Value:
+    """Return a gradient summed to an operand that was broadcast.
+
+    It may lack dimensions of the operand, along which it is the same.
+    """
+    extra = len(gradient.shape) - len(operand_.shape)
+    stated = (1,) * extra + operand_.shape[max(0, -extra) :]
+    axes = [d for d, size in enumerate(gradient.shape) if size > stated[d]]
+    if axes:
+        gradient = reduced(expansion, "sum", gradient, axes)
+    return reshape(expansion, gradient, gradient.shape[extra:]) if extra > 0 else gradient
