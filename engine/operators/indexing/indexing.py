@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.elementwise import operations as library
+from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.reduction.arg_reduce import arg_max, arg_min
-from tilescope.engine.library.popops.slicing.embedding import add_constant_table
+from tilescope.engine.library.popops.slicing.embedding import add_constant_table, plan_embedding
 from tilescope.engine.library.popops.slicing.gather import (
     gather_elements,
     gather_nd,
@@ -20,9 +23,12 @@ from tilescope.engine.library.popops.slicing.gather import (
     scatter_nd,
 )
 from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
+from tilescope.engine.library.popops.slicing.multi_update import multi_update_add
 from tilescope.engine.library.popops.slicing.one_hot import one_hot
+from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import joined, part
 
 __all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
@@ -96,6 +102,64 @@ def _table(lowering: Lowering, x: Value, axis: int, n_lookups: int) -> View:
 
 def _as_scalar(x: Tensor) -> Tensor:
     return Tensor(x.variable, x.offset, ())
+
+
+def _gather_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    x, indices = op.operand(0), op.operand(1)
+    gradient = full(expansion, gradients[0], op.output.shape)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    return expansion.emit(ROW_SUMS, gradient, indices, shape=x.shape, axis=axis), None
+
+
+def _allocate_table(lowering: Lowering, op: Operation, index: int) -> View | None:
+    """Return a variable for a table that is looked up and updated, by one plan."""
+    x, indices = op.operand(0), op.operand(1)
+    axis, n_lookups = op.axis(op.attributes["axis"], len(x.shape)), prod(indices.shape)
+    if index or len(x.shape) != 2 or axis or not n_lookups:  # noqa: PLR2004 # rows, columns
+        return None
+    plan = plan_embedding(lowering.builder, x.dtype, x.shape, n_lookups)
+    return create_sliceable_tensor(lowering.builder, x.dtype, x.shape, 0, x.name, plan)
+
+
+def _row_sums_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    return [(tuple(node.attributes["shape"]), node.operand(0).dtype)]
+
+
+def _row_sums_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    gradient, indices = arrays
+    axis, shape = node.attributes["axis"], node.attributes["shape"]
+    out = np.zeros((shape[axis], *shape[:axis], *shape[axis + 1 :]), gradient.dtype)
+    n = indices.ndim
+    rows = np.moveaxis(gradient, range(axis, axis + n), range(n))
+    np.add.at(out, indices.reshape(-1), rows.reshape(indices.size, *out.shape[1:]))
+    return [np.moveaxis(out, 0, axis)]
+
+
+def _lower_row_sums(lowering: Lowering, op: Operation) -> View:
+    """Add up rows into zeros, laid out as the table by which they were looked up would be."""
+    builder, axis, shape = lowering.builder, op.attributes["axis"], tuple(op.attributes["shape"])
+    indices = _positions(lowering, op, [shape[axis]])
+    updates = lowering.tensor(op.operand(0))
+    plan = plan_embedding(builder, op.output.dtype, shape, indices.n_elements, axis)
+    sums = create_sliceable_tensor(builder, op.output.dtype, shape, axis, op.output.name, plan)
+    fill(builder, sums, 0.0)
+    if not op.operand(1).shape:
+        indices = indices.reshape(1)
+        updates = updates.reshape(*shape[:axis], 1, *shape[axis + 1 :])
+    multi_update_add(builder, sums, indices, updates, 1.0, axis, plan)
+    return sums
+
+
+#: Rows added up by an index each, in the order of the indices: the gradient of a gather.
+ROW_SUMS = Operator(
+    name="row_sums",
+    domain=ENGINE_DOMAIN,
+    infer=_row_sums_type,
+    evaluate=_row_sums_array,
+    lower=_lower_row_sums,
+)
 
 
 def _lower_gather_elements(lowering: Lowering, op: Operation) -> Tensor:
@@ -239,7 +303,13 @@ def _gathered_tuples_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...
 
 
 ARG_MAX = _arg("ArgMax", arg_max)
-GATHER = Operator(name="Gather", lower=_lower_gather, carries=_gathered_axis)
+GATHER = Operator(
+    name="Gather",
+    lower=_lower_gather,
+    carries=_gathered_axis,
+    gradient=_gather_gradient,
+    allocate=_allocate_table,
+)
 GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd, carries=_gathered_tuples_axis)
 SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd)
 SCATTER_ELEMENTS = Operator(
@@ -256,6 +326,7 @@ RECORDS = (
     _arg("ArgMin", arg_min),
     GATHER,
     GATHER_ELEMENTS,
+    ROW_SUMS,
     Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
     Operator(name="Scatter", lower=_lower_scatter_elements, decompose=_scatter_elements),
     SCATTER_ND,

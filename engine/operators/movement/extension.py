@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Operation, Operator
+from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.popops.reduction.cumulative_sum import cumulative_sum
 from tilescope.engine.library.popops.slicing.padding import pad
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.movement.slicing import part
 
 __all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]
 
@@ -19,21 +23,21 @@ def _lower_expand(lowering: Lowering, op: Operation) -> Tensor:
     return x if wide == x else row_major_copy(lowering.builder, wide, "expand")
 
 
-def _lower_tile(lowering: Lowering, op: Operation) -> Tensor:
-    x = op.operand(0)
-    if op.version < 6:
-        raise BadModel(f"{op}: Tile of opset {op.version} repeats one axis; use opset 6 or later")
-    repeats = [int(n) for n in op.known(1, "the repeats").reshape(-1)]
-    view = lowering.tensor(x)
-    apart = [size for size_ in x.shape for size in (1, size_)]
-    many = [size for size_, n in zip(x.shape, repeats, strict=True) for size in (n, size_)]
-    wide = view.reshape(*apart).broadcast_to(many)
-    return row_major_copy(lowering.builder, wide, "tile").reshape(*op.output.shape)
+def _tile(node: Node, expansion: Expansion) -> Value:
+    """Emit a view with a dimension for the copies before every other, and join the two."""
+    x = node.operand(0)
+    if node.version < 6:
+        raise BadModel(f"{node}: Tile of opset {node.version} repeats one axis; use opset 6 or later")
+    repeats = [int(n) for n in node.known(1, "the repeats").reshape(-1)]
+    pairs = list(zip(repeats, x.shape, strict=True))
+    apart = reshape(expansion, x, tuple(size for _, n in pairs for size in (1, n)))
+    wide = full(expansion, apart, tuple(size for pair in pairs for size in pair))
+    return reshape(expansion, wide, tuple(n * size for n, size in pairs))
 
 
-def _lower_pad(lowering: Lowering, op: Operation) -> Tensor:
-    x = op.operand(0)
-    rank, value = len(x.shape), 0.0
+def _padding(op: Operation) -> tuple[list[int], list[int], str, float]:
+    """Return what is added before and after every dimension, how, and the constant."""
+    rank, value = len(op.operand(0).shape), 0.0
     if op.version < 11:
         numbers = list(op.attributes["pads" if op.version > 1 else "paddings"])
         value = float(op.attributes.get("value", 0))
@@ -47,8 +51,13 @@ def _lower_pad(lowering: Lowering, op: Operation) -> Tensor:
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = numbers[i], numbers[i + len(axes)]
-    padded = pad(lowering.builder, lowering.tensor(x), before, after, op.attributes["mode"], value)
-    return in_one(lowering.builder, padded, "pad")
+    return before, after, op.attributes["mode"], value
+
+
+def _lower_pad(lowering: Lowering, op: Operation) -> Tensor:
+    before, after, mode, value = _padding(op)
+    x = lowering.tensor(op.operand(0))
+    return in_one(lowering.builder, pad(lowering.builder, x, before, after, mode, value), "pad")
 
 
 def _lower_cumulative_sum(lowering: Lowering, op: Operation) -> Tensor:
@@ -60,13 +69,53 @@ def _lower_cumulative_sum(lowering: Lowering, op: Operation) -> Tensor:
     )
 
 
-EXPAND = Operator(name="Expand", lower=_lower_expand, known_operands=(1,))
+Gradients = Sequence[Value | None]
 
-CUMULATIVE_SUM = Operator(name="CumSum", lower=_lower_cumulative_sum, known_operands=(1,))
+
+def _expand_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
+    """Return the gradient as it is: what was broadcast is summed."""
+    return full(expansion, gradients[0], op.output.shape), None
+
+
+def _pad_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
+    before, after, mode, _value = _padding(op)
+    if mode != "constant":
+        raise BadModel(f"{op}: the gradient of padding of mode {mode!r} is not supported yet")
+    gradient = full(expansion, gradients[0], op.output.shape)
+    shape = op.operand(0).shape
+    if min(before + after) < 0:
+        raise BadModel(f"{op}: the gradient of padding below 0 is not supported yet")
+    stops = [b + n for b, n in zip(before, shape, strict=True)]
+    return [part(expansion, gradient, before, stops)]
+
+
+def _cumulative_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
+    gradient = full(expansion, gradients[0], op.output.shape)
+    exclusive, reverse = op.attributes["exclusive"], op.attributes["reverse"]
+    return (
+        expansion.emit(
+            CUMULATIVE_SUM, gradient, op.operand(1), exclusive=exclusive, reverse=1 - reverse
+        ),
+        None,
+    )
+
+
+EXPAND = Operator(
+    name="Expand", lower=_lower_expand, known_operands=(1,), gradient=_expand_gradient
+)
+
+CUMULATIVE_SUM = Operator(
+    name="CumSum",
+    lower=_lower_cumulative_sum,
+    known_operands=(1,),
+    gradient=_cumulative_gradient,
+)
 
 RECORDS = (
     CUMULATIVE_SUM,
     EXPAND,
-    Operator(name="Pad", lower=_lower_pad, known_operands=(1, 2, 3)),
-    Operator(name="Tile", lower=_lower_tile, known_operands=(1,)),
+    Operator(
+        name="Pad", lower=_lower_pad, known_operands=(1, 2, 3), gradient=_pad_gradient
+    ),
+    Operator(name="Tile", decompose=_tile, known_operands=(1,)),
 )

@@ -12,6 +12,8 @@ from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.movement.slicing import UNSLICE, along
 
 __all__ = ["RECORDS", "TAKE", "taken"]
 
@@ -78,7 +80,35 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
     return row_major_copy(lowering.builder, wide, "take").reshape(*op.output.shape)
 
 
-TAKE = Operator(name="take", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return the gradient: runs of positions are slices, which are added into zeros."""
+    x, axis = op.operand(0), op.attributes["axis"]
+    gradient = full(expansion, gradients[0], op.output.shape)
+    parts, slices, first = [], [], 0
+    everything = [slice(0, size, 1) for size in x.shape]
+    for start, step, n in _runs(np.asarray(op.attributes["positions"], np.int64)):
+        # A position that is repeated is one slice a time.
+        for k in range(n if step == 0 else 1):
+            n_here = 1 if step == 0 else n
+            begin = first + k
+            parts.append(along(expansion, gradient, axis, begin, begin + n_here))
+            stop = start + (step or 1) * n_here
+            places = slice(start, stop if stop >= 0 else None, step or 1)
+            slices.append(tuple([*everything[:axis], places, *everything[axis + 1 :]]))
+        first += n
+    return [expansion.emit(UNSLICE, *parts, shape=x.shape, slices=tuple(slices))]
+
+
+TAKE = Operator(
+    name="take",
+    domain=ENGINE_DOMAIN,
+    infer=_type,
+    evaluate=_array,
+    lower=_lower,
+    gradient=_gradient,
+)
 
 
 def taken(expansion: Expansion, x: Value, axis: int, positions: Sequence[int]) -> Value:
