@@ -129,8 +129,8 @@ def batch_normalise(
     gamma, beta
         Factor and addend, one per channel.
     mean, inverse
-        Statistics, float16 or float32; without them, `gamma` and `beta` are applied to `x` itself and only the result
-        is returned: the factors combine the statistics for inference.
+        Statistics, float16 or float32; without them, `gamma` and `beta` are applied to `x` itself
+        and only the result is returned: the factors combine the statistics for inference.
 
     Raises
     ------
