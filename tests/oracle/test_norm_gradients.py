@@ -333,7 +333,7 @@ def test_a_reduction_of_halves_to_floats() -> None:
         ),
         (
             lambda b, t: layer_norm.layer_norm_param_update(b, t.six, t.four, 1, t.six, t.six),
-            r"layer_norm_param_update: 'four' has shape \(4,\), but 'six' has \(6,\)",
+            r"group_norm_param_update: 'four' has shape \(4,\), but 'six' has \(6,\)",
         ),
     ],
 )
