@@ -236,9 +236,9 @@ def test_an_update_of_parameters(kind: str, is_number: bool) -> None:
     by = -0.25 if is_number else scale
     Calls(builder, kind).param_update(of_gamma, of_beta, by, gamma, beta)
     inputs = [(t, values_for(t, i)) for i, t in enumerate(tensors)]
-    results = check(builder, inputs, [gamma, beta])  # type: ignore[arg-type]
-    first, second, before, offset, factor = (v for _, v in inputs)
-    factor = np.float32(-0.25) if is_number else factor
+    results = check(builder, inputs, [gamma, beta])
+    first, second, before, offset, drawn = (v for _, v in inputs)
+    factor = np.full(1, -0.25) if is_number else drawn
     np.testing.assert_allclose(results[0], before + factor * first, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(results[1], offset + factor * second, rtol=1e-6, atol=1e-6)
 
@@ -253,7 +253,7 @@ def test_statistics_of_halves_in_floats(is_stable: bool) -> None:
     mean, inverse = batch_norm.batch_norm_statistics(builder, x, 1e-3, **options)
     in_halves, _ = batch_norm.batch_norm_statistics(builder, x, 1e-3, is_stable=is_stable)
     inputs = [(x, values_for(x, 1, low=4, high=6))]
-    results = check(builder, inputs, [mean, inverse])  # type: ignore[arg-type]
+    results = check(builder, inputs, [mean, inverse])
     values = held(graph, *inputs[0])
     n = values.size // 2
     variance = (values.var((0, 2)) + 1e-3) * n / (n - 1)
@@ -275,6 +275,30 @@ def test_one_pass_over_the_input() -> None:
     assert any("reduceMany" in name for name in names)
 
 
+def test_compute_sets_of_gradients() -> None:
+    """In the library's order: normGradients, then normStatisticsGradients."""
+    graph, builder = new_builder(small_machine(4))
+    x, gradient = (graph.add_variable("float16", (2, 4, 64), name) for name in ("x", "gradient"))
+    inverse, gamma = (graph.add_variable("float16", (4,), name) for name in ("inverse", "gamma"))
+    for tensor in (x, gradient, inverse, gamma):
+        graph.map_linearly(tensor, grain=4)
+    batch_norm.batch_norm_gradients(builder, x, gradient, inverse, gamma)
+    steps = compile_programs(graph, [builder.sequence]).steps
+    names = [s.name.partition("/")[2] for s in steps if s.kind == "OnTileExecute"]
+    assert names == [
+        "multiply/multiply",
+        "gradient",
+        "multiply/multiply",
+        "reduceMany/reduceStage0",
+        "reduceMany/reduce",
+        "multiply/multiply",
+        "mapInPlace/map",
+        "addInPlace/add",
+        "scaledAdd/addTo",
+        "multiplyInPlace/multiply",
+    ]
+
+
 def test_a_reduction_of_halves_to_floats() -> None:
     graph, builder = new_builder(small_machine(4))
     x = graph.add_variable("float16", (3, 64), "x")
@@ -284,7 +308,7 @@ def test_a_reduction_of_halves_to_floats() -> None:
         [Reduction("sum", x, [1], 1.0, "float32"), Reduction("sum", x, [0, 1], 1 / 3)],
     )
     inputs = [(x, values_for(x, 1, low=0, high=100))]
-    results = check(builder, inputs, [total, mean])  # type: ignore[arg-type]
+    results = check(builder, inputs, [total, mean])
     values = held(graph, *inputs[0])
     np.testing.assert_allclose(results[0], values.sum(1, keepdims=True), rtol=1e-6)
     assert (total.dtype.name, mean.dtype.name) == ("float32", "float16")
