@@ -40,7 +40,13 @@ from tilescope.engine.library.popnn import (
     softmax,
     spatial_softmax,
 )
-from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
+from tilescope.engine.library.popnn.norm import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 from tilescope.engine.library.popnn.recurrent import allocators as recurrent_allocators
 from tilescope.engine.library.popnn.recurrent import gru, lstm, rnn
 from tilescope.engine.library.popops import cycle_count
@@ -183,6 +189,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
             group_norm,
             layer_norm,
             instance_norm,
+            rms_norm,
             random_numbers,
         )
     },

@@ -22,26 +22,28 @@ def norm_names() -> Iterator[Name]:
         yield Name(header, f"{kind}NormStatistics", f"{place}.{kind}_norm_statistics")
         yield Name(header, f"{kind}NormWhiten", f"{place}.{kind}_norm_whiten")
         yield Name(header, f"{kind}Normalise", f"{place}.{kind}_normalise")
-        for name in ("NormParamGradients", "NormGradients", "NormParamUpdate"):
-            yield Name(header, f"{kind}{name}", "", TRAINING)
+        yield Name(header, f"{kind}NormParamGradients", f"{place}.{kind}_norm_param_gradients")
+        yield Name(header, f"{kind}NormGradients", f"{place}.{kind}_norm_gradients")
+        yield Name(header, f"{kind}NormParamUpdate", f"{place}.{kind}_norm_param_update")
     collective = "comes with training: statistics of several replicas"
     names = "distributedBatchNormStatistics distributedBatchNormGradients"
     yield from all_of("popnn/BatchNorm", names, "", collective)
-    yield from all_of("popnn/InstanceNorm", "getFwdFlops", "", FLOPS)
-    yield from all_of("popnn/InstanceNorm", "getBwdFlops getWuFlops", "", TRAINING)
+    yield from all_of("popnn/InstanceNorm", "getFwdFlops getBwdFlops getWuFlops", "", FLOPS)
     names = "createNormGamma createNormBeta createNormParams"
     yield from all_of("popnn/Norms", names, "", "any mapping: operands are exchanged")
-    yield from all_of("popnn/Norms", "getNormFwdFlops", "", FLOPS)
-    yield from all_of("popnn/Norms", "getNormBwdFlops getNormWuFlops", "", TRAINING)
+    flops = "getNormFwdFlops getNormBwdFlops getNormWuFlops"
+    yield from all_of("popnn/Norms", flops, "", FLOPS)
     yield from all_of("poplin/Norms", names, "", "any mapping: operands are exchanged")
-    yield Name(
-        "poplin/Norms", "normStatistics", "library.popnn.norm.batch_norm.batch_norm_statistics"
-    )
-    yield Name("poplin/Norms", "normWhiten", "library.popnn.norm.batch_norm.batch_norm_whiten")
-    yield Name("poplin/Norms", "normalise", "library.popnn.norm.batch_norm.batch_normalise")
-    yield Name("poplin/Norms", "distributedNormStatistics", "", collective)
-    names = "normParamGradients normGradients normStatisticsGradients"
-    yield from all_of("poplin/Norms", f"{names} distributedNormStatisticsGradients", "", TRAINING)
+    header, place = "poplin/Norms", "library.popnn.norm.batch_norm"
+    yield Name(header, "normStatistics", f"{place}.batch_norm_statistics")
+    yield Name(header, "normWhiten", f"{place}.batch_norm_whiten")
+    yield Name(header, "normalise", f"{place}.batch_normalise")
+    yield Name(header, "normParamGradients", f"{place}.batch_norm_param_gradients")
+    note = "one call for both gradients"
+    names = "normGradients normStatisticsGradients"
+    yield from all_of(header, names, f"{place}.batch_norm_gradients", note)
+    names = "distributedNormStatistics distributedNormStatisticsGradients"
+    yield from all_of(header, names, "", collective)
 
 
 def recurrent_names() -> Iterator[Name]:

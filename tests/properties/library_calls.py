@@ -18,7 +18,13 @@ from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
-from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
+from tilescope.engine.library.popnn.norm import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    rms_norm,
+)
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
@@ -213,6 +219,36 @@ def _norm(run: Callable[[Arguments], object], factors: str = "", per: str = "") 
     operands |= {name: ("float16", per) for name in ("mean", "inverse") if per}
     sizes = {**_IMAGES, "groups": 4 * 8, "instances": 4 * 32}
     return LibraryCall(run, operands, sizes, ("height", "width"))
+
+
+def _norm_gradients(module: Any, name: str, per: str) -> dict[str, LibraryCall]:
+    """Return the backward calls of a normalisation on whitened tensors, by name."""
+    of_x, of_params, update = (
+        getattr(module, f"{name}_{part}")
+        for part in ("gradients", "param_gradients", "param_update")
+    )
+    whole = {"x": ("float16", _FIELD), "gradient": ("float16", _FIELD)}
+    factors = {"inverse": ("float16", per), "gamma": ("float16", "channels")}
+    names = ("of_gamma", "of_beta", "gamma", "beta")
+    sizes = {**_IMAGES, "groups": 4 * 8, "instances": 4 * 32}
+    dims = ("height", "width")
+    return {
+        of_x.__name__: LibraryCall(
+            lambda p: of_x(p.build, p["x"], p["gradient"], p["inverse"], p["gamma"]),
+            {**whole, **factors},
+            sizes,
+            dims,
+        ),
+        of_params.__name__: LibraryCall(
+            lambda p: of_params(p.build, p["x"], p["gradient"]), whole, sizes, dims
+        ),
+        update.__name__: LibraryCall(
+            lambda p: update(p.build, p["of_gamma"], p["of_beta"], -0.5, p["gamma"], p["beta"]),
+            {name: ("float16", "channels") for name in names},
+            {"channels": 65_536},
+            ("channels",),
+        ),
+    }
 
 
 _WINDOW = Window((3, 3), padding_before=(1, 1), padding_after=(1, 1))
@@ -562,6 +598,38 @@ CALLS: Mapping[str, LibraryCall] = {
         ),
         "gamma beta",
         "instances",
+    ),
+    **_norm_gradients(batch_norm, "batch_norm", "channels"),
+    **_norm_gradients(group_norm, "group_norm", "groups"),
+    **_norm_gradients(layer_norm, "layer_norm", "images"),
+    **_norm_gradients(instance_norm, "instance_norm", "instances"),
+    "root_mean_square_normalise": _of_rows(
+        lambda p: rms_norm.root_mean_square_normalise(p.build, p["x"], 1e-5)
+    ),
+    "rms_norm_statistics": _of_rows(
+        lambda p: rms_norm.rms_norm_statistics(p.build, p["x"], 1e-5), ("rows", "columns")
+    ),
+    "rms_norm_whiten": _of_rows(
+        lambda p: rms_norm.rms_norm_whiten(p.build, p["x"], p["inverse"]),
+        inverse=("float16", "rows"),
+    ),
+    "rms_normalise": _of_rows(
+        lambda p: rms_norm.rms_normalise(p.build, p["x"], p["gamma"], p["inverse"]),
+        inverse=("float16", "rows"),
+        gamma=("float16", "columns"),
+    ),
+    "rms_norm_param_gradients": _of_rows(
+        lambda p: rms_norm.rms_norm_param_gradients(p.build, p["x"], p["gradient"]),
+        ("rows", "columns"),
+        gradient=("float16", _MATRIX),
+    ),
+    "rms_norm_gradients": _of_rows(
+        lambda p: rms_norm.rms_norm_gradients(
+            p.build, p["x"], p["gradient"], p["inverse"], p["gamma"]
+        ),
+        gradient=("float16", _MATRIX),
+        inverse=("float16", "rows"),
+        gamma=("float16", "columns"),
     ),
     "bernoulli": _drawn(draws.bernoulli, "float16", 0.5),
     "dropout": LibraryCall(

@@ -16,7 +16,7 @@ from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.non_linearity import non_linearity
-from tilescope.engine.library.popnn.norm.batch_norm import batch_normalise
+from tilescope.engine.library.popnn.norm.batch_norm import batch_norm_gradients, batch_normalise
 from tilescope.engine.library.popnn.norm.group_norm import group_norm_statistics
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popnn.recurrent.lstm import LSTM_UNITS, RecurrentOptions, lstm
@@ -112,12 +112,17 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "is_unbiased": False,
             "is_stable": False,
             "partials_type": "float32",
+            "statistics_type": "float16",
             "is_strided": False,
         },
     ),
     "batch_normalise": (
         batch_normalise,
         {"x": X, "gamma": Take("six"), "beta": Take("six")},
+    ),
+    "batch_norm_gradients": (
+        batch_norm_gradients,
+        {"x": X, "gradient": Y, "inverse": Take("six"), "gamma": Take("six"), "mean": Take("six")},
     ),
     "uniform": (
         uniform,

@@ -1,4 +1,4 @@
-"""Batch normalisation: statistics, whitening, scale and offset per channel.
+"""Batch normalisation: statistics, whitening, scale and offset per channel, and gradients.
 
 Source: graphcore/poplibs sdk-release-3.4, include/popnn/BatchNorm.hpp and lib/popnn/BatchNorm.cpp.
 """
@@ -11,6 +11,13 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.norm.gradients import (
+    check_gradient,
+    param_gradients,
+    param_update,
+    statistics_gradients,
+    times_gamma,
+)
 from tilescope.engine.library.popnn.norm.statistics import (
     StatisticsOptions,
     check_input,
@@ -19,7 +26,14 @@ from tilescope.engine.library.popnn.norm.statistics import (
     whitened,
 )
 
-__all__ = ["batch_norm_statistics", "batch_norm_whiten", "batch_normalise"]
+__all__ = [
+    "batch_norm_gradients",
+    "batch_norm_param_gradients",
+    "batch_norm_param_update",
+    "batch_norm_statistics",
+    "batch_norm_whiten",
+    "batch_normalise",
+]
 
 
 @checked
@@ -31,6 +45,7 @@ def batch_norm_statistics(
     is_unbiased: bool = False,
     is_stable: bool = False,
     partials_type: Any = "float32",
+    statistics_type: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and inverse standard deviation per channel.
 
@@ -47,20 +62,23 @@ def batch_norm_statistics(
     is_stable
         Whether the variance is that of the differences to the mean.
     partials_type
-        Type of sums: ``float32`` or ``float16``.
+        Type of mean squares: ``float32`` or ``float16``.
+    statistics_type
+        Type of the results: ``float32`` or ``float16``, that of `x` by default. The library has no
+        other; floats keep statistics of halves exact.
 
     Returns
     -------
     mean, inverse standard deviation
-        Of the type of `x`, shape (channels,).
+        Shape (channels,).
 
     Raises
     ------
     BadGraph
         If the tensor has fewer than two dimensions, or a type is not supported.
     """
-    check_input("batch_norm_statistics", x, partials_type)
-    options = StatisticsOptions(epsilon, is_unbiased, is_stable, partials_type)
+    check_input("batch_norm_statistics", x, partials_type, statistics_type)
+    options = StatisticsOptions(epsilon, is_unbiased, is_stable, partials_type, statistics_type)
     detail = {"shape": list(x.shape), **options.detail()}
     build = builder.inside("batchNormStatistics", "popnn.batchNormStatistics", detail)
     return statistics(build, x, options)
@@ -70,10 +88,20 @@ def batch_norm_statistics(
 def batch_norm_whiten(builder: Builder, x: View, mean: View, inverse: View) -> Tensor:
     """Return (x − mean) × inverse standard deviation, both per channel.
 
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        float16 or float32, shape (batch, channels, …).
+    mean, inverse
+        Statistics, float16 or float32; cast to the type of `x`.
+
     Raises
     ------
     BadGraph
-        If the tensor has fewer than two dimensions, or types or numbers of channels differ.
+        If the tensor has fewer than two dimensions, a type is not supported, or numbers of channels
+        differ.
     """
     check_input("batch_norm_whiten", x)
     detail = {"shape": list(x.shape)}
@@ -101,8 +129,8 @@ def batch_normalise(
     gamma, beta
         Factor and addend, one per channel.
     mean, inverse
-        Statistics; without them, `gamma` and `beta` are applied to `x` itself and only the result
-        is returned: the factors combine the statistics for inference.
+        Statistics, float16 or float32; without them, `gamma` and `beta` are applied to `x` itself
+        and only the result is returned: the factors combine the statistics for inference.
 
     Raises
     ------
@@ -118,3 +146,137 @@ def batch_normalise(
         return scaled(build, x, gamma, beta)
     white = whitened(build, x, mean, inverse)
     return scaled(build, white, gamma, beta), white
+
+
+@checked
+def batch_norm_param_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    mean: View | None = None,
+    inverse: View | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of gamma and beta.
+
+    They are the sums of gradient × whitened, and of the gradient, per channel; both sums share
+    their compute sets.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        The whitened tensor, as `batch_normalise` returns it; with statistics, the input of the
+        layer. float16 or float32, shape (batch, channels, …).
+    gradient
+        Gradient of the result, of the type and shape of `x`.
+    mean, inverse
+        Statistics, with which `x` is whitened first.
+
+    Returns
+    -------
+    gamma gradient, beta gradient
+        Of the type of `gradient`, shape (channels,).
+
+    Raises
+    ------
+    BadGraph
+        If only one of the statistics is given, the tensor has fewer than two dimensions, or types,
+        shapes or numbers of channels differ.
+    """
+    name = "batch_norm_param_gradients"
+    check_input(name, x)
+    check_gradient(name, x, gradient)
+    if (mean is None) != (inverse is None):
+        raise BadGraph(f"{name}: expected both mean and inverse, or neither; got one")
+    detail = {"shape": list(x.shape)}
+    build = builder.inside("batchNormParamGradients", "popnn.batchNormParamGradients", detail)
+    if mean is not None and inverse is not None:
+        x = whitened(build, x, mean, inverse)
+    return param_gradients(build, x, gradient)
+
+
+@checked
+def batch_norm_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    inverse: View,
+    gamma: View,
+    mean: View | None = None,
+) -> Tensor:
+    """Return the gradient of the input of a layer whose statistics are those of the input.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        The whitened tensor, as `batch_normalise` returns it; with `mean`, the input of the layer.
+        float16 or float32, shape (batch, channels, …).
+    gradient
+        Gradient of the result, of the type and shape of `x`.
+    inverse
+        Inverse standard deviations, float16 or float32.
+    gamma
+        Factors, of the type of `x`, shape (channels,).
+    mean
+        Means, with which `x` is whitened first.
+
+    Returns
+    -------
+    Tensor
+        Of the type and shape of `x`, in the layout of the whitened tensor.
+
+    Raises
+    ------
+    BadGraph
+        If the tensor has fewer than two dimensions, or types, shapes or numbers of channels differ.
+
+    Notes
+    -----
+    It is inverse × (g − mean of g − whitened × mean of g × whitened), where g is gradient × gamma
+    and means are per channel.
+
+    Source: graphcore/poplibs sdk-release-3.4, lib/poplin/Norms.cpp, normGradients and
+    normStatisticsGradients.
+    """
+    check_input("batch_norm_gradients", x)
+    check_gradient("batch_norm_gradients", x, gradient)
+    detail = {"shape": list(x.shape)}
+    build = builder.inside("batchNormGradients", "popnn.batchNormGradients", detail)
+    if mean is not None:
+        x = whitened(build, x, mean, inverse)
+    return statistics_gradients(build, x, times_gamma(build, gradient, gamma), inverse)
+
+
+@checked
+def batch_norm_param_update(
+    builder: Builder,
+    gamma_gradient: View,
+    beta_gradient: View,
+    scale: Tensor | float,
+    gamma: View,
+    beta: View,
+) -> None:
+    """Add `scale` times their gradients to gamma and beta, in place and in one compute set.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    gamma_gradient, beta_gradient
+        As `batch_norm_param_gradients` returns them.
+    scale
+        A tensor of one element of the same type, or a number: the negative learning rate.
+    gamma, beta
+        Updated parameters, of the same type and shape (channels,).
+
+    Raises
+    ------
+    BadGraph
+        If types or shapes differ, or the parameters alias elements.
+    """
+    name, detail = "batch_norm_param_update", {"channels": gamma.n_elements}
+    build = builder.inside("batchNormParamUpdate", "popnn.batchNormParamUpdate", detail)
+    param_update(name, build, gamma_gradient, beta_gradient, scale, gamma, beta)

@@ -1,4 +1,4 @@
-"""Group normalisation: statistics per image and group of channels, whitening, scale and offset.
+"""Group normalisation: statistics per image and group of channels, whitening, scale and gradients.
 
 Source: graphcore/poplibs sdk-release-3.4, include/popnn/GroupNorm.hpp and lib/popnn/GroupNorm.cpp.
 """
@@ -11,6 +11,13 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.norm.gradients import (
+    check_gradient,
+    param_gradients,
+    param_update,
+    statistics_gradients,
+    times_gamma,
+)
 from tilescope.engine.library.popnn.norm.statistics import (
     StatisticsOptions,
     check_input,
@@ -23,6 +30,9 @@ from tilescope.engine.library.popnn.norm.statistics import (
 )
 
 __all__ = [
+    "group_norm_gradients",
+    "group_norm_param_gradients",
+    "group_norm_param_update",
     "group_norm_statistics",
     "group_norm_whiten",
     "group_normalise",
@@ -31,7 +41,7 @@ __all__ = [
 
 
 @checked
-def group_norm_statistics(
+def group_norm_statistics(  # noqa: PLR0913 - one argument per argument of the library
     builder: Builder,
     x: View,
     epsilon: float,
@@ -40,6 +50,7 @@ def group_norm_statistics(
     is_unbiased: bool = False,
     is_stable: bool = False,
     partials_type: Any = "float32",
+    statistics_type: Any = None,
     is_strided: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and inverse standard deviation per image and group of channels.
@@ -54,7 +65,7 @@ def group_norm_statistics(
         Added to the variance.
     n_groups
         Groups of channels; divides their number.
-    is_unbiased, is_stable, partials_type
+    is_unbiased, is_stable, partials_type, statistics_type
         As for `batch_norm_statistics`.
     is_strided
         Whether a group's channels are `n_groups` apart (``groupNormStridedChannelGrouping``)
@@ -63,7 +74,7 @@ def group_norm_statistics(
     Returns
     -------
     mean, inverse standard deviation
-        Of the type of `x`, shape (batch × n_groups,).
+        Shape (batch × n_groups,).
 
     Raises
     ------
@@ -71,9 +82,9 @@ def group_norm_statistics(
         If the groups do not divide the channels, the tensor has fewer than two dimensions, or a
         type is not supported.
     """
-    check_input("group_norm_statistics", x, partials_type)
+    check_input("group_norm_statistics", x, partials_type, statistics_type)
     _check_groups("group_norm_statistics", x, n_groups)
-    options = StatisticsOptions(epsilon, is_unbiased, is_stable, partials_type)
+    options = StatisticsOptions(epsilon, is_unbiased, is_stable, partials_type, statistics_type)
     detail = {"shape": list(x.shape), "numGroups": n_groups, "strided": is_strided}
     detail |= options.detail()
     build = builder.inside("groupNormStatistics", "popnn.groupNormStatistics", detail)
@@ -100,7 +111,7 @@ def group_norm_whiten(
     Raises
     ------
     BadGraph
-        If the statistics do not fit the batch and the channels, or types differ.
+        If the statistics do not fit the batch and the channels, or a type is not supported.
     """
     check_input("group_norm_whiten", x)
     n_groups = _groups_of("group_norm_whiten", x, mean)
@@ -181,6 +192,136 @@ def group_normalise(
     build = builder.inside("groupNormalise", "popnn.groupNormalise", detail)
     white = group_norm_whiten(build, x, mean, inverse, is_strided=is_strided)
     return scaled(build, white, gamma, beta), white
+
+
+@checked
+def group_norm_param_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    mean: View | None = None,
+    inverse: View | None = None,
+    *,
+    is_strided: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of gamma and beta: see `batch_norm_param_gradients`.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        The whitened tensor, as `group_normalise` returns it; with statistics, the input of the
+        layer. float16 or float32, shape (batch, channels, …).
+    gradient
+        Gradient of the result, of the type and shape of `x`.
+    mean, inverse
+        Statistics, with which `x` is whitened first.
+    is_strided
+        As for the statistics.
+
+    Returns
+    -------
+    gamma gradient, beta gradient
+        Of the type of `gradient`, shape (channels,).
+
+    Raises
+    ------
+    BadGraph
+        If only one of the statistics is given, they do not fit the batch and the channels, or types
+        or shapes differ.
+    """
+    name = "group_norm_param_gradients"
+    check_input(name, x)
+    check_gradient(name, x, gradient)
+    if (mean is None) != (inverse is None):
+        raise BadGraph(f"{name}: expected both mean and inverse, or neither; got one")
+    detail = {"shape": list(x.shape)}
+    build = builder.inside("groupNormParamGradients", "popnn.groupNormParamGradients", detail)
+    if mean is not None and inverse is not None:
+        x = group_norm_whiten(build, x, mean, inverse, is_strided=is_strided)
+    return param_gradients(build, x, gradient)
+
+
+@checked
+def group_norm_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    inverse: View,
+    gamma: View,
+    mean: View | None = None,
+    *,
+    is_strided: bool = False,
+) -> Tensor:
+    """Return the gradient of the input of a layer whose statistics are those of the input.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        The whitened tensor, as `group_normalise` returns it; with `mean`, the input of the layer.
+        float16 or float32, shape (batch, channels, …).
+    gradient
+        Gradient of the result, of the type and shape of `x`.
+    inverse
+        Inverse standard deviations, float16 or float32; their number decides the groups.
+    gamma
+        Factors, of the type of `x`, shape (channels,).
+    mean
+        Means, with which `x` is whitened first.
+    is_strided
+        As for the statistics.
+
+    Returns
+    -------
+    Tensor
+        Of the type and shape of `x`.
+
+    Raises
+    ------
+    BadGraph
+        If the statistics do not fit the batch and the channels, or types or shapes differ.
+
+    Notes
+    -----
+    That of `batch_norm_gradients`, with means per image and group.
+    """
+    check_input("group_norm_gradients", x)
+    check_gradient("group_norm_gradients", x, gradient)
+    n_groups = _groups_of("group_norm_gradients", x, inverse)
+    detail = {"shape": list(x.shape), "numGroups": n_groups, "strided": is_strided}
+    build = builder.inside("groupNormGradients", "popnn.groupNormGradients", detail)
+    if mean is not None:
+        x = group_norm_whiten(build, x, mean, inverse, is_strided=is_strided)
+    white, of_white = (
+        grouped(build, part, n_groups, is_strided=is_strided)
+        for part in (x, times_gamma(build, gradient, gamma))
+    )
+    out = statistics_gradients(build, white, of_white, inverse)
+    return ungrouped(build, out, tuple(x.shape), n_groups, is_strided=is_strided)
+
+
+@checked
+def group_norm_param_update(
+    builder: Builder,
+    gamma_gradient: View,
+    beta_gradient: View,
+    scale: Tensor | float,
+    gamma: View,
+    beta: View,
+) -> None:
+    """Add `scale` times their gradients to gamma and beta: see `batch_norm_param_update`.
+
+    Raises
+    ------
+    BadGraph
+        As `batch_norm_param_update`.
+    """
+    name, detail = "group_norm_param_update", {"channels": gamma.n_elements}
+    build = builder.inside("groupNormParamUpdate", "popnn.groupNormParamUpdate", detail)
+    param_update(name, build, gamma_gradient, beta_gradient, scale, gamma, beta)
 
 
 def _check_groups(name: str, x: View, n_groups: int) -> None:

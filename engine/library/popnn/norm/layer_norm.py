@@ -11,12 +11,22 @@ from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.norm.group_norm import (
+    group_norm_gradients,
+    group_norm_param_gradients,
+    group_norm_param_update,
     group_norm_statistics,
     group_norm_whiten,
     group_normalise,
 )
 
-__all__ = ["layer_norm_statistics", "layer_norm_whiten", "layer_normalise"]
+__all__ = [
+    "layer_norm_gradients",
+    "layer_norm_param_gradients",
+    "layer_norm_param_update",
+    "layer_norm_statistics",
+    "layer_norm_whiten",
+    "layer_normalise",
+]
 
 
 @checked
@@ -28,6 +38,7 @@ def layer_norm_statistics(
     is_unbiased: bool = False,
     is_stable: bool = False,
     partials_type: Any = "float32",
+    statistics_type: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and inverse standard deviation per image: one group of all channels.
 
@@ -46,6 +57,7 @@ def layer_norm_statistics(
         is_unbiased=is_unbiased,
         is_stable=is_stable,
         partials_type=partials_type,
+        statistics_type=statistics_type,
     )
 
 
@@ -73,3 +85,59 @@ def layer_normalise(
         As `group_normalise`.
     """
     return group_normalise(builder, x, gamma, beta, mean, inverse)
+
+
+@checked
+def layer_norm_param_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    mean: View | None = None,
+    inverse: View | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of gamma and beta, per channel: see `group_norm_param_gradients`.
+
+    Raises
+    ------
+    BadGraph
+        As `group_norm_param_gradients`.
+    """
+    return group_norm_param_gradients(builder, x, gradient, mean, inverse)
+
+
+@checked
+def layer_norm_gradients(
+    builder: Builder,
+    x: View,
+    gradient: View,
+    inverse: View,
+    gamma: View,
+    mean: View | None = None,
+) -> Tensor:
+    """Return the gradient of the input, with means per image: see `group_norm_gradients`.
+
+    Raises
+    ------
+    BadGraph
+        As `group_norm_gradients`.
+    """
+    return group_norm_gradients(builder, x, gradient, inverse, gamma, mean)
+
+
+@checked
+def layer_norm_param_update(
+    builder: Builder,
+    gamma_gradient: View,
+    beta_gradient: View,
+    scale: Tensor | float,
+    gamma: View,
+    beta: View,
+) -> None:
+    """Add `scale` times their gradients to gamma and beta: see `batch_norm_param_update`.
+
+    Raises
+    ------
+    BadGraph
+        As `batch_norm_param_update`.
+    """
+    group_norm_param_update(builder, gamma_gradient, beta_gradient, scale, gamma, beta)

@@ -28,13 +28,17 @@ __all__ = [
     "check_input",
     "grouped",
     "inverse_root_mean_square",
+    "of_type",
     "scaled",
     "standardised",
     "statistics",
+    "times",
     "ungrouped",
     "whitened",
     "with_channels",
 ]
+
+_FLOATS = (FLOAT16, FLOAT32)
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,16 @@ class StatisticsOptions:
         Whether the variance is that of the differences to the mean, instead of the difference of
         the mean square and the square of the mean.
     partials_type
-        Type of sums: ``float32`` or ``float16``; not narrower than the input.
+        Type of mean squares: ``float32`` or ``float16``; not narrower than the input.
+    statistics_type
+        Type of the results: that of the input if None.
     """
 
     epsilon: float
     is_unbiased: bool = False
     is_stable: bool = False
     partials_type: Any = "float32"
+    statistics_type: Any = None
 
     def detail(self) -> dict[str, Any]:
         """Return the options for a debug context."""
@@ -69,7 +76,9 @@ class StatisticsOptions:
         }
 
 
-def check_input(name: str, x: View, partials_type: Any = "float32") -> None:
+def check_input(
+    name: str, x: View, partials_type: Any = "float32", statistics_type: Any = None
+) -> None:
     """Raise BadGraph unless a tensor has channels and a type with statistics.
 
     Raises
@@ -82,11 +91,14 @@ def check_input(name: str, x: View, partials_type: Any = "float32") -> None:
             f"{name}: {x.name!r} has shape {tuple(x.shape)}: expected (batch, channels, …); reshape"
             " it"
         )
-    if x.dtype not in (FLOAT16, FLOAT32):
+    if x.dtype not in _FLOATS:
         raise BadGraph(f"{name}: {x.name!r} is {x.dtype}: expected float16 or float32; cast it")
     partials = dtype_of(partials_type)
-    if partials not in (FLOAT16, FLOAT32):
+    if partials not in _FLOATS:
         raise BadGraph(f"{name}: the type of partials is {partials}: expected float16 or float32")
+    results = x.dtype if statistics_type is None else dtype_of(statistics_type)
+    if results not in _FLOATS:
+        raise BadGraph(f"{name}: the type of statistics is {results}: expected float16 or float32")
 
 
 def with_channels(x: View, values: View) -> View:
@@ -120,23 +132,23 @@ def statistics(builder: Builder, x: View, options: StatisticsOptions) -> tuple[T
     Returns
     -------
     mean, inverse standard deviation
-        Of the type of `x`, shape (channels,).
+        Shape (channels,).
     """
     n_channels = x.shape[1]
     dims = [d for d in range(len(x.shape)) if d != 1]
     n = x.n_elements // n_channels
     partials = dtype_of(options.partials_type) if x.dtype == FLOAT16 else x.dtype
+    dtype = x.dtype if options.statistics_type is None else dtype_of(options.statistics_type)
     if options.is_stable:
-        mean, _, power = _differences(builder, x, dims, partials, partials)
-    elif partials == x.dtype:
-        both = [Reduction(name, x, dims, 1 / n) for name in ("sum", "square_sum")]
-        mean, power = reduce_many(builder, both)
+        mean, _, power = _differences(builder, x, dims, partials, dtype)
     else:
-        mean, power = (_reduced(builder, name, x, dims, partials) for name in ("sum", "square_sum"))
+        both = (("sum", dtype), ("square_sum", partials))
+        mean, power = reduce_many(
+            builder, [Reduction(name, x, dims, 1 / n, of_result) for name, of_result in both]
+        )
     scale = n / (n - 1) if options.is_unbiased and n > 1 else 1.0
     mean, power = mean.reshape(n_channels), power.reshape(n_channels)
-    inverse = _inverse(builder, mean, power, x, options, scale)
-    return (mean if mean.dtype == x.dtype else cast(builder, mean, x.dtype)), inverse
+    return mean, _inverse(builder, mean, power, dtype, options, scale)
 
 
 def standardised(builder: Builder, x: View, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -149,7 +161,7 @@ def standardised(builder: Builder, x: View, epsilon: float) -> tuple[Tensor, Ten
     mean, apart, power = _differences(builder, x, dims, FLOAT32, x.dtype)
     mean, power = mean.reshape(x.shape[1]), power.reshape(x.shape[1])
     options = StatisticsOptions(epsilon, is_stable=True)
-    inverse = _inverse(builder, mean, power, x, options, 1.0)
+    inverse = _inverse(builder, mean, power, x.dtype, options, 1.0)
     binary_in_place(builder, "multiply", apart, with_channels(x, inverse))
     return apart, mean, inverse
 
@@ -164,12 +176,12 @@ def _differences(
     return mean, apart, _reduced(builder, "square_sum", apart, dims, partials)
 
 
-def inverse_root_mean_square(builder: Builder, x: View, epsilon: float) -> Tensor:
+def inverse_root_mean_square(builder: Builder, x: View, epsilon: float, dtype: DType) -> Tensor:
     """Return the inverse root of the mean squares over all dimensions but the second."""
     dims = [d for d in range(len(x.shape)) if d != 1]
     power = _reduced(builder, "square_sum", x, dims, FLOAT32).reshape(x.shape[1])
     options = StatisticsOptions(epsilon, is_stable=True)
-    return _inverse(builder, power, power, x, options, 1.0)
+    return _inverse(builder, power, power, dtype, options, 1.0)
 
 
 def _reduced(builder: Builder, operation: str, x: View, dims: list[int], dtype: DType) -> Tensor:
@@ -184,13 +196,18 @@ def _reduced(builder: Builder, operation: str, x: View, dims: list[int], dtype: 
 
 
 def _inverse(
-    builder: Builder, mean: Tensor, power: Tensor, x: View, options: StatisticsOptions, scale: float
+    builder: Builder,
+    mean: Tensor,
+    power: Tensor,
+    dtype: DType,
+    options: StatisticsOptions,
+    scale: float,
 ) -> Tensor:
     """Return the inverse standard deviations: one vertex type, in the place of the means."""
     detail = {"shape": list(mean.shape)}
     flops = 4 * mean.n_elements
     build = builder.inside("iStdDev", "poplin.inverseStdDeviation", detail, flops=flops)
-    out = similar(build, "iStdDev", [mean], mean.shape, x.dtype)
+    out = similar(build, "iStdDev", [mean], mean.shape, dtype)
     walk = joint_walk([mean, power], out)
     assert walk is not None, "one dimension has compatible strides"
     scalars = {
@@ -211,10 +228,24 @@ def _inverse(
 
 
 def whitened(builder: Builder, x: View, mean: View, inverse: View) -> Tensor:
-    """Return (x − mean) × inverse, for one mean and inverse per channel."""
-    out = binary(builder, "subtract", x, with_channels(x, mean))
-    binary_in_place(builder, "multiply", out, with_channels(x, inverse))
+    """Return (x − mean) × inverse, for one mean and inverse per channel.
+
+    Statistics of the other floating-point type are cast to that of `x`.
+    """
+    out = binary(builder, "subtract", x, with_channels(x, of_type(builder, mean, x.dtype)))
+    times(builder, out, inverse)
     return out
+
+
+def times(builder: Builder, x: View, inverse: View) -> None:
+    """Multiply a tensor by one inverse standard deviation per channel, in place."""
+    binary_in_place(builder, "multiply", x, with_channels(x, of_type(builder, inverse, x.dtype)))
+
+
+def of_type(builder: Builder, values: View, dtype: DType) -> View:
+    """Return floating-point statistics in a type."""
+    is_float = values.dtype in _FLOATS
+    return cast(builder, values, dtype) if is_float and values.dtype != dtype else values
 
 
 def scaled(builder: Builder, x: View, gamma: View, beta: View) -> Tensor:

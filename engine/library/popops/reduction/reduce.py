@@ -114,7 +114,8 @@ def reduce_with_output(
             f"{out.name!r} has shape {tuple(out.shape)}: expected {call.result_shape}, or"
             f" {call.squeezed_shape}"
         )
-    _reduced(builder, [replace(call, out=out.reshape(*call.result_shape), update=update)])
+    target = out.reshape(*call.result_shape)
+    _reduced(builder, [replace(call, dtype=out.dtype, out=target, update=update)])
 
 
 def _reduced(builder: Builder, calls: Sequence[ReduceCall]) -> list[Tensor]:

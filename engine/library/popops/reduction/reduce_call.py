@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tilescope.engine.codelets.popops.reduction.reduce import FLOPS_PER_PAIR, REDUCE, UNSCALED
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import BOOL, FLOAT32, Tensor, View
+from tilescope.engine.graph import BOOL, FLOAT16, FLOAT32, DType, Tensor, View, dtype_of
 from tilescope.engine.library.builder import refuse_float8
 
 __all__ = ["ReduceCall", "Reduction"]
 
 _OF_BOOLS = {"logical_and", "logical_or"}
+_FLOATS = (FLOAT16, FLOAT32)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """One of several reductions: see `reduce` for the parameters."""
+    """One of several reductions.
+
+    Parameters
+    ----------
+    operation, x, dims, scale
+        As for `reduce`.
+    dtype
+        Type of the result: by default that of `x`. A float16 or float32 `x` may have the other one.
+    """
 
     operation: str
     x: View
     dims: Sequence[int]
     scale: float | Tensor | None = None
+    dtype: Any = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,7 @@ class ReduceCall:
     x: View
     dims: tuple[int, ...]
     scale: float | Tensor
+    dtype: DType
     out: View | None = None
     update: bool = False
 
@@ -44,7 +56,7 @@ class ReduceCall:
         Raises
         ------
         BadGraph
-            If the operation or a dimension is unknown, or the type is not supported.
+            If the operation or a dimension is unknown, or a type is not supported.
         """
         x, operation, dims = item.x, item.operation, sorted(item.dims)
         refuse_float8("a reduction", x)
@@ -63,7 +75,13 @@ class ReduceCall:
                 f" different ones from 0 to {rank - 1}"
             )
         scale = UNSCALED[operation] if item.scale is None else _checked_scale(item.scale)
-        return cls(operation, x, tuple(dims), scale)
+        dtype = x.dtype if item.dtype is None else dtype_of(item.dtype)
+        if dtype != x.dtype and not (dtype in _FLOATS and x.dtype in _FLOATS):
+            raise BadGraph(
+                f"The result of a reduction is {dtype}, but the reduced {x.name!r} is {x.dtype}:"
+                " expected that type"
+            )
+        return cls(operation, x, tuple(dims), scale, dtype)
 
     @property
     def result_shape(self) -> tuple[int, ...]:
@@ -88,11 +106,13 @@ class ReduceCall:
 
     def detail(self) -> dict[str, object]:
         """Return what the debug context states."""
+        has_own_type = self.out is None and self.dtype != self.x.dtype
         return {
             "operation": self.operation,
             "shape": list(self.x.shape),
             "dims": list(self.dims),
             "scale": "tensor" if isinstance(self.scale, Tensor) else self.scale,
+            **({"dtype": self.dtype.name} if has_own_type else {}),
             **({"update": True} if self.update else {}),
         }
 

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor
 from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import copy_to, in_one
@@ -64,7 +64,6 @@ class ReduceTarget:
             key=lambda entry: -abs(entry[3]),
         )
         out = call.out
-        self._dtype: DType = x.dtype if out is None else out.dtype
         self._is_direct = (
             isinstance(out, Tensor) and not share_elements(call.x, out) and self._is_in_order(out)
         )
@@ -103,7 +102,7 @@ class ReduceTarget:
     def _new(self) -> Tensor:
         sizes = [size for _, _, size, _ in self._kept] or [1]
         tensor = self._build.graph.add_variable(
-            self._dtype, sizes, f"{self._label}out", self._build.debug
+            self._call.dtype, sizes, f"{self._label}out", self._build.debug
         )
         return Tensor(tensor.variable, 0, self._dims())
 
@@ -116,7 +115,7 @@ class ReduceTarget:
             operation=call.operation,
             dtype=x.dtype.name,
             partial=partial.name,
-            result=self._dtype.name,
+            result=call.dtype.name,
             item_bytes=x.dtype.n_bytes,
             partial_bytes=partial.n_bytes,
             kept=_padded(_atoms(x, [d for d in range(len(x.dims)) if d not in call.dims])),
