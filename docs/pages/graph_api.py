@@ -167,6 +167,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,
+        non_linearity.non_linearity_input_gradient,
     ),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,

@@ -98,7 +98,12 @@ def popnn_names() -> Iterator[Name]:
     header, place = "popnn/NonLinearity", "library.popnn.non_linearity.non_linearity"
     yield Name(header, "nonLinearity", place)
     yield Name(header, "nonLinearityInPlace", f"{place}_in_place")
-    yield Name(header, "nonLinearityInputGradient", "", TRAINING)
+    yield Name(
+        header,
+        "nonLinearityInputGradient",
+        "library.popnn.non_linearity.non_linearity_input_gradient",
+        "no scaled softmax",
+    )
     kinds = "sigmoid relu tanh gelu gelu_erf swish softmax softmax_stable softmax_scaled"
     names = "sigmoid relu tanh gelu geluErf swish softmax softmaxStable scaledSoftmaxStable"
     for name, kind in zip(names.split(), kinds.split(), strict=True):

@@ -57,6 +57,25 @@ NON_LINEAR: dict[str, Callable[[float], float]] = {
     "gelu": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "swish": lambda x: x / (1 + math.exp(-x)),
 }
+
+
+def _gelu_slope(x: float) -> float:
+    line = math.sqrt(2 / math.pi)
+    rise = math.tanh(line * (x + 0.044715 * x**3))
+    return (1 + rise + x * (1 - rise * rise) * line * (1 + 3 * 0.044715 * x * x)) / 2
+
+
+#: Slopes at a result, or at an operand.
+SLOPES: dict[str, Callable[[float], float]] = {
+    "relu": lambda y: float(y > 0),
+    "sigmoid": lambda y: y * (1 - y),
+    "tanh": lambda y: 1 - y * y,
+    "gelu": _gelu_slope,
+    "gelu_erf": lambda x: (
+        (1 + math.erf(x / math.sqrt(2))) / 2 + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    ),
+    "swish": lambda x: (1 + math.exp(-x) * (1 + x)) / (1 + math.exp(-x)) ** 2,
+}
 #: Functions of integers or bools only.
 UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
     "bitwise_not": lambda x: ~int(x),
@@ -125,6 +144,16 @@ def _binary(function: Callable[[float, float], float]) -> Naive:
     def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
         pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
         return np.array([function(a, b) for a, b in pairs]).reshape(counts)
+
+    return run
+
+
+def _gradient(slope: Callable[[float], float]) -> Naive:
+    """Return the function that multiplies gradients by slopes."""
+
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        slopes = [slope(value) for value in fields["act"].reshape(-1).tolist()]
+        return np.array(slopes).reshape(counts) * fields["gradient"]
 
     return run
 
@@ -498,6 +527,11 @@ NAIVE: dict[str, Naive] = _Naive(
             for n, f in NON_LINEAR.items()
             for d in (1, 2)
             for place in ("", "InPlace")
+        },
+        **{
+            f"popnn::NonLinearityGrad{d}D<{n}>": _gradient(f)
+            for n, f in SLOPES.items()
+            for d in (1, 2)
         },
         "poplin::InverseStdDeviation": _inverse_std_deviation,
         "popops::DynamicUpdateSlice1D": _dynamic_update,

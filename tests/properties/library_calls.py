@@ -16,7 +16,11 @@ from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.general_product import general_product
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
-from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place
+from tilescope.engine.library.popnn.non_linearity import (
+    non_linearity,
+    non_linearity_in_place,
+    non_linearity_input_gradient,
+)
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
 from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
 from tilescope.engine.library.popnn.pool import pool
@@ -333,6 +337,22 @@ CALLS: Mapping[str, LibraryCall] = {
     "non_linearity": _elementwise(lambda p: non_linearity(p.build, "gelu", p["a"]), "float16"),
     "non_linearity_in_place": _elementwise(
         lambda p: non_linearity_in_place(p.build, "gelu", p["a"]), "float16"
+    ),
+    "non_linearity_input_gradient": _elementwise(
+        lambda p: non_linearity_input_gradient(p.build, "gelu", p["a"], p["b"]),
+        "float16",
+        "float16",
+    ),
+    "non_linearity_input_gradient/relu": _elementwise(
+        lambda p: non_linearity_input_gradient(p.build, "relu", p["a"], p["b"]),
+        "float32",
+        "float32",
+    ),
+    "non_linearity_input_gradient/softmax": LibraryCall(
+        lambda p: non_linearity_input_gradient(p.build, "softmax", p["a"], p["b"]),
+        {"a": ("float16", _MATRIX), "b": ("float16", _MATRIX)},
+        _FULL,
+        ("rows",),
     ),
     "softmax": _of_rows(lambda p: softmax(p.build, p["x"], 1)),
     "softmax_in_place": _of_rows(lambda p: softmax_in_place(p.build, p["x"], 1)),
