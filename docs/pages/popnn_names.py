@@ -114,8 +114,10 @@ def popnn_names() -> Iterator[Name]:
     yield Name(header, "getOutputFieldShape", "library.window.output_size")
     names = "getFwdFlops getFwdPerfectCycleCount"
     yield from all_of(header, names, "", FLOPS)
-    names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
-    yield from all_of(header, names, "", TRAINING)
+    yield from all_of(header, "getBwdFlops getBwdPerfectCycleCount", "", FLOPS)
+    place = "library.popnn.pool_gradient"
+    note = "`average_pool_input_gradient` for averages and sums"
+    yield Name(header, "poolInputGradient", f"{place}.max_pool_input_gradient", note)
     yield Name(
         "popnn/SpatialSoftMax",
         "spatialSoftMax2D",

@@ -267,6 +267,35 @@ def _pool(*, is_max: bool) -> Naive:
     return run
 
 
+def _taps(scalars: Mapping[str, Any], results: tuple[int, ...]) -> Any:
+    """Yield a result of a pool, and the row and column of an element of its window."""
+    kernel = (scalars["kernel_height"], scalars["kernel_width"])
+    for oy, ox in product(*map(range, results[:2])):
+        for taps in product(*map(range, kernel)):
+            yield (oy, ox), _window(scalars | {"shift_y": 0, "shift_x": 0}, oy, ox, *taps)
+
+
+def _pool_gradient(
+    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+) -> np.ndarray:
+    gradient, out = fields["gradient"], np.zeros(counts)
+    for result, (y, x) in _taps(scalars, gradient.shape):
+        at = (y - scalars["shift_y"], x - scalars["shift_x"])
+        if 0 <= at[0] < counts[0] and 0 <= at[1] < counts[1]:
+            is_largest = "x" not in fields or fields["x"][at] == fields["pooled"][result]
+            out[at] += gradient[result] * is_largest
+    return out
+
+
+def _pool_scale(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    x, count = fields["x"], np.zeros(counts)
+    for result, (row, column) in _taps(scalars, counts):
+        at = (row + scalars["shift_y"], column + scalars["shift_x"])
+        if 0 <= at[0] < x.shape[0] and 0 <= at[1] < x.shape[1]:
+            count[result] += x[at] == fields["pooled"][result]
+    return np.divide(1, count, out=np.zeros(counts), where=count > 0)
+
+
 def _scaled_add(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
     (scale,) = fields["scale"].tolist()
     pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
@@ -559,6 +588,9 @@ NAIVE: dict[str, Naive] = _Naive(
         "poplin::ReduceAdd": _sum_partials,
         "popnn::MaxPooling": _pool(is_max=True),
         "popnn::SumPooling": _pool(is_max=False),
+        "popnn::MaxPoolingGrad": _pool_gradient,
+        "popnn::SumPooling<gradient>": _pool_gradient,
+        "popnn::MaxPoolingGradientScale": _pool_scale,
         **{
             f"popops::ScaledAdd{shape}{asks}": _scaled_add
             for shape in ("Supervisor", "2D")

@@ -24,6 +24,10 @@ from tilescope.engine.library.popnn.non_linearity import (
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
 from tilescope.engine.library.popnn.norm import batch_norm, group_norm, instance_norm, layer_norm
 from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.pool_gradient import (
+    average_pool_input_gradient,
+    max_pool_input_gradient,
+)
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
@@ -522,6 +526,24 @@ CALLS: Mapping[str, LibraryCall] = {
     ),
     "pool": LibraryCall(
         lambda p: pool(p.build, p["x"], Window((2, 2), (2, 2))),
+        {"x": ("float16", _FIELD)},
+        _IMAGES,
+        ("images", "channels", "height", "width"),
+    ),
+    "max_pool_input_gradient": LibraryCall(
+        lambda p: max_pool_input_gradient(
+            p.build, p["x"], p["pooled"], p["gradient"], Window((2, 2), (2, 2))
+        ),
+        {
+            "x": ("float16", "images channels 16 16"),
+            "pooled": ("float16", "images channels 8 8"),
+            "gradient": ("float16", "images channels 8 8"),
+        },
+        _IMAGES,
+        ("images", "channels"),
+    ),
+    "average_pool_input_gradient": LibraryCall(
+        lambda p: average_pool_input_gradient(p.build, p["x"], p["x"].shape, _WINDOW),
         {"x": ("float16", _FIELD)},
         _IMAGES,
         ("images", "channels", "height", "width"),
