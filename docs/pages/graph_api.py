@@ -37,6 +37,7 @@ from tilescope.engine.library.popnn import (
     non_linearity,
     non_maximum_suppression,
     pool,
+    pool_gradient,
     softmax,
     spatial_softmax,
 )
@@ -170,9 +171,14 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         reduce.Reduction,
     ),
     "tilescope.engine.library.popnn.pool": (pool.pool,),
+    "tilescope.engine.library.popnn.pool_gradient": (
+        pool_gradient.max_pool_input_gradient,
+        pool_gradient.average_pool_input_gradient,
+    ),
     "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,
+        non_linearity.non_linearity_input_gradient,
     ),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,

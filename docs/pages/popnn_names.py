@@ -100,7 +100,12 @@ def popnn_names() -> Iterator[Name]:
     header, place = "popnn/NonLinearity", "library.popnn.non_linearity.non_linearity"
     yield Name(header, "nonLinearity", place)
     yield Name(header, "nonLinearityInPlace", f"{place}_in_place")
-    yield Name(header, "nonLinearityInputGradient", "", TRAINING)
+    yield Name(
+        header,
+        "nonLinearityInputGradient",
+        "library.popnn.non_linearity.non_linearity_input_gradient",
+        "no scaled softmax",
+    )
     kinds = "sigmoid relu tanh gelu gelu_erf swish softmax softmax_stable softmax_scaled"
     names = "sigmoid relu tanh gelu geluErf swish softmax softmaxStable scaledSoftmaxStable"
     for name, kind in zip(names.split(), kinds.split(), strict=True):
@@ -111,8 +116,10 @@ def popnn_names() -> Iterator[Name]:
     yield Name(header, "getOutputFieldShape", "library.window.output_size")
     names = "getFwdFlops getFwdPerfectCycleCount"
     yield from all_of(header, names, "", FLOPS)
-    names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
-    yield from all_of(header, names, "", TRAINING)
+    yield from all_of(header, "getBwdFlops getBwdPerfectCycleCount", "", FLOPS)
+    place = "library.popnn.pool_gradient"
+    note = "`average_pool_input_gradient` for averages and sums"
+    yield Name(header, "poolInputGradient", f"{place}.max_pool_input_gradient", note)
     yield Name(
         "popnn/SpatialSoftMax",
         "spatialSoftMax2D",

@@ -1,0 +1,338 @@
+"""Gradients of pools with respect to their input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.codelets.popnn.pool_gradient import (
+    MAX_POOL_GRADIENT,
+    MAX_POOL_GRADIENT_SCALE,
+    SUM_POOL_GRADIENT,
+)
+from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.library.argument_check import check_rank, checked
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.pool_pass import PoolPass
+from tilescope.engine.library.popops.elementwise.map import map_expression, operand
+from tilescope.engine.library.popops.elementwise.operations import (
+    binary,
+    copy_to,
+    in_one,
+    row_major_copy,
+)
+from tilescope.engine.library.walk import cut_rows
+from tilescope.engine.library.window import Window, group_size, output_size
+
+__all__ = ["average_pool_input_gradient", "max_pool_input_gradient"]
+
+Counts = NDArray[np.int64]
+
+
+@checked
+def max_pool_input_gradient(
+    builder: Builder,
+    x: View,
+    pooled: View,
+    gradient: View,
+    window: Window,
+    *,
+    use_scaled_gradient: bool = False,
+) -> Tensor:
+    """Return the gradient of the input of a maximum pool.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    x
+        The input of `pool`: shape (images, channels, rows, columns), float16 or float32.
+    pooled
+        Its result.
+    gradient
+        Gradient of the result, of its shape and type.
+    window
+        Geometry, as for `pool`. Elements beyond the last window, as of a result that is rounded
+        down, and cropped ones get 0; a window may reach into the padding after the input.
+    use_scaled_gradient
+        Whether elements of a window that equal its maximum share the gradient evenly. By default
+        every one of them gets the whole, as in PopLibs.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and type of `x`.
+
+    Raises
+    ------
+    BadGraph
+        If a tensor has another rank, shape or type, or the window does not fit.
+
+    Notes
+    -----
+    An element adds the gradients of the windows whose maximum it equals, in order of their taps.
+    Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
+    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
+    """
+    name = "max_pool_input_gradient"
+    check_rank(f"{name}: its input", x, "images, channels, rows, columns")
+    _check_type(name, x)
+    shape = _result_shape(x.shape, window)
+    for view in (pooled, gradient):
+        _check_result(name, view, shape, x)
+    build = _inside(builder, "max", x.shape, window)
+    if use_scaled_gradient:
+        gradient = binary(build, "multiply", gradient, _scale(build, x, pooled, window))
+    # PopLibs brings it to the layout of the result first, which it meets in the vertices.
+    arranged = build.graph.clone(pooled, "gradsRearranged", debug=build.debug)
+    copy_to(build, gradient, arranged, "gradsRearranged")
+    operands = {"x": x, "pooled": pooled, "gradient": arranged}
+    return _add(build, MAX_POOL_GRADIENT, operands, x.shape, window)
+
+
+@checked
+def average_pool_input_gradient(
+    builder: Builder,
+    gradient: View,
+    shape: Sequence[int],
+    window: Window,
+    *,
+    kind: str = "average",
+    counts_padding: bool = False,
+) -> Tensor:
+    """Return the gradient of the input of an average or sum pool.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    gradient
+        Gradient of the result of `pool`: shape (images, channels, rows, columns), float16 or
+        float32.
+    shape
+        Shape of the input.
+    window
+        Geometry, as for `pool`.
+    kind
+        ``average`` or ``sum``.
+    counts_padding
+        Whether the average divided by the whole window at the edges.
+
+    Returns
+    -------
+    Tensor
+        Of the given shape and the type of the gradient.
+
+    Raises
+    ------
+    BadGraph
+        If the kind is unknown, the gradient has another rank, shape or type, or the window does
+        not fit.
+
+    Notes
+    -----
+    The gradient of an average is scaled first. Then every element adds the gradients of the windows
+    that hold it, in order of their taps. Where one window covers the whole input, its gradient is
+    copied to all elements.
+    Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
+    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
+    """
+    name = "average_pool_input_gradient"
+    if kind not in ("average", "sum"):
+        raise BadGraph(f"{name}: unknown kind {kind!r}: use average or sum")
+    if counts_padding and kind != "average":
+        raise BadGraph(f"{name}: counts_padding has no effect on {kind!r}: expected 'average'")
+    size = tuple(int(n) for n in shape)
+    if len(size) != 4 or min(size) < 1:
+        raise BadGraph(
+            f"{name}: the shape of the input is {size}: expected four positive integers (images,"
+            " channels, rows, columns)"
+        )
+    _check_type(name, gradient)
+    _check_result(name, gradient, _result_shape(size, window), gradient)
+    build = _inside(builder, kind, size, window)
+    if kind == "average":
+        gradient = _divided(build, gradient, size, window, counts_padding=counts_padding)
+    is_whole = window.kernel == size[2:] and window.dilation == (1, 1)
+    if is_whole and not any((*window.padding_before, *window.padding_after)):
+        out = build.graph.add_variable(gradient.dtype, size, "out", build.debug)
+        build.spread(out, grain=_group(size))
+        copy_to(build, gradient.broadcast_to(size), out, "broadcast")
+        return out
+    return _add(build, SUM_POOL_GRADIENT, {"gradient": gradient}, size, window)
+
+
+def _check_type(name: str, x: View) -> None:
+    if x.dtype not in (FLOAT16, FLOAT32):
+        raise BadGraph(f"{name}: {x.name!r} is {x.dtype}: expected float16 or float32; cast it")
+
+
+def _result_shape(shape: tuple[int, ...], window: Window) -> tuple[int, ...]:
+    field = (output_size(shape[2 + d], d, window) for d in (0, 1))
+    return (*shape[:2], *field)
+
+
+def _check_result(name: str, view: View, shape: tuple[int, ...], like: View) -> None:
+    """Raise BadGraph unless a tensor has the shape of a pool's result and the input's type.
+
+    Raises
+    ------
+    BadGraph
+        If it has not.
+    """
+    if view.shape != shape or view.dtype != like.dtype:
+        raise BadGraph(
+            f"{name}: {view.name!r} is {view.dtype} {view.shape}: expected {like.dtype} {shape},"
+            " the result of the pool"
+        )
+
+
+def _inside(builder: Builder, kind: str, shape: tuple[int, ...], window: Window) -> Builder:
+    detail: dict[str, object] = {
+        "input": list(shape),
+        "kernel": list(window.kernel),
+        "stride": list(window.stride),
+        "kind": kind,
+    }
+    return builder.inside("poolGradient", "popnn.poolInputGradient", detail)
+
+
+def _group(shape: tuple[int, ...]) -> int:
+    return group_size(shape[1], 16)
+
+
+def _in_groups(builder: Builder, x: View, group: int) -> Tensor:
+    """Return a tensor as (images, groups, rows, columns, channels of a group)."""
+    n_images, n_channels, height, width = x.shape
+    grouped = (n_images, n_channels // group, group, height, width)
+    x = in_one(builder, x)
+    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
+        x = row_major_copy(builder, x, "rearrange")
+    return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
+
+
+def _taps(size: int, d: int, window: Window, *, counts_padding: bool) -> Counts:
+    """Return the elements that every window along a dimension holds: ndarray of int64."""
+    count = output_size(size, d, window)
+    if counts_padding:
+        return np.full(count, window.kernel[d], np.int64)
+    begin = np.arange(count) * window.stride[d] - window.padding_before[d]
+    position = begin[:, None] + np.arange(window.kernel[d]) * window.dilation[d]
+    return np.asarray(((position >= 0) & (position < size)).sum(axis=1))
+
+
+def _divided(
+    builder: Builder,
+    gradient: View,
+    shape: tuple[int, ...],
+    window: Window,
+    *,
+    counts_padding: bool,
+) -> Tensor:
+    """Return a gradient divided by the elements of every window."""
+    rows, columns = (_taps(shape[2 + d], d, window, counts_padding=counts_padding) for d in (0, 1))
+    count = np.outer(rows, columns)
+    if (count == count[0, 0]).all():
+        scale = 1 / max(int(count[0, 0]), 1)
+        return map_expression(builder, operand(0) * scale, [gradient])
+    scales = np.divide(1, count, out=np.zeros(count.shape), where=count > 0)
+    by_window = builder.constant(scales[None, None], "scaleTensor", gradient.dtype)
+    return binary(builder, "multiply", gradient, by_window)
+
+
+def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
+    """Return 1 over the elements of every window that equal its maximum."""
+    group = _group(x.shape)
+    source, result = (_in_groups(builder, view, group) for view in (x, pooled))
+    pool_pass = PoolPass(source.shape, window, MAX_POOL_GRADIENT_SCALE, "scale", "poolScale")
+    out = builder.graph.add_variable(x.dtype, pool_pass.out_shape, "scale", builder.debug)
+    builder.spread(out, grain=group)
+    parts = pool_pass.parts(out.variable)
+    n = parts.pieces.n_pieces
+    corner = parts.out_corner
+    fields = {
+        "x": blocks(
+            source.variable, source.offset + parts.first_of(_strides(source)), parts.x_size,
+            _strides(source)[2:], n,
+        ),
+        "pooled": blocks(
+            result.variable, result.offset + _first(corner, result), parts.out_size,
+            _strides(result)[2:], n,
+        ),
+        "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
+    }  # fmt: skip
+    scalars = {**pool_pass.scalars, **parts.shifts, "divisor": 0}
+    compute_set = builder.compute_set(pool_pass.compute_set)
+    builder.vertices(compute_set, pool_pass.codelet, parts.pieces.tile, fields, scalars)
+    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pooled.shape)
+
+
+def _strides(x: Tensor) -> list[int]:
+    return [dim[0][1] for dim in x.dims]
+
+
+def _first(corner: Sequence[Counts], x: Tensor) -> Counts:
+    """Return the elements at corners, from the tensor's first one: ndarray of int64."""
+    pairs = zip(corner, _strides(x), strict=False)
+    return np.asarray(sum(coordinate * stride for coordinate, stride in pairs))
+
+
+def _windows_at(
+    first: Counts, count: Counts, d: int, n_windows: int, window: Window
+) -> tuple[Counts, Counts, Counts]:
+    """Return the windows that reach a range of elements, and the position of the first element.
+
+    Three ndarrays of int64, shape (n,): the first window, the number of windows, at least one, and
+    the first element relative to the begin of that window.
+    """
+    stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
+    position = first + window.padding_before[d]
+    start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
+    stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
+    return start, stop - start, position - start * stride
+
+
+def _add(
+    builder: Builder,
+    codelet: Codelet,
+    operands: Mapping[str, View],
+    shape: tuple[int, ...],
+    window: Window,
+) -> Tensor:
+    """Add the pass backward; return the gradient of an input of a shape."""
+    group = _group(shape)
+    n_groups, (height, width) = shape[1] // group, shape[2:]
+    sources = {name: _in_groups(builder, view, group) for name, view in operands.items()}
+    n_rows, n_columns = sources["gradient"].shape[2:4]
+    dtype = sources["gradient"].dtype
+    out_shape = (shape[0], n_groups, height, width, group)
+    out = builder.graph.add_variable(dtype, out_shape, "out", builder.debug)
+    builder.spread(out, grain=group)
+    pieces = cut_rows(out.variable, width * group, height)
+    columns = pieces.n_columns // group
+    first_column = pieces.start // group % width
+    first_row = pieces.start // (group * width) % height
+    block = pieces.start // (group * width * height)
+    y, n_y, shift_y = _windows_at(first_row, pieces.n_rows, 0, n_rows, window)
+    x, n_x, shift_x = _windows_at(first_column, columns, 1, n_columns, window)
+    by_element = (block // n_groups, block % n_groups, first_row, first_column)
+    by_window = (block // n_groups, block % n_groups, y, x)
+    fields = {}
+    for name, source in sources.items():
+        corner = by_element if name == "x" else by_window
+        size = [pieces.n_rows, columns, group] if name == "x" else [n_y, n_x, group]
+        first = source.offset + _first(corner, source)
+        fields[name] = blocks(source.variable, first, size, _strides(source)[2:], pieces.n_pieces)
+    strides = [width * group, group, 1]
+    fields["out"] = blocks(
+        out.variable, pieces.start, [pieces.n_rows, columns, group], strides, pieces.n_pieces
+    )
+    geometry = PoolPass(out_shape, window, codelet).scalars
+    compute_set = builder.compute_set("poolGradient")
+    scalars = {**geometry, "shift_y": shift_y, "shift_x": shift_x}
+    builder.vertices(compute_set, codelet, pieces.tile, fields, scalars)
+    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)
