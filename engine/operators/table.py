@@ -17,6 +17,7 @@ from tilescope.engine.operators import (
 from tilescope.engine.operators.attention import (
     attention,
     fused_attention,
+    gradients,
     grouped_attention,
 )
 from tilescope.engine.operators.classical import classical
@@ -27,6 +28,7 @@ from tilescope.engine.operators.elementwise import (
     choice,
     compositions,
     elementwise,
+    gradients,
     mapped,
 )
 from tilescope.engine.operators.indexing import (
@@ -37,7 +39,7 @@ from tilescope.engine.operators.indexing import (
     unique,
 )
 from tilescope.engine.operators.movement import constant, extension, layout, slicing, take
-from tilescope.engine.operators.norm import local_response, loss, normalisation, softmax
+from tilescope.engine.operators.norm import local_response, loss, normalisation, softmax, trained
 from tilescope.engine.operators.product import einsum, fourier, product
 from tilescope.engine.operators.quantised import integer_product, quantised
 from tilescope.engine.operators.sampling import regions, resize, sampling
@@ -66,6 +68,7 @@ FAMILIES = (
     fourier,
     fused,
     fused_attention,
+    gradients,
     grouped_attention,
     identity,
     indexing,
@@ -92,6 +95,7 @@ FAMILIES = (
     softmax,
     spatial,
     take,
+    trained,
     unique,
 )
 

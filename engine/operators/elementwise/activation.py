@@ -22,6 +22,7 @@ from tilescope.engine.library.popnn.non_linearity import (
 )
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.gradients import non_linearity_gradient
 from tilescope.engine.operators.movement.layout import reshape
 
 __all__ = ["NON_LINEARITY", "RECORDS", "activation", "clamped_line", "sloped"]
@@ -76,6 +77,7 @@ NON_LINEARITY = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     evaluate=_evaluate,
     lower=_lower,
+    gradient=non_linearity_gradient,
 )
 
 

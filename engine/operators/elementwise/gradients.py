@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from tilescope.engine.ir import Expansion, Operation, Value
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popnn.non_linearity import non_linearity_input_gradient
+from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import Expression, call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["binary_gradient", "unary_gradient"]
+__all__ = ["RECORDS", "binary_gradient", "non_linearity_gradient", "unary_gradient"]
 
 #: The gradient of the result; what the function was given or returned; its other operand.
 _G, _X, _Y = operand(0), operand(1), operand(2)
@@ -26,11 +33,8 @@ _OF_RESULT: Mapping[str, Expression] = {
     "exp": _G * _X,
     "expm1": _G * (_X + 1.0),
     "inverse": -(_G * _X * _X),
-    "relu": _where(call("greater", _X, 0.0), _G),
-    "sigmoid": _G * _X * (1.0 - _X),
     "sqrt": 0.5 * _G / _X,
     "tan": _G * (1.0 + _X * _X),
-    "tanh": _G * (1.0 - _X * _X),
 }
 
 #: Functions whose gradient is one of the operand. That of ``absolute`` at 0 is 0.
@@ -47,10 +51,80 @@ _OF_OPERAND: Mapping[str, Expression] = {
 }
 
 
+#: Functions whose gradient the library has a vertex for; it takes the result.
+_OF_LIBRARY = frozenset({"relu", "sigmoid", "tanh"})
+
+
+def _evaluate(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    act, gradient = (a.astype(np.float64) for a in arrays)
+    kind = node.attributes["kind"]
+    return [np.asarray(_SLOPES[kind](act) * gradient).astype(arrays[0].dtype)]
+
+
+def _normal(x: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
+
+
+def _gelu_slope(x: NDArray[Any]) -> NDArray[Any]:
+    factor = math.sqrt(2 / math.pi)
+    t = np.tanh(factor * (x + 0.044715 * x**3))
+    return np.asarray((1 + t) / 2 + x / 2 * (1 - t**2) * factor * (1 + 3 * 0.044715 * x**2))
+
+
+def _gelu_erf_slope(x: NDArray[Any]) -> NDArray[Any]:
+    from scipy import special  # heavy, and few models have constants of it
+
+    return np.asarray(special.ndtr(x) + x * _normal(x))
+
+
+def _swish_slope(x: NDArray[Any]) -> NDArray[Any]:
+    s = 1 / (1 + np.exp(-x))
+    return np.asarray(s * (1 + x * (1 - s)))
+
+
+#: Slopes in numpy, by what the library takes: the result of the first three, else the operand.
+_SLOPES: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
+    "relu": lambda y: np.asarray(y > 0, np.float64),
+    "sigmoid": lambda y: y * (1 - y),
+    "tanh": lambda y: 1 - y**2,
+    "gelu": _gelu_slope,
+    "gelu_erf": _gelu_erf_slope,
+    "hard_sigmoid": lambda x: np.where(np.abs(x) <= 2.5, 0.2, 0.0),
+    "hard_swish": lambda x: np.where(x > 3, 1.0, np.where(x < -3, 0.0, x / 3 + 0.5)),
+    "swish": _swish_slope,
+}
+
+
+def _lower(lowering: Lowering, op: Operation) -> Tensor:
+    act, gradient = (lowering.tensor(value) for value in op.operands)
+    return non_linearity_input_gradient(lowering.builder, op.attributes["kind"], act, gradient)
+
+
+#: The gradient of a non-linearity, from its result or operand and the gradient of its result.
+NON_LINEARITY_GRADIENT = Operator(
+    name="non_linearity_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+    evaluate=_evaluate,
+    lower=_lower,
+)
+
+
+def non_linearity_gradient(
+    op: Operation, expansion: Expansion, gradients: Gradients
+) -> Gradients:
+    """Return the gradient of the operand of a non-linearity."""
+    kind, gradient = op.attributes["kind"], full(expansion, gradients[0], op.output.shape)
+    return [expansion.emit(NON_LINEARITY_GRADIENT, op.operand(0), gradient, kind=kind)]
+
+
 def unary_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
     """Return the gradient of a function of one operand; None where it is zero everywhere."""
     (gradient,), function = gradients, op.attributes["function"]
     assert gradient is not None
+    if function in _OF_LIBRARY:
+        wide = full(expansion, gradient, op.output.shape)
+        return [expansion.emit(NON_LINEARITY_GRADIENT, op.output, wide, kind=function)]
     if function == "negate":
         return [mapped(expansion, -_G, gradient)]
     if function in _OF_RESULT:
@@ -135,3 +209,6 @@ def binary_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -
     if any(value.shape != op.output.shape for value in op.operands):
         gradient = full(expansion, gradient, op.output.shape)  # to be summed where it was broadcast
     return rule(op, expansion, gradient)
+
+
+RECORDS = (NON_LINEARITY_GRADIENT,)

@@ -20,10 +20,15 @@ from tilescope.engine.library.popops.elementwise.operations import cast, rearran
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
-from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.elementwise.mapped import mapped, operand
+from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.norm.trained import normalised, rows_normalised
 from tilescope.engine.operators.reduction import reduced
 
-__all__ = ["LAYER_NORMALIZATION", "RECORDS", "RMS_NORMALIZATION"]
+__all__ = ["LAYER_NORMALIZATION", "RECORDS", "RMS_NORMALIZATION", "trains_batch"]
+
+#: The opset from which an attribute says whether a batch normalisation trains.
+_TRAINING_MODE = 14
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
@@ -31,13 +36,8 @@ Type = tuple[tuple[int, ...], str]
 
 def _batch_normalization(node: Node, expansion: Expansion) -> Value | tuple[Value, ...]:
     x = node.operand(0)
-    if node.attributes.get("training_mode", 0):
+    if trains_batch(node):
         return _trained_batch(node, expansion)
-    if node.version < 14 and node.n_outputs > 1:
-        raise BadModel(
-            f"{node} has {node.n_outputs} outputs, which means training before opset 14 and is not"
-            " supported; export the model for inference, or with opset 14 or later"
-        )
     shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
     if node.version < 9 and not node.attributes.get("spatial", 1):
         shape = x.shape[1:]  # statistics of every element, not of channels
@@ -56,30 +56,37 @@ def _batch_normalization(node: Node, expansion: Expansion) -> Value | tuple[Valu
     return _scaled(expansion, x, factor.reshape(shape), offset.reshape(shape))
 
 
-def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, Value, Value]:
-    """Emit the normalisation by the batch's own statistics, and the running mean and variance."""
-    x, channels = node.operand(0), node.operand(1).shape
-    axes = [d for d in range(len(x.shape)) if d != 1]
-    share = 1 / prod(x.shape[d] for d in axes)
-    wide = x if x.dtype != "float16" else expansion.emit(CAST, x, dtype="float32")
-    mean = reduced(expansion, "sum", wide, axes, share)
-    apart = unary(expansion, "square", binary(expansion, "subtract", wide, mean))
-    variance = reduced(expansion, "sum", apart, axes, share)
-    shape = (*channels, *(1,) * (len(x.shape) - 2))
-    scale, bias = (reshape(expansion, node.operand(i), shape) for i in (1, 2))
-    statistics = [reshape(expansion, value, shape) for value in (mean, variance)]
-    out = _normalised(node, expansion, [scale, bias, *statistics])
-    momentum = node.attributes["momentum"]
+def trains_batch(node: Node) -> bool:
+    """Return whether a batch normalisation takes the statistics of its batch.
+
+    Before opset 14, its further outputs say so.
+    """
+    return bool(node.attributes.get("training_mode", 0)) or (
+        node.version < _TRAINING_MODE and node.n_outputs > 1
+    )
+
+
+def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+    """Emit the normalisation by the batch's own statistics, and the running mean and variance.
+
+    Before opset 14, saved mean and variance follow.
+    Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
+    """
+    x, epsilon = node.operand(0), node.attributes["epsilon"]
+    scale, bias = (_as_type(expansion, node.operand(i), x.dtype) for i in (1, 2))
+    out, _, mean, inverse = normalised(expansion, "batch", [x, scale, bias], epsilon)
+    deviation = operand(0) * operand(0)
+    variance = mapped(expansion, 1.0 / deviation - float(epsilon), inverse)
+    momentum = float(node.attributes["momentum"])
     running = []
-    for before, now in zip((node.operand(3), node.operand(4)), statistics, strict=True):
-        flat = reshape(expansion, now, channels)
-        flat = (
-            flat if flat.dtype == before.dtype else expansion.emit(CAST, flat, dtype=before.dtype)
-        )
-        weighted = binary(expansion, "multiply", before, scalar(expansion, momentum, before))
-        added = binary(expansion, "multiply", flat, scalar(expansion, 1 - momentum, flat))
-        running.append(binary(expansion, "add", weighted, added))
-    return out, running[0], running[1]
+    for before, now in zip((node.operand(3), node.operand(4)), (mean, variance), strict=True):
+        moved = operand(0) * momentum + operand(1) * (1 - momentum)
+        running.append(mapped(expansion, moved, before, _as_type(expansion, now, before.dtype)))
+    return out, *running, mean, variance
+
+
+def _as_type(expansion: Expansion, value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else expansion.emit(CAST, value, dtype=dtype)
 
 
 def _scaled(expansion: Expansion, x: Value, factor: Array, offset: Array) -> Value:
@@ -301,22 +308,60 @@ def _lp_normalization(node: Node, expansion: Expansion) -> Value:
     return binary(expansion, "divide", x, binary(expansion, "maximum", norm, tiny))
 
 
+def _trained_layer(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+    out, _, *statistics = rows_normalised(expansion, "layer", node, _layer_axis(node))
+    x, axis = node.operand(0), _layer_axis(node)
+    shape = (*x.shape[:axis], *(1,) * (len(x.shape) - axis))
+    return (out, *(reshape(expansion, value, shape) for value in statistics))
+
+
+def _trained_rms(node: Node, expansion: Expansion) -> Value:
+    return rows_normalised(expansion, "rms", node, _layer_axis(node))[0]
+
+
+def _trained_group(node: Node, expansion: Expansion) -> Value:
+    x, n_groups = node.operand(0), _n_groups(node)
+    channels = x.shape[1]
+    factors = []
+    for value in node.operands[1:]:
+        per_group = reshape(expansion, value, (value.shape[0], 1))
+        wide = full(expansion, per_group, (value.shape[0], channels // value.shape[0]))
+        factors.append(reshape(expansion, wide, (channels,)))
+    operands = [x, *factors]
+    return normalised(expansion, "group", operands, node.attributes["epsilon"], n_groups)[0]
+
+
 RMS_NORMALIZATION = Operator(
-    name="RMSNormalization", infer=_rms_types, evaluate=_rms_arrays, lower=_lower_rms
+    name="RMSNormalization",
+    infer=_rms_types,
+    evaluate=_rms_arrays,
+    lower=_lower_rms,
+    decompose_for_training=_trained_rms,
 )
 LAYER_NORMALIZATION = Operator(
-    name="LayerNormalization", infer=_layer_types, evaluate=_layer_arrays, lower=_lower_layer
+    name="LayerNormalization",
+    infer=_layer_types,
+    evaluate=_layer_arrays,
+    lower=_lower_layer,
+    decompose_for_training=_trained_layer,
 )
+
+
+def _group_operator(name: str) -> Operator:
+    return Operator(
+        name=name,
+        infer=_group_types,
+        evaluate=_group_arrays,
+        lower=_lower_group,
+        decompose_for_training=_trained_group,
+    )
+
 
 RECORDS = (
     LAYER_NORMALIZATION,
     Operator(name="BatchNormalization", decompose=_batch_normalization),
-    Operator(
-        name="GroupNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
-    ),
-    Operator(
-        name="InstanceNormalization", infer=_group_types, evaluate=_group_arrays, lower=_lower_group
-    ),
+    _group_operator("GroupNormalization"),
+    _group_operator("InstanceNormalization"),
     Operator(name="LpNormalization", decompose=_lp_normalization),
     Operator(name="MeanVarianceNormalization", decompose=_mean_variance_normalization),
     RMS_NORMALIZATION,

@@ -14,7 +14,12 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.pool_gradient import (
+    average_pool_input_gradient,
+    max_pool_input_gradient,
+)
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import padded
 from tilescope.engine.operators.window.pool_indices import largest_places
 from tilescope.engine.operators.window.volume import pooled_volume
@@ -63,12 +68,96 @@ def _lower_pool(lowering: Lowering, op: Operation) -> Tensor:
     )
 
 
+def _max_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    gradient = full(expansion, gradients[0], op.output.shape)
+    operands = op.operand(0), op.output, gradient
+    return [expansion.emit(MAX_POOL_GRADIENT, *operands, **op.attributes)]
+
+
+def _max_gradient_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    """Return the gradient; every element that equals the largest of a window gets all of it."""
+    x, pooled, gradient = arrays
+    lowest = -np.inf
+    marks = windows(x, node.attributes, lowest) == pooled[..., None, None]
+    return [_spread(node, marks * gradient[..., None, None], x.shape).astype(x.dtype)]
+
+
+def _spread(node: Node, shares: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return the sums of what the windows give to their elements."""
+    attributes = node.attributes
+    before, after = attributes["padding_before"], attributes["padding_after"]
+    sizes = [size + b + a for size, b, a in zip(shape[2:], before, after, strict=True)]
+    out = np.zeros((*shape[:2], *(max(s, 0) for s in sizes)), np.float64)
+    for tap in np.ndindex(*attributes["kernel"]):
+        places = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, s, n in zip(
+                tap, attributes["dilation"], attributes["stride"], shares.shape[2:4], strict=True
+            )
+        )
+        out[(slice(None), slice(None), *places)] += shares[..., tap[0], tap[1]]
+    inside = tuple(slice(b, b + size) for b, size in zip(before, shape[2:], strict=True))
+    return out[(slice(None), slice(None), *inside)]
+
+
+def _average_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    gradient = full(expansion, gradients[0], op.output.shape)
+    shape = op.operand(0).shape
+    return [expansion.emit(AVERAGE_POOL_GRADIENT, gradient, shape=shape, **op.attributes)]
+
+
+def _average_gradient_array(node: Node, arrays: Arrays) -> list[NDArray[Any]]:
+    (gradient,), shape = arrays, node.attributes["shape"]
+    count: Any = math.prod(node.attributes["kernel"])
+    if not node.attributes["counts_padding"]:
+        count = windows(np.ones(shape), node.attributes, 0).sum(axis=(4, 5))
+    share = (gradient / count)[..., None, None]
+    kernel = tuple(node.attributes["kernel"])
+    wide = np.broadcast_to(share, (*share.shape[:4], *kernel))
+    return [_spread(node, wide, shape).astype(gradient.dtype)]
+
+
+def _lower_max_gradient(lowering: Lowering, op: Operation) -> Tensor:
+    x, pooled, gradient = (lowering.tensor(value) for value in op.operands)
+    window = library_window(op.attributes)
+    return max_pool_input_gradient(lowering.builder, x, pooled, gradient, window)
+
+
+def _lower_average_gradient(lowering: Lowering, op: Operation) -> Tensor:
+    return average_pool_input_gradient(
+        lowering.builder,
+        lowering.tensor(op.operand(0)),
+        op.attributes["shape"],
+        library_window(op.attributes),
+        counts_padding=op.attributes["counts_padding"],
+    )
+
+
+MAX_POOL_GRADIENT = Operator(
+    name="max_pool_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+    evaluate=_max_gradient_array,
+    lower=_lower_max_gradient,
+)
+AVERAGE_POOL_GRADIENT = Operator(
+    name="average_pool_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(tuple(node.attributes["shape"]), node.operand(0).dtype)],
+    evaluate=_average_gradient_array,
+    lower=_lower_average_gradient,
+)
 MAX_POOL = Operator(
     name="max_pool",
     domain=ENGINE_DOMAIN,
     infer=_pool_type,
     evaluate=_max_pool_array,
     lower=_lower_pool,
+    gradient=_max_gradient,
 )
 AVERAGE_POOL = Operator(
     name="average_pool",
@@ -76,6 +165,7 @@ AVERAGE_POOL = Operator(
     infer=_pool_type,
     evaluate=_average_pool_array,
     lower=_lower_pool,
+    gradient=_average_gradient,
 )
 
 
@@ -185,6 +275,8 @@ def average_pooled(node: Node, expansion: Expansion, x: Value) -> Value:
 RECORDS = (
     MAX_POOL,
     AVERAGE_POOL,
+    MAX_POOL_GRADIENT,
+    AVERAGE_POOL_GRADIENT,
     Operator(
         name="AveragePool",
         decompose=lambda node, expansion: average_pooled(node, expansion, node.operand(0)),
