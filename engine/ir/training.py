@@ -55,9 +55,13 @@ class Training:
         Micro-batches of a step; their gradients are summed, or averaged where `is_averaged`.
     is_averaged
         Whether the step follows the mean of the micro-batches' losses instead of their sum.
+    anchors
+        Names of values whose gradients, of each micro-batch, become outputs: ``Gradient___`` and
+        the name.
     """
 
     loss: str
     optimiser: Optimiser
     n_rounds: int = 1
     is_averaged: bool = True
+    anchors: tuple[str, ...] = ()

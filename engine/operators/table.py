@@ -17,7 +17,6 @@ from tilescope.engine.operators import (
 from tilescope.engine.operators.attention import (
     attention,
     fused_attention,
-    gradients,
     grouped_attention,
 )
 from tilescope.engine.operators.classical import classical

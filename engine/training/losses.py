@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,6 +21,7 @@ from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, sc
 from tilescope.engine.operators.movement.layout import reshape
 from tilescope.engine.operators.norm.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.training.modes import in_training_mode
 
 __all__ = ["LOSSES", "LOSS_OUTPUT", "Loss", "for_training"]
 
@@ -86,8 +88,15 @@ class Loss:
             raise BadOption(f"nll is of {' or '.join(_CONTENTS)}, not of {self.of!r}")
 
 
-def for_training(
-    model: Model, loss: Loss, optimiser: Optimiser, n_rounds: int = 1, *, is_averaged: bool = True
+def for_training(  # noqa: PLR0913 # the options of training
+    model: Model,
+    loss: Loss,
+    optimiser: Optimiser,
+    n_rounds: int = 1,
+    *,
+    is_averaged: bool = True,
+    anchors: Sequence[str] = (),
+    seed: int = 0,
 ) -> Model:
     """Return a model that trains another one: with labels, a loss and an optimiser.
 
@@ -102,6 +111,10 @@ def for_training(
     n_rounds
         Micro-batches of a step, each of the batch of the model; a step follows their mean, or
         their sum without `is_averaged`.
+    anchors
+        Names of values whose gradients become outputs, called ``Gradient___`` and the name.
+    seed
+        What the masks of dropout are drawn from.
 
     Raises
     ------
@@ -117,6 +130,7 @@ def for_training(
             f"{model.name!r} has no parameter that can be trained: its weights are no"
             " floating-point initializers, or none of them was asked for"
         )
+    model = in_training_mode(model, seed)
     outputs = dict(model.outputs)
     if loss.output and loss.output not in outputs:
         raise BadInput(f"There is no output {loss.output!r}; the model has {', '.join(outputs)}")
@@ -132,7 +146,7 @@ def for_training(
         inputs=tuple(builder.inputs),
         operations=tuple(builder.operations),
         outputs=((LOSS_OUTPUT, value), *others),
-        training=Training(LOSS_OUTPUT, optimiser, n_rounds, is_averaged),
+        training=Training(LOSS_OUTPUT, optimiser, n_rounds, is_averaged, tuple(anchors)),
     )
 
 
@@ -198,7 +212,11 @@ class _Appended:
         """
         producer = next((op for op in self.builder.operations if predicted in op.results), None)
         source = "" if producer is None else producer.source
-        if self.loss.of == "" and source in ("Softmax", "LogSoftmax") and _is_over_classes(producer):
+        if (
+            self.loss.of == ""
+            and source in ("Softmax", "LogSoftmax")
+            and _is_over_classes(producer)
+        ):
             assert producer is not None
             return producer.operand(0), False
         if self.loss.of == "logarithms":

@@ -42,12 +42,16 @@ class Decomposer(IrBuilder):
         self._origin = outside
 
     def inside(self, name: str) -> IrBuilder:
-        return Decomposer(name, self.keep)
+        return type(self)(name, self.keep)
+
+    def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
+        """Emit what a node stands for and return its results; nothing where it stays whole."""
+        return () if node.operator.key in self.keep else decomposed(node, expansion)
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        if node.operator.key not in self.keep:
-            label = next(filter(None, outputs), node.name)
-            results = decomposed(node, Expansion(self, node, label))
-            if results:
-                return tuple(results[index] if name else None for index, name in enumerate(outputs))
+        results = self.decomposed(
+            node, Expansion(self, node, next(filter(None, outputs), node.name))
+        )
+        if results:
+            return tuple(results[index] if name else None for index, name in enumerate(outputs))
         return super().add(replace(node, origin=node.origin or self._origin), outputs)

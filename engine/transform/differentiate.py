@@ -62,6 +62,7 @@ def differentiate(model: Model) -> Model:
     training = model.training
     if training is None:
         return model
+    model = _ForTraining(model).rebuilt(model)
     model = replace(
         model,
         operations=tuple(
@@ -72,6 +73,7 @@ def differentiate(model: Model) -> Model:
     backward = _Backward(model, training)
     gradients = backward.run()
     updates = [*model.updates]
+    outputs = (*model.outputs, *backward.anchored(training.anchors))
     closing = IrBuilder(model.name)
     if training.n_rounds == 1:
         emitter = _Emitter(model.name, TrainingPass.UPDATE)
@@ -89,6 +91,7 @@ def differentiate(model: Model) -> Model:
         ]
     return replace(
         model,
+        outputs=outputs,
         operations=(*model.operations, *backward.builder.operations),
         updates=tuple(updates),
         n_rounds=training.n_rounds,
@@ -107,6 +110,32 @@ def _factor(training: Training) -> float:
 def _accumulator(parameter: Parameter) -> State:
     zeros = np.zeros(parameter.shape, parameter.dtype)
     return State(_ACCUMULATOR + parameter.name, parameter.shape, parameter.dtype, zeros)
+
+
+class _ForTraining(Decomposer):
+    """Replaces operations on the way to a loss by those of a form that has what gradients need."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model.name, frozenset())
+        self._active, _ = _dependent(model)
+
+    def inside(self, name: str) -> IrBuilder:
+        return IrBuilder(name)  # no operation with regions has a gradient
+
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        for operation in operations:
+            super().copy([operation], values)
+            copies = [values[v] for v in operation.results if v in self._active and v in values]
+            self._active.update(copies)
+
+    def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
+        if self._active.isdisjoint(node.operands):
+            return ()
+        emit = node.operator.decompose_for_training
+        if emit is None:
+            return super().decomposed(node, expansion) if node.operator.gradient is None else ()
+        results = emit(node, expansion)
+        return results if isinstance(results, tuple) else (results,)
 
 
 class _Emitter(Decomposer):
@@ -165,6 +194,23 @@ class _Backward:
             for parameter in self.model.parameters
             if parameter.is_trainable and parameter in self._gradients
         }
+
+    def anchored(self, names: Sequence[str]) -> list[tuple[str, Value]]:
+        """Return the gradients of values by name, in the shapes of the values.
+
+        Raises
+        ------
+        BadModel
+            When the model has no such value, or it has no gradient.
+        """
+        values = {value.name: value for value in self._gradients}
+        for name in names:
+            if name not in values:
+                raise BadModel(
+                    f"There is no gradient of {name!r}: no such value is on the way from a"
+                    " parameter to the loss"
+                )
+        return [(GRADIENT + name, self._whole(values[name])) for name in names]
 
     def accumulated(
         self, gradients: Mapping[Parameter, Value], sums: Mapping[Parameter, State]
@@ -249,15 +295,15 @@ class _Backward:
                 training_pass=kind,
             )
 
-    def _whole(self, parameter: Parameter) -> Value:
-        """Return the gradient of a parameter in its shape."""
-        gradient = self._gradients[parameter]
-        if gradient.shape == parameter.shape:
+    def _whole(self, value: Value) -> Value:
+        """Return the gradient of a value in its shape."""
+        gradient = self._gradients[value]
+        if gradient.shape == value.shape:
             return gradient
         self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
-        name = GRADIENT + parameter.name
+        name = GRADIENT + value.name
         return self.builder.emit(
-            BROADCAST, [gradient], name=name, source="Expand", shape=parameter.shape
+            BROADCAST, [gradient], name=name, source="Expand", shape=value.shape
         )
 
     def _without_rule(self, operation: Operation) -> str:

@@ -110,9 +110,7 @@ NON_LINEARITY_GRADIENT = Operator(
 )
 
 
-def non_linearity_gradient(
-    op: Operation, expansion: Expansion, gradients: Gradients
-) -> Gradients:
+def non_linearity_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
     """Return the gradient of the operand of a non-linearity."""
     kind, gradient = op.attributes["kind"], full(expansion, gradients[0], op.output.shape)
     return [expansion.emit(NON_LINEARITY_GRADIENT, op.operand(0), gradient, kind=kind)]

@@ -78,9 +78,7 @@ def mapped(expansion: Expansion, expression: Expression, *operands: Value) -> Va
 def _scaled_add_type(node: Node) -> list[tuple[tuple[int, ...], str]]:
     x, y = node.operand(0), node.operand(1)
     if x.shape != y.shape or x.dtype != y.dtype:
-        raise BadModel(
-            f"{node}: cannot add {y.dtype} {y.shape} to {x.dtype} {x.shape}, scaled"
-        )
+        raise BadModel(f"{node}: cannot add {y.dtype} {y.shape} to {x.dtype} {x.shape}, scaled")
     return [(x.shape, x.dtype)]
 
 

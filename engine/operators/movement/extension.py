@@ -27,7 +27,9 @@ def _tile(node: Node, expansion: Expansion) -> Value:
     """Emit a view with a dimension for the copies before every other, and join the two."""
     x = node.operand(0)
     if node.version < 6:
-        raise BadModel(f"{node}: Tile of opset {node.version} repeats one axis; use opset 6 or later")
+        raise BadModel(
+            f"{node}: Tile of opset {node.version} repeats one axis; use opset 6 or later"
+        )
     repeats = [int(n) for n in node.known(1, "the repeats").reshape(-1)]
     pairs = list(zip(repeats, x.shape, strict=True))
     apart = reshape(expansion, x, tuple(size for _, n in pairs for size in (1, n)))
@@ -114,8 +116,6 @@ CUMULATIVE_SUM = Operator(
 RECORDS = (
     CUMULATIVE_SUM,
     EXPAND,
-    Operator(
-        name="Pad", lower=_lower_pad, known_operands=(1, 2, 3), gradient=_pad_gradient
-    ),
+    Operator(name="Pad", lower=_lower_pad, known_operands=(1, 2, 3), gradient=_pad_gradient),
     Operator(name="Tile", decompose=_tile, known_operands=(1,)),
 )

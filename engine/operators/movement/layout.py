@@ -66,7 +66,9 @@ def _transpose_gradient(
 ) -> Sequence[Value | None]:
     (gradient,), order = gradients, op.attributes["order"]
     assert gradient is not None
-    gradient = reshape(expansion, gradient, (1,) * (len(order) - len(gradient.shape)) + gradient.shape)
+    gradient = reshape(
+        expansion, gradient, (1,) * (len(order) - len(gradient.shape)) + gradient.shape
+    )
     return [expansion.emit(TRANSPOSE, gradient, order=_inverse(order))]
 
 

@@ -35,7 +35,17 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
 from tilescope.engine.operators.movement.layout import full, reshape
 
-__all__ = ["CONCAT", "FIXED_SIZES", "RECORDS", "SLICE", "UNSLICE", "along", "joined", "padded", "part"]
+__all__ = [
+    "CONCAT",
+    "FIXED_SIZES",
+    "RECORDS",
+    "SLICE",
+    "UNSLICE",
+    "along",
+    "joined",
+    "padded",
+    "part",
+]
 
 Type = tuple[tuple[int, ...], str]
 

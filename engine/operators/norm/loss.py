@@ -60,7 +60,9 @@ def _class_loss_gradient(
     gradient = full(expansion, gradients[0], op.output.shape)
     zeros = expansion.constant(np.zeros(logs.shape, logs.dtype), "zeros")
     marks = expansion.emit(LABELS_LESS_ONE, zeros, labels)
-    return binary(expansion, "multiply", marks, reshape(expansion, gradient, (*labels.shape, 1))), None
+    return binary(
+        expansion, "multiply", marks, reshape(expansion, gradient, (*labels.shape, 1))
+    ), None
 
 
 #: From logarithms of probabilities in rows, and a label for every row: the negative one there.
@@ -201,9 +203,7 @@ def class_loss(
     """
     node = expansion.node
     if reduction not in REDUCTIONS:
-        raise BadModel(
-            f"{node}: reduction {reduction!r}: expected one of {', '.join(REDUCTIONS)}"
-        )
+        raise BadModel(f"{node}: reduction {reduction!r}: expected one of {', '.join(REDUCTIONS)}")
     field = scores.shape[2:]
     if len(scores.shape) < 2 or labels.shape != (scores.shape[0], *field):
         raise BadModel(

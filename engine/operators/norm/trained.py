@@ -112,9 +112,7 @@ def _gradient(
     assert inverse is not None
     gradient = full(expansion, gradients[0], white.shape)
     attributes = {key: op.attributes[key] for key in ("kind", "n_groups")}
-    of_x = expansion.emit(
-        NORM_DATA_GRADIENT, white, gradient, inverse, op.operand(1), **attributes
-    )
+    of_x = expansion.emit(NORM_DATA_GRADIENT, white, gradient, inverse, op.operand(1), **attributes)
     of_parameters = expansion.emit_all(
         NORM_PARAMETER_GRADIENTS, white, gradient, n_outputs=len(op.inputs) - 1, **attributes
     )
@@ -221,9 +219,7 @@ def normalised(
     )
 
 
-def rows_normalised(
-    expansion: Expansion, kind: str, node: Node, axis: int
-) -> tuple[Value, ...]:
+def rows_normalised(expansion: Expansion, kind: str, node: Node, axis: int) -> tuple[Value, ...]:
     """Emit a normalisation over the dimensions from an axis on, with a node's scale and offset."""
     x = node.operand(0)
     inner = x.shape[axis:]

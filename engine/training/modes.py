@@ -1,0 +1,139 @@
+"""What behaves otherwise in training: dropout, and normalisations by the statistics of a batch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.ir import (
+    IrBuilder,
+    Model,
+    Node,
+    Parameter,
+    State,
+    TrainingPass,
+    Update,
+    Value,
+)
+from tilescope.engine.operators.elementwise.elementwise import BINARY
+from tilescope.engine.operators.norm.normalisation import trains_batch
+from tilescope.engine.operators.random_numbers import DROPOUT
+
+__all__ = ["SEED", "in_training_mode"]
+
+#: Name of the seed that dropout draws from; every micro-batch has another one.
+SEED = "seed"
+
+#: The opset from which an input says whether a dropout trains; before, all do.
+_TRAINING_MODE = 12
+
+
+def in_training_mode(model: Model, seed: int) -> Model:
+    """Return a model whose dropouts draw, and whose batch normalisations keep running statistics.
+
+    Parameters
+    ----------
+    model
+        As a front end loads it.
+    seed
+        What the masks of the first micro-batch are drawn from.
+    """
+    return _TrainingModes(model.name, seed).rebuilt(model)
+
+
+class _TrainingModes(IrBuilder):
+    """Copies a model.
+
+    Attributes
+    ----------
+    updates
+        Of the running statistics and of the seed.
+    """
+
+    def __init__(self, name: str, seed: int) -> None:
+        super().__init__(name)
+        words = np.array([seed], np.int64).view(np.int32)
+        self.seed = State(SEED, (2,), "int32", words)
+        self.updates: list[Update] = []
+        self._is_drawn = False
+
+    def rebuilt(self, model: Model) -> Model:
+        copied = super().rebuilt(model)
+        if self._is_drawn:
+            self._advance_seed()
+        return replace(
+            copied,
+            operations=tuple(self.operations),
+            updates=(*copied.updates, *self.updates),
+        )
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        if node.operator.key == "Dropout" and _draws(node):
+            return self._dropout(node, outputs)
+        if node.operator.key == "BatchNormalization" and trains_batch(node):
+            return self._batch_norm(node, outputs)
+        return super().add(node, outputs)
+
+    def _dropout(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        if any(outputs[1:]):
+            raise BadModel(f"{node}: its mask is an output, which is not supported in training")
+        ratio = _ratio(node)
+        if not 0 <= ratio < 1:
+            raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
+        if not ratio:
+            return (node.operand(0), *(None for _ in outputs[1:]))
+        self._is_drawn = True
+        drawn = Node(
+            operator=DROPOUT,
+            name=node.name,
+            source=node.source,
+            inputs=(node.operand(0), self.seed),
+            attributes={"ratio": ratio, "modifier": zlib.crc32(node.name.encode())},
+        )
+        (out,) = super().add(drawn, outputs[:1])
+        return (out, *(None for _ in outputs[1:]))
+
+    def _batch_norm(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add a normalisation whose running statistics are states."""
+        states: list[Any] = []
+        for index in (3, 4):
+            value = node.operand(index)
+            if value.known is None and not isinstance(value, Parameter):
+                raise BadModel(
+                    f"{node}: its running statistics {value.name!r} are computed; training keeps"
+                    " those that are initializers"
+                )
+            array = value.array if isinstance(value, Parameter) else np.asarray(value.known)
+            states.append(State(value.name, value.shape, value.dtype, array))
+        names = [*outputs, "", ""][: max(3, len(outputs))]
+        names = [name or state.name for name, state in zip(names[1:3], states, strict=True)]
+        held = replace(node, inputs=(*node.inputs[:3], *states), n_outputs=max(3, node.n_outputs))
+        results = super().add(held, [outputs[0], *names, *outputs[3:]])
+        for state, value in zip(states, results[1:3], strict=True):
+            assert value is not None
+            self.updates.append(Update(state, value))
+        return tuple(value if name else None for value, name in zip(results, outputs, strict=False))
+
+    def _advance_seed(self) -> None:
+        one = self.constant(np.array([1, 0], np.int32), "one")
+        following = self.emit(BINARY, [self.seed, one], name=SEED, source="Seed", function="add")
+        last = self.operations[-1]
+        self.operations[-1] = replace(last, training_pass=TrainingPass.UPDATE)
+        self.updates.append(Update(self.seed, following))
+
+
+def _draws(node: Node) -> bool:
+    if node.version < _TRAINING_MODE:
+        return not node.attributes.get("is_test", 0)
+    return node.optional(2) is not None and bool(node.known(2, "the training mode").any())
+
+
+def _ratio(node: Node) -> float:
+    if node.version < _TRAINING_MODE:
+        return float(node.attributes.get("ratio", 0.5))
+    return float(node.known(1, "the ratio")) if node.optional(1) is not None else 0.5
