@@ -66,8 +66,8 @@ def batch_norm_statistics(
     partials_type
         Type of mean squares: ``float32`` or ``float16``.
     statistics_type
-        Type of the results: ``float32`` or ``float16``, that of `x` by default. The library has no
-        other; floats keep statistics of halves exact.
+        Type of the results: ``float32`` or ``float16``. By default that of `x`, as in PopLibs;
+        float32 keeps the precision of the sums.
     replicas
         Replicas that share the statistics.
 
