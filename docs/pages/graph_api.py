@@ -69,6 +69,7 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
+from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
@@ -252,6 +253,7 @@ def render() -> str:
     parts += [
         *_class(Window),
         *_class(lstm.RecurrentOptions),
+        *_class(Replicas),
         "### Elementwise functions\n",
         *_elementwise(),
     ]
