@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,6 +18,11 @@ from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.pool_partition import (
+    choose_partition,
+    scalars_of,
+    windows_at,
+)
 from tilescope.engine.library.popnn.pool_pass import PoolPass
 from tilescope.engine.library.popops.elementwise.map import map_expression, operand
 from tilescope.engine.library.popops.elementwise.operations import (
@@ -25,7 +31,6 @@ from tilescope.engine.library.popops.elementwise.operations import (
     in_one,
     row_major_copy,
 )
-from tilescope.engine.library.walk import cut_rows
 from tilescope.engine.library.window import Window, group_size, output_size
 
 __all__ = ["average_pool_input_gradient", "max_pool_input_gradient"]
@@ -76,7 +81,6 @@ def max_pool_input_gradient(
     -----
     An element adds the gradients of the windows whose maximum it equals, in order of their taps.
     Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
-    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
     """
     name = "max_pool_input_gradient"
     check_rank(f"{name}: its input", x, "images, channels, rows, columns")
@@ -139,7 +143,6 @@ def average_pool_input_gradient(
     that hold it, in order of their taps. Where one window covers the whole input, its gradient is
     copied to all elements.
     Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
-    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
     """
     name = "average_pool_input_gradient"
     if kind not in ("average", "sum"):
@@ -210,7 +213,8 @@ def _in_groups(builder: Builder, x: View, group: int) -> Tensor:
     n_images, n_channels, height, width = x.shape
     grouped = (n_images, n_channels // group, group, height, width)
     x = in_one(builder, x)
-    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
+    # Images and groups may lie in any order; the other dimensions are strides of a vertex.
+    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims[2:]):
         x = row_major_copy(builder, x, "rearrange")
     return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
 
@@ -253,15 +257,14 @@ def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     builder.spread(out, grain=group)
     parts = pool_pass.parts(out.variable)
     n = parts.pieces.n_pieces
-    corner = parts.out_corner
     fields = {
         "x": blocks(
-            source.variable, source.offset + parts.first_of(_strides(source)), parts.x_size,
-            _strides(source)[2:], n,
+            source.variable, _first(parts.corner, source), parts.x_size,
+            [dim[0][1] for dim in source.dims[2:]], n,
         ),
         "pooled": blocks(
-            result.variable, result.offset + _first(corner, result), parts.out_size,
-            _strides(result)[2:], n,
+            result.variable, _first(parts.out_corner, result), parts.out_size,
+            [dim[0][1] for dim in result.dims[2:]], n,
         ),
         "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
     }  # fmt: skip
@@ -271,29 +274,20 @@ def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pooled.shape)
 
 
-def _strides(x: Tensor) -> list[int]:
-    return [dim[0][1] for dim in x.dims]
-
-
 def _first(corner: Sequence[Counts], x: Tensor) -> Counts:
-    """Return the elements at corners, from the tensor's first one: ndarray of int64."""
-    pairs = zip(corner, _strides(x), strict=False)
-    return np.asarray(sum(coordinate * stride for coordinate, stride in pairs))
+    """Return the elements of a tensor's variable at corners: ndarray of int64."""
+    element = np.full(corner[0].shape, x.offset, np.int64)
+    for coordinate, dim in zip(corner, x.dims, strict=False):
+        rest = coordinate
+        for size, stride in reversed(dim):
+            element += rest % size * stride
+            rest = rest // size
+    return element
 
 
-def _windows_at(
-    first: Counts, count: Counts, d: int, n_windows: int, window: Window
-) -> tuple[Counts, Counts, Counts]:
-    """Return the windows that reach a range of elements, and the position of the first element.
-
-    Three ndarrays of int64, shape (n,): the first window, the number of windows, at least one, and
-    the first element relative to the begin of that window.
-    """
-    stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
-    position = first + window.padding_before[d]
-    start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
-    stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
-    return start, stop - start, position - start * stride
+def _channels_side_by_side(x: View) -> int:
+    """Return how many channels of a tensor are apart by one stride."""
+    return x.dims[1][-1][0] if isinstance(x, Tensor) and x.dims[1] else x.shape[1]
 
 
 def _add(
@@ -304,35 +298,31 @@ def _add(
     window: Window,
 ) -> Tensor:
     """Add the pass backward; return the gradient of an input of a shape."""
-    group = _group(shape)
-    n_groups, (height, width) = shape[1] // group, shape[2:]
-    sources = {name: _in_groups(builder, view, group) for name, view in operands.items()}
-    n_rows, n_columns = sources["gradient"].shape[2:4]
-    dtype = sources["gradient"].dtype
-    out_shape = (shape[0], n_groups, height, width, group)
-    out = builder.graph.add_variable(dtype, out_shape, "out", builder.debug)
-    builder.spread(out, grain=group)
-    pieces = cut_rows(out.variable, width * group, height)
-    columns = pieces.n_columns // group
-    first_column = pieces.start // group % width
-    first_row = pieces.start // (group * width) % height
-    block = pieces.start // (group * width * height)
-    y, n_y, shift_y = _windows_at(first_row, pieces.n_rows, 0, n_rows, window)
-    x, n_x, shift_x = _windows_at(first_column, columns, 1, n_columns, window)
-    by_element = (block // n_groups, block % n_groups, first_row, first_column)
-    by_window = (block // n_groups, block % n_groups, y, x)
-    fields = {}
-    for name, source in sources.items():
-        corner = by_element if name == "x" else by_window
-        size = [pieces.n_rows, columns, group] if name == "x" else [n_y, n_x, group]
-        first = source.offset + _first(corner, source)
-        fields[name] = blocks(source.variable, first, size, _strides(source)[2:], pieces.n_pieces)
-    strides = [width * group, group, 1]
-    fields["out"] = blocks(
-        out.variable, pieces.start, [pieces.n_rows, columns, group], strides, pieces.n_pieces
+    gradient = operands["gradient"]
+    side_by_side = math.gcd(*(_channels_side_by_side(x) for x in operands.values()))
+    partition = choose_partition(
+        builder.tiles, shape, gradient.dtype, window, codelet, side_by_side
     )
-    geometry = PoolPass(out_shape, window, codelet).scalars
-    compute_set = builder.compute_set("poolGradient")
-    scalars = {**geometry, "shift_y": shift_y, "shift_x": shift_x}
-    builder.vertices(compute_set, codelet, pieces.tile, fields, scalars)
+    group = partition.group
+    sources = {name: _in_groups(builder, view, group) for name, view in operands.items()}
+    out = builder.graph.add_variable(gradient.dtype, partition.grouped_shape, "out", builder.debug)
+    partition.map_tiles(builder.graph, out, builder.tiles)
+    counts = (shape[0], shape[1] // group, partition.n_rows, partition.n_columns)
+    part = np.arange(partition.n_parts)
+    image, block, row, column = np.unravel_index(part, counts)
+    rows, columns = partition.edges(0), partition.edges(1)
+    first, size = (rows[row], columns[column]), (np.diff(rows)[row], np.diff(columns)[column])
+    n_windows = gradient.shape[2:]
+    reached = [windows_at(first[d], size[d], d, n_windows[d], window) for d in (0, 1)]
+    of_element = ((image, block, *first), [*size, group])
+    of_window = ((image, block, *(w[0] for w in reached)), [*(w[1] for w in reached), group])
+    fields = {}
+    for name, tensor in {**sources, "out": out}.items():
+        corner, extent = of_element if name in ("x", "out") else of_window
+        strides = [dim[0][1] for dim in tensor.dims[2:]]
+        fields[name] = blocks(tensor.variable, _first(corner, tensor), extent, strides, part.size)
+    scalars = scalars_of(window, part.size)
+    scalars |= {"shift_y": reached[0][2], "shift_x": reached[1][2]}
+    tile = partition.tiles_of(part, builder.tiles)
+    builder.vertices(builder.compute_set("poolGradient"), codelet, tile, fields, scalars)
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)
