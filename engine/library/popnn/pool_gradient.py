@@ -314,13 +314,22 @@ def _add(
     first, size = (rows[row], columns[column]), (np.diff(rows)[row], np.diff(columns)[column])
     n_windows = gradient.shape[2:]
     reached = [windows_at(first[d], size[d], d, n_windows[d], window) for d in (0, 1)]
-    of_element = ((image, block, *first), [*size, group])
-    of_window = ((image, block, *(w[0] for w in reached)), [*(w[1] for w in reached), group])
+    extents: dict[bool, list[Counts | int]] = {
+        True: [*size, group],
+        False: [reached[0][1], reached[1][1], group],
+    }
+    corners = {
+        True: (image, block, *first),
+        False: (image, block, reached[0][0], reached[1][0]),
+    }
     fields = {}
     for name, tensor in {**sources, "out": out}.items():
-        corner, extent = of_element if name in ("x", "out") else of_window
+        is_element = name in ("x", "out")
+        first_of_part = _first(corners[is_element], tensor)
         strides = [dim[0][1] for dim in tensor.dims[2:]]
-        fields[name] = blocks(tensor.variable, _first(corner, tensor), extent, strides, part.size)
+        fields[name] = blocks(
+            tensor.variable, first_of_part, extents[is_element], strides, part.size
+        )
     scalars = scalars_of(window, part.size)
     scalars |= {"shift_y": reached[0][2], "shift_x": reached[1][2]}
     tile = partition.tiles_of(part, builder.tiles)
