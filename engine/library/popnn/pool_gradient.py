@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +20,17 @@ from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.pool_partition import (
+    PartitionedPass,
+    channels_side_by_side,
     choose_partition,
-    scalars_of,
-    windows_at,
+    first_elements,
+    in_groups,
 )
 from tilescope.engine.library.popnn.pool_pass import PoolPass
 from tilescope.engine.library.popops.elementwise.map import map_expression, operand
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
     copy_to,
-    in_one,
-    row_major_copy,
 )
 from tilescope.engine.library.window import Window, group_size, output_size
 
@@ -208,17 +209,6 @@ def _group(shape: tuple[int, ...]) -> int:
     return group_size(shape[1], 16)
 
 
-def _in_groups(builder: Builder, x: View, group: int) -> Tensor:
-    """Return a tensor as (images, groups, rows, columns, channels of a group)."""
-    n_images, n_channels, height, width = x.shape
-    grouped = (n_images, n_channels // group, group, height, width)
-    x = in_one(builder, x)
-    # Images and groups may lie in any order; the other dimensions are strides of a vertex.
-    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims[2:]):
-        x = row_major_copy(builder, x, "rearrange")
-    return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
-
-
 def _taps(size: int, d: int, window: Window, *, counts_padding: bool) -> Counts:
     """Return the elements that every window along a dimension holds: ndarray of int64."""
     count = output_size(size, d, window)
@@ -251,7 +241,7 @@ def _divided(
 def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     """Return 1 over the elements of every window that equal its maximum."""
     group = _group(x.shape)
-    source, result = (_in_groups(builder, view, group) for view in (x, pooled))
+    source, result = (in_groups(builder, view, group) for view in (x, pooled))
     pool_pass = PoolPass(source.shape, window, MAX_POOL_GRADIENT_SCALE, "scale", "poolScale")
     out = builder.graph.add_variable(x.dtype, pool_pass.out_shape, "scale", builder.debug)
     builder.spread(out, grain=group)
@@ -259,11 +249,11 @@ def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     n = parts.pieces.n_pieces
     fields = {
         "x": blocks(
-            source.variable, _first(parts.corner, source), parts.x_size,
+            source.variable, first_elements(parts.corner, source), parts.x_size,
             [dim[0][1] for dim in source.dims[2:]], n,
         ),
         "pooled": blocks(
-            result.variable, _first(parts.out_corner, result), parts.out_size,
+            result.variable, first_elements(parts.out_corner, result), parts.out_size,
             [dim[0][1] for dim in result.dims[2:]], n,
         ),
         "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
@@ -274,20 +264,24 @@ def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pooled.shape)
 
 
-def _first(corner: Sequence[Counts], x: Tensor) -> Counts:
-    """Return the elements of a tensor's variable at corners: ndarray of int64."""
-    element = np.full(corner[0].shape, x.offset, np.int64)
-    for coordinate, dim in zip(corner, x.dims, strict=False):
-        rest = coordinate
-        for size, stride in reversed(dim):
-            element += rest % size * stride
-            rest = rest // size
-    return element
+@dataclass(frozen=True)
+class _Windows:
+    """The windows that reach elements of a pool's input."""
 
+    window: Window
+    n_windows: tuple[int, ...]
 
-def _channels_side_by_side(x: View) -> int:
-    """Return how many channels of a tensor are apart by one stride."""
-    return x.dims[1][-1][0] if isinstance(x, Tensor) and x.dims[1] else x.shape[1]
+    def __call__(self, first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
+        """Return the first window, how many there are, and where the first element is in it.
+
+        There is at least one window, which may not hold an element.
+        """
+        window, n_windows = self.window, self.n_windows[d]
+        stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
+        position = first + window.padding_before[d]
+        start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
+        stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
+        return start, stop - start, position - start * stride
 
 
 def _add(
@@ -299,39 +293,9 @@ def _add(
 ) -> Tensor:
     """Add the pass backward; return the gradient of an input of a shape."""
     gradient = operands["gradient"]
-    side_by_side = math.gcd(*(_channels_side_by_side(x) for x in operands.values()))
-    partition = choose_partition(
-        builder.tiles, shape, gradient.dtype, window, codelet, side_by_side
-    )
-    group = partition.group
-    sources = {name: _in_groups(builder, view, group) for name, view in operands.items()}
-    out = builder.graph.add_variable(gradient.dtype, partition.grouped_shape, "out", builder.debug)
-    partition.map_tiles(builder.graph, out, builder.tiles)
-    counts = (shape[0], shape[1] // group, partition.n_rows, partition.n_columns)
-    part = np.arange(partition.n_parts)
-    image, block, row, column = np.unravel_index(part, counts)
-    rows, columns = partition.edges(0), partition.edges(1)
-    first, size = (rows[row], columns[column]), (np.diff(rows)[row], np.diff(columns)[column])
-    n_windows = gradient.shape[2:]
-    reached = [windows_at(first[d], size[d], d, n_windows[d], window) for d in (0, 1)]
-    extents: dict[bool, list[Counts | int]] = {
-        True: [*size, group],
-        False: [reached[0][1], reached[1][1], group],
-    }
-    corners = {
-        True: (image, block, *first),
-        False: (image, block, reached[0][0], reached[1][0]),
-    }
-    fields = {}
-    for name, tensor in {**sources, "out": out}.items():
-        is_element = name in ("x", "out")
-        first_of_part = _first(corners[is_element], tensor)
-        strides = [dim[0][1] for dim in tensor.dims[2:]]
-        fields[name] = blocks(
-            tensor.variable, first_of_part, extents[is_element], strides, part.size
-        )
-    scalars = scalars_of(window, part.size)
-    scalars |= {"shift_y": reached[0][2], "shift_x": reached[1][2]}
-    tile = partition.tiles_of(part, builder.tiles)
-    builder.vertices(builder.compute_set("poolGradient"), codelet, tile, fields, scalars)
+    pool_pass = PartitionedPass(shape, window, codelet, _Windows(window, gradient.shape[2:]))
+    side_by_side = math.gcd(*(channels_side_by_side(x) for x in operands.values()))
+    _, partition = choose_partition(builder.tiles, pool_pass, gradient.dtype, side_by_side)
+    sources = {name: in_groups(builder, x, partition.group) for name, x in operands.items()}
+    out = pool_pass.add_to(builder, partition, sources, "poolGradient")
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)

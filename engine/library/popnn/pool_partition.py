@@ -1,4 +1,4 @@
-"""How the gradient of a pool is divided over tiles: channels of a group, rows and columns.
+"""How the result of a pass is divided over tiles: channels of a group, rows and columns.
 
 Source: graphcore/poplibs sdk-release-3.4, lib/popnn/PoolPlan.cpp: the division with the fewest
 estimated cycles of computing and exchange, or one of 16 channels (8 floats) if it takes less than a
@@ -7,20 +7,32 @@ third more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import DType, Graph, Tensor, TileSet
+from tilescope.engine.graph import DType, Graph, Tensor, TileSet, View, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.law import Batch
-from tilescope.engine.library.window import Window, group_size, output_size
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
+from tilescope.engine.library.window import Window, group_size
+from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.tiling.input_range import part_edges
 
-__all__ = ["Partition", "choose_partition", "scalars_of", "windows_at"]
+__all__ = [
+    "Partition",
+    "PartitionedPass",
+    "Reach",
+    "channels_side_by_side",
+    "choose_partition",
+    "first_elements",
+    "in_groups",
+]
 
 Counts = NDArray[np.int64]
 
@@ -86,57 +98,145 @@ class Partition:
         return np.asarray(tiles.ids[index], np.int32)
 
 
-def windows_at(
-    first: Counts, count: Counts, d: int, n_windows: int, window: Window
-) -> tuple[Counts, Counts, Counts]:
-    """Return the windows that reach a range of elements, and the position of the first element.
+class Reach(Protocol):
+    """What elements of a vertex's result read of its other operands, along a dimension."""
+
+    def __call__(self, first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
+        """Return the start and the length of ranges, and the shift of their windows."""
+
+
+@dataclass(frozen=True)
+class PartitionedPass:
+    """A pass of a pool, forward or backward, whose result is divided in parts.
 
     Parameters
     ----------
-    first, count : ndarray of int64, shape (n,)
-        Elements along a dimension.
-    d
-        0 for rows, 1 for columns.
-    n_windows
-        Windows along the dimension.
+    shape
+        Of the result: images, channels, rows, columns.
     window
         Geometry.
-
-    Returns
-    -------
-    start, length, shift : ndarray of int64, shape (n,)
-        The first window, the number of windows, at least one, and the first element relative to the
-        begin of that window.
+    codelet
+        Of the vertices.
+    reach
+        What parts of the result read.
+    scalars
+        Of the vertices, besides those of the window.
     """
-    stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
-    position = first + window.padding_before[d]
-    start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
-    stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
-    return start, stop - start, position - start * stride
+
+    shape: tuple[int, ...]
+    window: Window
+    codelet: Codelet
+    reach: Reach
+    scalars: Mapping[str, int] = field(default_factory=dict)
+
+    def is_by_element(self, name: str) -> bool:
+        """Return whether a field of the vertices has an element per element of the result."""
+        return name == "out" or self.codelet.field(name).size_of == "out"
+
+    def vertex_scalars(self, n: int) -> dict[str, Counts]:
+        """Return the scalars of n vertices, without their shifts."""
+        window = self.window
+        pairs = (
+            ("kernel", window.kernel),
+            ("stride", window.stride),
+            ("dilation", window.dilation),
+        )
+        names = {"kernel": ("height", "width"), "stride": "yx", "dilation": "yx"}
+        scalars = {f"{part}_{names[part][d]}": pair[d] for part, pair in pairs for d in (0, 1)}
+        return {
+            name: np.full(n, value, np.int64) for name, value in {**scalars, **self.scalars}.items()
+        }
+
+    def add_to(
+        self, builder: Builder, partition: Partition, operands: Mapping[str, Tensor], name: str
+    ) -> Tensor:
+        """Add a compute set with a vertex per part; return the result, of the grouped shape.
+
+        Parameters
+        ----------
+        builder
+            Target of the program.
+        partition
+            Of the result.
+        operands
+            By field, of shape (images, groups, rows, columns, channels of a group); rows, columns
+            and channels have one stride each.
+        name
+            Name of the compute set.
+        """
+        dtype = next(iter(operands.values())).dtype
+        out = builder.graph.add_variable(dtype, partition.grouped_shape, "out", builder.debug)
+        partition.map_tiles(builder.graph, out, builder.tiles)
+        counts = (*partition.grouped_shape[:2], partition.n_rows, partition.n_columns)
+        part = np.arange(partition.n_parts)
+        image, block, row, column = np.unravel_index(part, counts)
+        rows, columns = partition.edges(0), partition.edges(1)
+        first = (rows[row], columns[column])
+        size = (np.diff(rows)[row], np.diff(columns)[column])
+        reached = [self.reach(first[d], size[d], d) for d in (0, 1)]
+        starts = {True: first, False: (reached[0][0], reached[1][0])}
+        extents = {True: size, False: (reached[0][1], reached[1][1])}
+        fields = {}
+        for field_name, tensor in {**operands, "out": out}.items():
+            by_element = self.is_by_element(field_name)
+            begin = first_elements((image, block, *starts[by_element]), tensor)
+            extent: list[Counts | int] = [*extents[by_element], partition.group]
+            strides = [dim[0][1] for dim in tensor.dims[2:]]
+            fields[field_name] = blocks(tensor.variable, begin, extent, strides, part.size)
+        scalars = self.vertex_scalars(part.size)
+        scalars |= {"shift_y": reached[0][2], "shift_x": reached[1][2]}
+        tile = partition.tiles_of(part, builder.tiles)
+        builder.vertices(builder.compute_set(name), self.codelet, tile, fields, scalars)
+        return out
+
+
+def in_groups(builder: Builder, x: View, group: int) -> Tensor:
+    """Return a tensor as (images, groups, rows, columns, channels of a group).
+
+    It is copied unless rows, columns and channels have one stride each.
+
+    Raises
+    ------
+    BadGraph
+        If its strides are incompatible with row-major order.
+    """
+    n_images, n_channels, height, width = x.shape
+    grouped = (n_images, n_channels // group, group, height, width)
+    x = in_one(builder, x)
+    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims[2:]):
+        x = row_major_copy(builder, x, "rearrange")
+    return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
+
+
+def channels_side_by_side(x: View) -> int:
+    """Return how many channels of a tensor are apart by one stride."""
+    return x.dims[1][-1][0] if isinstance(x, Tensor) and x.dims[1] else x.shape[1]
+
+
+def first_elements(corner: Sequence[Counts], x: Tensor) -> Counts:
+    """Return the elements of a tensor's variable at corners: ndarray of int64."""
+    element = np.full(corner[0].shape, x.offset, np.int64)
+    for coordinate, dim in zip(corner, x.dims, strict=False):
+        rest = coordinate
+        for size, stride in reversed(dim):
+            element += rest % size * stride
+            rest = rest // size
+    return element
 
 
 def choose_partition(
-    tiles: TileSet,
-    shape: tuple[int, ...],
-    dtype: DType,
-    window: Window,
-    codelet: Codelet,
-    side_by_side: int,
-) -> Partition:
-    """Return the partition of the gradient of a pool's input.
+    tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, side_by_side: int
+) -> tuple[int, Partition]:
+    """Return the partition of a pass with the fewest cycles, and its estimated cycles.
 
     Parameters
     ----------
     tiles
         That it is spread over.
-    shape
-        Images, channels, rows, columns of the input.
+    pool_pass
+        The pass.
     dtype
         Type of the elements.
-    window
-        Geometry.
-    codelet
-        Of the vertices.
     side_by_side
         Channels of the operands that vertices can read as a group.
 
@@ -152,23 +252,19 @@ def choose_partition(
         if side_by_side % group == 0
     ]
     if not groups:
-        groups = [group_size(shape[1], preferred)]
-    best = {group: _fewest_cycles(tiles, shape, dtype, window, codelet, group) for group in groups}
+        groups = [group_size(pool_pass.shape[1], preferred)]
+    best = {group: _fewest_cycles(tiles, pool_pass, dtype, group) for group in groups}
     chosen = min(groups, key=lambda group: best[group][0])
     if chosen < preferred and preferred in best and best[preferred][0] < 4 / 3 * best[chosen][0]:
         chosen = preferred
-    return best[chosen][1]
+    return best[chosen]
 
 
 def _fewest_cycles(
-    tiles: TileSet,
-    shape: tuple[int, ...],
-    dtype: DType,
-    window: Window,
-    codelet: Codelet,
-    group: int,
+    tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, group: int
 ) -> tuple[int, Partition]:
     """Return the quickest partition with groups of a size, and its estimated cycles."""
+    shape = pool_pass.shape
     n_blocks = shape[0] * shape[1] // group
     most_parts = max(tiles.ids.size // n_blocks, 1)
     splits = [
@@ -176,7 +272,7 @@ def _fewest_cycles(
         for n_rows in _distinct_splits(shape[2], most_parts)
         for n_columns in _distinct_splits(shape[3], most_parts // n_rows)
     ]
-    cycles = _estimates(tiles, shape, dtype, window, codelet, group, np.array(splits))
+    cycles = _estimates(tiles, pool_pass, dtype, group, np.array(splits))
     at = int(np.argmin(cycles))
     blocks_of_tile = -(-n_blocks // tiles.ids.size)
     return blocks_of_tile * int(cycles[at]), Partition(shape, group, *splits[at])
@@ -190,54 +286,36 @@ def _distinct_splits(size: int, most: int) -> Sequence[int]:
 
 
 def _estimates(
-    tiles: TileSet,
-    shape: tuple[int, ...],
-    dtype: DType,
-    window: Window,
-    codelet: Codelet,
-    group: int,
-    splits: Counts,
+    tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, group: int, splits: Counts
 ) -> Counts:
     """Return the cycles of the largest part of divisions of the field: ndarray of int64."""
-    n = len(splits)
-    size, windows, shifts = [], [], []
+    n, machine = len(splits), tiles.machine
+    size, reached = [], []
     for d in (0, 1):
-        length = -(-shape[2 + d] // splits[:, d])
-        first = length * (splits[:, d] // 2)
-        first = np.minimum(first, shape[2 + d] - length)
-        n_windows = output_size(shape[2 + d], d, window)
-        _, count, shift = windows_at(first, length, d, n_windows, window)
+        length = -(-pool_pass.shape[2 + d] // splits[:, d])
+        first = np.minimum(length * (splits[:, d] // 2), pool_pass.shape[2 + d] - length)
         size.append(length)
-        windows.append(count)
-        shifts.append(shift)
+        reached.append(pool_pass.reach(first, length, d))
     channels = np.full(n, group)
-    by_element, by_window = (np.stack([*of, channels], axis=1) for of in (size, windows))
-    sizes = {f.name: by_element if f.name in ("x", "out") else by_window for f in codelet.fields}
+    by_element = np.stack([*size, channels], axis=1)
+    by_reach = np.stack([reached[0][1], reached[1][1], channels], axis=1)
+    names = [f.name for f in pool_pass.codelet.fields]
+    sizes = {name: by_element if pool_pass.is_by_element(name) else by_reach for name in names}
     batch = Batch(
         n,
         sizes,
         dict.fromkeys(sizes, np.ones((n, 3), np.int64)),
         dict.fromkeys(sizes, dtype.n_bytes),
         dict.fromkeys(sizes, dtype.name),
-        scalars_of(window, n) | {"shift_y": shifts[0], "shift_x": shifts[1]},
+        pool_pass.vertex_scalars(n) | {"shift_y": reached[0][2], "shift_x": reached[1][2]},
         np.zeros(n, np.int64),
     )
-    n_bytes = sum(
-        np.prod(sizes[field.name], axis=1) * dtype.n_bytes
-        for field in codelet.fields
-        if field.name != "out"
-    )
-    cycles = codelet.law(batch, tiles.machine)
-    received = np.asarray(n_bytes / tiles.machine.exchange_bytes_per_cycle, np.int64)
-    return np.asarray(cycles + received)
-
-
-def scalars_of(window: Window, n: int) -> dict[str, Counts]:
-    """Return the scalars of vertices that a window decides, without their shifts."""
-    pairs = (("kernel", window.kernel), ("stride", window.stride), ("dilation", window.dilation))
-    names = {"kernel": ("height", "width"), "stride": "yx", "dilation": "yx"}
-    return {
-        f"{part}_{names[part][d]}": np.full(n, pair[d], np.int64)
-        for part, pair in pairs
-        for d in (0, 1)
-    }
+    n_bytes, n_fragments = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for name in names:
+        if name != "out":
+            n_bytes += np.prod(sizes[name], axis=1) * dtype.n_bytes
+            n_fragments += sizes[name][:, 0]
+    n_parts = pool_pass.shape[0] * pool_pass.shape[1] // group * splits.prod(axis=1)
+    used = np.minimum(n_parts, tiles.ids.size)
+    exchange = exchange_cycles(n_bytes, np.zeros_like(n_bytes), used, machine, n_fragments)
+    return np.asarray(pool_pass.codelet.law(batch, machine) + exchange)
