@@ -19,6 +19,7 @@ from tilescope.engine.graph import DType, Graph, Tensor, TileSet, View, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.pool_pass import PassCost
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.window import Window, group_size
 from tilescope.engine.planner.exchange import exchange_cycles
@@ -32,6 +33,7 @@ __all__ = [
     "choose_partition",
     "first_elements",
     "in_groups",
+    "lies_in_groups",
 ]
 
 Counts = NDArray[np.int64]
@@ -200,12 +202,20 @@ def in_groups(builder: Builder, x: View, group: int) -> Tensor:
     BadGraph
         If its strides are incompatible with row-major order.
     """
-    n_images, n_channels, height, width = x.shape
-    grouped = (n_images, n_channels // group, group, height, width)
     x = in_one(builder, x)
-    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims[2:]):
+    if not lies_in_groups(x, group):
         x = row_major_copy(builder, x, "rearrange")
-    return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
+    return x.reshape(*_grouped(x, group)).dim_shuffle(0, 1, 3, 4, 2)
+
+
+def lies_in_groups(x: Tensor, group: int) -> bool:
+    """Return whether rows, columns and the channels of a group have one stride each."""
+    shape = _grouped(x, group)
+    return x.can_reshape(*shape) and all(len(d) <= 1 for d in x.reshape(*shape).dims[2:])
+
+
+def _grouped(x: Tensor, group: int) -> tuple[int, ...]:
+    return (x.shape[0], x.shape[1] // group, group, *x.shape[2:])
 
 
 def channels_side_by_side(x: View) -> int:
@@ -226,8 +236,8 @@ def first_elements(corner: Sequence[Counts], x: Tensor) -> Counts:
 
 def choose_partition(
     tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, side_by_side: int
-) -> tuple[int, Partition]:
-    """Return the partition of a pass with the fewest cycles, and its estimated cycles.
+) -> tuple[PassCost, Partition]:
+    """Return the partition of a pass with the fewest cycles, and what it is estimated to cost.
 
     Parameters
     ----------
@@ -254,16 +264,17 @@ def choose_partition(
     if not groups:
         groups = [group_size(pool_pass.shape[1], preferred)]
     best = {group: _fewest_cycles(tiles, pool_pass, dtype, group) for group in groups}
-    chosen = min(groups, key=lambda group: best[group][0])
-    if chosen < preferred and preferred in best and best[preferred][0] < 4 / 3 * best[chosen][0]:
+    cycles = {group: cost.cycles for group, (cost, _) in best.items()}
+    chosen = min(groups, key=lambda group: cycles[group])
+    if chosen < preferred and preferred in best and cycles[preferred] < 4 / 3 * cycles[chosen]:
         chosen = preferred
     return best[chosen]
 
 
 def _fewest_cycles(
     tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, group: int
-) -> tuple[int, Partition]:
-    """Return the quickest partition with groups of a size, and its estimated cycles."""
+) -> tuple[PassCost, Partition]:
+    """Return the quickest partition with groups of a size, and what it is estimated to cost."""
     shape = pool_pass.shape
     n_blocks = shape[0] * shape[1] // group
     most_parts = max(tiles.ids.size // n_blocks, 1)
@@ -272,10 +283,11 @@ def _fewest_cycles(
         for n_rows in _distinct_splits(shape[2], most_parts)
         for n_columns in _distinct_splits(shape[3], most_parts // n_rows)
     ]
-    cycles = _estimates(tiles, pool_pass, dtype, group, np.array(splits))
+    cycles, n_bytes = _estimates(tiles, pool_pass, dtype, group, np.array(splits))
     at = int(np.argmin(cycles))
     blocks_of_tile = -(-n_blocks // tiles.ids.size)
-    return blocks_of_tile * int(cycles[at]), Partition(shape, group, *splits[at])
+    cost = PassCost(blocks_of_tile * int(cycles[at]), blocks_of_tile * int(n_bytes[at]))
+    return cost, Partition(shape, group, *splits[at])
 
 
 def _distinct_splits(size: int, most: int) -> Sequence[int]:
@@ -287,8 +299,8 @@ def _distinct_splits(size: int, most: int) -> Sequence[int]:
 
 def _estimates(
     tiles: TileSet, pool_pass: PartitionedPass, dtype: DType, group: int, splits: Counts
-) -> Counts:
-    """Return the cycles of the largest part of divisions of the field: ndarray of int64."""
+) -> tuple[Counts, Counts]:
+    """Return cycles and bytes of the largest part of divisions: ndarrays of int64."""
     n, machine = len(splits), tiles.machine
     size, reached = [], []
     for d in (0, 1):
@@ -318,4 +330,5 @@ def _estimates(
     n_parts = pool_pass.shape[0] * pool_pass.shape[1] // group * splits.prod(axis=1)
     used = np.minimum(n_parts, tiles.ids.size)
     exchange = exchange_cycles(n_bytes, np.zeros_like(n_bytes), used, machine, n_fragments)
-    return np.asarray(pool_pass.codelet.law(batch, machine) + exchange)
+    cycles = pool_pass.codelet.law(batch, machine) + exchange
+    return np.asarray(cycles), n_bytes + np.prod(by_element, axis=1) * dtype.n_bytes
