@@ -34,6 +34,7 @@ from tilescope.engine.library.poplin import (
     weight_gradient,
 )
 from tilescope.engine.library.popnn import (
+    loss,
     non_linearity,
     non_maximum_suppression,
     pool,
@@ -181,6 +182,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         non_linearity.non_linearity_in_place,
         non_linearity.non_linearity_input_gradient,
     ),
+    "tilescope.engine.library.popnn.loss": (loss.calc_loss, loss.calc_accuracy),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,
