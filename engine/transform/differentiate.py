@@ -103,7 +103,8 @@ def differentiate(model: Model) -> Model:
 
 def _accumulator(parameter: Parameter) -> State:
     zeros = np.zeros(parameter.shape, parameter.dtype)
-    return State(_ACCUMULATOR + parameter.name, parameter.shape, parameter.dtype, zeros)
+    name = _ACCUMULATOR + parameter.name
+    return State(name, parameter.shape, parameter.dtype, zeros, like=parameter)
 
 
 class _ForTraining(Decomposer):
