@@ -229,4 +229,3 @@ class Trainer:
     def _culprit(self, inputs: Arrays) -> str:
         held = self.compiled.read_held(self.engine)
         return first_not_finite(transform(self.model), {**inputs, **held})
-

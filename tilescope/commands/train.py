@@ -121,9 +121,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         checkpoint_steps: Annotated[
             int | None,
-            typer.Option(
-                min=1, help="Steps between two checkpoints instead.", show_default=False
-            ),
+            typer.Option(min=1, help="Steps between two checkpoints instead.", show_default=False),
         ] = None,
         resume: Annotated[
             bool, typer.Option("--resume", help="Go on from the checkpoint.")

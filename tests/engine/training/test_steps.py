@@ -222,9 +222,7 @@ def _of_nodes(tmp_path: Path, nodes: list[onnx.NodeProto], weights: Arrays) -> C
     return lambda: load_onnx(path, trainable=list(weights))
 
 
-def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(
-    network: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(network: Path) -> None:
     plain = load_onnx(network)
     with pytest.raises(BadModel, match="no parameter that can be trained"):
         for_training(plain, Loss(kind="cross-entropy"), Sgd(lr=0.1))
