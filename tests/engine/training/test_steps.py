@@ -11,6 +11,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.many_threads import share_all
 
 from tilescope.engine.errors import BadInput, BadModel, BadOption, UnsupportedOperators
 from tilescope.engine.frontend.onnx import load_onnx
@@ -265,3 +266,17 @@ def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path
 def test_options_of_the_optimiser_are_checked(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadOption, match=sentence):
         Sgd.parsed(options)
+
+
+def test_weights_are_the_same_bits_on_any_number_of_threads(
+    network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = []
+    for n_threads in (1, 2, 3):
+        share_all(monkeypatch, n_threads)
+        with Trainer(_trained(network, Sgd(lr=0.1, momentum=0.9), 2), MACHINE) as trainer:
+            for _ in range(2):
+                trainer.step({"x": X[:2], "labels": LABELS[:2]})
+            weights = trainer.weights()
+        bits.append(b"".join(weights[name].tobytes() for name in sorted(weights)))
+    assert bits[0] == bits[1] == bits[2]
