@@ -34,9 +34,11 @@ from tilescope.engine.library.poplin import (
     weight_gradient,
 )
 from tilescope.engine.library.popnn import (
+    loss,
     non_linearity,
     non_maximum_suppression,
     pool,
+    pool_gradient,
     softmax,
     spatial_softmax,
 )
@@ -171,10 +173,16 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         reduce.Reduction,
     ),
     "tilescope.engine.library.popnn.pool": (pool.pool,),
+    "tilescope.engine.library.popnn.pool_gradient": (
+        pool_gradient.max_pool_input_gradient,
+        pool_gradient.average_pool_input_gradient,
+    ),
     "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,
+        non_linearity.non_linearity_input_gradient,
     ),
+    "tilescope.engine.library.popnn.loss": (loss.calc_loss, loss.calc_accuracy),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,

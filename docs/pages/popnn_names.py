@@ -101,7 +101,12 @@ def popnn_names() -> Iterator[Name]:
     header, place = "popnn/NonLinearity", "library.popnn.non_linearity.non_linearity"
     yield Name(header, "nonLinearity", place)
     yield Name(header, "nonLinearityInPlace", f"{place}_in_place")
-    yield Name(header, "nonLinearityInputGradient", "", TRAINING)
+    yield Name(
+        header,
+        "nonLinearityInputGradient",
+        "library.popnn.non_linearity.non_linearity_input_gradient",
+        "no scaled softmax",
+    )
     kinds = "sigmoid relu tanh gelu gelu_erf swish softmax softmax_stable softmax_scaled"
     names = "sigmoid relu tanh gelu geluErf swish softmax softmaxStable scaledSoftmaxStable"
     for name, kind in zip(names.split(), kinds.split(), strict=True):
@@ -112,8 +117,10 @@ def popnn_names() -> Iterator[Name]:
     yield Name(header, "getOutputFieldShape", "library.window.output_size")
     names = "getFwdFlops getFwdPerfectCycleCount"
     yield from all_of(header, names, "", FLOPS)
-    names = "getBwdFlops getBwdPerfectCycleCount poolInputGradient"
-    yield from all_of(header, names, "", TRAINING)
+    yield from all_of(header, "getBwdFlops getBwdPerfectCycleCount", "", FLOPS)
+    place = "library.popnn.pool_gradient"
+    note = "`average_pool_input_gradient` for averages and sums"
+    yield Name(header, "poolInputGradient", f"{place}.max_pool_input_gradient", note)
     yield Name(
         "popnn/SpatialSoftMax",
         "spatialSoftMax2D",
@@ -126,7 +133,9 @@ def popnn_names() -> Iterator[Name]:
     names = "plan createDataInput createLabelsInput calcLossAndGradientLogProbabilities"
     names += " calcLossAndGradientLogits calcCTCLossLogProbabilities calcCTCLossLogits"
     yield from all_of("popnn/CTCLoss", names, "", TRAINING)
-    yield from all_of("popnn/Loss", "calcLoss calcAccuracy", "", TRAINING)
+    for name in ("calcLoss", "calcAccuracy"):
+        ours = name.replace("L", "_l").replace("A", "_a")
+        yield Name("popnn/Loss", name, f"library.popnn.loss.{ours}")
     for name in ("argMax", "argMin", "maxAndArgMax", "minAndArgMin"):
         ours = name.replace("A", "_a").replace("M", "_m")
         yield Name("popnn/Loss", name, f"library.popops.reduction.arg_reduce.{ours}", "int32")

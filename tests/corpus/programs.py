@@ -27,6 +27,7 @@ from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.pool_gradient import max_pool_input_gradient
 from tilescope.engine.library.popnn.recurrent.allocators import (
     create_gru_weights,
     create_lstm_weights,
@@ -201,15 +202,21 @@ def _convolution(row: Row) -> Built:
 
 
 def _pooling(row: Row) -> Built:
-    built = Built.on(row, "the gradient of pooling")
-    size = row.parameters
-    group = size["channel_group"]
-    blocks = size["channels"] // group
-    shape = (blocks, size["images"], *size["field"], group)
-    x = built.linear("float16", shape, "x").dim_shuffle(1, 0, 4, 2, 3)
-    x = x.reshape(size["images"], size["channels"], *size["field"])
-    out = pool(built.builder, x, _window(size))
-    built.add_transfers({"x": x, "out": out})
+    built, size, window = Built.on(row), row.parameters, _window(row.parameters)
+    images, channels, field_size = size["images"], size["channels"], tuple(size["field"])
+
+    def activations(field: tuple[int, ...], group: int, name: str) -> Tensor:
+        shape = (channels // group, images, *field, group)
+        tensor = built.linear("float16", shape, name).dim_shuffle(1, 0, 4, 2, 3)
+        return tensor.reshape(images, channels, *field)
+
+    x = activations(field_size, size["channel_group"], "prevAct")
+    out_field = tuple(output_size(field_size[d], d, window) for d in (0, 1))
+    z = activations(out_field, 16 if channels % 16 == 0 else 1, "zDeltas")
+    out = pool(built.builder, x, window)
+    deltas = max_pool_input_gradient(built.builder, x, out, z, window)
+    built.add_transfers({"x": x, "out": out, "zDeltas": z, "deltas": deltas})
+    built.n_runs = 2
     return built
 
 

@@ -57,6 +57,25 @@ NON_LINEAR: dict[str, Callable[[float], float]] = {
     "gelu": lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "swish": lambda x: x / (1 + math.exp(-x)),
 }
+
+
+def _gelu_slope(x: float) -> float:
+    line = math.sqrt(2 / math.pi)
+    rise = math.tanh(line * (x + 0.044715 * x**3))
+    return (1 + rise + x * (1 - rise * rise) * line * (1 + 3 * 0.044715 * x * x)) / 2
+
+
+#: Slopes at a result, or at an operand.
+SLOPES: dict[str, Callable[[float], float]] = {
+    "relu": lambda y: float(y > 0),
+    "sigmoid": lambda y: y * (1 - y),
+    "tanh": lambda y: 1 - y * y,
+    "gelu": _gelu_slope,
+    "gelu_erf": lambda x: (
+        (1 + math.erf(x / math.sqrt(2))) / 2 + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    ),
+    "swish": lambda x: (1 + math.exp(-x) * (1 + x)) / (1 + math.exp(-x)) ** 2,
+}
 #: Functions of integers or bools only.
 UNARY_OF_WHOLE: dict[str, Callable[[Any], Any]] = {
     "bitwise_not": lambda x: ~int(x),
@@ -125,6 +144,16 @@ def _binary(function: Callable[[float, float], float]) -> Naive:
     def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
         pairs = zip(fields["a"].reshape(-1).tolist(), fields["b"].reshape(-1).tolist(), strict=True)
         return np.array([function(a, b) for a, b in pairs]).reshape(counts)
+
+    return run
+
+
+def _gradient(slope: Callable[[float], float]) -> Naive:
+    """Return the function that multiplies gradients by slopes."""
+
+    def run(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+        slopes = [slope(value) for value in fields["act"].reshape(-1).tolist()]
+        return np.array(slopes).reshape(counts) * fields["gradient"]
 
     return run
 
@@ -236,6 +265,35 @@ def _pool(*, is_max: bool) -> Naive:
         return out
 
     return run
+
+
+def _taps(scalars: Mapping[str, Any], results: tuple[int, ...]) -> Any:
+    """Yield a result of a pool, and the row and column of an element of its window."""
+    kernel = (scalars["kernel_height"], scalars["kernel_width"])
+    for oy, ox in product(*map(range, results[:2])):
+        for taps in product(*map(range, kernel)):
+            yield (oy, ox), _window({**scalars, "shift_y": 0, "shift_x": 0}, oy, ox, *taps)
+
+
+def _pool_gradient(
+    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+) -> np.ndarray:
+    gradient, out = fields["gradient"], np.zeros(counts)
+    for result, (y, x) in _taps(scalars, gradient.shape):
+        at = (y - scalars["shift_y"], x - scalars["shift_x"])
+        if 0 <= at[0] < counts[0] and 0 <= at[1] < counts[1]:
+            is_largest = "x" not in fields or fields["x"][at] == fields["pooled"][result]
+            out[at] += gradient[result] * is_largest
+    return out
+
+
+def _pool_scale(fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
+    x, count = fields["x"], np.zeros(counts)
+    for result, (row, column) in _taps(scalars, counts):
+        at = (row + scalars["shift_y"], column + scalars["shift_x"])
+        if 0 <= at[0] < x.shape[0] and 0 <= at[1] < x.shape[1]:
+            count[result] += x[at] == fields["pooled"][result]
+    return np.divide(1, count, out=np.zeros(counts), where=count > 0)
 
 
 def _scaled_add(fields: Fields, _: Mapping[str, Any], counts: tuple[int, ...]) -> np.ndarray:
@@ -384,6 +442,23 @@ def _one_hot(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> 
     return out
 
 
+def _cross_entropy(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> Any:
+    p, label = fields["outputs"], fields["expected"]
+    (scale,), (factor,) = fields["output_scale"].tolist(), fields["deltas_scale"].tolist()
+    logarithms = np.log(p + scalars["epsilon"]) - math.log(scale)
+    return (p - scale * label) * factor / scale, -label * logarithms
+
+
+def _sum_squared(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> Any:
+    delta = fields["outputs"] - fields["expected"]
+    return delta, delta**2 / 2
+
+
+def _accuracy(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+    pairs = zip(fields["predicted"].tolist(), fields["expected"].tolist(), strict=True)
+    return np.asarray(fields["n_correct"] + sum(a == b != -1 for a, b in pairs))
+
+
 def _inverse_std_deviation(
     fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
 ) -> np.ndarray:
@@ -499,6 +574,11 @@ NAIVE: dict[str, Naive] = _Naive(
             for d in (1, 2)
             for place in ("", "InPlace")
         },
+        **{
+            f"popnn::NonLinearityGrad{d}D<{n}>": _gradient(f)
+            for n, f in SLOPES.items()
+            for d in (1, 2)
+        },
         "poplin::InverseStdDeviation": _inverse_std_deviation,
         "popops::DynamicUpdateSlice1D": _dynamic_update,
         "popops::MultiSlice": _multi_slice,
@@ -512,6 +592,9 @@ NAIVE: dict[str, Naive] = _Naive(
         "popops::BroadcastVectorOuterInPlace<add>": _add_carry,
         "popops::Histogram1D": _histogram,
         "popops::EncodeOneHot": _one_hot,
+        **{f"popnn::LossCrossEntropyTransform{kind}": _cross_entropy for kind in ("", "<block>")},
+        **{f"popnn::LossSumSquaredTransform{kind}": _sum_squared for kind in ("", "<block>")},
+        "popnn::CalcAccuracy": _accuracy,
         **{f"popnn::Reduce{name}ClassGather": _arg_gather(name) for name in ("Max", "Min")},
         **{f"popnn::Reduce{name}ClassSparse": _arg_sparse(name) for name in ("Max", "Min")},
         "poplin::ConvPartial1x1Out": _convolve,
@@ -525,6 +608,9 @@ NAIVE: dict[str, Naive] = _Naive(
         "poplin::ReduceAdd": _sum_partials,
         "popnn::MaxPooling": _pool(is_max=True),
         "popnn::SumPooling": _pool(is_max=False),
+        "popnn::MaxPoolingGrad": _pool_gradient,
+        "popnn::SumPooling<gradient>": _pool_gradient,
+        "popnn::MaxPoolingGradientScale": _pool_scale,
         **{
             f"popops::ScaledAdd{shape}{asks}": _scaled_add
             for shape in ("Supervisor", "2D")

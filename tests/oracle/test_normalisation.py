@@ -15,8 +15,10 @@ from tests.oracle.drawn_graphs import machines, new_builder, shapes, views
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popnn.non_linearity import (
     NON_LINEARITIES,
+    NON_LINEARITY_GRADIENTS,
     non_linearity,
     non_linearity_in_place,
+    non_linearity_input_gradient,
 )
 from tilescope.engine.library.popnn.norm.batch_norm import (
     batch_norm_statistics,
@@ -143,6 +145,83 @@ def test_non_linearity(
     np.testing.assert_allclose(result, reference(kind, held(graph, x, values)), **near(dtype))
 
 
+#: Kinds whose gradient follows from the operand, not from the result.
+FROM_OPERAND = frozenset({"gelu", "gelu_erf", "swish", "hard_sigmoid", "hard_swish"})
+#: Where the slope of a kind is not continuous.
+KINKS = {"relu": [0.0], "hard_sigmoid": [-2.5, 2.5], "hard_swish": [-3.0, 3.0]}
+
+
+def by_differences(kind: str, x: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Return the gradient of an operand: differences of gradient · result, element by element."""
+    out = np.empty_like(x)
+    h = 1e-5
+    for index in np.ndindex(*x.shape):
+        step = np.zeros_like(x)
+        step[index] = h
+        change = reference(kind, x + step) - reference(kind, x - step)
+        out[index] = (gradient * change).sum() / (2 * h)
+    return out
+
+
+@given(
+    st.data(),
+    machines(),
+    shapes(),
+    TYPES,
+    st.sampled_from(NON_LINEARITY_GRADIENTS),
+    seeds,
+)
+def test_gradient_of_a_non_linearity(
+    data: st.DataObject, machine: Any, shape: Any, dtype: str, kind: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    act = data.draw(views(graph, shape, dtype, "act"))
+    gradient = data.draw(views(graph, shape, dtype, "gradient"))
+    out = non_linearity_input_gradient(builder, kind, act, gradient)
+    operand = values_for(act, seed, low=-4, high=4)
+    values = operand if kind in FROM_OPERAND else reference(kind, operand.astype(np.float64))
+    inputs = [(act, values), (gradient, values_for(gradient, seed + 1))]
+    (result,) = check(builder, inputs, [out])
+    expected = by_differences(kind, operand.astype(np.float64), held(graph, *inputs[1]))
+    is_smooth = np.ones(shape, np.bool_)
+    for kink in KINKS.get(kind, []):
+        is_smooth &= np.abs(operand - kink) > 4e-3
+    tolerance: Any = (
+        {"rtol": 1e-2, "atol": 1e-2} if dtype == "float16" else {"rtol": 1e-4, "atol": 2e-5}
+    )
+    np.testing.assert_allclose(result[is_smooth], expected[is_smooth], **tolerance)
+
+
+def test_slopes_at_kinks() -> None:
+    graph, builder = new_builder(small_machine(3))
+    act = graph.add_variable("float32", (6,), "act")
+    gradient = graph.add_variable("float32", (6,), "gradient")
+    for tensor in (act, gradient):
+        graph.map_linearly(tensor)
+    kinds = ("relu", "hard_sigmoid", "hard_swish")
+    outs = [non_linearity_input_gradient(builder, kind, act, gradient) for kind in kinds]
+    inputs = [
+        (act, np.array([-3, -2.5, -0.0, 0, 2.5, 3], np.float32)),
+        (gradient, np.full(6, 2, np.float32)),
+    ]
+    results = check(builder, inputs, outs)
+    assert results[0].tolist() == [0, 0, 0, 0, 2, 2]
+    np.testing.assert_allclose(results[1], [0, 0.4, 0.4, 0.4, 0.4, 0], rtol=1e-6)
+    np.testing.assert_allclose(results[2], [0, -2 / 3, 1, 1, 8 / 3, 2], rtol=1e-6)
+
+
+def test_a_gradient_lies_where_the_activations_do() -> None:
+    graph, builder = new_builder(small_machine(3))
+    act = graph.add_variable("float16", (4, 8), "act")
+    gradient = graph.add_variable("float16", (8, 4), "gradient").dim_shuffle(1, 0)
+    graph.map_linearly(act, grain=8, first=1)
+    graph.map_linearly(gradient)
+    out = non_linearity_input_gradient(builder, "relu", act, gradient)
+    assert out.dims == act.dims
+    assert out.variable.map_tile.tolist() == act.variable.map_tile.tolist()
+    assert [c.name.rpartition("/")[2] for c in graph.compute_sets] == ["reluGradient"]
+
+
 @given(
     st.data(),
     machines(),
@@ -239,6 +318,14 @@ def test_batch_normalisation_with_combined_factors() -> None:
         (lambda b, x, _: softmax(b, x, stable=False, scaled=True), "needs stable=True"),
         (lambda b, x, _: non_linearity(b, "selu", x), "unknown non-linearity 'selu': use one of"),
         (lambda b, _, i: non_linearity_in_place(b, "gelu", i), "'i' is int32: expected float16"),
+        (
+            lambda b, x, _: non_linearity_input_gradient(b, "softmax_scaled", x, x),
+            "'softmax_scaled' has no gradient: use one of relu",
+        ),
+        (
+            lambda b, x, _: non_linearity_input_gradient(b, "relu", x, x.slice(0, 0, 1)),
+            "expected the same type and shape",
+        ),
         (lambda b, x, _: batch_norm_statistics(b, x.flatten(), 0.1), r"shape \(24,\): expected"),
         (lambda b, x, _: group_norm_statistics(b, x, 0.1, 4), "4 groups of the 6 channels of 'x'"),
         (

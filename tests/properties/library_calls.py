@@ -16,7 +16,12 @@ from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.general_product import general_product
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
-from tilescope.engine.library.popnn.non_linearity import non_linearity, non_linearity_in_place
+from tilescope.engine.library.popnn.loss import calc_accuracy, calc_loss
+from tilescope.engine.library.popnn.non_linearity import (
+    non_linearity,
+    non_linearity_in_place,
+    non_linearity_input_gradient,
+)
 from tilescope.engine.library.popnn.non_maximum_suppression import non_maximum_suppression
 from tilescope.engine.library.popnn.norm import (
     batch_norm,
@@ -26,6 +31,10 @@ from tilescope.engine.library.popnn.norm import (
     rms_norm,
 )
 from tilescope.engine.library.popnn.pool import pool
+from tilescope.engine.library.popnn.pool_gradient import (
+    average_pool_input_gradient,
+    max_pool_input_gradient,
+)
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
@@ -370,6 +379,34 @@ CALLS: Mapping[str, LibraryCall] = {
     "non_linearity_in_place": _elementwise(
         lambda p: non_linearity_in_place(p.build, "gelu", p["a"]), "float16"
     ),
+    "non_linearity_input_gradient": _elementwise(
+        lambda p: non_linearity_input_gradient(p.build, "gelu", p["a"], p["b"]),
+        "float16",
+        "float16",
+    ),
+    "non_linearity_input_gradient/relu": _elementwise(
+        lambda p: non_linearity_input_gradient(p.build, "relu", p["a"], p["b"]),
+        "float32",
+        "float32",
+    ),
+    "non_linearity_input_gradient/softmax": LibraryCall(
+        lambda p: non_linearity_input_gradient(p.build, "softmax", p["a"], p["b"]),
+        {"a": ("float16", _MATRIX), "b": ("float16", _MATRIX)},
+        _FULL,
+        ("rows",),
+    ),
+    "calc_loss": _of_rows(
+        lambda p: calc_loss(p.build, "cross_entropy", p["x"], p["labels"]),
+        labels=("int32", "rows"),
+    ),
+    "calc_loss/squares": _of_rows(
+        lambda p: calc_loss(p.build, "sum_squared", p["x"], p["labels"]), labels=("int32", "rows")
+    ),
+    "calc_accuracy": _of_rows(
+        lambda p: calc_accuracy(p.build, p["x"], p["labels"], p["count"]),
+        labels=("int32", "rows"),
+        count=("int32", "1"),
+    ),
     "softmax": _of_rows(lambda p: softmax(p.build, p["x"], 1)),
     "softmax_in_place": _of_rows(lambda p: softmax_in_place(p.build, p["x"], 1)),
     "log_softmax": _of_rows(lambda p: log_softmax(p.build, p["x"], 1)),
@@ -538,6 +575,24 @@ CALLS: Mapping[str, LibraryCall] = {
     ),
     "pool": LibraryCall(
         lambda p: pool(p.build, p["x"], Window((2, 2), (2, 2))),
+        {"x": ("float16", _FIELD)},
+        _IMAGES,
+        ("images", "channels", "height", "width"),
+    ),
+    "max_pool_input_gradient": LibraryCall(
+        lambda p: max_pool_input_gradient(
+            p.build, p["x"], p["pooled"], p["gradient"], Window((2, 2), (2, 2))
+        ),
+        {
+            "x": ("float16", "images channels 16 16"),
+            "pooled": ("float16", "images channels 8 8"),
+            "gradient": ("float16", "images channels 8 8"),
+        },
+        _IMAGES,
+        ("images", "channels"),
+    ),
+    "average_pool_input_gradient": LibraryCall(
+        lambda p: average_pool_input_gradient(p.build, p["x"], p["x"].shape, _WINDOW),
         {"x": ("float16", _FIELD)},
         _IMAGES,
         ("images", "channels", "height", "width"),

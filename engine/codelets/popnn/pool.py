@@ -24,10 +24,10 @@ from tilescope.engine.host.kernels._work_arrays import free, malloc
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["AVERAGE_POOL", "MAX_POOL"]
+__all__ = ["AVERAGE_POOL", "MAX_POOL", "WINDOW_SCALARS"]
 
-#: ``divisor``: 0 for a sum, 1 for a mean of the elements present, 2 of the whole window.
-_SCALARS = tuple(
+#: Geometry of a window, and where the first one begins relative to a vertex's input.
+WINDOW_SCALARS = tuple(
     Scalar(name)
     for name in (
         "kernel_height",
@@ -38,9 +38,10 @@ _SCALARS = tuple(
         "dilation_x",
         "shift_y",
         "shift_x",
-        "divisor",
     )
 )
+#: ``divisor``: 0 for a sum, 1 for a mean of the elements present, 2 of the whole window.
+_SCALARS = (*WINDOW_SCALARS, Scalar("divisor"))
 
 
 def _pool_kernel(is_max: bool) -> Any:

@@ -21,7 +21,18 @@ from llvmlite import ir
 from tilescope.engine.host.jit._jit import intrinsic, jit
 from tilescope.engine.host.jit.settings import IS_COMPILED
 
-__all__ = ["erf", "exp", "gelu", "gelu_erf", "sigmoid", "swish", "tanh"]
+__all__ = [
+    "erf",
+    "exp",
+    "gelu",
+    "gelu_erf",
+    "gelu_erf_slope",
+    "gelu_slope",
+    "sigmoid",
+    "swish",
+    "swish_slope",
+    "tanh",
+]
 
 
 #: Beyond these the results do not change: they are 0, 1 or infinite as float32.
@@ -32,6 +43,7 @@ _PER_LOG_2, _LOG_2 = 1 / math.log(2), math.log(2)
 _C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9 = (1 / math.factorial(n) for n in range(2, 10))
 _ROOT_HALF = math.sqrt(0.5)
 _GELU_LINE, _GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
+_PER_ROOT_2_PI = 1 / math.sqrt(2 * math.pi)
 
 
 def _plain_power(shifted: Any) -> np.float64:
@@ -134,6 +146,14 @@ def swish(x: float) -> Any:
 
 
 @jit
+def swish_slope(x: float) -> Any:
+    """Return the derivative of `swish`: s (1 + x (1 - s)), with s = sigmoid(x)."""
+    wide = np.float64(x)
+    share = _sigmoid(wide)
+    return np.float32(share * (1 + wide * (1 - share)))
+
+
+@jit
 def gelu(x: float) -> Any:
     """Return x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³))).
 
@@ -142,6 +162,16 @@ def gelu(x: float) -> Any:
     """
     wide = np.float64(x)
     return np.float32(wide * _sigmoid(_GELU_LINE * (wide + _GELU_CUBE * wide * wide * wide)))
+
+
+@jit
+def gelu_slope(x: float) -> Any:
+    """Return the derivative of `gelu`."""
+    wide = np.float64(x)
+    square = wide * wide
+    share = _sigmoid(_GELU_LINE * (wide + _GELU_CUBE * square * wide))
+    inner = _GELU_LINE * (1 + 3 * _GELU_CUBE * square)
+    return np.float32(share * (1 + wide * (1 - share) * inner))
 
 
 @jit
@@ -193,3 +223,15 @@ def gelu_erf(x: float) -> Any:
     """Return x / 2 · (1 + erf(x / √2))."""
     wide = np.float64(x)
     return np.float32(wide / 2 * (1 + _erf(wide * _ROOT_HALF)))
+
+
+@jit
+def gelu_erf_slope(x: float) -> Any:
+    """Return the derivative of `gelu_erf`: the normal distribution, and x times its density.
+
+    Compilers do not vectorise loops over it.
+    """
+    wide = np.float64(x)
+    scale, rest = _scaled(-wide * wide / 2)
+    density = _PER_ROOT_2_PI * (scale + rest)
+    return np.float32((1 + _erf(wide * _ROOT_HALF)) / 2 + wide * density)

@@ -9,6 +9,11 @@ from tilescope.engine.codelets.popnn.non_linearity import (
     NON_LINEARITY_IN_PLACE,
     NON_LINEARITY_IN_PLACE_BLOCK,
 )
+from tilescope.engine.codelets.popnn.non_linearity_gradient import (
+    NON_LINEARITY_GRADIENT,
+    NON_LINEARITY_GRADIENT_BLOCK,
+    NON_LINEARITY_GRADIENT_FLOPS,
+)
 from tilescope.engine.codelets.popops.elementwise.fused import fused_codelets
 from tilescope.engine.codelets.popops.elementwise.in_place import (
     UNARY_IN_PLACE,
@@ -22,6 +27,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.softmax import softmax, softmax_in_place
 from tilescope.engine.library.popops.elementwise.in_place import (
     apply_in_place,
+    binary_in_place,
     fits_in_place,
     unary_in_place,
 )
@@ -32,13 +38,23 @@ from tilescope.engine.library.popops.elementwise.map import (
     operand,
 )
 from tilescope.engine.library.popops.elementwise.operations import (
+    apply_joint,
     apply_to,
+    binary,
     fills_variable,
     similar,
     unary,
 )
+from tilescope.engine.library.popops.reduction.reduce import reduce
 
-__all__ = ["NON_LINEARITIES", "non_linearity", "non_linearity_in_place", "replaces_operand"]
+__all__ = [
+    "NON_LINEARITIES",
+    "NON_LINEARITY_GRADIENTS",
+    "non_linearity",
+    "non_linearity_in_place",
+    "non_linearity_input_gradient",
+    "replaces_operand",
+]
 
 _UNARY = ("sigmoid", "relu", "tanh", "gelu_erf")
 #: Options of `softmax` by name.
@@ -55,6 +71,28 @@ _HARD_SIGMOID = call("clamp", operand(0) * 0.2 + 0.5, 0, 1)
 _HARD_SWISH = operand(0) * call("clamp", operand(0) * (1 / 6) + 0.5, 0, 1)
 _EXPRESSIONS = {"hard_sigmoid": _HARD_SIGMOID, "hard_swish": _HARD_SWISH}
 
+#: 0.2 g where |x| is up to 2.5, as a product with a mask.
+#: Source: the same release, lib/popnn/HardSigmoid.cpp.
+_HARD_SIGMOID_GRADIENT = call("less_equal", call("absolute", operand(0)), 2.5) * 0.2 * operand(1)
+#: g (x / 3 + 0.5) where |x| is below 3, beyond that g or 0.
+_HARD_SWISH_GRADIENT = call(
+    "select",
+    operand(0) * (1 / 3) + 0.5,
+    call("select", 1.0, 0.0, call("greater", operand(0), 0.0)),
+    call("less", call("absolute", operand(0)), 3.0),
+) * operand(1)
+_GRADIENT_EXPRESSIONS = {
+    "hard_sigmoid": _HARD_SIGMOID_GRADIENT,
+    "hard_swish": _HARD_SWISH_GRADIENT,
+}
+
+#: Names that `non_linearity_input_gradient` takes.
+NON_LINEARITY_GRADIENTS = (
+    *NON_LINEARITY_GRADIENT,
+    *_GRADIENT_EXPRESSIONS,
+    "softmax",
+    "softmax_stable",
+)
 #: Names that `non_linearity` takes.
 NON_LINEARITIES = (*_UNARY, "gelu", "swish", *_EXPRESSIONS, *_SOFTMAX)
 
@@ -122,6 +160,76 @@ def non_linearity_in_place(builder: Builder, kind: str, x: View) -> None:
         flops = NON_LINEARITY_FLOPS[kind] * x.n_elements
         inner = build.inside("nonLinearity", "popnn.nonLinearity", flops=flops)
         apply_in_place(inner, kind, _codelets_in_place(kind), [x])
+
+
+@checked
+def non_linearity_input_gradient(builder: Builder, kind: str, act: View, gradient: View) -> Tensor:
+    """Return the gradient of a non-linearity's operand from that of its result.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    kind
+        One of `NON_LINEARITY_GRADIENTS`: a name of `non_linearity`, except ``softmax_scaled``.
+    act
+        The result of ``relu``, ``sigmoid``, ``tanh`` and the softmaxes; the operand of ``gelu``,
+        ``gelu_erf``, ``swish``, ``hard_sigmoid`` and ``hard_swish``. float16 or float32, any
+        layout.
+    gradient
+        Gradient of the result, of the shape and type of `act`.
+
+    Returns
+    -------
+    Tensor
+        Of their shape and type, laid out and mapped as `act`.
+
+    Raises
+    ------
+    BadGraph
+        If the kind has no gradient, a type is not supported, or shapes or types differ.
+
+    Notes
+    -----
+    One vertex per tile multiplies by the slope; that of ``relu`` is 0 at 0. ``hard_sigmoid`` and
+    ``hard_swish`` are expressions: a slope of 0.2 from -2.5 to 2.5, and of x / 3 + 0.5
+    between -3 and 3. A softmax takes y · g, its sum along the last dimension, y times that, and the
+    difference. There is no form in place, as in PopLibs.
+    Source: graphcore/poplibs sdk-release-3.4, lib/popnn/NonLinearity.cpp,
+    nonLinearityInputGradient, softmaxInputGradientImpl and hardSigmoidGradImpl; the slope of a
+    hard swish: onnx, docs/Operators.md, HardSwish.
+    """
+    name = "non_linearity_input_gradient"
+    if kind not in NON_LINEARITY_GRADIENTS:
+        raise BadGraph(
+            f"{name}: {kind!r} has no gradient: use one of {', '.join(NON_LINEARITY_GRADIENTS)}"
+        )
+    for x in (act, gradient):
+        _check(name, kind, x)
+    if act.shape != gradient.shape or act.dtype != gradient.dtype:
+        raise BadGraph(
+            f"{name}: {act.name!r} is {act.dtype} {act.shape} and {gradient.name!r} is"
+            f" {gradient.dtype} {gradient.shape}: expected the same type and shape"
+        )
+    detail = {"kind": kind, "shape": list(act.shape)}
+    build = builder.inside(f"{kind}Gradient", "popnn.nonLinearityInputGradient", detail)
+    if kind in _SOFTMAX:
+        return _softmax_gradient(build, act, gradient)
+    if kind in _GRADIENT_EXPRESSIONS:
+        return map_expression(build, _GRADIENT_EXPRESSIONS[kind], [act, gradient])
+    out = similar(build, "out", [act], act.shape, act.dtype)
+    flops = NON_LINEARITY_GRADIENT_FLOPS[kind] * act.n_elements
+    inner = build.inside("nonLinearityGradient", "popnn.nonLinearityInputGradient", flops=flops)
+    codelets = NON_LINEARITY_GRADIENT[kind], NON_LINEARITY_GRADIENT_BLOCK[kind]
+    return apply_joint(inner, f"{kind}Gradient", *codelets, [act, gradient], out)
+
+
+def _softmax_gradient(builder: Builder, y: View, gradient: View) -> Tensor:
+    """Return y (g - Σ g y) along the last dimension, in the steps of PopLibs."""
+    weighted = binary(builder, "multiply", y, gradient)
+    total = reduce(builder, "sum", weighted, [len(y.shape) - 1])
+    binary_in_place(builder, "subtract", weighted, binary(builder, "multiply", y, total))
+    return weighted
 
 
 def replaces_operand(builder: Builder, kind: str, x: Tensor) -> bool:

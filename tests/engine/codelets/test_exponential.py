@@ -37,6 +37,19 @@ WANTED: dict[str, Callable[[Floats], Floats]] = {
     "swish": _swish,
     "tanh": np.tanh,
 }
+#: Derivatives.
+SLOPES: dict[str, Callable[[Floats], Floats]] = {
+    "gelu_slope": lambda x: _difference(_gelu, x),
+    "gelu_erf_slope": lambda x: special.ndtr(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
+    "swish_slope": lambda x: _difference(_swish, x),
+}
+
+
+def _difference(function: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Return a derivative by differences of the fourth order."""
+    h = 1e-3
+    near, far = (function(x + k * h) - function(x - k * h) for k in (1, 2))
+    return np.asarray((8 * near - far) / (12 * h))
 
 
 def _all(name: str, x: Floats) -> Floats:
@@ -69,6 +82,17 @@ def test_next_to_the_exact_value(name: str) -> None:
     np.testing.assert_array_less(error - allowed, np.finfo(np.float32).smallest_subnormal)
 
 
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes(name: str) -> None:
+    x = np.random.default_rng(0).uniform(-12, 12, 20_000).astype(np.float32)
+    expected = SLOPES[name](x.astype(np.float64))
+    # The tail of the error function ends at -4.
+    tail = 8e-9 if name == "gelu_erf_slope" else 1e-10
+    np.testing.assert_allclose(_all(name, x), expected, rtol=1e-7, atol=tail)
+    large = np.array([-1e30, -300, 300, 1e30], np.float32)
+    np.testing.assert_array_equal(_all(name, large), [0, 0, 1, 1])
+
+
 @pytest.mark.parametrize("name", WANTED)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_special_numbers(name: str) -> None:
@@ -76,7 +100,7 @@ def test_special_numbers(name: str) -> None:
     np.testing.assert_allclose(_all(name, SPECIAL), expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", [*WANTED, *SLOPES])
 def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
     x = np.random.default_rng(1).uniform(-9, 9, 1001).astype(np.float32)
     one_by_one = np.concatenate([_all(name, x[i : i + 1]) for i in range(0, x.size, 50)])
@@ -84,7 +108,7 @@ def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
 
 
 @pytest.mark.skipif(bool(vars(numba.config)["DISABLE_JIT"]), reason="there is no code to look at")
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", [*WANTED, "gelu_slope", "swish_slope"])
 def test_kernels_are_vectorised(name: str) -> None:
     """As part of a launcher, which is optimised once: a branch around the polynomial remains."""
     vector, _ = unary_kernels_in_place(getattr(_exponential, name))

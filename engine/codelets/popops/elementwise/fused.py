@@ -215,6 +215,17 @@ _OWN = (
     (call("clamp", _X * 0.2 + 0.5, 0, 1), False),  # hard sigmoid
     (call("clamp", _X * 0.2 + 0.5, 0, 1), True),
     (_Y + _Z * (_X - _Y), True),  # output of a GRU
+    (call("less_equal", call("absolute", _X), 2.5) * 0.2 * _Y, False),  # slope of a hard sigmoid
+    (
+        call(
+            "select",
+            _X * (1 / 3) + 0.5,
+            call("select", 1.0, 0.0, call("greater", _X, 0.0)),
+            call("less", call("absolute", _X), 3.0),
+        )
+        * _Y,
+        False,
+    ),  # slope of a hard swish
 )
 for _expression, _is_in_place in _OWN:
     fused_codelets(_expression, is_in_place=_is_in_place)

@@ -44,6 +44,7 @@ from tilescope.engine.library.vertex_memo import Vertices, add_together, vertice
 from tilescope.engine.machine import Machine
 
 __all__ = [
+    "apply_joint",
     "apply_to",
     "binary",
     "cast",
@@ -413,16 +414,42 @@ def _joint(
     per_element = TERNARY_FLOPS.get(function, flops_per_element(function))
     flops = per_element * prod(shape) * operands[0].dtype.is_float
     build = builder.inside(function, "popops.map", detail, flops=flops)
-    out = similar(build, "out", operands, shape, dtype)
     plain, in_blocks = (by_name[function] for by_name in codelets)
-    if not _apply(build, function, plain, in_blocks, operands, out):
-        names = ("rearrangeLeft", "rearrangeRight", "rearrangeThird")
-        operands = [
-            row_major_copy(build, x, name) for x, name in zip(operands, names, strict=False)
-        ]
-        out = similar(build, "out", [], shape, dtype)
-        is_done = _apply(build, function, plain, in_blocks, operands, out)
-        assert is_done, "row-major operands have compatible strides"
+    out = similar(build, "out", operands, shape, dtype)
+    return apply_joint(build, function, plain, in_blocks, operands, out)
+
+
+def apply_joint(
+    builder: Builder,
+    name: str,
+    plain: Codelet,
+    in_blocks: Codelet,
+    operands: Sequence[View],
+    out: Tensor,
+) -> Tensor:
+    """Add the compute set of several operands; return its result.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    name
+        Name of the compute set.
+    plain, in_blocks
+        Codelets for vectors and for blocks.
+    operands
+        Up to three tensors that broadcast to the result's shape.
+    out
+        Holds the result. If strides are incompatible, the operands are copied to row-major order,
+        and so is the tensor that holds it instead.
+    """
+    if _apply(builder, name, plain, in_blocks, operands, out):
+        return out
+    names = ("rearrangeLeft", "rearrangeRight", "rearrangeThird")
+    operands = [row_major_copy(builder, x, name) for x, name in zip(operands, names, strict=False)]
+    out = similar(builder, "out", [], out.shape, out.dtype)
+    is_done = _apply(builder, name, plain, in_blocks, operands, out)
+    assert is_done, "row-major operands have compatible strides"
     return out
 
 
