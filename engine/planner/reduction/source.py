@@ -199,7 +199,7 @@ class ReduceShape:
         return any(not is_kept for *_, is_kept in self._dims[level:])
 
     def _edges(self, base: Counts, run: int, stride: int) -> tuple[Counts, Counts]:
-        """Return the first change of the tile after the start of every row, and their number + 1."""
+        """Return the first change of the tile along every row, and the number of tiles on it."""
         low = np.searchsorted(self.owners[0], base, side="right")
         if stride <= 0:
             return low, np.full(base.size, run)
