@@ -73,7 +73,8 @@ def _lower_matmul(lowering: Lowering, op: Operation) -> Tensor:
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
     left = lowering.tensor(a)
-    hints = {key: op.attributes.get(key) for key in _HINTS}
+    hints: dict[str, Any] = {key: op.attributes.get(key) for key in _HINTS}
+    right: Tensor | NDArray[Any]
     if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
         shape = (1, prod(a.shape[:-1]), inner)
         left = rearranged(lowering.builder, left, shape, "rearrangeLeft")
