@@ -132,17 +132,28 @@ class Lowering:
             role = "trainable" if is_trained else "streamed"
             raise BadModel(f"Parameter {value.name!r} is {role}, which is not supported yet")
         array = np.asarray(value.known)
-        dtype = value.narrow_dtype if isinstance(value, NarrowConstant) else array.dtype
+        narrow_dtype = self.narrow_dtype(value)
         variable = self.builder.graph.add_constant(
-            array.reshape(array.shape or (1,)), value.name, dtype=dtype, debug=self.builder.debug
+            array.reshape(array.shape or (1,)),
+            value.name,
+            dtype=narrow_dtype or array.dtype,
+            debug=self.builder.debug,
         )
         min_elements = -(-_LEAST_BYTES // variable.dtype.n_bytes)
         first = self.builder.tiles.take(variable.n_elements // min_elements + 1)
         grain = 4 // variable.dtype.n_bytes
         self.builder.spread(variable, grain=max(2, grain), minimum=min_elements, first=first)
-        if isinstance(value, NarrowConstant):
+        if narrow_dtype is not None:
             variable = cast(self.builder, variable, value.dtype)
         return _shaped(variable, value.shape)
+
+    def narrow_dtype(self, value: Value) -> str | None:
+        """Return the type in which the device keeps a constant that is widened where it is used.
+
+        None for other values, and where the machine does not have the type.
+        """
+        has_float8 = self.builder.graph.machine.float8_conv_units > 0
+        return value.narrow_dtype if isinstance(value, NarrowConstant) and has_float8 else None
 
     def is_free(self, value: Value) -> bool:
         """Return whether the operation that is being lowered may write over an operand."""

@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import (
-    ENGINE_DOMAIN,
-    Expansion,
-    NarrowConstant,
-    Node,
-    Operation,
-    Operator,
-    Value,
-)
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.poplin.allocators import create_matmul_input_rhs
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.library.popops.elementwise.operations import apply_to, rearranged
@@ -78,8 +70,9 @@ def _lower_matmul(lowering: Lowering, op: Operation) -> Tensor:
     if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
         shape = (1, prod(a.shape[:-1]), inner)
         left = rearranged(lowering.builder, left, shape, "rearrangeLeft")
-        if isinstance(b, NarrowConstant):
-            right = _widened(lowering, left, b, hints)
+        narrow_dtype = lowering.narrow_dtype(b)
+        if narrow_dtype is not None:
+            right = _widened(lowering, left, b, narrow_dtype, hints)
         else:
             right = _right(lowering, b, (1, inner, columns))
     else:
@@ -92,7 +85,7 @@ def _lower_matmul(lowering: Lowering, op: Operation) -> Tensor:
 
 
 def _widened(
-    lowering: Lowering, left: Tensor, b: NarrowConstant, hints: Mapping[str, Any]
+    lowering: Lowering, left: Tensor, b: Value, narrow_dtype: str, hints: Mapping[str, Any]
 ) -> Tensor:
     """Return weights as the product reads them, cast from those that the device keeps."""
     builder, shape = lowering.builder, (1, *b.shape[-2:])
@@ -101,9 +94,9 @@ def _widened(
     for size, stride in right.atoms:
         place = np.add.outer(place, np.arange(size) * stride)
     values = np.zeros(variable.n_elements, b.dtype)
-    values[place.reshape(-1)] = b.known.reshape(-1)
+    values[place.reshape(-1)] = np.asarray(b.known).reshape(-1)
     kept = builder.graph.add_constant(
-        values.reshape(variable.shape), b.name, dtype=b.narrow_dtype, debug=builder.debug
+        values.reshape(variable.shape), b.name, dtype=narrow_dtype, debug=builder.debug
     )
     kept.variable.map_like(variable)
     narrow = Tensor(kept.variable, right.offset, right.dims)
