@@ -14,7 +14,7 @@ from tilescope.engine.ir.operation import (
     Region,
     ResultType,
 )
-from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, Value
+from tilescope.engine.ir.value import MOST_DIMS, Constant, NarrowConstant, Parameter, Value
 
 __all__ = [
     "ENGINE_DOMAIN",
@@ -26,6 +26,7 @@ __all__ = [
     "Hints",
     "IrBuilder",
     "Model",
+    "NarrowConstant",
     "Node",
     "Operation",
     "Operator",

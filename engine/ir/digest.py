@@ -11,7 +11,7 @@ import numpy as np
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
-from tilescope.engine.ir.value import Value
+from tilescope.engine.ir.value import NarrowConstant, Value
 
 __all__ = ["model_digests"]
 
@@ -43,6 +43,8 @@ class _Structure:
             return None if value is None else self._numbers[value]
         number = self._numbers[value] = len(self._numbers)
         described = [number, value.dtype, list(value.shape)]
+        if isinstance(value, NarrowConstant):
+            described.append(value.narrow_dtype)
         if value.known is not None:
             self.weights.append(value.digest)
             return [*described, value.digest if value.dtype == "int64" else "weights"]
