@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
+from tilescope.engine.library.popops.elementwise.operations import blocked_copy, row_major_copy
 from tilescope.engine.lower import Lowering
 
 __all__ = ["RECORDS", "TAKE", "taken"]
@@ -68,14 +68,15 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
         if step == 0:
             run = run.broadcast_to((*x.shape[:axis], n, *x.shape[axis + 1 :]))
         parts.append(run)
-    once = in_one(lowering.builder, concat(parts, axis), "take") if len(parts) > 1 else parts[0]
-    assert isinstance(once, Tensor)
+    once = concat(parts, axis)
+    if not isinstance(once, Tensor):
+        once = blocked_copy(lowering.builder, once, "take")
     if repeats == 1:
         return once
     shape = once.shape
     apart = once.reshape(*shape[: axis + 1], 1, *shape[axis + 1 :])
     wide = apart.broadcast_to((*shape[: axis + 1], repeats, *shape[axis + 1 :]))
-    return row_major_copy(lowering.builder, wide, "take").reshape(*op.output.shape)
+    return blocked_copy(lowering.builder, wide, "take").reshape(*op.output.shape)
 
 
 TAKE = Operator(name="take", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from tilescope.engine.machine import Machine
 __all__ = [
     "apply_to",
     "binary",
+    "blocked_copy",
     "cast",
     "check_function",
     "check_select",
@@ -235,6 +236,53 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     if not _apply(builder, name, COPY, COPY_BLOCK, [source], row_major):
         raise BadGraph(f"cannot copy {source.name!r} to shape {source.shape}")
     return row_major
+
+
+def blocked_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
+    """Return a copy of a tensor, spread evenly, in which short runs of elements stay together.
+
+    Where most elements of the source lie in runs along a dimension, such as the channels of a group
+    of a convolution's result, the copy has these runs. Else it is row-major.
+
+    Source: graphcore/popart, willow/src/popx/op/concatx.cpp and resizex.cpp: concatenations and
+    resized images are views, or clones of views, which keep the layouts of their parts.
+
+    Raises
+    ------
+    BadGraph
+        If the strides are incompatible with row-major order.
+    """
+    vector = vector_elements(builder.tiles.machine, source.dtype)
+    dim, size = _block_of(source)
+    if size < vector:
+        return row_major_copy(builder, source, name)
+    shape, rank = source.shape, len(source.shape)
+    sizes = (*shape[:dim], shape[dim] // size, *shape[dim + 1 :], size)
+    blocks = builder.graph.add_variable(source.dtype, sizes, name, builder.debug)
+    builder.spread(blocks, grain=size)
+    order = (*range(dim + 1), rank, *range(dim + 1, rank))
+    copy = blocks.dim_shuffle(*order).reshape(*shape)
+    copy_to(builder, source, copy, name)
+    return copy
+
+
+def _block_of(view: View) -> tuple[int, int]:
+    """Return the dimension along which most elements lie in runs, and the length of the runs.
+
+    The length is 1 where row-major order has the runs, or the runs of several parts do not agree.
+    """
+    last = len(view.shape) - 1
+    runs: dict[int, list[Tensor]] = {}
+    for tensor in view.pieces:
+        inner = [d for d, atoms in enumerate(tensor.dims) if atoms[-1][0] > 1 and atoms[-1][1] == 1]
+        runs.setdefault(inner[0] if inner else last, []).append(tensor)
+    dim = max(runs, key=lambda d: sum(tensor.n_elements for tensor in runs[d]), default=last)
+    if dim == last:
+        return dim, 1
+    return dim, gcd(
+        *(tensor.dims[dim][-1][0] for tensor in runs[dim]),
+        *(tensor.shape[dim] for tensor in view.pieces),
+    )
 
 
 def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
