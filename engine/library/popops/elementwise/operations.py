@@ -46,6 +46,7 @@ from tilescope.engine.machine import Machine
 __all__ = [
     "apply_to",
     "binary",
+    "blocked_copies",
     "blocked_copy",
     "cast",
     "check_function",
@@ -239,10 +240,16 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
 
 
 def blocked_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
-    """Return a copy of a tensor, spread evenly, in which short runs of elements stay together.
+    """Return a copy of a tensor, spread evenly: see `blocked_copies`."""
+    return blocked_copies(builder, [source], name)[0]
 
-    Where most elements of the source lie in runs along a dimension, such as the channels of a group
-    of a convolution's result, the copy has these runs. Else it is row-major.
+
+def blocked_copies(builder: Builder, sources: Sequence[View], name: str) -> list[Tensor]:
+    """Return copies of tensors, spread evenly, in which short runs of elements stay together.
+
+    Where most elements of a source lie in runs along a dimension, such as the channels of a group
+    of a convolution's result, its copy has these runs. Else it is row-major. All are copied in one
+    compute set: elements that a tile reads for several of them move once.
 
     Source: graphcore/popart, willow/src/popx/op/concatx.cpp and resizex.cpp: concatenations and
     resized images are views, or clones of views, which keep the layouts of their parts.
@@ -252,18 +259,20 @@ def blocked_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
     BadGraph
         If the strides are incompatible with row-major order.
     """
-    vector = vector_elements(builder.tiles.machine, source.dtype)
-    dim, size = _block_of(source)
-    if size < vector:
-        return row_major_copy(builder, source, name)
-    shape, rank = source.shape, len(source.shape)
-    sizes = (*shape[:dim], shape[dim] // size, *shape[dim + 1 :], size)
-    blocks = builder.graph.add_variable(source.dtype, sizes, name, builder.debug)
-    builder.spread(blocks, grain=size)
-    order = (*range(dim + 1), rank, *range(dim + 1, rank))
-    copy = blocks.dim_shuffle(*order).reshape(*shape)
-    copy_to(builder, source, copy, name)
-    return copy
+    copies = []
+    for source in sources:
+        dim, size = _block_of(source)
+        vector = vector_elements(builder.tiles.machine, source.dtype)
+        dim, size = (dim, size) if size >= vector else (len(source.shape) - 1, 1)
+        shape, rank = source.shape, len(source.shape)
+        sizes = (*shape[:dim], shape[dim] // size, *shape[dim + 1 :], size)
+        blocks = builder.graph.add_variable(source.dtype, sizes, name, builder.debug)
+        builder.spread(blocks, grain=max(size, vector))
+        order = (*range(dim + 1), rank, *range(dim + 1, rank))
+        copies.append(blocks.dim_shuffle(*order).reshape(*shape))
+    if copies:
+        copy_together(builder, list(zip(sources, copies, strict=True)), name)
+    return copies
 
 
 def _block_of(view: View) -> tuple[int, int]:
