@@ -248,8 +248,9 @@ def blocked_copies(builder: Builder, sources: Sequence[View], name: str) -> list
     """Return copies of tensors, spread evenly, in which short runs of elements stay together.
 
     Where most elements of a source lie in runs along a dimension, such as the channels of a group
-    of a convolution's result, its copy has these runs. Else it is row-major. All are copied in one
-    compute set: elements that a tile reads for several of them move once.
+    of a convolution's result, its copy has these runs, if the AMP unit can read them as a group.
+    Else it is row-major. All are copied in one compute set: elements that a tile reads for several
+    of them move once.
 
     Source: graphcore/popart, willow/src/popx/op/concatx.cpp and resizex.cpp: concatenations and
     resized images are views, or clones of views, which keep the layouts of their parts.
@@ -259,11 +260,12 @@ def blocked_copies(builder: Builder, sources: Sequence[View], name: str) -> list
     BadGraph
         If the strides are incompatible with row-major order.
     """
-    copies = []
+    copies, machine = [], builder.tiles.machine
     for source in sources:
         dim, size = _block_of(source)
-        vector = vector_elements(builder.tiles.machine, source.dtype)
-        dim, size = (dim, size) if size >= vector else (len(source.shape) - 1, 1)
+        n_bytes, vector = source.dtype.n_bytes, vector_elements(machine, source.dtype)
+        if size < max(vector, machine.conv_unit(n_bytes, n_bytes)[1]):
+            dim, size = len(source.shape) - 1, 1
         shape, rank = source.shape, len(source.shape)
         sizes = (*shape[:dim], shape[dim] // size, *shape[dim + 1 :], size)
         blocks = builder.graph.add_variable(source.dtype, sizes, name, builder.debug)
