@@ -282,6 +282,19 @@ class Emitter(Protocol):
     ) -> Value:
         """Add an operation and return its first result."""
 
+    def emit_all(
+        self,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        n_results: int,
+        *,
+        name: str,
+        source: str,
+        output: str = "",
+        **attributes: Any,
+    ) -> tuple[Value, ...]:
+        """Add an operation and return its first results."""
+
     def constant(self, values: ArrayLike, name: str) -> Constant:
         """Return a value whose content is known."""
 
@@ -309,9 +322,16 @@ class Expansion:
 
     def emit(self, operator: Operator, *inputs: Value, **attributes: Any) -> Value:
         """Add an operation in the node's name and return its first result."""
-        return self.builder.emit(
+        return self.emit_all(operator, 1, *inputs, **attributes)[0]
+
+    def emit_all(
+        self, operator: Operator, n_results: int, *inputs: Value, **attributes: Any
+    ) -> tuple[Value, ...]:
+        """Add an operation in the node's name and return its first results."""
+        return self.builder.emit_all(
             operator,
             inputs,
+            n_results,
             name=self.node.name,
             source=self.node.source,
             output=self.output,

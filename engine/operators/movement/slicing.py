@@ -23,7 +23,7 @@ from tilescope.engine.ir import (
 )
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
-    in_one,
+    blocked_copy,
     row_major_copy,
     select,
 )
@@ -121,7 +121,8 @@ def _concat_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[An
 
 def _lower_concat(lowering: Lowering, op: Operation) -> View:
     parts = [lowering.tensor(value) for value in op.operands if prod(value.shape)]
-    return in_one(lowering.builder, concat(parts, op.attributes["axis"]), "concat")
+    whole = concat(parts, op.attributes["axis"])
+    return whole if isinstance(whole, Tensor) else blocked_copy(lowering.builder, whole, "concat")
 
 
 CONCAT = Operator(
