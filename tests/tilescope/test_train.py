@@ -116,7 +116,9 @@ def test_killed_training_goes_on_to_the_same_bits(folder: Path, tilescope: Run) 
     process.wait()
     assert state.exists()
     again = (*arguments, "--checkpoint", str(state), "--resume", "--output", str(resumed))
-    assert _train(tilescope, folder, *again).code in (0, 2), "2 if all epochs were done before the kill"
+    assert _train(tilescope, folder, *again).code in (0, 2), (
+        "2 if all epochs were done before the kill"
+    )
     if resumed.exists():
         assert _weights(whole) == _weights(resumed)
 
