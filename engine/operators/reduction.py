@@ -16,6 +16,7 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.gradients import SLOPE_AT_KINK
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import reshape
 
@@ -142,7 +143,7 @@ def _logarithm(expansion: Expansion, x: Value) -> Value:
 
 
 def _root(expansion: Expansion, x: Value) -> Value:
-    return unary(expansion, "sqrt", x)
+    return unary(expansion, "sqrt", x, **{SLOPE_AT_KINK: 0.0})
 
 
 def _kept_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
