@@ -13,7 +13,7 @@ from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.program import Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
 __all__ = ["HELD_FROM_HOST", "HELD_TO_HOST", "HOST_SETTINGS", "Lowered", "held_stream", "lower"]
 
@@ -36,7 +36,7 @@ class Lowered:
     """
 
     graph: Graph
-    programs: list[Program]
+    programs: list[Sequence]
     plans: list[Plan]
 
 
@@ -75,7 +75,7 @@ def lower(
         root.add(Repeat(model.n_rounds, body, "rounds"))
     lowering.add(model.closing, (), model.closing_updates)
     lowering.update(model.closing_updates)
-    programs: list[Program] = [root]
+    programs = [root]
     if model.held:
         programs += _programs_of_held(lowering, model)
     return Lowered(graph, programs, builder.plans)
@@ -105,7 +105,7 @@ def _forward_readers(model: Model) -> dict[Value, list[Operation]]:
     return readers
 
 
-def _programs_of_held(lowering: Lowering, model: Model) -> list[Program]:
+def _programs_of_held(lowering: Lowering, model: Model) -> list[Sequence]:
     """Return the programs that write and read held values."""
     written, read, settings = (Sequence(name) for name in ("fromHost", "toHost", "settings"))
     for held in model.held:

@@ -119,6 +119,11 @@ class _Uses:
                 self.last[variable] = i
                 named.append(numbers.setdefault(variable, len(numbers)))
             self._offset[i + 1] = len(named)
+        for variable in numbers:
+            if (
+                variable.values is not None and variable.category != "constant"
+            ):  # is kept from run to run
+                self.first[variable], self.last[variable] = -1, len(leaves)
         self.variables = list(numbers)
         self._named = np.array(named, np.int64)
         self._is_written = np.array(is_written, np.bool_)
