@@ -15,7 +15,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import UNSLICE, along
 
-__all__ = ["RECORDS", "TAKE", "taken"]
+__all__ = ["RECORDS", "TAKE", "put_back", "taken"]
 
 
 def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
@@ -83,22 +83,32 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
 def _gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
-    """Return the gradient: runs of positions are slices, which are added into zeros."""
     x, axis = op.operand(0), op.attributes["axis"]
     gradient = full(expansion, gradients[0], op.output.shape)
+    return [put_back(expansion, gradient, x.shape[axis], axis, op.attributes["positions"])]
+
+
+def put_back(
+    expansion: Expansion, x: Value, size: int, axis: int, positions: Sequence[int]
+) -> Value:
+    """Emit zeros of a size along an axis, and add to them the elements by their positions.
+
+    Runs of positions are slices.
+    """
     parts, slices, first = [], [], 0
-    everything = [slice(0, size, 1) for size in x.shape]
-    for start, step, n in _runs(np.asarray(op.attributes["positions"], np.int64)):
+    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+    everything = [slice(0, size, 1) for size in shape]
+    for start, step, n in _runs(np.asarray(positions, np.int64)):
         # A position that is repeated is one slice a time.
         for k in range(n if step == 0 else 1):
             n_here = 1 if step == 0 else n
             begin = first + k
-            parts.append(along(expansion, gradient, axis, begin, begin + n_here))
+            parts.append(along(expansion, x, axis, begin, begin + n_here))
             stop = start + (step or 1) * n_here
             places = slice(start, stop if stop >= 0 else None, step or 1)
             slices.append(tuple([*everything[:axis], places, *everything[axis + 1 :]]))
         first += n
-    return [expansion.emit(UNSLICE, *parts, shape=x.shape, slices=tuple(slices))]
+    return expansion.emit(UNSLICE, *parts, shape=shape, slices=tuple(slices))
 
 
 TAKE = Operator(
