@@ -41,6 +41,9 @@ class Trainer:
                 name, lambda array, name=name: outputs[name].append(np.array(array))
             )
         self.engine.run(0)
+        for name, value in self.program.model.outputs:
+            if value.known is not None:  # folded: the device computes nothing
+                outputs[name] += [np.asarray(value.known)] * len(batches)
         return outputs
 
     def held(self) -> dict[str, Array]:
