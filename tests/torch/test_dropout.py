@@ -105,7 +105,7 @@ def test_every_micro_batch_of_every_step_has_another_mask(tmp_path):
 def test_masks_follow_from_the_seed(tmp_path):
     first, again, other = (
         [mask.tobytes() for mask in _masks(tmp_path, n_rounds=2, seed=seed)[0]]
-        for seed in (7, 7, 1007)
+        for seed in (7, 7, 8)
     )
     assert first == again
     assert not set(first) & set(other)

@@ -276,6 +276,14 @@ _GATHERS = [
         data={"i": np.array([[0, 0], [2, 3], [2, 3], [1, 0]])},
     ),
     single(
+        "gather-nd-batch",
+        "GatherND",
+        {"x": (3, 4, 2)},
+        lambda x, i: x[torch.arange(3), i[:, 0]],
+        data={"i": np.array([[0], [3], [-1]])},
+        batch_dims=1,
+    ),
+    single(
         "scatter-elements-add",
         "ScatterElements",
         {"x": (3, 4), "u": (2, 4)},
@@ -302,7 +310,45 @@ _GATHERS = [
     ),
 ]
 
-_CASES = [*_SLICES, *_JOINS, *_SHAPES, *_GATHERS]
+_SAMPLED = [
+    single(
+        "resize-nearest",
+        "Resize",
+        {"x": (1, 2, 3, 4)},
+        lambda x: functional.interpolate(x, scale_factor=2, mode="nearest"),
+        inputs="x,,scales",
+        known={"scales": np.array([1, 1, 2, 2], np.float32)},
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    single(
+        "resize-linear",
+        "Resize",
+        {"x": (1, 2, 4, 4)},
+        lambda x: functional.interpolate(x, size=(6, 8), mode="bilinear"),
+        inputs="x,,,sizes",
+        known={"sizes": np.array([1, 2, 6, 8])},
+        mode="linear",
+    ),
+    single(
+        "grid-sample",
+        "GridSample",
+        {"x": (1, 2, 4, 5), "grid": drawn((1, 3, 3, 2), 4) / 2},
+        lambda x, grid: functional.grid_sample(x, grid, align_corners=True),
+        align_corners=1,
+    ),
+    single("det", "Det", {"x": (2, 3, 3)}, torch.linalg.det),
+    case(
+        "one-hot-product",
+        [("OneHot", "i,depth,values", "h"), ("MatMul", "h,t", "y")],
+        {"t": (6, 4)},
+        lambda t, i: t[i],
+        data={"i": np.array([2, 0, 2, 5])},
+        known={"depth": np.array(6), "values": np.array([0, 1], np.float32)},
+    ),
+]
+
+_CASES = [*_SLICES, *_JOINS, *_SHAPES, *_GATHERS, *_SAMPLED]
 
 
 @pytest.mark.parametrize("given_case", _CASES, ids=ids(_CASES))

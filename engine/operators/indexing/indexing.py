@@ -321,14 +321,15 @@ def _added_elements(
 
 
 def _gather_nd_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
-    if op.attributes.get("batch_dims", 0):
-        raise BadModel(f"{op}: the gradient of a gather with batch_dims is not supported")
+    indices, n_batch = op.operand(1), op.attributes.get("batch_dims", 0)
     gradient = full(expansion, gradients[0], op.output.shape)
     zeros = expansion.constant(np.zeros(op.operand(0).shape, gradient.dtype), "zeros")
-    return [
-        expansion.emit(SCATTER_ND, zeros, op.operand(1), gradient, reduction="add"),
-        None,
-    ]
+    if n_batch:
+        # The position of a tuple among the batches is the first part of its own.
+        batches = np.moveaxis(np.indices(indices.shape[:-1])[:n_batch], 0, -1)
+        first = expansion.constant(batches.astype(indices.dtype), "batches")
+        indices = joined(expansion, [first, indices], len(indices.shape) - 1)
+    return [expansion.emit(SCATTER_ND, zeros, indices, gradient, reduction="add"), None]
 
 
 def _scatter_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
