@@ -82,7 +82,7 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	  --build-constraint constraints.txt --editable '.[all,torch]' --group test '$(TORCH)'
 	@touch $@
 
-test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, in an environment of its own; needs a network connection the first time; about four minutes
+test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, in an environment of its own; needs a network connection the first time; one to four minutes
 	@echo "==> comparing gradients with PyTorch"
 	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch)
 

@@ -113,9 +113,7 @@ def _product_gradient(op: Operation, expansion: Expansion, g: Value) -> Value:
     x, axes, scale = op.operand(0), op.attributes["axes"], float(op.attributes["scale"])
     gradient, a, n_zeros, rest = (operand(i) for i in range(4))
     is_zero = call("equal", gradient, 0.0)
-    zeros = reduced(
-        expansion, "sum", mapped(expansion, call("select", 1.0, 0.0, is_zero), x), axes
-    )
+    zeros = reduced(expansion, "sum", mapped(expansion, call("select", 1.0, 0.0, is_zero), x), axes)
     others = mapped(expansion, call("select", 1.0, gradient, is_zero), x)
     product = reduced(expansion, "product", others, axes)
     of_zero = call("select", scale * gradient * rest, 0.0, call("equal", n_zeros, 1.0))

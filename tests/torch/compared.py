@@ -7,7 +7,7 @@ sum of its outputs times random factors, so that every element has a gradient of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +158,7 @@ def loaded(given: Case, folder: Path, factors: Mapping[str, Array]) -> Model:
     graph = helper.make_graph(
         nodes,
         given.name,
-        [_info(name, array) for name, array in (given.data | factors).items()],
+        [_info(name, array) for name, array in {**given.data, **factors}.items()],
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in (
@@ -168,7 +168,7 @@ def loaded(given: Case, folder: Path, factors: Mapping[str, Array]) -> Model:
         ],
         [
             numpy_helper.from_array(array, name)
-            for name, array in (given.parameters | given.known).items()
+            for name, array in {**given.parameters, **given.known}.items()
         ],
     )
     proto = helper.make_model(
@@ -219,7 +219,7 @@ def agree(given: Case, folder: Path) -> None:
     program = compiled(to_train(given, folder, factors))
     with Engine(program.executable, resolve(environ={})) as engine:
         engine.load()
-        actual = program.run(engine, given.data | factors)
+        actual = program.run(engine, {**given.data, **factors})
     for name, result in zip(given.outputs, results, strict=True):
         near(actual[name], result.detach().numpy(), name, given.tolerance)
     for name, parameter in zip(given.parameters, parameters, strict=True):
@@ -227,9 +227,7 @@ def agree(given: Case, folder: Path) -> None:
         near(actual[f"Gradient___{name}"], parameter.grad.numpy(), name, given.tolerance)
 
 
-def near(
-    actual: Array, expected: Array, name: str = "", tolerance: float = TOLERANCE
-) -> None:
+def near(actual: Array, expected: Array, name: str = "", tolerance: float = TOLERANCE) -> None:
     """Compare two arrays relative to the largest number of the second, of 0.1 at least."""
     assert actual.shape == expected.shape, name
     largest = np.abs(expected).max(initial=0)

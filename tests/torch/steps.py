@@ -60,7 +60,7 @@ def trained(model: Model) -> Iterator[Trainer]:
         yield Trainer(program, engine)
 
 
-def graph_file(  # noqa: PLR0913 # parts of a graph
+def graph_file(  # parts of a graph
     path: Any,
     nodes: Nodes,
     inputs: Mapping[str, Sequence[int]],

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from tests.torch.compared import Case, agree, case, drawn, ids, single
 from torch.nn import functional
 
@@ -61,9 +60,7 @@ _PROJECTIONS = {f"w{name}": (_WIDTH, _WIDTH) for name in ("q", "k", "v", "o")}
 
 
 def _layer(x, wq, wk, wv, wo, g1, b1, w1, c1, w2, c2):
-    attended = functional.layer_norm(
-        x + _by_hand(x, wq, wk, wv, wo), (_WIDTH,), g1, b1, eps=1e-5
-    )
+    attended = functional.layer_norm(x + _by_hand(x, wq, wk, wv, wo), (_WIDTH,), g1, b1, eps=1e-5)
     return attended + functional.gelu(attended @ w1 + c1) @ w2 + c2
 
 
@@ -157,11 +154,13 @@ _CASES = [
         "attention-flat",
         "Attention",
         {name: (_BATCH, _LENGTH, _WIDTH) for name in ("q", "k", "v")},
-        lambda *qkv: functional.scaled_dot_product_attention(
-            *(y.reshape(_BATCH, _LENGTH, _HEADS, _SIZE).transpose(1, 2) for y in qkv)
-        )
-        .transpose(1, 2)
-        .reshape(_BATCH, _LENGTH, _WIDTH),
+        lambda *qkv: (
+            functional.scaled_dot_product_attention(
+                *(y.reshape(_BATCH, _LENGTH, _HEADS, _SIZE).transpose(1, 2) for y in qkv)
+            )
+            .transpose(1, 2)
+            .reshape(_BATCH, _LENGTH, _WIDTH)
+        ),
         opset=23,
         q_num_heads=_HEADS,
         kv_num_heads=_HEADS,

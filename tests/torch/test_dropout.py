@@ -28,7 +28,7 @@ def _dropouts(folder: Path, ratio: float, opset: int, n: int = 1) -> Path:
         "is_training": np.array(True),
     }
     inputs, attributes = ",ratio,is_training", {}
-    if opset < 12:  # noqa: PLR2004 # before, the ratio is an attribute
+    if opset < 12:  # before, the ratio is an attribute
         inputs, attributes = "", {"ratio": ratio}
         known = {"x": known["x"]}
     names = ["x", *(f"d{i}" for i in range(n - 1)), "dropped"]
@@ -36,10 +36,7 @@ def _dropouts(folder: Path, ratio: float, opset: int, n: int = 1) -> Path:
         graph_file(
             folder / "graph.onnx",
             [
-                *(
-                    ("Dropout", f"{names[i]}{inputs}", names[i + 1], attributes)
-                    for i in range(n)
-                ),
+                *(("Dropout", f"{names[i]}{inputs}", names[i + 1], attributes) for i in range(n)),
                 ("Mul", "dropped,factors", "y"),
             ],
             {"factors": _SHAPE},
@@ -142,7 +139,10 @@ def test_a_ratio_of_1_is_refused(tmp_path):
 def test_inference_drops_nothing(tmp_path):
     nodes = [("Dropout", "x", "y"), ("Mul", "y,factors", "z")]
     path = graph_file(
-        tmp_path / "graph.onnx", nodes, {"factors": _SHAPE}, {"z": _SHAPE},
+        tmp_path / "graph.onnx",
+        nodes,
+        {"factors": _SHAPE},
+        {"z": _SHAPE},
         {"x": np.ones(_SHAPE, np.float32)},
     )
     model = for_training(

@@ -160,12 +160,8 @@ _POWERS = [
         lambda a: torch.pow(a, torch.tensor([0.0, 1, 2, 3])),
         known={"b": np.array([0, 1, 2, 3], np.float32)},
     ),
-    single(
-        "square", "Pow", {"a": (3, 5)}, lambda a: a**2, known={"b": np.array(2, np.float32)}
-    ),
-    single(
-        "cube", "Pow", {"a": (3, 5)}, lambda a: a**3, known={"b": np.array(3, np.float32)}
-    ),
+    single("square", "Pow", {"a": (3, 5)}, lambda a: a**2, known={"b": np.array(2, np.float32)}),
+    single("cube", "Pow", {"a": (3, 5)}, lambda a: a**3, known={"b": np.array(3, np.float32)}),
     single(
         "power-half",
         "Pow",
@@ -203,9 +199,7 @@ _OTHER = [
         {"a": (3, 5), "b": (5,), "c": (3, 1)},
         lambda a, b, c: torch.maximum(torch.maximum(a, b), c),
     ),
-    single(
-        "sum-three", "Sum", {"a": (3, 5), "b": (5,), "c": (3, 1)}, lambda a, b, c: a + b + c
-    ),
+    single("sum-three", "Sum", {"a": (3, 5), "b": (5,), "c": (3, 1)}, lambda a, b, c: a + b + c),
     single(
         "mean-three",
         "Mean",
@@ -221,11 +215,19 @@ _OTHER = [
         known={"low": np.array(-1, np.float32), "high": np.array(0.5, np.float32)},
     ),
     single(
-        "clip-6", "Clip", {"x": _KINKS}, lambda x: torch.clamp(x, -1, 0.5), opset=6, min=-1.0,
+        "clip-6",
+        "Clip",
+        {"x": _KINKS},
+        lambda x: torch.clamp(x, -1, 0.5),
+        opset=6,
+        min=-1.0,
         max=0.5,
     ),
     single(
-        "clip-low", "Clip", {"x": _KINKS}, lambda x: torch.clamp(x, min=-1),
+        "clip-low",
+        "Clip",
+        {"x": _KINKS},
+        lambda x: torch.clamp(x, min=-1),
         known={"low": np.array(-1, np.float32)},
     ),
     single(

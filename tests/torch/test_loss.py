@@ -36,8 +36,19 @@ def _labels(shape: tuple[int, ...]) -> np.ndarray:
     return (np.arange(n) * 3 % shape[1]).reshape(shape[0], *shape[2:])
 
 
-def _classes(reduction: str, ignored: int | None) -> dict[str, Any]:
-    return {"reduction": reduction} | ({} if ignored is None else {"ignore_index": ignored})
+def _log_sigmoid(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(x).log()
+
+
+def _reduced(
+    function: Callable[..., torch.Tensor],
+    reduction: str,
+    ignored: int | None,
+    before: Callable[[torch.Tensor], torch.Tensor] = torch.clone,
+) -> _Function:
+    """Return a loss over what is made of the scores first."""
+    options = {} if ignored is None else {"ignore_index": ignored}
+    return lambda x, labels: function(before(x), labels, reduction=reduction, **options)
 
 
 _ROWS = {
@@ -63,9 +74,7 @@ _APPENDED: dict[str, _Appended] = {
         f"cross-entropy-{how}": _Appended(
             Loss(kind="cross-entropy", reduction=reduction, ignored=ignored),
             shape,
-            lambda x, labels, options=_classes(reduction, ignored): functional.cross_entropy(
-                x, labels, **options
-            ),
+            _reduced(functional.cross_entropy, reduction, ignored),
         )
         for how, (shape, reduction, ignored) in _ROWS.items()
     },
@@ -73,9 +82,7 @@ _APPENDED: dict[str, _Appended] = {
         f"nll-{of}-{how}": _Appended(
             Loss(kind="nll", reduction=reduction, ignored=ignored),
             shape,
-            lambda x, labels, options=_classes(reduction, ignored): functional.cross_entropy(
-                x, labels, **options
-            ),
+            _reduced(functional.cross_entropy, reduction, ignored),
             (of, "x", "y", {"axis": 1}),
         )
         for of in ("Softmax", "LogSoftmax")
@@ -85,9 +92,7 @@ _APPENDED: dict[str, _Appended] = {
         f"nll-of-logarithms-{how}": _Appended(
             Loss(kind="nll", reduction=reduction, ignored=ignored, of="logarithms"),
             shape,
-            lambda x, labels, options=_classes(reduction, ignored): functional.nll_loss(
-                x, labels, **options
-            ),
+            _reduced(functional.nll_loss, reduction, ignored),
         )
         for how, (shape, reduction, ignored) in list(_ROWS.items())[1::2]
     },
@@ -95,9 +100,7 @@ _APPENDED: dict[str, _Appended] = {
         f"nll-of-probabilities-{how}": _Appended(
             Loss(kind="nll", reduction=reduction, ignored=ignored, of="probabilities"),
             shape,
-            lambda x, labels, options=_classes(reduction, ignored): functional.nll_loss(
-                torch.sigmoid(x).log(), labels, **options
-            ),
+            _reduced(functional.nll_loss, reduction, ignored, _log_sigmoid),
             ("Sigmoid", "x", "y"),
         )
         for how, (shape, reduction, ignored) in list(_ROWS.items())[::2]
@@ -106,15 +109,13 @@ _APPENDED: dict[str, _Appended] = {
         f"{kind}-{reduction}": _Appended(
             Loss(kind=kind, reduction=reduction),
             (4, 3),
-            lambda x, labels, f=function, reduction=reduction: f(x, labels, reduction=reduction),
+            _reduced(function, reduction, None),
         )
         for kind, function in (("l1", functional.l1_loss), ("mse", functional.mse_loss))
         for reduction in ("mean", "sum")
     },
     "identity-mean": _Appended(Loss(kind="identity"), (4, 3), lambda x, _: x.mean()),
-    "identity-sum": _Appended(
-        Loss(kind="identity", reduction="sum"), (4, 3), lambda x, _: x.sum()
-    ),
+    "identity-sum": _Appended(Loss(kind="identity", reduction="sum"), (4, 3), lambda x, _: x.sum()),
     "identity-none": _Appended(
         Loss(kind="identity", reduction="none"), (1, 1), lambda x, _: x.sum()
     ),

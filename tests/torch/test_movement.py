@@ -96,7 +96,13 @@ _SLICES = [
         },
     ),
     single(
-        "slice-9", "Slice", {"x": (4, 5)}, lambda x: x[1:3], opset=9, starts=[1], ends=[3],
+        "slice-9",
+        "Slice",
+        {"x": (4, 5)},
+        lambda x: x[1:3],
+        opset=9,
+        starts=[1],
+        ends=[3],
         axes=[0],
     ),
 ]
@@ -110,8 +116,9 @@ _JOINS = [
         lambda *v: torch.cat(v, 0),
         axis=-3,
     ),
-    single("concat-same", "Concat", {"a": (2, 3)}, lambda a: torch.cat([a, a], 1), inputs="a,a",
-           axis=1),
+    single(
+        "concat-same", "Concat", {"a": (2, 3)}, lambda a: torch.cat([a, a], 1), inputs="a,a", axis=1
+    ),
     single(
         "concat-data",
         "Concat",
@@ -156,47 +163,104 @@ def _pad(name: str, pads: list[int], cut: Any, **attributes: Any) -> Case:
 
 
 _SHAPES = [
-    single("reshape", "Reshape", {"x": (4, 6)}, lambda x: x.reshape(2, 3, 4),
-           known={"shape": np.array([2, 3, -1])}),
-    single("reshape-scalar", "Reshape", {"x": (1, 1)}, lambda x: x.reshape(()),
-           known={"shape": np.zeros(0, np.int64)}),
+    single(
+        "reshape",
+        "Reshape",
+        {"x": (4, 6)},
+        lambda x: x.reshape(2, 3, 4),
+        known={"shape": np.array([2, 3, -1])},
+    ),
+    single(
+        "reshape-scalar",
+        "Reshape",
+        {"x": (1, 1)},
+        lambda x: x.reshape(()),
+        known={"shape": np.zeros(0, np.int64)},
+    ),
     single("flatten", "Flatten", {"x": (2, 3, 4)}, lambda x: x.flatten(1), axis=1),
-    single("squeeze", "Squeeze", {"x": (3, 1, 4, 1)}, lambda x: x.squeeze(1),
-           known={"axes": np.array([1])}),
+    single(
+        "squeeze",
+        "Squeeze",
+        {"x": (3, 1, 4, 1)},
+        lambda x: x.squeeze(1),
+        known={"axes": np.array([1])},
+    ),
     single("squeeze-all", "Squeeze", {"x": (3, 1, 4, 1)}, lambda x: x.squeeze()),
-    single("unsqueeze", "Unsqueeze", {"x": (3, 4)}, lambda x: x[None, :, None],
-           known={"axes": np.array([0, 2])}),
+    single(
+        "unsqueeze",
+        "Unsqueeze",
+        {"x": (3, 4)},
+        lambda x: x[None, :, None],
+        known={"axes": np.array([0, 2])},
+    ),
     single("unsqueeze-11", "Unsqueeze", {"x": (3, 4)}, lambda x: x[..., None], opset=11, axes=[-1]),
     *(
-        single(f"transpose-{''.join(map(str, order))}", "Transpose", {"x": (2, 3, 4)},
-               lambda x, order=order: x.permute(order), perm=order)
+        single(
+            f"transpose-{''.join(map(str, order))}",
+            "Transpose",
+            {"x": (2, 3, 4)},
+            lambda x, order=order: x.permute(order),
+            perm=order,
+        )
         for order in ([1, 0, 2], [2, 0, 1], [2, 1, 0])
     ),
     single("transpose", "Transpose", {"x": (3, 4)}, lambda x: x.T),
-    single("expand", "Expand", {"x": (3, 1)}, lambda x: x.expand(2, 3, 4),
-           known={"shape": np.array([2, 3, 4])}),
-    single("expand-ones", "Expand", {"x": (3, 4)}, lambda x: x * 1,
-           known={"shape": np.array([1, 1])}),
-    single("tile", "Tile", {"x": (2, 3)}, lambda x: x.tile(2, 3),
-           known={"repeats": np.array([2, 3])}),
-    single("tile-one", "Tile", {"x": (2, 1, 3)}, lambda x: x.tile(1, 4, 1),
-           known={"repeats": np.array([1, 4, 1])}),
+    single(
+        "expand",
+        "Expand",
+        {"x": (3, 1)},
+        lambda x: x.expand(2, 3, 4),
+        known={"shape": np.array([2, 3, 4])},
+    ),
+    single(
+        "expand-ones", "Expand", {"x": (3, 4)}, lambda x: x * 1, known={"shape": np.array([1, 1])}
+    ),
+    single(
+        "tile", "Tile", {"x": (2, 3)}, lambda x: x.tile(2, 3), known={"repeats": np.array([2, 3])}
+    ),
+    single(
+        "tile-one",
+        "Tile",
+        {"x": (2, 1, 3)},
+        lambda x: x.tile(1, 4, 1),
+        known={"repeats": np.array([1, 4, 1])},
+    ),
     _pad("pad", [1, 2, 0, 3], lambda x: functional.pad(x, (2, 3, 1, 0)), mode="constant"),
     _pad("pad-negative", [-1, 1, 0, -2], lambda x: functional.pad(x, (1, -2, -1, 0))),
-    _pad("pad-reflect", [1, 2, 1, 3],
-         lambda x: functional.pad(x[None, None], (2, 3, 1, 1), mode="reflect")[0, 0],
-         mode="reflect"),
-    _pad("pad-edge", [1, 2, 0, 3],
-         lambda x: functional.pad(x[None, None], (2, 3, 1, 0), mode="replicate")[0, 0],
-         mode="edge"),
-    _pad("pad-wrap", [1, 2, 2, 3],
-         lambda x: functional.pad(x[None, None], (2, 3, 1, 2), mode="circular")[0, 0],
-         mode="wrap", opset=19),
-    single("depth-to-space", "DepthToSpace", {"x": (1, 8, 2, 3)},
-           lambda x: functional.pixel_shuffle(x, 2), blocksize=2, mode="CRD"),
-    single("space-to-depth", "SpaceToDepth", {"x": (1, 2, 4, 6)},
-           lambda x: x.reshape(1, 2, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 3),
-           blocksize=2),
+    _pad(
+        "pad-reflect",
+        [1, 2, 1, 3],
+        lambda x: functional.pad(x[None, None], (2, 3, 1, 1), mode="reflect")[0, 0],
+        mode="reflect",
+    ),
+    _pad(
+        "pad-edge",
+        [1, 2, 0, 3],
+        lambda x: functional.pad(x[None, None], (2, 3, 1, 0), mode="replicate")[0, 0],
+        mode="edge",
+    ),
+    _pad(
+        "pad-wrap",
+        [1, 2, 2, 3],
+        lambda x: functional.pad(x[None, None], (2, 3, 1, 2), mode="circular")[0, 0],
+        mode="wrap",
+        opset=19,
+    ),
+    single(
+        "depth-to-space",
+        "DepthToSpace",
+        {"x": (1, 8, 2, 3)},
+        lambda x: functional.pixel_shuffle(x, 2),
+        blocksize=2,
+        mode="CRD",
+    ),
+    single(
+        "space-to-depth",
+        "SpaceToDepth",
+        {"x": (1, 2, 4, 6)},
+        lambda x: x.reshape(1, 2, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 3),
+        blocksize=2,
+    ),
     single("identity", "Identity", {"x": (2, 3)}, lambda x: x * 1),
     single("cast", "Cast", {"x": (2, 3)}, lambda x: x * 1, to=1),
     case(
@@ -236,7 +300,7 @@ def _gather(name: str, shape: tuple[int, ...], indices: Any, axis: int, *, known
         axis_ = axis % len(shape)
         return flat.reshape(*shape[:axis_], *array.shape, *shape[axis_ + 1 :])
 
-    where = {"known": {"i": array}} if known else {"data": {"i": array}}
+    where: dict[str, Any] = {"known": {"i": array}} if known else {"data": {"i": array}}
     suffix = "-known" if known else ""
     return single(f"{name}{suffix}", "Gather", {"t": shape}, reference, axis=axis, **where)
 
@@ -257,8 +321,9 @@ _GATHERS = [
         ("gather-backward", (9, 4), [6, 4, 2, 0], 0),
     )
 ] + [
-    _gather("embedding", (64, 16), np.random.default_rng(2).integers(0, 64, (4, 12)), 0,
-            known=False),
+    _gather(
+        "embedding", (64, 16), np.random.default_rng(2).integers(0, 64, (4, 12)), 0, known=False
+    ),
     _gather("embedding-one-row", (16, 8), np.full(40, 3), 0, known=False),
     single(
         "gather-elements",
@@ -377,7 +442,10 @@ def test_slices(data, shape, tmp_path_factory):
     known = {
         name: np.array(values)
         for name, values in (
-            ("starts", starts), ("ends", ends), ("axes", list(range(len(shape)))), ("steps", steps)
+            ("starts", starts),
+            ("ends", ends),
+            ("axes", list(range(len(shape)))),
+            ("steps", steps),
         )
     }
     agree(

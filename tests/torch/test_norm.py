@@ -26,8 +26,13 @@ def _layer(name: str, shape: tuple[int, ...], axis: int, given: str = "wb") -> C
         return functional.layer_norm(x, inner, w, b, eps=1e-5)
 
     return single(
-        name, "LayerNormalization", parameters, reference, known=known,
-        inputs="x,w,b" if "b" in given else "x,w", axis=axis,
+        name,
+        "LayerNormalization",
+        parameters,
+        reference,
+        known=known,
+        inputs="x,w,b" if "b" in given else "x,w",
+        axis=axis,
     )
 
 
@@ -47,12 +52,12 @@ def _rms(name: str, shape: tuple[int, ...], axis: int, *, is_scaled: bool = True
 
 def _statistics(opset: int) -> tuple[str, ...]:
     """Return the outputs of a batch normalisation that trains."""
-    return ("y", "mean", "var") if opset >= 14 else ("y", "mean", "var", "m", "v")  # noqa: PLR2004
+    return ("y", "mean", "var") if opset >= 14 else ("y", "mean", "var", "m", "v")
 
 
 def _batch(name: str, shape: tuple[int, ...], opset: int) -> Case:
     channels = shape[1]
-    mode = {"training_mode": 1} if opset >= 14 else {}  # noqa: PLR2004 # has the attribute
+    mode = {"training_mode": 1} if opset >= 14 else {}  # has the attribute
     return case(
         name,
         [("BatchNormalization", "x,w,b,mean0,var0", ",".join(_statistics(opset)), mode)],
@@ -174,8 +179,10 @@ _CASES = [
         "mean-variance",
         "MeanVarianceNormalization",
         {"x": (3, 2, 4, 4)},
-        lambda x: (x - x.mean((0, 2, 3), keepdim=True))
-        / (x.var((0, 2, 3), keepdim=True, unbiased=False).sqrt() + 1e-9),
+        lambda x: (
+            (x - x.mean((0, 2, 3), keepdim=True))
+            / (x.var((0, 2, 3), keepdim=True, unbiased=False).sqrt() + 1e-9)
+        ),
     ),
     single(
         "lrn",

@@ -136,7 +136,7 @@ def test_weights_after_steps(run, tmp_path):
 
 
 def test_dampening_without_momentum_scales_the_rate(tmp_path):
-    how = {"is_averaged": True, "reduction": "mean"}
+    how: dict[str, Any] = {"is_averaged": True, "reduction": "mean"}
     _, weights = _in_torch({"lr": 0.075}, 1, **how)
     _, held = _on_machine(tmp_path, Sgd(lr=0.1, dampening=0.25), 1, **how)
     for key, expected in weights.items():
@@ -183,9 +183,7 @@ def test_anchors_are_of_each_micro_batch(tmp_path):
 def test_frozen_weights_stay(tmp_path):
     model = _model(tmp_path)
     path = tmp_path / "graph.onnx"
-    model = for_training(
-        load_onnx(path, trainable=["w2"]), Loss(kind="cross-entropy"), Sgd(lr=0.1)
-    )
+    model = for_training(load_onnx(path, trainable=["w2"]), Loss(kind="cross-entropy"), Sgd(lr=0.1))
     with trained(model) as trainer:
         trainer.step(_batches(1))
         held = trainer.held()

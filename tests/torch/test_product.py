@@ -96,8 +96,14 @@ _CASES = [
         for equation, shapes in _EINSUMS
     ),
     single("matmul-same", "MatMul", {"a": (5, 5)}, lambda a: a @ a, inputs="a,a"),
-    single("matmul-data", "MatMul", {"b": (6, 5)}, lambda b, a: a @ b, data={"a": drawn((4, 6), 3)},
-           inputs="a,b"),
+    single(
+        "matmul-data",
+        "MatMul",
+        {"b": (6, 5)},
+        lambda b, a: a @ b,
+        data={"a": drawn((4, 6), 3)},
+        inputs="a,b",
+    ),
     case(
         "matmul-of-transpose",
         [("Transpose", "a", "t", {"perm": [1, 0]}), ("MatMul", "a,t", "y")],

@@ -70,8 +70,14 @@ _SPECIAL = [
         known={"axes": np.array([1])},
     ),
     single("ReduceSum-scalar", "ReduceSum", {"x": (3, 4)}, lambda x: x.sum(), keepdims=0),
-    single("ReduceMean-11", "ReduceMean", {"x": (3, 4)}, lambda x: x.mean(1, keepdim=True),
-           opset=11, axes=[-1]),
+    single(
+        "ReduceMean-11",
+        "ReduceMean",
+        {"x": (3, 4)},
+        lambda x: x.mean(1, keepdim=True),
+        opset=11,
+        axes=[-1],
+    ),
     single("ReduceSum-none", "ReduceSum", {"x": (3, 4)}, lambda x: x * 1, noop_with_empty_axes=1),
     single("CumSum", "CumSum", {"x": (3, 4)}, lambda x: x.cumsum(1), known={"axis": np.array(1)}),
     single(
@@ -106,7 +112,7 @@ def _softmax(kind: str, shape: tuple[int, ...], axis: int, opset: int) -> Case:
     function = torch.softmax if kind == "Softmax" else torch.log_softmax
 
     def reference(x):
-        if opset >= 13:  # noqa: PLR2004 # the opset from which it is along one axis
+        if opset >= 13:  # the opset from which it is along one axis
             return function(x, dim=axis)
         rows = x.flatten(axis % x.ndim)
         return function(rows, dim=-1).reshape(x.shape)
@@ -115,47 +121,51 @@ def _softmax(kind: str, shape: tuple[int, ...], axis: int, opset: int) -> Case:
     return single(name, kind, {"x": shape}, reference, opset=opset, axis=axis)
 
 
-_SOFTMAX = [
-    _softmax(kind, shape, axis, opset)
-    for kind in ("Softmax", "LogSoftmax")
-    for shape, axis, opset in (
-        ((3, 7), -1, 21),
-        ((3, 7), 0, 13),
-        ((2, 5, 3), 1, 21),
-        ((2, 3, 4, 3), 2, 13),
-        ((2, 3, 4), 1, 11),
-        ((2, 3, 4), 2, 9),
-    )
-] + [
-    single(
-        f"{kind}-large",
-        kind,
-        {"x": np.array([[100, 99, -50], [0, 0, 0]], np.float32)},
-        function,
-        axis=-1,
-    )
-    for kind, function in (
-        ("Softmax", lambda x: torch.softmax(x, -1)),
-        ("LogSoftmax", lambda x: torch.log_softmax(x, -1)),
-    )
-] + [
-    single(
-        "LpNormalization-1",
-        "LpNormalization",
-        {"x": (3, 5)},
-        lambda x: torch.nn.functional.normalize(x, p=1, dim=1),
-        axis=1,
-        p=1,
-    ),
-    single(
-        "LpNormalization-2",
-        "LpNormalization",
-        {"x": (3, 5)},
-        lambda x: torch.nn.functional.normalize(x, p=2, dim=0),
-        axis=0,
-        p=2,
-    ),
-]
+_SOFTMAX = (
+    [
+        _softmax(kind, shape, axis, opset)
+        for kind in ("Softmax", "LogSoftmax")
+        for shape, axis, opset in (
+            ((3, 7), -1, 21),
+            ((3, 7), 0, 13),
+            ((2, 5, 3), 1, 21),
+            ((2, 3, 4, 3), 2, 13),
+            ((2, 3, 4), 1, 11),
+            ((2, 3, 4), 2, 9),
+        )
+    ]
+    + [
+        single(
+            f"{kind}-large",
+            kind,
+            {"x": np.array([[100, 99, -50], [0, 0, 0]], np.float32)},
+            function,
+            axis=-1,
+        )
+        for kind, function in (
+            ("Softmax", lambda x: torch.softmax(x, -1)),
+            ("LogSoftmax", lambda x: torch.log_softmax(x, -1)),
+        )
+    ]
+    + [
+        single(
+            "LpNormalization-1",
+            "LpNormalization",
+            {"x": (3, 5)},
+            lambda x: torch.nn.functional.normalize(x, p=1, dim=1),
+            axis=1,
+            p=1,
+        ),
+        single(
+            "LpNormalization-2",
+            "LpNormalization",
+            {"x": (3, 5)},
+            lambda x: torch.nn.functional.normalize(x, p=2, dim=0),
+            axis=0,
+            p=2,
+        ),
+    ]
+)
 
 _CASES = [
     *(

@@ -22,7 +22,7 @@ _RUNNING = {"mean": drawn((3,), 3), "var": np.abs(drawn((3,), 4))}
 def test_after_steps(opset, n_rounds, momentum, tmp_path):
     rng = np.random.default_rng(5)
     batches = [rng.normal(0.5, 2, _SHAPE).astype(np.float32) for _ in range(2 * n_rounds)]
-    is_stated = opset >= 14  # noqa: PLR2004 # by an attribute
+    is_stated = opset >= 14  # by an attribute
     outputs = "y,m,v" if is_stated else "y,m,v,sm,sv"
     attributes = {"momentum": momentum} | ({"training_mode": 1} if is_stated else {})
     path = graph_file(

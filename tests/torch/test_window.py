@@ -47,9 +47,7 @@ def _convolution(
 
     def reference(x, w, b=None):
         function = _CONVOLUTIONS[rank]
-        return function(
-            _padded(x, pads), w, b, stride=strides, dilation=dilations, groups=group
-        )
+        return function(_padded(x, pads), w, b, stride=strides, dilation=dilations, groups=group)
 
     return single(
         name,
@@ -78,20 +76,36 @@ _OF_CONVOLUTIONS = [
     _convolution("2d-dilation", (1, 2, 9, 10), (3, 2, 3, 3), dilations=[2, 3]),
     _convolution("2d-asymmetric", (1, 2, 6, 7), (3, 2, 3, 4), pads=[0, 2, 1, 3]),
     _convolution(
-        "2d-all", (2, 4, 11, 10), (6, 2, 3, 2), bias=True, group=2, strides=[2, 3],
-        dilations=[2, 1], pads=[1, 0, 2, 1],
+        "2d-all",
+        (2, 4, 11, 10),
+        (6, 2, 3, 2),
+        bias=True,
+        group=2,
+        strides=[2, 3],
+        dilations=[2, 1],
+        pads=[1, 0, 2, 1],
     ),
     _convolution("2d-depthwise", (2, 6, 7, 7), (6, 1, 3, 3), group=6, pads=[1, 1, 1, 1]),
     _convolution(
-        "2d-depthwise-multiplier", (1, 3, 8, 8), (6, 1, 3, 3), group=3, strides=[2, 2],
+        "2d-depthwise-multiplier",
+        (1, 3, 8, 8),
+        (6, 1, 3, 3),
+        group=3,
+        strides=[2, 2],
         pads=[1, 1, 1, 1],
     ),
     _convolution("2d-whole", (3, 2, 4, 5), (6, 2, 4, 5), bias=True),
     _convolution("2d-first-layer", (2, 3, 16, 16), (8, 3, 7, 7), strides=[2, 2], pads=[3, 3, 3, 3]),
     _convolution("3d", (1, 2, 5, 6, 5), (3, 2, 3, 3, 2)),
     _convolution(
-        "3d-all", (1, 4, 6, 7, 6), (4, 2, 2, 3, 3), bias=True, group=2, strides=[2, 1, 2],
-        dilations=[1, 2, 1], pads=[1, 0, 1, 0, 1, 2],
+        "3d-all",
+        (1, 4, 6, 7, 6),
+        (4, 2, 2, 3, 3),
+        bias=True,
+        group=2,
+        strides=[2, 1, 2],
+        dilations=[1, 2, 1],
+        pads=[1, 0, 1, 0, 1, 2],
     ),
     single(
         "same-upper",
@@ -153,8 +167,12 @@ _OF_TRANSPOSED = [
     _transposed("transposed-stride", (1, 3, 5, 4), (3, 4, 3, 2), strides=[2, 3], bias=True),
     _transposed("transposed-pads", (1, 3, 5, 4), (3, 4, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]),
     _transposed(
-        "transposed-output-padding", (1, 3, 4, 4), (3, 2, 3, 3), strides=[2, 2],
-        pads=[1, 1, 1, 1], output_padding=[1, 1],
+        "transposed-output-padding",
+        (1, 3, 4, 4),
+        (3, 2, 3, 3),
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        output_padding=[1, 1],
     ),
     _transposed("transposed-groups", (1, 4, 5, 4), (4, 3, 3, 3), group=2, strides=[2, 2]),
     _transposed("transposed-dilation", (1, 2, 5, 4), (2, 3, 3, 3), dilations=[2, 2]),
@@ -172,7 +190,8 @@ _POOLS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "2d-overlap": ((2, 3, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 2]}),
     "2d-stride-1": ((1, 2, 6, 6), {"kernel_shape": [3, 2], "strides": [1, 1]}),
     "2d-padding": (
-        (1, 3, 8, 7), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
+        (1, 3, 8, 7),
+        {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]},
     ),
     "2d-ceil": ((1, 3, 8, 9), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "2d-ceil-padding": (
@@ -203,8 +222,12 @@ def _pool(name: str, kind: str, **more: Any) -> Case:
     function = (_MAX if kind == "MaxPool" else _AVERAGE)[rank]
     suffix = "-count" if more else ""
     return single(
-        f"{kind}-{name}{suffix}", kind, {"x": shape}, lambda x: function(x, **options),
-        **attributes, **more,
+        f"{kind}-{name}{suffix}",
+        kind,
+        {"x": shape},
+        lambda x: function(x, **options),
+        **attributes,
+        **more,
     )
 
 
@@ -234,13 +257,21 @@ _OF_POOLS = [
         pads=[0, 1, 1, 1],
     ),
     *(
-        single(f"GlobalAveragePool-{len(shape)}", "GlobalAveragePool", {"x": shape},
-               lambda x: x.mean(dim=tuple(range(2, x.ndim)), keepdim=True))
+        single(
+            f"GlobalAveragePool-{len(shape)}",
+            "GlobalAveragePool",
+            {"x": shape},
+            lambda x: x.mean(dim=tuple(range(2, x.ndim)), keepdim=True),
+        )
         for shape in ((2, 3, 7), (2, 3, 4, 5), (2, 3, 4, 3, 2))
     ),
     *(
-        single(f"GlobalMaxPool-{len(shape)}", "GlobalMaxPool", {"x": shape},
-               lambda x: x.amax(dim=tuple(range(2, x.ndim)), keepdim=True))
+        single(
+            f"GlobalMaxPool-{len(shape)}",
+            "GlobalMaxPool",
+            {"x": shape},
+            lambda x: x.amax(dim=tuple(range(2, x.ndim)), keepdim=True),
+        )
         for shape in ((2, 3, 7), (2, 3, 4, 5), (2, 3, 4, 3, 2))
     ),
 ]

@@ -315,9 +315,7 @@ def _added_elements(
 ) -> Value:
     """Emit zeros in the shape of a value, and what is added to them by indices along an axis."""
     zeros = expansion.constant(np.zeros(x.shape, gradient.dtype), "zeros")
-    return expansion.emit(
-        SCATTER_ELEMENTS, zeros, indices, gradient, axis=axis, reduction="add"
-    )
+    return expansion.emit(SCATTER_ELEMENTS, zeros, indices, gradient, axis=axis, reduction="add")
 
 
 def _gather_nd_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
@@ -383,9 +381,7 @@ def _top_k_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> 
 
 
 ARG_MAX = _arg("ArgMax", arg_max)
-TOP_K = Operator(
-    name="TopK", lower=_lower_top_k, known_operands=(1,), gradient=_top_k_gradient
-)
+TOP_K = Operator(name="TopK", lower=_lower_top_k, known_operands=(1,), gradient=_top_k_gradient)
 GATHER = Operator(
     name="Gather",
     lower=_lower_gather,

@@ -84,7 +84,8 @@ def _expand_gradient(op: Operation, expansion: Expansion, gradients: Gradients) 
 
 def _pad_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
     """Return the gradients of elements, and of their copies in the padding."""
-    before, after, mode, _value = _padding(op)
+    before, after, *_ = _padding(op)
+    mode = op.attributes["mode"]
     gradient = full(expansion, gradients[0], op.output.shape)
     shape = op.operand(0).shape
     kept = [(max(0, -b), n - max(0, -a)) for b, a, n in zip(before, after, shape, strict=True)]
