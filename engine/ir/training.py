@@ -62,3 +62,9 @@ class Training:
     n_rounds: int = 1
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
+
+    @property
+    def factor(self) -> float:
+        """What sums of gradients are multiplied by: loss scaling and means are in it."""
+        scaling = self.optimiser.loss_scaling
+        return 1 / (scaling * self.n_rounds if self.is_averaged else scaling)

@@ -116,10 +116,13 @@ class State(Value):
         Its content before the first run.
     is_setting
         Whether the host changes it between runs, as it does the rate of an optimiser.
+    like
+        The parameter as which it lies on the tiles; None if any place does.
     """
 
     array: NDArray[Any]
     is_setting: bool = False
+    like: Parameter | None = None
 
     @property
     def is_held(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilescope.engine.graph import ROOT, Graph
-from tilescope.engine.ir import Model, Operation, TrainingPass, Value
+from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
@@ -65,7 +65,7 @@ def lower(
         plan_memo=plan_memo or PlanMemo(),
     )
     lowering = Lowering(builder, model.front_end, readers=_forward_readers(model))
-    for held in model.held:
+    for held in sorted(model.held, key=lambda value: isinstance(value, State)):
         lowering.add_held(held)
     if model.n_rounds == 1:
         _add_round(lowering, model)

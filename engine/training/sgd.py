@@ -193,7 +193,7 @@ class _Step:
     def with_momentum(self, sgd: Sgd) -> list[Update]:
         """Return the updates of the velocity and of the parameter."""
         w, gradient = self.parameter, self.gradient
-        velocity = State(_VELOCITY + w.name, w.shape, w.dtype, np.zeros(w.shape, w.dtype))
+        velocity = State(_VELOCITY + w.name, w.shape, w.dtype, np.zeros(w.shape, w.dtype), like=w)
         numbers = [self._number("momentum"), self._number("gradientFactor")]
         operands = [velocity, gradient, *numbers]
         expression = operand(0) * operand(2) + operand(1) * operand(3)

@@ -26,6 +26,7 @@ from tilescope.reports.schema import ARRAYS, TABLES
 
 #: Passed between library functions; programs do not need it.
 INTERNAL = {
+    "apply_joint",
     "apply_to",
     "check_function",
     "check_select",

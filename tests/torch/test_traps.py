@@ -256,7 +256,10 @@ def _half_model(folder: Any, sgd: Sgd, factor: float = 1.0) -> Model:
 @pytest.mark.parametrize(("factor", "loss_scaling"), [(1.0, 1.0), (1.0, 512.0), (2e-6, 2.0**15)])
 def test_loss_scaling_keeps_small_gradients_of_halves(factor, loss_scaling, tmp_path):
     rate = 0.1 / factor
-    batch: dict[str, np.ndarray] = {"x": drawn((8, 6), 2).astype(np.float16), "labels": np.arange(8) % 4}
+    batch: dict[str, np.ndarray] = {
+        "x": drawn((8, 6), 2).astype(np.float16),
+        "labels": np.arange(8) % 4,
+    }
     model = _half_model(tmp_path, Sgd(lr=rate, loss_scaling=loss_scaling), factor)
     w = torch.tensor((drawn((4, 6), 1) / 2).astype(np.float16)).double().requires_grad_()
     scores = torch.tensor(batch["x"]).double() @ w.T

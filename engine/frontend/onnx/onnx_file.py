@@ -52,7 +52,13 @@ class OnnxFile:
     def load(self, setup: Setup) -> Model:
         """Return its operator graph."""
         return load_onnx(
-            self.path, setup.shapes, values=setup.values, batch=setup.batch, dims=setup.dims
+            self.path,
+            setup.shapes,
+            setup.trained,
+            setup.values,
+            setup.batch,
+            setup.dims,
+            setup.frozen,
         )
 
     def facts(self, model: Model) -> dict[str, str]:
