@@ -17,14 +17,14 @@ from tilescope.engine.options import resolve
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 
-__all__ = ["Trainer", "graph_file", "trained"]
+__all__ = ["Steps", "graph_file", "trained"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: As `tests.torch.compared.case`: operator type, inputs, outputs, attributes.
 Nodes = Sequence[tuple[Any, ...]]
 
 
-class Trainer:
+class Steps:
     """Runs steps of a model."""
 
     def __init__(self, program: CompiledModel, engine: Engine) -> None:
@@ -52,12 +52,12 @@ class Trainer:
 
 
 @contextmanager
-def trained(model: Model) -> Iterator[Trainer]:
+def trained(model: Model) -> Iterator[Steps]:
     """Compile a model and give what runs its steps."""
     program = compiled(model)
     with Engine(program.executable, resolve(environ={})) as engine:
         engine.load()
-        yield Trainer(program, engine)
+        yield Steps(program, engine)
 
 
 def graph_file(  # parts of a graph

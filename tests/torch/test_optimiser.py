@@ -155,8 +155,7 @@ def test_the_host_changes_the_rate_between_steps(tmp_path):
                 _scores(weights, batch), torch.tensor(batch["labels"])
             ).backward()
             optimiser.step()
-            settings = Sgd(lr=rate, momentum=0.9).settings(1.0)
-            trainer.program.write_settings(trainer.engine, settings)
+            trainer.program.write_optimiser(trainer.engine, Sgd(lr=rate, momentum=0.9))
             trainer.step([batch])
         held = trainer.held()
     for name, weight in weights.items():
@@ -188,3 +187,34 @@ def test_frozen_weights_stay(tmp_path):
         trainer.step(_batches(1))
         held = trainer.held()
     assert [name for name in held if name in _WEIGHTS] == ["w2"]
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2])
+@pytest.mark.parametrize(("rows", "columns"), [(2, 9), (64, 16), (7, 3)])
+def test_a_table_with_momentum(rows, columns, n_rounds, tmp_path):
+    """Its layout is that of lookups, and its states lie alike."""
+    table = drawn((rows, columns), 1)
+    path = graph_file(
+        tmp_path / "graph.onnx",
+        [("Gather", "table,i", "e"), ("Tanh", "e", "y")],
+        {},
+        {"y": (6, columns)},
+        {"table": table, "i": np.arange(6) * 5 % rows},
+    )
+    sgd = Sgd(lr=0.1, momentum=0.9, weight_decay=0.1)
+    model = for_training(load_onnx(path, trainable=["table"]), Loss(kind="mse"), sgd, n_rounds)
+    labels = [drawn((6, columns), 2 + i) for i in range(3 * n_rounds)]
+    weight = torch.tensor(table).double().requires_grad_()
+    optimiser = torch.optim.SGD([weight], lr=0.1, momentum=0.9, weight_decay=0.1)
+    with trained(model) as trainer:
+        for step in range(3):
+            batch = labels[step * n_rounds : (step + 1) * n_rounds]
+            trainer.step([{"labels": rows_of} for rows_of in batch])
+            optimiser.zero_grad()
+            for rows_of in batch:
+                out = torch.tanh(weight[torch.arange(6) * 5 % rows])
+                loss = functional.mse_loss(out, torch.tensor(rows_of).double())
+                (loss / n_rounds).backward()
+            optimiser.step()
+        held = trainer.held()
+    near(held["table"], weight.detach().numpy(), "table")
