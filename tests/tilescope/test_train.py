@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.tilescope.conftest import Outcome
 
-from tilescope.reports import check_report, find_reports, open_report
+from tilescope.reports import check_report, find_reports
 
 Run = Callable[..., Outcome]
 
@@ -128,7 +128,7 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
     outcome = _train(tilescope, folder, "--report", str(report), "--report-steps", "2,5-6")
     assert outcome.code == 0
     (found,) = find_reports([report])
-    check_report(open_report(found.path))
+    check_report(found.path)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_steps_are_those_of_numpy(network: Path, sgd: Sgd, n_rounds: int) -> Non
     weights, velocity = dict(WEIGHTS), {k: np.zeros_like(w) for k, w in WEIGHTS.items()}
     with Trainer(_trained(network, sgd, n_rounds), MACHINE) as trainer:
         for _ in range(3):
-            batch = {"x": X[:n_rounds], "labels": LABELS[:n_rounds]}
+            batch: Arrays = {"x": X[:n_rounds], "labels": LABELS[:n_rounds]}
             if n_rounds == 1:
                 batch = {name: array[0] for name, array in batch.items()}
             losses = np.atleast_1d(trainer.step(batch)["loss"])
