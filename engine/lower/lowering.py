@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import DebugContext, Tensor
+from tilescope.engine.graph import DebugContext, Joined, Tensor, View
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import NarrowConstant, Operation, Parameter, State, Update, Value
@@ -83,18 +83,9 @@ class Lowering:
             tensor = self.allocated(value) or self.variable(value)
         else:
             tensor = self.builder.graph.clone(like, value.name, debug=self.builder.debug)
-        variable = tensor.variable
+        (variable,) = tensor.variables
         contents = np.zeros(variable.n_elements, variable.dtype.host)
-        atoms = [atom for dim in tensor.dims for atom in dim]
-        strides = [stride * contents.itemsize for _, stride in atoms]
-        view = np.ndarray(
-            [size for size, _ in atoms],
-            contents.dtype,
-            contents,
-            tensor.offset * contents.itemsize,
-            strides,
-        )
-        view[...] = to_host(value.array, variable.dtype, value.name).reshape(view.shape)
+        _fill(contents, tensor, to_host(value.array, variable.dtype, value.name))
         variable.values = contents
         self.tensors[value] = tensor
 
@@ -242,6 +233,26 @@ class Lowering:
 
     def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
         return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))
+
+
+def _fill(contents: NDArray[Any], tensor: View, values: NDArray[Any]) -> None:
+    """Write the values of a tensor into the elements of its variable."""
+    if isinstance(tensor, Joined):
+        for part, of_part in zip(
+            tensor.parts, np.split(values, tensor.ends[:-1], tensor.dim), strict=True
+        ):
+            _fill(contents, part, of_part)
+        return
+    atoms = [atom for dim in tensor.dims for atom in dim]
+    strides = [stride * contents.itemsize for _, stride in atoms]
+    view = np.ndarray(
+        [size for size, _ in atoms],
+        contents.dtype,
+        contents,
+        tensor.offset * contents.itemsize,
+        strides,
+    )
+    view[...] = values.reshape(view.shape)
 
 
 def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""``tilescope train`` in this process: files, sentences and exit codes; and killed in the middle."""
+"""``tilescope train`` in this process, and killed in the middle: files, sentences, exit codes."""
 
 from __future__ import annotations
 

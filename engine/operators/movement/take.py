@@ -19,7 +19,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import UNSLICE, along
 
-__all__ = ["RECORDS", "TAKE", "taken"]
+__all__ = ["RECORDS", "TAKE", "put_back", "taken"]
 
 
 def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
@@ -100,25 +100,41 @@ def _lower(lowering: Lowering, op: Operation) -> tuple[View, ...]:
 def _gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
-    """Return the gradient: runs of positions are slices, which are added into zeros."""
     x, axis = op.operand(0), op.attributes["axis"]
+    given = [
+        (full(expansion, gradient, value.shape), where)
+        for where, value, gradient in zip(
+            op.attributes["positions"], op.outputs, gradients, strict=True
+        )
+        if value is not None and gradient is not None
+    ]
+    return [put_back(expansion, given, x.shape[axis], axis)]
+
+
+def put_back(
+    expansion: Expansion, given: Sequence[tuple[Value, Sequence[int]]], size: int, axis: int
+) -> Value:
+    """Emit zeros of a size along an axis, and add to them elements by their positions.
+
+    Runs of positions are slices.
+    """
     parts, slices = [], []
-    everything = [slice(0, size, 1) for size in x.shape]
-    for where, value, given in zip(op.attributes["positions"], op.outputs, gradients, strict=True):
-        if value is None or given is None:
-            continue
-        gradient, first = full(expansion, given, value.shape), 0
-        for start, step, n in _runs(np.asarray(where, np.int64)):
+    first_given = given[0][0].shape
+    shape = (*first_given[:axis], size, *first_given[axis + 1 :])
+    everything = [slice(0, n, 1) for n in shape]
+    for x, positions in given:
+        first = 0
+        for start, step, n in _runs(np.asarray(positions, np.int64)):
             # A position that is repeated is one slice a time.
             for k in range(n if step == 0 else 1):
                 n_here = 1 if step == 0 else n
                 begin = first + k
-                parts.append(along(expansion, gradient, axis, begin, begin + n_here))
+                parts.append(along(expansion, x, axis, begin, begin + n_here))
                 stop = start + (step or 1) * n_here
                 places = slice(start, stop if stop >= 0 else None, step or 1)
                 slices.append((*everything[:axis], places, *everything[axis + 1 :]))
             first += n
-    return [expansion.emit(UNSLICE, *parts, shape=x.shape, slices=tuple(slices))]
+    return expansion.emit(UNSLICE, *parts, shape=shape, slices=tuple(slices))
 
 
 TAKE = Operator(
