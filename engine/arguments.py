@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 
-__all__ = ["a_count", "a_kind", "a_list", "a_number", "a_switch", "a_text", "numbers", "shown", "whole_numbers"]
+__all__ = [
+    "a_count",
+    "a_kind",
+    "a_list",
+    "a_number",
+    "a_switch",
+    "a_text",
+    "numbers",
+    "shown",
+    "whole_numbers",
+]
 
 _SHOWN_LETTERS = 60
 

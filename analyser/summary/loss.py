@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from tilescope.reports import schema
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["LossCurve", "TrainingStep", "loss_curve", "text_curve"]
+__all__ = ["LossCurve", "TrainingStep", "format_loss", "json_number", "loss_curve", "text_curve"]
 
 #: Heights of a character of a text curve.
 _BARS = "▁▂▃▄▅▆▇█"
@@ -56,6 +57,16 @@ class LossCurve:
 
     def __len__(self) -> int:
         return len(self.step)
+
+    def as_json(self) -> dict[str, list[object]]:
+        """Return all steps as columns of JSON types; losses that are not finite as text."""
+        return {
+            "step": self.step.tolist(),
+            "epoch": self.epoch.tolist(),
+            "loss": [json_number(loss) for loss in self.loss.tolist()],
+            "rate": self.rate.tolist(),
+            "run_id": [None if run_id < 0 else run_id for run_id in self.run_id.tolist()],
+        }
 
     def at(self, position: int) -> TrainingStep:
         """Return a step by its position."""
@@ -154,7 +165,8 @@ def text_curve(curve: LossCurve, width: int = 60) -> str:
     if not len(curve):
         return ""
     parts = np.array_split(curve.loss, min(width, len(curve)))
-    means = np.array([part.mean() for part in parts])
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs, huge losses
+        means = np.array([part.mean() for part in parts])
     is_finite = np.isfinite(means)
     if not is_finite.any():
         return _NOT_FINITE * len(means)
@@ -166,3 +178,19 @@ def text_curve(curve: LossCurve, width: int = 60) -> str:
         else _NOT_FINITE
         for mean, finite in zip(means.tolist(), is_finite.tolist(), strict=True)
     )
+
+
+def format_loss(loss: float) -> str:
+    """Return a loss for people."""
+    if math.isnan(loss):
+        return "not a number"
+    if math.isinf(loss):
+        return "infinite" if loss > 0 else "infinite, negative"
+    return f"{loss:.6g}"
+
+
+def json_number(value: float) -> float | str:
+    """Return a number for JSON, which has neither NaN nor infinities: these as text."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

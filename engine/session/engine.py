@@ -136,8 +136,8 @@ class Engine(Device):
         Parameters
         ----------
         is_on
-            Whether to record the runs. Other limits, such as ``autoReport.executionProfileProgramRunCount``,
-            apply as well.
+            Whether to record the runs; the largest number of them,
+            ``autoReport.executionProfileProgramRunCount``, applies as well.
 
         Raises
         ------

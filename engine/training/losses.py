@@ -88,7 +88,7 @@ class Loss:
             raise BadOption(f"nll is of {' or '.join(_CONTENTS)}, not of {self.of!r}")
 
 
-def for_training(  # noqa: PLR0913 # the options of training
+def for_training(  # the options of training
     model: Model,
     loss: Loss,
     optimiser: Optimiser,
@@ -255,5 +255,5 @@ def _is_over_classes(operation: Operation | None) -> bool:
     assert operation is not None
     rank = len(operation.operand(0).shape)
     axis = operation.attributes.get("axis", -1)
-    is_one_row = operation.version < 13 and rank > 2  # noqa: PLR2004 # batch and classes
+    is_one_row = operation.version < 13 and rank > 2  # batch and classes
     return axis % rank == 1 and not is_one_row

@@ -7,7 +7,7 @@ vertex in `tilescope.engine.codelets`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np

@@ -117,7 +117,7 @@ def _allocate_table(lowering: Lowering, op: Operation, index: int) -> View | Non
     """Return a variable for a table that is looked up and updated, by one plan."""
     x, indices = op.operand(0), op.operand(1)
     axis, n_lookups = op.axis(op.attributes["axis"], len(x.shape)), prod(indices.shape)
-    if index or len(x.shape) != 2 or axis or not n_lookups:  # noqa: PLR2004 # rows, columns
+    if index or len(x.shape) != 2 or axis or not n_lookups:  # rows, columns
         return None
     plan = plan_embedding(lowering.builder, x.dtype, x.shape, n_lookups)
     return create_sliceable_tensor(lowering.builder, x.dtype, x.shape, 0, x.name, plan)
