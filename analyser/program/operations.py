@@ -126,7 +126,8 @@ class Operations:
 
     ``total_cycles`` is of the whole program, so that what is in no operation is the difference;
     ``n_runs`` is 0 where cycles are those of one execution of each step. ``calls``
-    are those of all layers.
+    are those of all layers. ``only_pass`` is the pass of a training step to which the list is
+    limited; None for all.
     """
 
     layer: Layer
@@ -134,6 +135,7 @@ class Operations:
     total_cycles: int
     n_runs: int
     calls: CallTree | None = None
+    only_pass: str | None = None
 
     @property
     def has_training(self) -> bool:
@@ -143,7 +145,7 @@ class Operations:
     def of_pass(self, name: str) -> Operations:
         """Return those of one pass of a training step; of an empty name those of none."""
         kept = tuple(item for item in self.operations if (item.training_pass or "") == name)
-        return replace(self, operations=kept)
+        return replace(self, operations=kept, only_pass=name)
 
     @property
     def cycles(self) -> int:

@@ -155,6 +155,7 @@ def _operations_json(listed: Operations, trust: ReportTrust) -> dict[str, object
     """Return every operation, the totals by kind, and their expected errors."""
     return {
         "layer": listed.layer,
+        **({} if listed.only_pass is None else {"pass": listed.only_pass}),
         "n_runs": listed.n_runs,
         "total_cycles": listed.total_cycles,
         "operations": [asdict(operation) for operation in listed.operations],
@@ -202,6 +203,9 @@ def _print_operations(
     """Print the most expensive operations, then totals by kind with expected errors."""
     from tilescope.analyser.quantities import format_runs
 
+    if not listed.operations and listed.only_pass is not None:
+        print_line(f"{report.path} lists no {_WHAT[listed.layer][1]} of the pass {listed.only_pass}.")
+        return
     if not listed.operations:
         print_line(
             f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
@@ -213,7 +217,7 @@ def _print_operations(
     subject = f"1 {singular} takes" if n_listed == 1 else f"{n_listed:,} {plural} take"
     total = listed.total_cycles
     rest = "; the rest belongs to no operation, such as host copies"
-    rest = rest if listed.cycles < total else ""
+    rest = rest if listed.cycles < total and listed.only_pass is None else ""
     print_line(
         f"{subject} {listed.cycles:,} of {total:,} cycles"
         f" ({_share(listed.cycles, total)}) {format_runs(listed.n_runs)}{rest}"
