@@ -63,7 +63,7 @@ class ContextTable:
                 "file_name": None if context.line is None else context.line[0],
                 "line_number": None if context.line is None else context.line[1],
                 "training_pass": _training_pass(context),
-                "origin_id": forward.get((context.parent, context.detail.get("origin"))),
+                "origin_id": forward.get((context.parent, str(context.detail.get("origin")))),
             }
             for context, number in self._ids.items()
         ]

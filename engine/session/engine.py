@@ -173,14 +173,12 @@ class Engine(Device):
             When the engine is closed.
         """
         self._check_open()
-        numbers = (
-            a_count(f"The number of the {name}", value, 0, _MOST_STEPS)
-            for name, value in (("step", step), ("epoch", epoch))
-        )
+        step = a_count("The number of the step", step, 0, _MOST_STEPS)
+        epoch = a_count("The number of the epoch", epoch, 0, _MOST_STEPS)
         learning_rate = a_number("The learning rate", rate)
         if not 0 <= learning_rate <= _MOST_RATE:
             raise BadGraph(f"The learning rate is {learning_rate:g}: expected 0 to {_MOST_RATE:g}")
-        self.recorder.record_step(*numbers, a_number("The loss", loss), learning_rate)
+        self.recorder.record_step(step, epoch, a_number("The loss", loss), learning_rate)
 
     def flush_report(self) -> None:
         """Return when all recorded runs and steps are durable in the report; they are in a second.

@@ -204,7 +204,8 @@ def _print_operations(
     from tilescope.analyser.quantities import format_runs
 
     if not listed.operations and listed.only_pass is not None:
-        print_line(f"{report.path} lists no {_WHAT[listed.layer][1]} of the pass {listed.only_pass}.")
+        plural = _WHAT[listed.layer][1]
+        print_line(f"{report.path} lists no {plural} of the pass {listed.only_pass}.")
         return
     if not listed.operations:
         print_line(

@@ -128,7 +128,7 @@ def _program(library: Library, view: dict[str, str]) -> list[Any]:
     assert result is not None
     with library.opened(view[key]) as report:
         number = step_program(report, result)
-        panel = program_panel(node(report, number), program_code(report, number))
+        panel = program_panel(node(report, number), program_code(report, number), reports_of(view))
     return [*_notes(chosen)[-1:], html.Div(panel, className="step-program")]
 
 
