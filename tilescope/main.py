@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "command_line", "main"]
 #: that the list of commands loads none of them; all define ``register(app)``.
 COMMANDS = {
     "run": "Run an ONNX model on a simulated machine and profile it.",
+    "train": "Train an ONNX model on a simulated machine.",
     "reports": "List reports with model, machine, runs, cycles, fullest tile and state.",
     "serve": "Serve reports to a browser on this computer; the printed link holds a token.",
     "summary": "Show machine, graph, memory, execution, provenance and options of a report.",
@@ -63,7 +64,7 @@ _EXTRA_OF_PACKAGE = {
 }
 
 #: Commands that keep running, or start processes; all others answer and end.
-_LASTING = ("serve", "warmup")
+_LASTING = ("serve", "train", "warmup")
 
 EXIT_USAGE = 2
 EXIT_FAILED = 4

@@ -23,6 +23,8 @@ __all__ = [
     "partials_of",
     "settings_of",
     "shapes_of",
+    "steps_of",
+    "terms_of",
 ]
 
 
@@ -174,3 +176,38 @@ def settings_of(texts: list[str]) -> dict[str, list[int | float | bool]]:
             )
         settings[name] = numbers
     return settings
+
+
+def terms_of(flag: str, text: str) -> tuple[str, dict[str, str]]:
+    """Parse ``KIND:NAME=VALUE,NAME=VALUE``; reject a name that is given twice."""
+    kind, colon, rest = text.partition(":")
+    terms: dict[str, str] = {}
+    for term in rest.split(",") if colon else []:
+        name, equals, value = term.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"expected KIND:NAME=VALUE,… for {flag}, got {text}")
+        if name in terms:
+            raise typer.BadParameter(f"{flag} {text} gives {name} twice")
+        terms[name] = value
+    return kind, terms
+
+
+def steps_of(text: str) -> frozenset[int]:
+    """Parse ``1,100-102``: numbers of steps, from 1."""
+    steps: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        numbers = (first, last if dash else first)
+        if not all(n.isascii() and n.isdigit() and len(n) <= _MOST_DIGITS for n in numbers):
+            raise typer.BadParameter(f"expected numbers of steps such as 1,100-102, got {text}")
+        low, high = map(int, numbers)
+        if not 1 <= low <= high or high - low >= _MOST_STEPS:
+            raise typer.BadParameter(
+                f"the steps {part} are none, or more than {_MOST_STEPS:,}: steps count from 1"
+            )
+        steps.update(range(low, high + 1))
+    return frozenset(steps)
+
+
+#: Steps of a range.
+_MOST_STEPS = 1_000_000

@@ -34,6 +34,7 @@ from tilescope.engine.library.poplin import (
     weight_gradient,
 )
 from tilescope.engine.library.popnn import (
+    loss,
     non_linearity,
     non_maximum_suppression,
     pool,
@@ -69,6 +70,7 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
+from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
@@ -180,6 +182,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         non_linearity.non_linearity_in_place,
         non_linearity.non_linearity_input_gradient,
     ),
+    "tilescope.engine.library.popnn.loss": (loss.calc_loss, loss.calc_accuracy),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,
@@ -252,6 +255,7 @@ def render() -> str:
     parts += [
         *_class(Window),
         *_class(lstm.RecurrentOptions),
+        *_class(Replicas),
         "### Elementwise functions\n",
         *_elementwise(),
     ]

@@ -25,25 +25,26 @@ def norm_names() -> Iterator[Name]:
         yield Name(header, f"{kind}NormParamGradients", f"{place}.{kind}_norm_param_gradients")
         yield Name(header, f"{kind}NormGradients", f"{place}.{kind}_norm_gradients")
         yield Name(header, f"{kind}NormParamUpdate", f"{place}.{kind}_norm_param_update")
-    collective = "comes with training: statistics of several replicas"
-    names = "distributedBatchNormStatistics distributedBatchNormGradients"
-    yield from all_of("popnn/BatchNorm", names, "", collective)
+    place, note = "library.popnn.norm.batch_norm", "`replicas=…`"
+    for name in ("Statistics", "Gradients"):
+        ours = f"{place}.batch_norm_{name.lower()}"
+        yield Name("popnn/BatchNorm", f"distributedBatchNorm{name}", ours, note)
     yield from all_of("popnn/InstanceNorm", "getFwdFlops getBwdFlops getWuFlops", "", FLOPS)
     names = "createNormGamma createNormBeta createNormParams"
     yield from all_of("popnn/Norms", names, "", "any mapping: operands are exchanged")
     flops = "getNormFwdFlops getNormBwdFlops getNormWuFlops"
     yield from all_of("popnn/Norms", flops, "", FLOPS)
     yield from all_of("poplin/Norms", names, "", "any mapping: operands are exchanged")
-    header, place = "poplin/Norms", "library.popnn.norm.batch_norm"
+    header = "poplin/Norms"
+    yield Name(header, "distributedNormStatistics", f"{place}.batch_norm_statistics", note)
+    ours = f"{place}.batch_norm_gradients"
+    yield Name(header, "distributedNormStatisticsGradients", ours, note)
     yield Name(header, "normStatistics", f"{place}.batch_norm_statistics")
     yield Name(header, "normWhiten", f"{place}.batch_norm_whiten")
     yield Name(header, "normalise", f"{place}.batch_normalise")
     yield Name(header, "normParamGradients", f"{place}.batch_norm_param_gradients")
-    note = "one call for both gradients"
     names = "normGradients normStatisticsGradients"
-    yield from all_of(header, names, f"{place}.batch_norm_gradients", note)
-    names = "distributedNormStatistics distributedNormStatisticsGradients"
-    yield from all_of(header, names, "", collective)
+    yield from all_of(header, names, ours, "one call for both gradients")
 
 
 def recurrent_names() -> Iterator[Name]:
@@ -132,7 +133,9 @@ def popnn_names() -> Iterator[Name]:
     names = "plan createDataInput createLabelsInput calcLossAndGradientLogProbabilities"
     names += " calcLossAndGradientLogits calcCTCLossLogProbabilities calcCTCLossLogits"
     yield from all_of("popnn/CTCLoss", names, "", TRAINING)
-    yield from all_of("popnn/Loss", "calcLoss calcAccuracy", "", TRAINING)
+    for name in ("calcLoss", "calcAccuracy"):
+        ours = name.replace("L", "_l").replace("A", "_a")
+        yield Name("popnn/Loss", name, f"library.popnn.loss.{ours}")
     for name in ("argMax", "argMin", "maxAndArgMax", "minAndArgMin"):
         ours = name.replace("A", "_a").replace("M", "_m")
         yield Name("popnn/Loss", name, f"library.popops.reduction.arg_reduce.{ours}", "int32")

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any, Protocol, Self
@@ -27,7 +27,7 @@ from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.threads import thread_pool
 from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
 from tilescope.engine.execute.walk import Walker
-from tilescope.engine.graph import RemoteBuffer, View
+from tilescope.engine.graph import RemoteBuffer, Variable, View
 
 __all__ = ["Device", "RunObserver"]
 
@@ -221,6 +221,40 @@ class Device:
 
     def _check_own(self, tensor: View) -> None:
         self.executable.graph.check_own(tensor)
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """Return copies of all variables that the device keeps from run to run, for `restore`.
+
+        The host copies them from where it simulates the tiles: no program runs.
+
+        Raises
+        ------
+        EngineClosed
+            When the engine is closed.
+        """
+        self._check_open()
+        self.load()
+        return {variable.name: self._host().flat(variable).copy() for variable in self._kept()}
+
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+        """Set the variables that the device keeps to what they were at a `snapshot`.
+
+        Raises
+        ------
+        EngineClosed
+            When the engine is closed.
+        """
+        self._check_open()
+        self.load()
+        for variable in self._kept():
+            self._host().flat(variable)[:] = snapshot[variable.name]
+
+    def _kept(self) -> list[Variable]:
+        return [
+            variable
+            for variable in self.executable.graph.variables
+            if variable.values is not None and variable.category != "constant"
+        ]
 
     def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
         """Return one row of a remote buffer, or all rows.

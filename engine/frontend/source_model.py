@@ -33,6 +33,9 @@ class Setup:
         `with_synthetic_data`.
     dims
         Sizes of symbolic dimensions, by the name that the model has for them.
+    trained, frozen
+        Names of the weights that training updates, as patterns of the shell, and those that it
+        leaves as they are all the same.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -41,6 +44,8 @@ class Setup:
     precision: str = PRECISIONS[0]
     synthetic: str | None = None
     dims: Mapping[str, int] = field(default_factory=dict)
+    trained: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
 
 
 class SourceModel(Protocol):

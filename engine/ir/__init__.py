@@ -3,10 +3,11 @@
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
 from tilescope.engine.ir.hints import Hints
-from tilescope.engine.ir.model import Count, Model, Update, walk
+from tilescope.engine.ir.model import Count, Model, walk
 from tilescope.engine.ir.operation import (
     ENGINE_DOMAIN,
     Carries,
+    Emitter,
     Expansion,
     Node,
     Operation,
@@ -16,7 +17,7 @@ from tilescope.engine.ir.operation import (
     TrainingPass,
 )
 from tilescope.engine.ir.training import Optimiser, Training
-from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, State, Value
+from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, State, Update, Value
 
 __all__ = [
     "ENGINE_DOMAIN",
@@ -24,6 +25,7 @@ __all__ = [
     "Carries",
     "Constant",
     "Count",
+    "Emitter",
     "Expansion",
     "Hints",
     "IrBuilder",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.builder import TypeMemo, results_of
-from tilescope.engine.ir.model import Model, Update
+from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
-from tilescope.engine.ir.value import Value
+from tilescope.engine.ir.value import Update, Value
 
 __all__ = ["check_model"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
-from tilescope.engine.ir.model import Model, Update
+from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.training import Training
-from tilescope.engine.ir.value import Value
+from tilescope.engine.ir.value import Update, Value
 
 __all__ = ["model_digests"]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
 from tilescope.engine.ir.training import Training
-from tilescope.engine.ir.value import Parameter, State, Value
+from tilescope.engine.ir.value import Parameter, State, Update, Value
 from tilescope.engine.notice import Notice
 
-__all__ = ["PRECISIONS", "Count", "Model", "Update", "walk"]
+__all__ = ["PRECISIONS", "Count", "Model", "walk"]
 
 #: What a model of floats may be computed in.
 PRECISIONS = ("float", "half")
@@ -33,22 +33,6 @@ class Count:
 
     axis: int
     output: str
-
-
-@dataclass(frozen=True)
-class Update:
-    """What replaces a value that the device holds.
-
-    Parameters
-    ----------
-    held
-        A trainable parameter or a state value.
-    value
-        What it is afterwards: of the same shape and type. Operations read what was before.
-    """
-
-    held: Parameter | State
-    value: Value
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from tilescope.engine.ir.value import Parameter, Value
-
-if TYPE_CHECKING:
-    from tilescope.engine.ir.builder import IrBuilder
-    from tilescope.engine.ir.model import Update
+from tilescope.engine.ir.operation import Emitter
+from tilescope.engine.ir.value import Parameter, Update, Value
 
 __all__ = ["Optimiser", "Training"]
 
@@ -26,7 +23,7 @@ class Optimiser(Protocol):
         """Return the numbers that the device computes with, by name, for such a factor."""
 
     def updates(
-        self, builder: IrBuilder, gradients: Mapping[Parameter, Value], factor: float
+        self, builder: Emitter, gradients: Mapping[Parameter, Value], factor: float
     ) -> list[Update]:
         """Emit what changes the parameters, and the states of the optimiser.
 
@@ -65,3 +62,9 @@ class Training:
     n_rounds: int = 1
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
+
+    @property
+    def factor(self) -> float:
+        """What sums of gradients are multiplied by: loss scaling and means are in it."""
+        scaling = self.optimiser.loss_scaling
+        return 1 / (scaling * self.n_rounds if self.is_averaged else scaling)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.identity.digest import digest_of
 
-__all__ = ["MOST_DIMS", "Constant", "Parameter", "State", "Value"]
+__all__ = ["MOST_DIMS", "Constant", "Parameter", "State", "Update", "Value"]
 
 #: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
 MOST_DIMS = 32
@@ -116,12 +116,31 @@ class State(Value):
         Its content before the first run.
     is_setting
         Whether the host changes it between runs, as it does the rate of an optimiser.
+    like
+        The parameter as which it lies on the tiles; None if any place does.
     """
 
     array: NDArray[Any]
     is_setting: bool = False
+    like: Parameter | None = None
 
     @property
     def is_held(self) -> bool:
         """Always true."""
         return True
+
+
+@dataclass(frozen=True)
+class Update:
+    """What replaces a value that the device holds.
+
+    Parameters
+    ----------
+    held
+        A trainable parameter or a state value.
+    value
+        What it is afterwards: of the same shape and type. Operations read what was before.
+    """
+
+    held: Parameter | State
+    value: Value

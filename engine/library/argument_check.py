@@ -19,6 +19,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.recurrent_options import RecurrentOptions
+from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
@@ -84,6 +85,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     Sequence[View]: _views,
     EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),
     RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
+    Replicas: _kind(Replicas, "an engine.library.replicas.Replicas"),
     Any: lambda _, value: value,
 }
 

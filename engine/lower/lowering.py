@@ -74,8 +74,15 @@ class Lowering:
             tensor.variable.values = to_host(content, tensor.dtype, value.name).reshape(-1)
 
     def add_held(self, value: Parameter | State) -> None:
-        """Add the variable of a held value, laid out as its first reader asks for it."""
-        tensor = self.allocated(value) or self.variable(value)
+        """Add the variable of a held value, laid out as its first reader asks for it.
+
+        A state that lies as a parameter is added after that.
+        """
+        like = self.tensors.get(value.like) if isinstance(value, State) and value.like else None
+        if like is None:
+            tensor = self.allocated(value) or self.variable(value)
+        else:
+            tensor = self.builder.graph.clone(like, value.name, debug=self.builder.debug)
         variable = tensor.variable
         contents = np.zeros(variable.n_elements, variable.dtype.host)
         atoms = [atom for dim in tensor.dims for atom in dim]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilescope.engine.graph import ROOT, Graph
-from tilescope.engine.ir import Model, Operation, TrainingPass, Value
+from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
@@ -13,7 +13,7 @@ from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.program import Program, Repeat, Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
 __all__ = ["HELD_FROM_HOST", "HELD_TO_HOST", "HOST_SETTINGS", "Lowered", "held_stream", "lower"]
 
@@ -36,7 +36,7 @@ class Lowered:
     """
 
     graph: Graph
-    programs: list[Program]
+    programs: list[Sequence]
     plans: list[Plan]
 
 
@@ -65,7 +65,7 @@ def lower(
         plan_memo=plan_memo or PlanMemo(),
     )
     lowering = Lowering(builder, model.front_end, readers=_forward_readers(model))
-    for held in model.held:
+    for held in sorted(model.held, key=lambda value: isinstance(value, State)):
         lowering.add_held(held)
     if model.n_rounds == 1:
         _add_round(lowering, model)
@@ -75,7 +75,7 @@ def lower(
         root.add(Repeat(model.n_rounds, body, "rounds"))
     lowering.add(model.closing, (), model.closing_updates)
     lowering.update(model.closing_updates, is_training=_is_trained(model))
-    programs: list[Program] = [root]
+    programs = [root]
     if model.held:
         programs += _programs_of_held(lowering, model)
     return Lowered(graph, programs, builder.plans)
@@ -110,7 +110,7 @@ def _forward_readers(model: Model) -> dict[Value, list[Operation]]:
     return readers
 
 
-def _programs_of_held(lowering: Lowering, model: Model) -> list[Program]:
+def _programs_of_held(lowering: Lowering, model: Model) -> list[Sequence]:
     """Return the programs that write and read held values."""
     written, read, settings = (Sequence(name) for name in ("fromHost", "toHost", "settings"))
     for held in model.held:

@@ -17,21 +17,12 @@ from onnx import helper
 from tilescope.engine.codelets.poprand.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import (
-    ENGINE_DOMAIN,
-    Constant,
-    Expansion,
-    Node,
-    Operation,
-    Operator,
-    Value,
-)
+from tilescope.engine.ir import Constant, Node, Operation, Operator
 from tilescope.engine.library.popops.elementwise.operations import binary, cast
 from tilescope.engine.library.poprand import random_numbers as library
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["DROPOUT", "RANDOM_UNIFORM_LIKE", "RECORDS"]
+__all__ = ["RANDOM_UNIFORM_LIKE", "RECORDS", "random_bits"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
@@ -71,12 +62,25 @@ def _plain(function: Any) -> Any:
     return getattr(function, "py_func", function)
 
 
-def _bits(node: Node, n: int) -> Array:
-    """Return the 32 bits of every element: ndarray of uint64, shape (n,)."""
-    low, high, modifier = _key(node)
+def random_bits(n: int, seed: Sequence[int], modifier: int) -> Array:
+    """Return the 32 bits of every element that the machine draws.
+
+    Parameters
+    ----------
+    n
+        Elements.
+    seed
+        Two int32.
+    modifier
+        Of the seed, for one of several draws.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+    """
     counters = np.arange(-(-n // 4), dtype=np.uint64)
     zeros = np.zeros_like(counters)
-    keys = [np.uint64(key % 2**32) for key in (low, high)]
+    keys = [np.uint64(int(key) % 2**32) for key in seed]
     counter = (counters, zeros, zeros + np.uint64(modifier), zeros)
     return np.stack(_plain(philox_block)(*counter, *keys), axis=1).reshape(-1)[:n]
 
@@ -92,7 +96,8 @@ def _parameters(node: Node) -> tuple[float, float]:
 def _evaluate(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     """Return the numbers that the machine draws, before they are rounded to the type."""
     shape, dtype = _type(node)
-    bits = _bits(node, int(np.prod(shape))).reshape(shape)
+    low, high, modifier = _key(node)
+    bits = random_bits(int(np.prod(shape)), (low, high), modifier).reshape(shape)
     first, second = _parameters(node)
     if "Normal" in node.operator.name:
         quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
@@ -127,45 +132,7 @@ def _operator(name: str) -> Operator:
 RANDOM_UNIFORM_LIKE = _operator("RandomUniformLike")
 
 
-def _dropout_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """Return what is kept, scaled: the same as the machine, element by element."""
-    x, seed = arrays
-    n, modifier = x.size, node.attributes["modifier"]
-    counters = np.arange(-(-n // 4), dtype=np.uint64)
-    zeros = np.zeros_like(counters)
-    keys = [np.uint64(int(key) % 2**32) for key in seed]
-    counter = (counters, zeros, zeros + np.uint64(modifier), zeros)
-    bits = np.stack(_plain(philox_block)(*counter, *keys), axis=1).reshape(-1)[:n]
-    is_kept = bits.reshape(x.shape) < (1 - node.attributes["ratio"]) * 2.0**32
-    return [np.where(is_kept, x / (1 - node.attributes["ratio"]), 0).astype(x.dtype)]
-
-
-def _lower_dropout(lowering: Lowering, op: Operation) -> Tensor:
-    x, seed = (lowering.tensor(value) for value in op.operands)
-    keep = 1 - op.attributes["ratio"]
-    return library.dropout(lowering.builder, seed, op.attributes["modifier"], x, x, keep, 1 / keep)
-
-
-def _dropout_gradient(
-    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
-) -> Sequence[Value | None]:
-    """Return the gradient through the same mask, drawn again from the same seed."""
-    gradient = full(expansion, gradients[0], op.output.shape)
-    return expansion.emit(DROPOUT, gradient, op.operand(1), **op.attributes), None
-
-
-#: Zeros in a share of the places, drawn from a seed, and the rest scaled to the same mean.
-DROPOUT = Operator(
-    name="dropout",
-    domain=ENGINE_DOMAIN,
-    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
-    evaluate=_dropout_array,
-    lower=_lower_dropout,
-    gradient=_dropout_gradient,
-)
-
 RECORDS = (
-    DROPOUT,
     RANDOM_UNIFORM_LIKE,
     *map(_operator, ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform")),
 )

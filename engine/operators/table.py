@@ -7,6 +7,7 @@ from tilescope.engine.operators import (
     determinant,
     fused,
     identity,
+    loss,
     microsoft,
     quantisation,
     random_numbers,
@@ -26,6 +27,7 @@ from tilescope.engine.operators.elementwise import (
     cast,
     choice,
     compositions,
+    dropout,
     elementwise,
     gradients,
     mapped,
@@ -38,7 +40,7 @@ from tilescope.engine.operators.indexing import (
     unique,
 )
 from tilescope.engine.operators.movement import constant, extension, layout, slicing, take
-from tilescope.engine.operators.norm import local_response, loss, normalisation, softmax, trained
+from tilescope.engine.operators.norm import local_response, normalisation, softmax, trained
 from tilescope.engine.operators.product import einsum, fourier, product
 from tilescope.engine.operators.quantised import integer_product, quantised
 from tilescope.engine.operators.sampling import regions, resize, sampling
@@ -61,6 +63,7 @@ FAMILIES = (
     convolution,
     convolution_transpose,
     determinant,
+    dropout,
     einsum,
     elementwise,
     extension,

@@ -18,7 +18,7 @@ from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
 from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import CompileRecord
 from tilescope.engine.errors import BadInput
-from tilescope.engine.ir import Count, Model, Value
+from tilescope.engine.ir import Count, Model, Optimiser, Training, Value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import (
     HELD_FROM_HOST,
@@ -74,11 +74,14 @@ class CompiledModel:
         The compiled program.
     held
         What the device keeps from run to run.
+    training
+        How a run trains the model; None for inference.
     """
 
     model: Model
     executable: Executable
     held: tuple[Held, ...] = ()
+    training: Training | None = None
 
     def read_held(self, engine: Engine) -> dict[str, NDArray[Any]]:
         """Return the values that the device holds, by name: weights, and what an optimiser keeps.
@@ -109,10 +112,24 @@ class CompiledModel:
             checked = self.read_held(engine) | checked
         self._write(engine, HELD_FROM_HOST, "weightsFromHost", checked)
 
-    def write_settings(self, engine: Engine, factors: Mapping[str, float]) -> None:
-        """Set the numbers of the optimiser, which `Optimiser.settings` returns by name."""
+    def write_optimiser(self, engine: Engine, optimiser: Optimiser) -> None:
+        """Set the numbers of the optimiser that the host may change between runs.
+
+        Raises
+        ------
+        BadInput
+            When the model is not trained, or another optimiser would need another program.
+        """
+        if self.training is None:
+            raise BadInput("The model is not trained: it has no optimiser")
+        numbers = optimiser.settings(self.training.factor)
+        if numbers.keys() != self.training.optimiser.settings(self.training.factor).keys():
+            raise BadInput(
+                f"{optimiser} computes otherwise than {self.training.optimiser}: compile the model"
+                " for it"
+            )
         values = {
-            value.name: np.asarray(factors[value.name.rpartition("___")[0]], value.dtype)
+            value.name: np.asarray(numbers[value.name.rpartition("___")[0]], value.dtype)
             for value in self.held
             if value.is_setting
         }
@@ -142,7 +159,8 @@ class CompiledModel:
         engine
             Engine created for `executable`.
         inputs
-            By name, with the model's shapes and types.
+            By name, with the model's shapes and types; of a model that is trained by several
+            micro-batches in a run, with a dimension for them in front, as outputs have.
         name
             Name of the run in the report.
 
@@ -152,10 +170,16 @@ class CompiledModel:
             When an input is missing or unknown, or has the wrong shape or type.
         """
         run_inputs = self.model.inputs if self.model.data is None else ()
+        n_rounds = self.model.n_rounds
         for value in run_inputs:
-            array = _checked_input(value, inputs)
+            array = _checked_input(value, inputs, n_rounds)
             if array.size:
-                engine.connect_stream(value.name, array)
+                engine.connect_stream(value.name, array if n_rounds == 1 else _each(array))
+        rounds: dict[str, list[NDArray[Any]]] = {}
+        if n_rounds > 1:
+            rounds = {name: [] for name, value in self.model.outputs if value.known is None}
+            for name, collected in rounds.items():
+                engine.connect_stream(name, _collector(collected))
         for extra in set(inputs) - {value.name for value in run_inputs}:
             names = ", ".join(value.name for value in run_inputs) or "no inputs"
             why = "" if self.model.data is None else ": its data are synthetic"
@@ -165,6 +189,8 @@ class CompiledModel:
         for output, value in self.model.outputs:
             if value.known is not None:
                 outputs[output] = np.asarray(value.known)
+            elif self.model.data is None and n_rounds > 1:
+                outputs[output] = np.stack(rounds[output]).astype(value.dtype)
             elif self.model.data is None:
                 outputs[output] = engine.output(output).astype(value.dtype)
         return outputs if self.model.data is not None else _counted(outputs, self.model.counts)
@@ -180,14 +206,30 @@ def _counted(
     return outputs
 
 
-def _checked_input(value: Value | Held, inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def _each(arrays: NDArray[Any]) -> Callable[[], NDArray[Any]]:
+    """Return a function that returns one array after the other."""
+    left = iter(arrays)
+    return lambda: next(left)
+
+
+def _collector(collected: list[NDArray[Any]]) -> Callable[[NDArray[Any]], None]:
+    """Return a function that keeps copies of what it is given."""
+
+    def keep(array: NDArray[Any]) -> None:
+        collected.append(np.array(array))
+
+    return keep
+
+
+def _checked_input(
+    value: Value | Held, inputs: Mapping[str, NDArray[Any]], n_rounds: int = 1
+) -> NDArray[Any]:
+    shape = value.shape if n_rounds == 1 else (n_rounds, *value.shape)
     if value.name not in inputs:
-        raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {value.shape}")
+        raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {shape}")
     array = np.asarray(inputs[value.name])
-    if array.shape != value.shape:
-        raise BadInput(
-            f"Input {value.name!r} takes an array of shape {value.shape}, not {array.shape}"
-        )
+    if array.shape != shape:
+        raise BadInput(f"Input {value.name!r} takes an array of shape {shape}, not {array.shape}")
     if array.dtype.kind not in "fiub" or not np.can_cast(array.dtype, value.dtype, "same_kind"):
         raise BadInput(f"Input {value.name!r} takes {value.dtype}, not {array.dtype}")
     return array
@@ -281,7 +323,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         notices=(*model.notices, *narrowed_types(model)),
     )
     held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
-    return CompiledModel(model.interface, executable, held)
+    return CompiledModel(model.interface, executable, held, stated.training)
 
 
 def _with_less(

@@ -18,8 +18,8 @@ from tilescope.engine.ir import (
     Value,
 )
 from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, scalar, unary
+from tilescope.engine.operators.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.movement.layout import reshape
-from tilescope.engine.operators.norm.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.modes import in_training_mode
 

@@ -20,9 +20,9 @@ from tilescope.engine.ir import (
     Update,
     Value,
 )
+from tilescope.engine.operators.elementwise.dropout import DROPOUT
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.norm.normalisation import trains_batch
-from tilescope.engine.operators.random_numbers import DROPOUT
 
 __all__ = ["SEED", "in_training_mode"]
 
@@ -63,6 +63,7 @@ class _TrainingModes(IrBuilder):
         self._is_drawn = False
 
     def rebuilt(self, model: Model) -> Model:
+        """Return the model in training mode, with the updates."""
         copied = super().rebuilt(model)
         if self._is_drawn:
             self._advance_seed()
@@ -72,7 +73,12 @@ class _TrainingModes(IrBuilder):
             updates=(*copied.updates, *self.updates),
         )
 
+    def inside(self, name: str) -> IrBuilder:
+        """Return a builder for a region, whose operations stay as they are."""
+        return IrBuilder(name)
+
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add an operation, or what it is in training."""
         if node.operator.key == "Dropout" and _draws(node):
             return self._dropout(node, outputs)
         if node.operator.key == "BatchNormalization" and trains_batch(node):
@@ -114,9 +120,9 @@ class _TrainingModes(IrBuilder):
         names = [name or state.name for name, state in zip(names[1:3], states, strict=True)]
         held = replace(node, inputs=(*node.inputs[:3], *states), n_outputs=max(3, node.n_outputs))
         results = super().add(held, [outputs[0], *names, *outputs[3:]])
-        for state, value in zip(states, results[1:3], strict=True):
-            assert value is not None
-            self.updates.append(Update(state, value))
+        for state, running in zip(states, results[1:3], strict=True):
+            assert running is not None
+            self.updates.append(Update(state, running))
         return tuple(value if name else None for value, name in zip(results, outputs, strict=False))
 
     def _advance_seed(self) -> None:

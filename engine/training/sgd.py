@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.ir import IrBuilder, Parameter, State, Update, Value
+from tilescope.engine.ir import Emitter, Parameter, State, Update, Value
 from tilescope.engine.operators.elementwise.mapped import (
     MAP,
     SCALED_ADD,
@@ -134,7 +134,7 @@ class Sgd:
         }
 
     def updates(
-        self, builder: IrBuilder, gradients: Mapping[Parameter, Value], factor: float
+        self, builder: Emitter, gradients: Mapping[Parameter, Value], factor: float
     ) -> list[Update]:
         """Emit what changes the parameters; see `tilescope.engine.ir.Optimiser`."""
         numbers = self.settings(factor)
@@ -161,7 +161,7 @@ class Sgd:
 class _Step:
     """The update of one parameter."""
 
-    def __init__(self, builder: IrBuilder, parameter: Parameter, gradient: Value, setting: Any):
+    def __init__(self, builder: Emitter, parameter: Parameter, gradient: Value, setting: Any):
         self.builder, self.parameter, self.gradient = builder, parameter, gradient
         self._setting = setting
 
@@ -175,7 +175,7 @@ class _Step:
     def with_momentum(self, sgd: Sgd) -> list[Update]:
         """Return the updates of the velocity and of the parameter."""
         w, gradient = self.parameter, self.gradient
-        velocity = State(_VELOCITY + w.name, w.shape, w.dtype, np.zeros(w.shape, w.dtype))
+        velocity = State(_VELOCITY + w.name, w.shape, w.dtype, np.zeros(w.shape, w.dtype), like=w)
         numbers = [self._number("momentum"), self._number("gradientFactor")]
         operands = [velocity, gradient, *numbers]
         expression = operand(0) * operand(2) + operand(1) * operand(3)

@@ -26,7 +26,15 @@ def decompose(model: Model, keep: Collection[str] = ()) -> Model:
 
 
 class Decomposer(IrBuilder):
-    """Adds, in place of a node, what it stands for."""
+    """Adds, in place of a node, what it stands for.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    keep
+        Keys of operators that stay whole.
+    """
 
     def __init__(self, name: str, keep: frozenset[str]) -> None:
         super().__init__(name)
@@ -35,6 +43,7 @@ class Decomposer(IrBuilder):
         self._origin: Operation | None = None
 
     def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        """Add operations on other values, each in the name of the model's own."""
         outside = self._origin
         for operation in operations:
             self._origin = operation.origin or operation
@@ -42,6 +51,7 @@ class Decomposer(IrBuilder):
         self._origin = outside
 
     def inside(self, name: str) -> IrBuilder:
+        """Return a builder of the same kind for a region."""
         return type(self)(name, self.keep)
 
     def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
@@ -49,9 +59,9 @@ class Decomposer(IrBuilder):
         return () if node.operator.key in self.keep else decomposed(node, expansion)
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        results = self.decomposed(
-            node, Expansion(self, node, next(filter(None, outputs), node.name))
-        )
+        """Add an operation, or what it stands for, and return the results."""
+        label = next(filter(None, outputs), node.name)
+        results = self.decomposed(node, Expansion(self, node, label))
         if results:
             return tuple(results[index] if name else None for index, name in enumerate(outputs))
         return super().add(replace(node, origin=node.origin or self._origin), outputs)

@@ -77,14 +77,14 @@ def differentiate(model: Model) -> Model:
     closing = IrBuilder(model.name)
     if training.n_rounds == 1:
         emitter = _Emitter(model.name, TrainingPass.UPDATE)
-        updates += training.optimiser.updates(emitter, gradients, _factor(training))
+        updates += training.optimiser.updates(emitter, gradients, training.factor)
         backward.builder.operations += emitter.operations
         closing_updates: list[Update] = []
     else:
         sums = {parameter: _accumulator(parameter) for parameter in gradients}
         updates += backward.accumulated(gradients, sums)
         closing = _Emitter(model.name, TrainingPass.UPDATE)
-        closing_updates = training.optimiser.updates(closing, sums, _factor(training))
+        closing_updates = training.optimiser.updates(closing, sums, training.factor)
         closing_updates += [
             Update(total, closing.constant(np.zeros(total.shape, total.dtype), "zeros"))
             for total in sums.values()
@@ -101,15 +101,10 @@ def differentiate(model: Model) -> Model:
     )
 
 
-def _factor(training: Training) -> float:
-    """Return what gradients are multiplied by: micro-batches and loss scaling are divided out."""
-    scaling = training.optimiser.loss_scaling
-    return 1 / (scaling * training.n_rounds if training.is_averaged else scaling)
-
-
 def _accumulator(parameter: Parameter) -> State:
     zeros = np.zeros(parameter.shape, parameter.dtype)
-    return State(_ACCUMULATOR + parameter.name, parameter.shape, parameter.dtype, zeros)
+    name = _ACCUMULATOR + parameter.name
+    return State(name, parameter.shape, parameter.dtype, zeros, like=parameter)
 
 
 class _ForTraining(Decomposer):

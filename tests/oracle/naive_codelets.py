@@ -442,6 +442,23 @@ def _one_hot(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> 
     return out
 
 
+def _cross_entropy(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> Any:
+    p, label = fields["outputs"], fields["expected"]
+    (scale,), (factor,) = fields["output_scale"].tolist(), fields["deltas_scale"].tolist()
+    logarithms = np.log(p + scalars["epsilon"]) - math.log(scale)
+    return (p - scale * label) * factor / scale, -label * logarithms
+
+
+def _sum_squared(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> Any:
+    delta = fields["outputs"] - fields["expected"]
+    return delta, delta**2 / 2
+
+
+def _accuracy(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+    pairs = zip(fields["predicted"].tolist(), fields["expected"].tolist(), strict=True)
+    return fields["n_correct"] + sum(a == b != -1 for a, b in pairs)
+
+
 def _inverse_std_deviation(
     fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
 ) -> np.ndarray:
@@ -575,6 +592,9 @@ NAIVE: dict[str, Naive] = _Naive(
         "popops::BroadcastVectorOuterInPlace<add>": _add_carry,
         "popops::Histogram1D": _histogram,
         "popops::EncodeOneHot": _one_hot,
+        **{f"popnn::LossCrossEntropyTransform{kind}": _cross_entropy for kind in ("", "<block>")},
+        **{f"popnn::LossSumSquaredTransform{kind}": _sum_squared for kind in ("", "<block>")},
+        "popnn::CalcAccuracy": _accuracy,
         **{f"popnn::Reduce{name}ClassGather": _arg_gather(name) for name in ("Max", "Min")},
         **{f"popnn::Reduce{name}ClassSparse": _arg_sparse(name) for name in ("Max", "Min")},
         "poplin::ConvPartial1x1Out": _convolve,

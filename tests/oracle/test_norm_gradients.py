@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.engine.many_threads import share_all
 from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
-from tilescope.engine import Builder, Engine, compile_programs, resolve_options
+from tilescope.engine import Builder, Engine, Tensor, compile_programs, resolve_options
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popnn.norm import (
     batch_norm,
@@ -23,7 +23,10 @@ from tilescope.engine.library.popnn.norm import (
     layer_norm,
     rms_norm,
 )
+from tilescope.engine.library.popops.elementwise.map import map_expression, operand
+from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.library.popops.reduction.reduce import Reduction, reduce_many
+from tilescope.engine.library.replicas import Replicas
 
 EPSILON = 0.1
 KINDS = ("batch", "group", "strided", "instance", "layer")
@@ -273,6 +276,112 @@ def test_one_pass_over_the_input() -> None:
     names = {s.name for s in compile_programs(graph, [builder.sequence]).steps}
     assert not [name for name in names if "cast" in name]
     assert any("reduceMany" in name for name in names)
+
+
+@pytest.mark.parametrize("is_stable", [False, True])
+def test_statistics_of_equal_replicas(is_stable: bool) -> None:
+    """With equal images, sums over three replicas are three times their own."""
+
+    def add(builder: Builder, tensors: Sequence[Tensor], n_replicas: int) -> list[Tensor]:
+        assert [t.shape for t in tensors] == [(6,)] * len(tensors)
+        rounds.append(len(tensors))
+        return [map_expression(builder, operand(0) * n_replicas, [t]) for t in tensors]
+
+    rounds: list[int] = []
+    graph, builder = new_builder(small_machine(5))
+    x, gradient = (graph.add_variable("float32", (2, 6, 5), name) for name in ("x", "gradient"))
+    gamma = graph.add_variable("float32", (6,), "gamma")
+    for tensor in (x, gradient, gamma):
+        graph.map_linearly(tensor)
+    outputs = []
+    for images in (6, 2):
+        options: Any = {"replicas": Replicas(images, add)}
+        mean, inverse = batch_norm.batch_norm_statistics(
+            builder, x, EPSILON, is_stable=is_stable, **options
+        )
+        white = batch_norm.batch_norm_whiten(builder, x, mean, inverse)
+        of_x = batch_norm.batch_norm_gradients(builder, white, gradient, inverse, gamma, **options)
+        outputs += [mean, inverse, of_x]
+    assert rounds == ([1, 1, 2] if is_stable else [2, 2])
+    inputs = [(t, values_for(t, i)) for i, t in enumerate((x, gradient, gamma))]
+    results = check(builder, inputs, outputs)
+    for shared, alone in zip(results[:3], results[3:], strict=True):
+        np.testing.assert_allclose(shared, alone, rtol=2e-5, atol=2e-6)
+    n = 3 * 2 * 5
+    with pytest.raises(
+        BadGraph, match="Replicas share 5 images, of which this one has 2: expected"
+    ):
+        batch_norm.batch_norm_statistics(builder, x, EPSILON, replicas=Replicas(5, add))
+    _, unbiased = batch_norm.batch_norm_statistics(
+        builder, x, EPSILON, is_unbiased=True, replicas=Replicas(6, add)
+    )
+    results = check(builder, inputs, [unbiased, outputs[1]])
+    np.testing.assert_allclose(results[0], results[1] * np.sqrt((n - 1) / n), rtol=2e-5)
+
+
+def test_sums_of_several_replicas() -> None:
+    """One replica's results, with what the other one sends: those of the whole batch."""
+    values, gradients = (
+        np.random.default_rng(i).uniform(-2, 2, (4, 6, 5)).astype(np.float32) for i in (1, 2)
+    )
+    factor = np.linspace(0.5, 2, 6)
+    mean, variance = values.mean((0, 2)), values.var((0, 2))
+    white = (values - mean[:, None]) / np.sqrt(variance + EPSILON)[:, None]
+    g = gradients * factor[:, None]
+    of_addition = 20 ** (-1 / 4)
+    sums = iter(
+        [
+            [values[2:].sum((0, 2)) / 20, (values[2:] ** 2).sum((0, 2)) / 20],
+            [-(t[2:].sum((0, 2))) / 20 / of_addition for t in (g * white, g)],
+        ]
+    )
+
+    def add(builder: Builder, tensors: Sequence[Tensor], _: int) -> list[Tensor]:
+        return [
+            binary(builder, "add", t, builder.constant(other.astype(np.float32), "other"))
+            for t, other in zip(tensors, next(sums), strict=True)
+        ]
+
+    graph, builder = new_builder(small_machine(5))
+    x, gradient = (graph.add_variable("float32", (2, 6, 5), name) for name in ("x", "gradient"))
+    gamma = graph.add_variable("float32", (6,), "gamma")
+    for tensor in (x, gradient, gamma):
+        graph.map_linearly(tensor)
+    replicas = Replicas(4, add)
+    of_batch = batch_norm.batch_norm_statistics(builder, x, EPSILON, replicas=replicas)
+    of_x = batch_norm.batch_norm_gradients(
+        builder, x, gradient, of_batch[1], gamma, of_batch[0], replicas=replicas
+    )
+    inputs = [(x, values[:2]), (gradient, gradients[:2]), (gamma, factor.astype(np.float32))]
+    results = check(builder, inputs, [*of_batch, of_x])
+    scale = 1 / np.sqrt(variance + EPSILON)
+    means = (g.mean((0, 2))[:, None], (g * white).mean((0, 2))[:, None])
+    expected = scale[:, None] * (g - means[0] - white * means[1])
+    np.testing.assert_allclose(results[0], mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(results[1], scale, rtol=1e-5)
+    np.testing.assert_allclose(results[2], expected[:2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Replicas(0, lambda *_: []), "The images of replicas is 0: expected at least 1"),
+        (lambda: Replicas(2, 3), "The sum over replicas is 3: expected a function"),  # type: ignore[arg-type]
+    ],
+)
+def test_invalid_replicas(call: Any, message: str) -> None:
+    with pytest.raises(BadGraph, match=message):
+        call()
+
+
+def test_sums_of_replicas_of_another_shape() -> None:
+    graph, builder = new_builder(small_machine(2))
+    x = graph.add_variable("float32", (2, 6), "x")
+    graph.map_linearly(x)
+    with pytest.raises(BadGraph, match="expected 2 tensors of the shapes and types given"):
+        batch_norm.batch_norm_statistics(
+            builder, x, EPSILON, replicas=Replicas(4, lambda *_: [x, x])
+        )
 
 
 def test_compute_sets_of_gradients() -> None:

@@ -196,3 +196,48 @@ def test_what_does_not_fit_is_refused(call: Any, message: str) -> None:
         graph.map_linearly(tensor)
     with pytest.raises(BadGraph, match=message):
         call(builder, x, gradient, indices)
+
+
+@given(
+    st.sampled_from(["max", "average", "sum"]),
+    st.booleans(),
+    geometries(),
+    TYPES,
+    st.sampled_from([4, 8, 12]),
+    seeds,
+)
+def test_a_pool_reads_smaller_groups_where_they_lie(
+    kind: str, counts_padding: bool, geometry: Any, dtype: str, group: int, seed: int
+) -> None:
+    (n_images, _, *field), window = geometry
+    graph, builder = new_builder(small_machine(7))
+    blocked = graph.add_variable(dtype, (2 * 48 // group, n_images, *field, group), "x")
+    graph.map_linearly(blocked, grain=group)
+    x = blocked.dim_shuffle(1, 0, 4, 2, 3).reshape(n_images, 96, *field)
+    counts = counts_padding and kind == "average"
+    out = pool(builder, x, window, kind, counts_padding=counts)
+    values = np.round(values_for(x, seed))
+    (result,) = check(builder, [(x, values)], [out])
+    assert [c.name.rpartition("/")[2] for c in graph.compute_sets] == ["pool"]
+    for at, elements in windows(x.shape, window):
+        if not elements:
+            continue
+        taken = np.stack([values[:, :, row, column] for row, column in elements])
+        count = window.kernel[0] * window.kernel[1] if counts else len(elements)
+        expected = taken.max(axis=0) if kind == "max" else taken.sum(axis=0)
+        expected = expected / (count if kind == "average" else 1)
+        np.testing.assert_allclose(result[:, :, at[0], at[1]], expected, **near(dtype))
+
+
+def test_a_gradient_is_divided_as_the_fewest_cycles_are() -> None:
+    """A part per tile: 96 channels of 4, with two parts of the rows."""
+    graph, builder = new_builder(small_machine(48))
+    gradient = graph.add_variable("float16", (1, 24, 8, 8, 4), "gradient")
+    graph.map_linearly(gradient, grain=4)
+    view = gradient.dim_shuffle(0, 1, 4, 2, 3).reshape(1, 96, 8, 8)
+    window = Window((3, 3), padding_before=(1, 1), padding_after=(1, 1))
+    out = average_pool_input_gradient(builder, view, (1, 96, 8, 8), window, kind="sum")
+    (batch,) = graph.compute_sets[0].batches
+    assert batch.tile.tolist() == list(range(48))
+    assert batch.fields["out"].size[0].tolist() == [4, 8, 4]
+    assert out.variable.shape == (1, 24, 8, 8, 4)

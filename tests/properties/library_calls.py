@@ -16,6 +16,7 @@ from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.general_product import general_product
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
+from tilescope.engine.library.popnn.loss import calc_accuracy, calc_loss
 from tilescope.engine.library.popnn.non_linearity import (
     non_linearity,
     non_linearity_in_place,
@@ -393,6 +394,18 @@ CALLS: Mapping[str, LibraryCall] = {
         {"a": ("float16", _MATRIX), "b": ("float16", _MATRIX)},
         _FULL,
         ("rows",),
+    ),
+    "calc_loss": _of_rows(
+        lambda p: calc_loss(p.build, "cross_entropy", p["x"], p["labels"]),
+        labels=("int32", "rows"),
+    ),
+    "calc_loss/squares": _of_rows(
+        lambda p: calc_loss(p.build, "sum_squared", p["x"], p["labels"]), labels=("int32", "rows")
+    ),
+    "calc_accuracy": _of_rows(
+        lambda p: calc_accuracy(p.build, p["x"], p["labels"], p["count"]),
+        labels=("int32", "rows"),
+        count=("int32", "1"),
     ),
     "softmax": _of_rows(lambda p: softmax(p.build, p["x"], 1)),
     "softmax_in_place": _of_rows(lambda p: softmax_in_place(p.build, p["x"], 1)),

@@ -12,6 +12,7 @@ from tilescope.analyser.memory.program_code import program_code
 from tilescope.analyser.program.programs import node
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import tabs, text_box
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_steps import ChosenSteps, chosen_steps, tiles_of

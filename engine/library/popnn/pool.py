@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilescope.engine.codelets.popnn.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
+from tilescope.engine.library.popnn.pool_partition import (
+    PartitionedPass,
+    channels_side_by_side,
+    choose_partition,
+    in_groups,
+    lies_in_groups,
+)
 from tilescope.engine.library.popnn.pool_pass import PoolPass, choose_passes
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
-from tilescope.engine.library.window import Window, group_size, output_size
+from tilescope.engine.library.window import Window, clipped, group_size, output_size
+from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 
 __all__ = ["pool"]
+
+Counts = NDArray[np.int64]
 
 #: The vertices' scalar ``divisor`` by kind of pooling.
 _KINDS = {"max": 0, "average": 1, "sum": 0}
@@ -45,7 +59,8 @@ def pool(
     Notes
     -----
     A maximum, mean or sum over a window is that over its columns, and then over its rows. Large
-    windows take two passes where that is predicted to be faster, or to fit.
+    windows take two passes where that is predicted to be faster, or to fit. An input that passes
+    would rearrange, with channels in smaller groups, is read where it lies, in one pass.
     Source: graphcore/poplibs sdk-release-3.4, include/popnn/Pooling.hpp, PoolParams. Assumption:
     two passes; the library's own plans are in one.
     """
@@ -65,17 +80,50 @@ def pool(
     rows, columns = output_size(height, 0, window), output_size(width, 1, window)
     flops = n_images * n_channels * rows * columns * (prod(window.kernel) - (kind != "average"))
     build = builder.inside("pool", "popnn.pooling", detail, flops=flops * x.dtype.is_float)
+    codelet = MAX_POOL if kind == "max" else AVERAGE_POOL
+    divisor = _KINDS[kind] + counts_padding
     size = group_size(n_channels, 16)
     grouped = (n_images, n_channels // size, size, height, width)
     x = in_one(build, x)
     if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
+        in_parts = _in_parts(
+            build, x, (n_images, n_channels, rows, columns), window, codelet, divisor
+        )
+        if in_parts is not None:
+            return in_parts
         x = row_major_copy(build, x, "rearrange")
     out = x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
-    codelet = MAX_POOL if kind == "max" else AVERAGE_POOL
     passes = choose_passes(build.tiles, out.shape, x.dtype, window, codelet)
     for pool_pass in passes:
-        out = _add_pass(build, out, pool_pass, _KINDS[kind] + counts_padding)
+        out = _add_pass(build, out, pool_pass, divisor)
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(n_images, n_channels, rows, columns)
+
+
+def _in_parts(
+    builder: Builder,
+    x: Tensor,
+    shape: tuple[int, ...],
+    window: Window,
+    codelet: Codelet,
+    divisor: int,
+) -> Tensor | None:
+    """Return a pool in parts that read the input where it lies; None if they do not fit."""
+    if x.dtype not in (FLOAT16, FLOAT32):
+        return None
+    field = x.shape[2:]
+
+    def reach(first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
+        return clipped(first, count, d, field[d], window)
+
+    pool_pass = PartitionedPass(shape, window, codelet, reach, {"divisor": divisor})
+    side_by_side = channels_side_by_side(x)
+    cost, partition = choose_partition(builder.tiles, pool_pass, x.dtype, side_by_side)
+    most_bytes = AVAILABLE_MEMORY_PROPORTION * builder.tiles.machine.allocatable_bytes
+    if not lies_in_groups(x, partition.group) or cost.n_bytes > most_bytes:
+        return None
+    source = in_groups(builder, x, partition.group)
+    out = pool_pass.add_to(builder, partition, {"x": source}, "pool")
+    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)
 
 
 def _add_pass(build: Builder, x: Tensor, pool_pass: PoolPass, divisor: int) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +19,19 @@ from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.pool_partition import (
+    PartitionedPass,
+    channels_side_by_side,
+    choose_partition,
+    first_elements,
+    in_groups,
+)
 from tilescope.engine.library.popnn.pool_pass import PoolPass
 from tilescope.engine.library.popops.elementwise.map import map_expression, operand
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
     copy_to,
-    in_one,
-    row_major_copy,
 )
-from tilescope.engine.library.walk import cut_rows
 from tilescope.engine.library.window import Window, group_size, output_size
 
 __all__ = ["average_pool_input_gradient", "max_pool_input_gradient"]
@@ -76,7 +82,6 @@ def max_pool_input_gradient(
     -----
     An element adds the gradients of the windows whose maximum it equals, in order of their taps.
     Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
-    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
     """
     name = "max_pool_input_gradient"
     check_rank(f"{name}: its input", x, "images, channels, rows, columns")
@@ -139,7 +144,6 @@ def average_pool_input_gradient(
     that hold it, in order of their taps. Where one window covers the whole input, its gradient is
     copied to all elements.
     Source: graphcore/poplibs sdk-release-3.4, lib/popnn/Pooling.cpp, poolInputGradientImpl.
-    Assumption: parts of rows, spread evenly over the tiles; the library plans them.
     """
     name = "average_pool_input_gradient"
     if kind not in ("average", "sum"):
@@ -205,16 +209,6 @@ def _group(shape: tuple[int, ...]) -> int:
     return group_size(shape[1], 16)
 
 
-def _in_groups(builder: Builder, x: View, group: int) -> Tensor:
-    """Return a tensor as (images, groups, rows, columns, channels of a group)."""
-    n_images, n_channels, height, width = x.shape
-    grouped = (n_images, n_channels // group, group, height, width)
-    x = in_one(builder, x)
-    if not x.can_reshape(*grouped) or any(len(d) > 1 for d in x.reshape(*grouped).dims):
-        x = row_major_copy(builder, x, "rearrange")
-    return x.reshape(*grouped).dim_shuffle(0, 1, 3, 4, 2)
-
-
 def _taps(size: int, d: int, window: Window, *, counts_padding: bool) -> Counts:
     """Return the elements that every window along a dimension holds: ndarray of int64."""
     count = output_size(size, d, window)
@@ -247,21 +241,20 @@ def _divided(
 def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     """Return 1 over the elements of every window that equal its maximum."""
     group = _group(x.shape)
-    source, result = (_in_groups(builder, view, group) for view in (x, pooled))
+    source, result = (in_groups(builder, view, group) for view in (x, pooled))
     pool_pass = PoolPass(source.shape, window, MAX_POOL_GRADIENT_SCALE, "scale", "poolScale")
     out = builder.graph.add_variable(x.dtype, pool_pass.out_shape, "scale", builder.debug)
     builder.spread(out, grain=group)
     parts = pool_pass.parts(out.variable)
     n = parts.pieces.n_pieces
-    corner = parts.out_corner
     fields = {
         "x": blocks(
-            source.variable, source.offset + parts.first_of(_strides(source)), parts.x_size,
-            _strides(source)[2:], n,
+            source.variable, first_elements(parts.corner, source), parts.x_size,
+            [dim[0][1] for dim in source.dims[2:]], n,
         ),
         "pooled": blocks(
-            result.variable, result.offset + _first(corner, result), parts.out_size,
-            _strides(result)[2:], n,
+            result.variable, first_elements(parts.out_corner, result), parts.out_size,
+            [dim[0][1] for dim in result.dims[2:]], n,
         ),
         "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
     }  # fmt: skip
@@ -271,29 +264,24 @@ def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pooled.shape)
 
 
-def _strides(x: Tensor) -> list[int]:
-    return [dim[0][1] for dim in x.dims]
+@dataclass(frozen=True)
+class _Windows:
+    """The windows that reach elements of a pool's input."""
 
+    window: Window
+    n_windows: tuple[int, ...]
 
-def _first(corner: Sequence[Counts], x: Tensor) -> Counts:
-    """Return the elements at corners, from the tensor's first one: ndarray of int64."""
-    pairs = zip(corner, _strides(x), strict=False)
-    return np.asarray(sum(coordinate * stride for coordinate, stride in pairs))
+    def __call__(self, first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
+        """Return the first window, how many there are, and where the first element is in it.
 
-
-def _windows_at(
-    first: Counts, count: Counts, d: int, n_windows: int, window: Window
-) -> tuple[Counts, Counts, Counts]:
-    """Return the windows that reach a range of elements, and the position of the first element.
-
-    Three ndarrays of int64, shape (n,): the first window, the number of windows, at least one, and
-    the first element relative to the begin of that window.
-    """
-    stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
-    position = first + window.padding_before[d]
-    start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
-    stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
-    return start, stop - start, position - start * stride
+        There is at least one window, which may not hold an element.
+        """
+        window, n_windows = self.window, self.n_windows[d]
+        stride, reach = window.stride[d], (window.kernel[d] - 1) * window.dilation[d]
+        position = first + window.padding_before[d]
+        start = np.clip(-((reach - position) // stride), 0, n_windows - 1)
+        stop = np.clip((position + count - 1) // stride + 1, start + 1, n_windows)
+        return start, stop - start, position - start * stride
 
 
 def _add(
@@ -304,35 +292,10 @@ def _add(
     window: Window,
 ) -> Tensor:
     """Add the pass backward; return the gradient of an input of a shape."""
-    group = _group(shape)
-    n_groups, (height, width) = shape[1] // group, shape[2:]
-    sources = {name: _in_groups(builder, view, group) for name, view in operands.items()}
-    n_rows, n_columns = sources["gradient"].shape[2:4]
-    dtype = sources["gradient"].dtype
-    out_shape = (shape[0], n_groups, height, width, group)
-    out = builder.graph.add_variable(dtype, out_shape, "out", builder.debug)
-    builder.spread(out, grain=group)
-    pieces = cut_rows(out.variable, width * group, height)
-    columns = pieces.n_columns // group
-    first_column = pieces.start // group % width
-    first_row = pieces.start // (group * width) % height
-    block = pieces.start // (group * width * height)
-    y, n_y, shift_y = _windows_at(first_row, pieces.n_rows, 0, n_rows, window)
-    x, n_x, shift_x = _windows_at(first_column, columns, 1, n_columns, window)
-    by_element = (block // n_groups, block % n_groups, first_row, first_column)
-    by_window = (block // n_groups, block % n_groups, y, x)
-    fields = {}
-    for name, source in sources.items():
-        corner = by_element if name == "x" else by_window
-        size = [pieces.n_rows, columns, group] if name == "x" else [n_y, n_x, group]
-        first = source.offset + _first(corner, source)
-        fields[name] = blocks(source.variable, first, size, _strides(source)[2:], pieces.n_pieces)
-    strides = [width * group, group, 1]
-    fields["out"] = blocks(
-        out.variable, pieces.start, [pieces.n_rows, columns, group], strides, pieces.n_pieces
-    )
-    geometry = PoolPass(out_shape, window, codelet).scalars
-    compute_set = builder.compute_set("poolGradient")
-    scalars = {**geometry, "shift_y": shift_y, "shift_x": shift_x}
-    builder.vertices(compute_set, codelet, pieces.tile, fields, scalars)
+    gradient = operands["gradient"]
+    pool_pass = PartitionedPass(shape, window, codelet, _Windows(window, gradient.shape[2:]))
+    side_by_side = math.gcd(*(channels_side_by_side(x) for x in operands.values()))
+    _, partition = choose_partition(builder.tiles, pool_pass, gradient.dtype, side_by_side)
+    sources = {name: in_groups(builder, x, partition.group) for name, x in operands.items()}
+    out = pool_pass.add_to(builder, partition, sources, "poolGradient")
     return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -24,10 +24,6 @@ __all__ = ["NORM", "RECORDS", "normalised", "rows_normalised"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
-
-#: What has a mean and a deviation of its own: a channel, a group of channels of an image, a row.
-#: That of ``rms`` is a row, whose mean counts as 0.
-KINDS = ("batch", "group", "layer", "rms")
 
 
 def _statistics_shape(node: Node) -> tuple[int, ...]:
@@ -142,14 +138,13 @@ def _data_gradient_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
 def _lower_data_gradient(lowering: Lowering, op: Operation) -> Tensor:
     builder, kind = lowering.builder, op.attributes["kind"]
     white, gradient, inverse, gamma = (lowering.tensor(value) for value in op.operands)
-    function = {
+    functions: dict[str, Callable[..., Tensor]] = {
         "batch": batch_norm.batch_norm_gradients,
         "group": group_norm.group_norm_gradients,
         "layer": layer_norm.layer_norm_gradients,
         "rms": rms_norm.rms_norm_gradients,
-    }[kind]
-    out: Tensor = function(builder, white, gradient, inverse, gamma)
-    return out
+    }
+    return functions[kind](builder, white, gradient, inverse, gamma)
 
 
 NORM_DATA_GRADIENT = Operator(
@@ -178,12 +173,12 @@ def _lower_parameter_gradients(lowering: Lowering, op: Operation) -> tuple[Tenso
     white, gradient = (lowering.tensor(value) for value in op.operands)
     if kind == "rms":
         return rms_norm.rms_norm_param_gradients(builder, white, gradient)
-    function = {
+    functions: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
         "batch": batch_norm.batch_norm_param_gradients,
         "group": group_norm.group_norm_param_gradients,
         "layer": layer_norm.layer_norm_param_gradients,
-    }[kind]
-    both = function(builder, white, gradient)
+    }
+    both = functions[kind](builder, white, gradient)
     return tuple(t for value, t in zip(op.outputs, both, strict=True) if value is not None)
 
 
@@ -204,7 +199,8 @@ def normalised(
     Parameters
     ----------
     kind
-        One of `KINDS`; ``layer`` and ``rms`` take rows.
+        ``batch``, ``group``, ``layer`` or ``rms``: what has a mean and a deviation of its own, a
+        channel, a group of channels of an image, or a row; the mean of a row of ``rms`` is 0.
     operands
         The input, shape (batch, channels, …), and scale and offset of every channel; ``rms`` has
         no offset.

@@ -39,6 +39,7 @@ from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with
 from tilescope.engine.library.popops.slicing.embedding import plan_embedding
 from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.poprand.random_numbers import dropout, uniform
+from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.program import Copy, Sequence
 
@@ -122,7 +123,14 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "batch_norm_gradients": (
         batch_norm_gradients,
-        {"x": X, "gradient": Y, "inverse": Take("six"), "gamma": Take("six"), "mean": Take("six")},
+        {
+            "x": X,
+            "gradient": Y,
+            "inverse": Take("six"),
+            "gamma": Take("six"),
+            "mean": Take("six"),
+            "replicas": Replicas(4, lambda _, tensors, __: tensors),
+        },
     ),
     "uniform": (
         uniform,

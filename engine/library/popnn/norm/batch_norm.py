@@ -25,6 +25,7 @@ from tilescope.engine.library.popnn.norm.statistics import (
     statistics,
     whitened,
 )
+from tilescope.engine.library.replicas import Replicas
 
 __all__ = [
     "batch_norm_gradients",
@@ -46,6 +47,7 @@ def batch_norm_statistics(
     is_stable: bool = False,
     partials_type: Any = "float32",
     statistics_type: Any = None,
+    replicas: Replicas | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and inverse standard deviation per channel.
 
@@ -64,8 +66,10 @@ def batch_norm_statistics(
     partials_type
         Type of mean squares: ``float32`` or ``float16``.
     statistics_type
-        Type of the results: ``float32`` or ``float16``, that of `x` by default. The library has no
-        other; floats keep statistics of halves exact.
+        Type of the results: ``float32`` or ``float16``. By default that of `x`, as in PopLibs;
+        float32 keeps the precision of the sums.
+    replicas
+        Replicas that share the statistics.
 
     Returns
     -------
@@ -75,10 +79,13 @@ def batch_norm_statistics(
     Raises
     ------
     BadGraph
-        If the tensor has fewer than two dimensions, or a type is not supported.
+        If the tensor has fewer than two dimensions, a type is not supported, or the images do not
+        divide those of all replicas.
     """
     check_input("batch_norm_statistics", x, partials_type, statistics_type)
-    options = StatisticsOptions(epsilon, is_unbiased, is_stable, partials_type, statistics_type)
+    options = StatisticsOptions(
+        epsilon, is_unbiased, is_stable, partials_type, statistics_type, replicas
+    )
     detail = {"shape": list(x.shape), **options.detail()}
     build = builder.inside("batchNormStatistics", "popnn.batchNormStatistics", detail)
     return statistics(build, x, options)
@@ -204,6 +211,8 @@ def batch_norm_gradients(
     inverse: View,
     gamma: View,
     mean: View | None = None,
+    *,
+    replicas: Replicas | None = None,
 ) -> Tensor:
     """Return the gradient of the input of a layer whose statistics are those of the input.
 
@@ -222,6 +231,8 @@ def batch_norm_gradients(
         Factors, of the type of `x`, shape (channels,).
     mean
         Means, with which `x` is whitened first.
+    replicas
+        Replicas that share the statistics.
 
     Returns
     -------
@@ -247,7 +258,8 @@ def batch_norm_gradients(
     build = builder.inside("batchNormGradients", "popnn.batchNormGradients", detail)
     if mean is not None:
         x = whitened(build, x, mean, inverse)
-    return statistics_gradients(build, x, times_gamma(build, gradient, gamma), inverse)
+    of_white = times_gamma(build, gradient, gamma)
+    return statistics_gradients(build, x, of_white, inverse, replicas)
 
 
 @checked

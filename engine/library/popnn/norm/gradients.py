@@ -16,6 +16,7 @@ from tilescope.engine.library.popops.elementwise.map import map_in_place, operan
 from tilescope.engine.library.popops.elementwise.operations import binary, copy_to
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.library.popops.reduction.reduce import Reduction, reduce, reduce_many
+from tilescope.engine.library.replicas import Replicas
 
 __all__ = [
     "check_gradient",
@@ -80,7 +81,13 @@ def times_gamma(builder: Builder, gradient: View, gamma: View) -> Tensor:
 
 
 def statistics_gradients(
-    builder: Builder, white: View, gradient: View, inverse: View, *, is_centred: bool = True
+    builder: Builder,
+    white: View,
+    gradient: View,
+    inverse: View,
+    replicas: Replicas | None = None,
+    *,
+    is_centred: bool = True,
 ) -> Tensor:
     """Return the gradient of a tensor from that of the whitened one.
 
@@ -95,16 +102,23 @@ def statistics_gradients(
         Shape (…, channels, …).
     inverse
         Inverse standard deviations, one per channel.
+    replicas
+        Replicas that share the statistics.
     is_centred
         Whether the tensor was whitened with its mean; without it, the mean of the gradient does not
         matter.
     """
     n = white.n_elements // white.shape[1]
+    if replicas is not None:
+        n *= replicas.count(white.shape[0])
     of_sums, of_addition = _split_scale(n, is_half=white.dtype == FLOAT16)
     out = builder.graph.clone(white, "gradient", debug=builder.debug)
     copy_to(builder, gradient, out, "gradient")
     if is_centred:
         of_variance, of_mean = _sums(builder, white, out, -of_sums)
+        if replicas is not None:
+            both = (of_variance, of_mean)
+            of_variance, of_mean = replicas.total(builder, both, white.shape[0])
     else:
         of_variance = _sum_of_products(builder, white, out, -of_sums)
     product = binary(builder, "multiply", white, with_channels(white, of_variance))

@@ -5,6 +5,7 @@ Source of the steps: graphcore/poplibs sdk-release-3.4, lib/poplin/Norms.cpp.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -21,6 +22,7 @@ from tilescope.engine.library.popops.reduction.reduce import (
     reduce_many,
     reduce_with_output,
 )
+from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.walk import joint_walk
 
 __all__ = [
@@ -58,6 +60,8 @@ class StatisticsOptions:
         Type of mean squares: ``float32`` or ``float16``; not narrower than the input.
     statistics_type
         Type of the results: that of the input if None.
+    replicas
+        Replicas that share the statistics.
     """
 
     epsilon: float
@@ -65,6 +69,7 @@ class StatisticsOptions:
     is_stable: bool = False
     partials_type: Any = "float32"
     statistics_type: Any = None
+    replicas: Replicas | None = None
 
     def detail(self) -> dict[str, Any]:
         """Return the options for a debug context."""
@@ -73,7 +78,14 @@ class StatisticsOptions:
             "unbiasedVarEstimate": self.is_unbiased,
             "stableAlgo": self.is_stable,
             "partialsType": dtype_of(self.partials_type).name,
+            **({} if self.replicas is None else {"normBatchSize": self.replicas.n_images}),
         }
+
+    def total(self, builder: Builder, tensors: Sequence[Tensor], x: View) -> list[Tensor]:
+        """Return the sums of tensors over the replicas that share the statistics of `x`."""
+        if self.replicas is None:
+            return [*tensors]
+        return self.replicas.total(builder, tensors, x.shape[0])
 
 
 def check_input(
@@ -136,18 +148,23 @@ def statistics(builder: Builder, x: View, options: StatisticsOptions) -> tuple[T
     """
     n_channels = x.shape[1]
     dims = [d for d in range(len(x.shape)) if d != 1]
-    n = x.n_elements // n_channels
+    n_replicas = 1 if options.replicas is None else options.replicas.count(x.shape[0])
+    n = n_replicas * x.n_elements // n_channels
     partials = dtype_of(options.partials_type) if x.dtype == FLOAT16 else x.dtype
     dtype = x.dtype if options.statistics_type is None else dtype_of(options.statistics_type)
     if options.is_stable:
-        mean, _, power = _differences(builder, x, dims, partials, dtype)
+        of_sum = _reduced(builder, "sum", x, dims, dtype, 1 / n)
+        (mean,) = options.total(builder, [of_sum.reshape(n_channels)], x)
+        apart = _differences(builder, x, mean)
+        of_squares = _reduced(builder, "square_sum", apart, dims, partials, 1 / n)
+        (power,) = options.total(builder, [of_squares.reshape(n_channels)], x)
     else:
         both = (("sum", dtype), ("square_sum", partials))
-        mean, power = reduce_many(
+        sums = reduce_many(
             builder, [Reduction(name, x, dims, 1 / n, of_result) for name, of_result in both]
         )
+        mean, power = options.total(builder, [t.reshape(n_channels) for t in sums], x)
     scale = n / (n - 1) if options.is_unbiased and n > 1 else 1.0
-    mean, power = mean.reshape(n_channels), power.reshape(n_channels)
     return mean, _inverse(builder, mean, power, dtype, options, scale)
 
 
@@ -158,7 +175,10 @@ def standardised(builder: Builder, x: View, epsilon: float) -> tuple[Tensor, Ten
     Sums are float32.
     """
     dims = [d for d in range(len(x.shape)) if d != 1]
-    mean, apart, power = _differences(builder, x, dims, FLOAT32, x.dtype)
+    scale = x.shape[1] / x.n_elements
+    mean = _reduced(builder, "sum", x, dims, x.dtype, scale)
+    apart = _differences(builder, x, mean)
+    power = _reduced(builder, "square_sum", apart, dims, FLOAT32, scale)
     mean, power = mean.reshape(x.shape[1]), power.reshape(x.shape[1])
     options = StatisticsOptions(epsilon, is_stable=True)
     inverse = _inverse(builder, mean, power, x.dtype, options, 1.0)
@@ -166,27 +186,24 @@ def standardised(builder: Builder, x: View, epsilon: float) -> tuple[Tensor, Ten
     return apart, mean, inverse
 
 
-def _differences(
-    builder: Builder, x: View, dims: list[int], partials: DType, of_means: DType
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the means over dimensions, the differences to them, and the means of their squares."""
-    mean = _reduced(builder, "sum", x, dims, of_means)
-    centre = mean if mean.dtype == x.dtype else cast(builder, mean, x.dtype)
-    apart = binary(builder, "subtract", x, centre)
-    return mean, apart, _reduced(builder, "square_sum", apart, dims, partials)
+def _differences(builder: Builder, x: View, mean: Tensor) -> Tensor:
+    """Return the differences to the means, in the type of `x`."""
+    return binary(builder, "subtract", x, with_channels(x, of_type(builder, mean, x.dtype)))
 
 
 def inverse_root_mean_square(builder: Builder, x: View, epsilon: float, dtype: DType) -> Tensor:
     """Return the inverse root of the mean squares over all dimensions but the second."""
     dims = [d for d in range(len(x.shape)) if d != 1]
-    power = _reduced(builder, "square_sum", x, dims, FLOAT32).reshape(x.shape[1])
+    scale = x.shape[1] / x.n_elements
+    power = _reduced(builder, "square_sum", x, dims, FLOAT32, scale).reshape(x.shape[1])
     options = StatisticsOptions(epsilon, is_stable=True)
     return _inverse(builder, power, power, dtype, options, 1.0)
 
 
-def _reduced(builder: Builder, operation: str, x: View, dims: list[int], dtype: DType) -> Tensor:
-    """Return means over dimensions, of another type than the operand if need be."""
-    scale = x.shape[1] / x.n_elements
+def _reduced(
+    builder: Builder, operation: str, x: View, dims: list[int], dtype: DType, scale: float
+) -> Tensor:
+    """Return scaled sums over dimensions, of another type than the operand if need be."""
     if dtype == x.dtype:
         return reduce(builder, operation, x, dims, scale)
     shape = [1 if d in dims else size for d, size in enumerate(x.shape)]

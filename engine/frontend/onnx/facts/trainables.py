@@ -1,0 +1,121 @@
+"""Which initializers of a model training updates, and a model's file with trained ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+from tilescope.engine.errors import BadInput, RunFailed
+from tilescope.engine.frontend.onnx.source.read import read_model
+from tilescope.engine.operators.table import OPERATORS
+
+__all__ = ["trainable_names", "write_trained"]
+
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+
+#: Operands of a batch normalisation that are running statistics.
+_STATISTICS = (3, 4)
+
+
+def trainable_names(
+    path: Path, patterns: Sequence[str], frozen: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the names of the initializers that patterns choose, in the order of the file.
+
+    Patterns choose floating-point tensors of a dimension or more, without running statistics and
+    what decides shapes; a name in full chooses any floating-point initializer.
+
+    Parameters
+    ----------
+    path
+        An ONNX file.
+    patterns
+        As of a shell: ``*`` chooses all.
+    frozen
+        Those that are left out all the same.
+
+    Raises
+    ------
+    BadInput
+        When a pattern chooses nothing.
+    BadModel
+        When the file cannot be read.
+    """
+    if not patterns:
+        return ()
+    graph = read_model(path).graph
+    fixed = _fixed(graph)
+    floats = [t for t in graph.initializer if t.data_type in _FLOATS]
+    chosen: set[str] = set()
+    for pattern in (*patterns, *frozen):
+        found = {
+            t.name
+            for t in floats
+            if t.name == pattern
+            or (t.dims and t.name not in fixed and fnmatchcase(t.name, pattern))
+        }
+        if not found:
+            raise BadInput(
+                f"No weight of {path} is called {pattern!r}: it has"
+                f" {', '.join([t.name for t in floats][:_MOST_NAMES]) or 'none'}"
+                + ", …" * (len(floats) > _MOST_NAMES)
+            )
+        chosen = chosen - found if pattern in frozen else chosen | found
+    return tuple(t.name for t in floats if t.name in chosen)
+
+
+#: Names of weights that a sentence lists.
+_MOST_NAMES = 8
+
+
+def _fixed(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of what nodes need at compile time, and of running statistics."""
+    fixed: set[str] = set()
+    for node in graph.node:
+        key = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        operator = OPERATORS.get(key)
+        positions = operator.known_operands if operator is not None else ()
+        if node.op_type == "BatchNormalization":
+            positions = _STATISTICS
+        fixed.update(node.input[i] for i in positions if i < len(node.input))
+    return fixed
+
+
+def write_trained(path: Path, trained: Mapping[str, NDArray[Any]], out: Path) -> None:
+    """Write a model's file again with other values of some initializers.
+
+    Parameters
+    ----------
+    path
+        The model.
+    trained
+        Values by name, of the shapes of the initializers.
+    out
+        The file to write, with all weights inside; one that exists is replaced whole.
+
+    Raises
+    ------
+    RunFailed
+        When it cannot be written.
+    """
+    proto = onnx.load(path)
+    for tensor in proto.graph.initializer:
+        if tensor.name in trained:
+            dtype = numpy_helper.to_array(tensor).dtype if not tensor.external_data else np.float32
+            array = np.asarray(trained[tensor.name]).astype(dtype)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    partial = out.with_name(f".{out.name}.part")
+    try:
+        partial.write_bytes(proto.SerializeToString())
+        partial.replace(out)
+    except (OSError, ValueError) as error:
+        partial.unlink(missing_ok=True)
+        reason = error.strerror if isinstance(error, OSError) else "it exceeds 2 GB"
+        raise RunFailed(f"Cannot write {out}: {reason}") from None

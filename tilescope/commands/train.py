@@ -1,0 +1,329 @@
+"""``tilescope train``: train a model on a simulated machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tilescope.console import print_json, print_line, progress
+from tilescope.parameters import AsJson, examples
+from tilescope.run_arguments import (
+    BatchOption,
+    DimOption,
+    MachineOption,
+    PrecisionOption,
+    SettingOption,
+    ShapeOption,
+    dims_of,
+    directory_of,
+    options_of,
+    settings_of,
+    shapes_of,
+    steps_of,
+    terms_of,
+)
+
+if TYPE_CHECKING:
+    from tilescope.engine.ir import Optimiser
+    from tilescope.engine.session.training_run import TrainingResult
+    from tilescope.engine.training import Loss
+
+__all__ = ["register"]
+
+#: Losses that a text result shows, from first to last.
+_N_SHOWN = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command ``train``."""
+
+    @app.command(
+        epilog=examples(
+            "train model.onnx --loss cross-entropy --data digits.npz --output trained.onnx",
+            "train model.onnx --loss nll --data digits.npz --optimizer sgd:lr=0.01,momentum=0.9",
+            "train model.onnx --loss mse --labels target --data data.npz --batch 16 --accumulate 4",
+            "train model.onnx --loss cross-entropy:ignored=-1 --data data.npz --epochs 3"
+            " --checkpoint state.npz",
+            "train model.onnx --loss cross-entropy --data data.npz --epochs 6"
+            " --checkpoint state.npz --resume",
+            "train model.onnx --loss cross-entropy --data data.npz --report out"
+            " --report-steps 1,100-102",
+        )
+    )
+    def train(
+        model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
+        loss: Annotated[
+            str,
+            typer.Option(
+                help="What is minimised: cross-entropy, nll, mse, l1 or identity, with options such"
+                " as :reduction=sum, :ignored=-1 (a class), :output=NAME, :factor=0.5.",
+                show_default=False,
+            ),
+        ],
+        data: Annotated[
+            Path,
+            typer.Option(
+                help="Inputs and labels by name (.npz), the first dimension being samples.",
+                show_default=False,
+            ),
+        ],
+        labels: Annotated[str, typer.Option(help="Name of the labels in the data.")] = "labels",
+        optimizer: Annotated[
+            str,
+            typer.Option(
+                help="How weights change: sgd, with lr, momentum, dampening, weight_decay,"
+                " nesterov, loss_scaling."
+            ),
+        ] = "sgd:lr=0.01",
+        epochs: Annotated[int, typer.Option(min=1, help="Times that all data are used.")] = 1,
+        batch: BatchOption = None,
+        accumulate: Annotated[
+            int,
+            typer.Option(min=1, help="Micro-batches of a step, whose gradients are averaged."),
+        ] = 1,
+        train_only: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--train-only",
+                metavar="PATTERN",
+                help="Weights to train, as a pattern of names; repeatable; default all.",
+                show_default=False,
+            ),
+        ] = None,
+        freeze: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="PATTERN",
+                help="Weights to leave as they are, as a pattern of names; repeatable.",
+                show_default=False,
+            ),
+        ] = None,
+        seed: Annotated[
+            int, typer.Option(min=0, help="Seed of the order of the data and of dropout.")
+        ] = 0,
+        no_shuffle: Annotated[
+            bool, typer.Option("--no-shuffle", help="Take the data in their order.")
+        ] = False,
+        output: Annotated[
+            Path | None,
+            typer.Option(help="File for the model with trained weights.", show_default=False),
+        ] = None,
+        checkpoint: Annotated[
+            Path | None,
+            typer.Option(
+                help="File of the checkpoint (.npz), written after every epoch.",
+                show_default=False,
+            ),
+        ] = None,
+        checkpoint_steps: Annotated[
+            int | None,
+            typer.Option(
+                min=1, help="Steps between two checkpoints instead.", show_default=False
+            ),
+        ] = None,
+        resume: Annotated[
+            bool, typer.Option("--resume", help="Go on from the checkpoint.")
+        ] = False,
+        on_nan: Annotated[
+            str, typer.Option(help="After a loss that is no number: stop or skip the step.")
+        ] = "stop",
+        machine: MachineOption = "gc200",
+        parameters: Annotated[
+            str, typer.Option(help="Parameter set: hardware or ipu_model.")
+        ] = "hardware",
+        ipus: Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")] = 1,
+        tiles: Annotated[
+            int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
+        ] = None,
+        report: Annotated[
+            Path | None,
+            typer.Option(
+                help="Directory of a report; none is written without it.",
+                show_default=False,
+                parser=directory_of,
+                metavar="<path>",
+            ),
+        ] = None,
+        report_steps: Annotated[
+            str | None,
+            typer.Option(
+                metavar="STEPS",
+                help="Steps that the report has, such as 1,100-102; default the first 10.",
+                show_default=False,
+            ),
+        ] = None,
+        shape: ShapeOption = None,
+        dim: DimOption = None,
+        setting: SettingOption = None,
+        precision: PrecisionOption = "float",
+        option: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Engine option, as KEY=VALUE; repeatable. POPLAR_ENGINE_OPTIONS takes"
+                " precedence.",
+                show_default=False,
+            ),
+        ] = None,
+        as_json: AsJson = False,
+        quiet: Annotated[
+            bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
+        ] = False,
+    ) -> None:
+        """Train an ONNX model on a simulated machine."""
+        from tilescope.engine.frontend.onnx.facts.trainables import write_trained
+        from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+        from tilescope.engine.frontend.source_model import Setup
+        from tilescope.engine.host.memory import within_available
+        from tilescope.engine.machine import load_machine
+        from tilescope.engine.options import resolve
+        from tilescope.engine.recorder.recording import without_warnings_of_loss
+        from tilescope.engine.session.model_run import read_inputs
+        from tilescope.engine.session.training_run import Course, train_model
+
+        if as_json and quiet:
+            raise typer.BadParameter("--json and --quiet are mutually exclusive")
+        if report_steps is not None and report is None:
+            raise typer.BadParameter("--report-steps needs --report")
+        flags = {}
+        if report is not None:
+            flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
+        options = resolve(command_line=options_of(option or [], flags))
+        simulated = load_machine(
+            machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
+        )
+        course = Course(
+            epochs=epochs,
+            n_rounds=accumulate,
+            seed=seed,
+            is_shuffled=not no_shuffle,
+            checkpoint=checkpoint,
+            checkpoint_steps=checkpoint_steps or 0,
+            is_resumed=resume,
+            on_nan=on_nan,
+            recorded_steps=steps_of(report_steps or "1-10"),
+        )
+        with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
+            outcome = train_model(
+                OnnxFile(model),
+                simulated,
+                options,
+                data=read_inputs(data),
+                loss=_loss(loss, labels),
+                optimiser=_optimiser(optimizer),
+                course=course,
+                setup=Setup(
+                    shapes_of(shape or []),
+                    batch,
+                    settings_of(setting or []),
+                    precision,
+                    None,
+                    dims_of(dim or []),
+                    tuple(train_only or ["*"]),
+                    tuple(freeze or []),
+                ),
+                progress=tell,
+            )
+        if output is not None:
+            write_trained(model, outcome.weights, output)
+        if as_json:
+            print_json(_as_json(outcome, model, output, checkpoint))
+        elif not quiet:
+            _print(outcome, model, output, checkpoint)
+
+
+def _loss(text: str, labels: str) -> Loss:
+    """Parse ``KIND:NAME=VALUE,…``.
+
+    Raises
+    ------
+    typer.BadParameter
+        When an option is unknown, or its value is no number where one is expected.
+    """
+    from tilescope.engine.training import Loss
+
+    kind, terms = terms_of("--loss", text)
+    known = ("reduction", "ignored", "output", "of", "factor")
+    for name in terms:
+        if name not in known:
+            raise typer.BadParameter(f"--loss has no option {name!r}: it has {', '.join(known)}")
+    try:
+        ignored = int(terms["ignored"]) if "ignored" in terms else None
+        factor = float(terms.get("factor", 1))
+    except ValueError:
+        raise typer.BadParameter(f"--loss {text}: ignored and factor are numbers") from None
+    return Loss(
+        kind=kind,
+        output=terms.get("output", ""),
+        labels=labels,
+        reduction=terms.get("reduction", "mean"),
+        ignored=ignored,
+        of=terms.get("of", ""),
+        factor=factor,
+    )
+
+
+def _optimiser(text: str) -> Optimiser:
+    """Parse ``sgd:NAME=VALUE,…``.
+
+    Raises
+    ------
+    typer.BadParameter
+        When there is no such optimiser.
+    """
+    from tilescope.engine.training import Sgd
+
+    kind, terms = terms_of("--optimizer", text)
+    if kind != "sgd":
+        raise typer.BadParameter(f"there is no optimizer {kind!r}: choose sgd")
+    return Sgd.parsed(terms)
+
+
+@contextmanager
+def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show what is done on a terminal; nothing in a pipe, or if quiet."""
+    if quiet:
+        yield lambda _: None
+        return
+    with progress("Compiling", after_s=0) as tell:
+        yield tell
+
+
+def _as_json(
+    outcome: TrainingResult, model: Path, output: Path | None, checkpoint: Path | None
+) -> dict[str, object]:
+    from math import isfinite
+
+    return {
+        "model": str(model),
+        "n_steps": len(outcome.losses),
+        "n_skipped": outcome.n_skipped,
+        "n_unused": outcome.n_unused,
+        "losses": [loss if isfinite(loss) else None for loss in outcome.losses],
+        "step_cycles": outcome.cycles,
+        "output_path": None if output is None else str(output),
+        "checkpoint_path": None if checkpoint is None else str(checkpoint),
+        "report_path": None if outcome.report is None else str(outcome.report),
+        "report_lost": outcome.lost or None,
+    }
+
+
+def _print(
+    outcome: TrainingResult, model: Path, output: Path | None, checkpoint: Path | None
+) -> None:
+    losses = outcome.losses
+    print_line(f"Trained {model.name}: {len(losses):,} steps of {outcome.cycles:,} cycles")
+    if losses:
+        n = max(1, len(losses) // _N_SHOWN)
+        shown = losses[::n][:_N_SHOWN]
+        print_line(f"Loss {' '.join(f'{value:.4g}' for value in shown)}, last {losses[-1]:.4g}")
+    if outcome.n_skipped:
+        print_line(f"Skipped steps, whose loss was no number: {outcome.n_skipped:,}")
+    if outcome.n_unused:
+        print_line(f"Samples that make no whole step, left out: {outcome.n_unused:,}")
+    for label, path in (("Model", output), ("Checkpoint", checkpoint), ("Report", outcome.report)):
+        if path is not None:
+            print_line(f"{label}: {path}")
