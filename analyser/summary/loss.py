@@ -124,16 +124,21 @@ class LossCurve:
             return self.step
         return np.arange(len(self), dtype=np.int64)
 
-    def thinned(self, n_groups: int, first: int = 0, stop: int | None = None) -> NDArray[np.int64]:
+    def thinned(
+        self, n_groups: int, start: int | None = None, end: int | None = None
+    ) -> NDArray[np.int64]:
         """Return positions that show a range as a chart of some columns can: peaks are kept.
 
         Parameters
         ----------
         n_groups
             Columns of the chart.
-        first, stop
-            Range of positions.
+        start, end
+            Range of the axis; the steps beside it are included, so that lines reach its ends.
         """
+        axis = self.axis
+        first = 0 if start is None else max(int(np.searchsorted(axis, start)) - 1, 0)
+        stop = len(axis) if end is None else int(np.searchsorted(axis, end, side="right")) + 1
         loss = self.loss[first:stop]
         finite = np.flatnonzero(np.isfinite(loss))
         others = np.flatnonzero(~np.isfinite(loss))

@@ -19,7 +19,7 @@ from tilescope.analyser.time.execution import execution
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
 from tilescope.webapp.answer import answer
-from tilescope.webapp.browser import marked
+from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import text_box
 from tilescope.webapp.components.links import Reports, page_link, reports_of, tile_link
 from tilescope.webapp.components.panels import guarded, headline, notice_bar, panel
@@ -42,17 +42,28 @@ def layout() -> html.Div:
     """Return the page without content."""
     changes = guarded("summary-changes-error", html.Div(id="summary-changes"))
     body = html.Div(id="summary-body", className="stack")
+    loss = html.Div(
+        panel("Loss", html.Div(id="summary-loss", className="loss"), panel_id="panel-loss"),
+        id="summary-loss-card",
+        style={"display": "none"},
+    )
     options = panel(
         "Engine options",
         text_box("summary-options-filter", "Filter", "name, value or origin", is_search=True),
         guarded("summary-options-error", html.Div(id="summary-options")),
         panel_id="panel-options",
     )
-    return html.Div([changes, guarded("summary-error", body), options], className="stack")
+    return html.Div([changes, guarded("summary-error", body, loss), options], className="stack")
 
 
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
+    connect(
+        app,
+        "loss.show",
+        Output("summary-loss-card", "style"),
+        Input(view_store("summary", "body"), "data"),
+    )
 
     @answer(
         app,
@@ -102,9 +113,9 @@ def _one(report: Report, reports: Reports) -> list[Any]:
     """Return the blocks of one report."""
     summary = summarise(report)
     sections = [
-        panel(title, fact_table(summary.sections[title]), panel_id=f"panel-{title.lower()}")
+        panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
         for title in _ORDER
-        if summary.sections[title]
+        if (rows := summary.sections.get(title))
     ]
     head = [html.Div(_headlines(report, reports), className="headlines"), *_proportions(report)]
     return [
@@ -191,13 +202,13 @@ def _two(baseline: Report, candidate: Report) -> list[Any]:
         panel(
             title,
             html.Div(
-                compare_rows(baseline_sections[title], candidate_sections[title]),
+                compare_rows(*rows),
                 className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if baseline_sections[title] or candidate_sections[title]
+        if any(rows := [part.get(title, ()) for part in (baseline_sections, candidate_sections)])
     ]
     return [
         *_notices(baseline_summary, "Baseline: "),
@@ -252,7 +263,7 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
 
 
 #: The most requested first, ordered so that the columns are of similar height.
-_ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
+_ORDER = ("Execution", "Training", "Memory", "Machine", "Graph", "Provenance")
 _MOST_OPERATIONS = 6
 _HEADLINES = (
     "memory.tiles_over_capacity",
