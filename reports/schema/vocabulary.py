@@ -312,7 +312,7 @@ class TrainingPass:
         Code in rows.
     label
         Display name.
-    plural
+    singular, plural
         What its operations are called in a sentence.
     key
         Part of metric names and of class names in pages.
@@ -320,6 +320,7 @@ class TrainingPass:
 
     name: str
     label: str
+    singular: str
     plural: str
     key: str
 
@@ -328,9 +329,12 @@ class TrainingPass:
 TRAINING_PASSES: dict[str, TrainingPass] = {
     item.name: item
     for item in (
-        TrainingPass("forward", "Forward", "forward operations", "forward"),
-        TrainingPass("data gradient", "Data gradient", "data gradients", "data_gradient"),
-        TrainingPass("weight gradient", "Weight gradient", "weight gradients", "weight_gradient"),
-        TrainingPass("weight update", "Weight update", "weight updates", "weight_update"),
+        TrainingPass(name, name.capitalize(), singular, f"{singular}s", name.replace(" ", "_"))
+        for name, singular in (
+            ("forward", "forward operation"),
+            ("data gradient", "data gradient"),
+            ("weight gradient", "weight gradient"),
+            ("weight update", "weight update"),
+        )
     )
 }

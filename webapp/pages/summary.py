@@ -41,19 +41,21 @@ PANELS = {"body": (), "options": ("options",)}
 def layout() -> html.Div:
     """Return the page without content."""
     changes = guarded("summary-changes-error", html.Div(id="summary-changes"))
+    head = html.Div(id="summary-head", className="stack")
     body = html.Div(id="summary-body", className="stack")
     loss = html.Div(
         panel("Loss", html.Div(id="summary-loss", className="loss"), panel_id="panel-loss"),
         id="summary-loss-card",
         style={"display": "none"},
     )
+    content = html.Div([head, loss, body], className="stack")
     options = panel(
         "Engine options",
         text_box("summary-options-filter", "Filter", "name, value or origin", is_search=True),
         guarded("summary-options-error", html.Div(id="summary-options")),
         panel_id="panel-options",
     )
-    return html.Div([changes, guarded("summary-error", body, loss), options], className="stack")
+    return html.Div([changes, guarded("summary-error", content), options], className="stack")
 
 
 def register(app: Dash, library: Library) -> None:
@@ -68,15 +70,15 @@ def register(app: Dash, library: Library) -> None:
     @answer(
         app,
         "summary-error",
-        [Output("summary-body", "children")],
+        [Output("summary-head", "children"), Output("summary-body", "children")],
         Input(view_store("summary", "body"), "data"),
     )
-    def show(view: dict[str, str]) -> tuple[Any]:
+    def show(view: dict[str, str]) -> tuple[Any, Any]:
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                return (_one(report, reports_of(view)),)
+                return _one(report, reports_of(view))
             with library.opened(view["with"]) as candidate:
-                return (_two(report, candidate),)
+                return _two(report, candidate)
 
     @answer(
         app,
@@ -109,8 +111,8 @@ def register(app: Dash, library: Library) -> None:
         return (_options(baseline, candidate, view["options"]),)
 
 
-def _one(report: Report, reports: Reports) -> list[Any]:
-    """Return the blocks of one report."""
+def _one(report: Report, reports: Reports) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of one report: those above its loss, and those below."""
     summary = summarise(report)
     sections = [
         panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
@@ -118,10 +120,8 @@ def _one(report: Report, reports: Reports) -> list[Any]:
         if (rows := summary.sections.get(title))
     ]
     head = [html.Div(_headlines(report, reports), className="headlines"), *_proportions(report)]
-    return [
-        *_notices(summary, ""),
-        html.Div(head, className="card"),
-        html.Div([*_costliest(report, reports), *sections], className="page-columns"),
+    return [*_notices(summary, ""), html.Div(head, className="card")], [
+        html.Div([*_costliest(report, reports), *sections], className="page-columns")
     ]
 
 
@@ -194,8 +194,8 @@ def _costliest(report: Report, reports: Reports) -> list[html.Section]:
     return [panel("Most cycles", table, rest, panel_id="panel-costliest")]
 
 
-def _two(baseline: Report, candidate: Report) -> list[Any]:
-    """Return the blocks of two reports, most significant first."""
+def _two(baseline: Report, candidate: Report) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of two reports: those above their loss, and those below."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
     baseline_sections, candidate_sections = comparable_sections(baseline_summary, candidate_summary)
     sections = [
@@ -210,11 +210,11 @@ def _two(baseline: Report, candidate: Report) -> list[Any]:
         for title in _ORDER
         if any(rows := [part.get(title, ()) for part in (baseline_sections, candidate_sections)])
     ]
-    return [
+    notices = [
         *_notices(baseline_summary, "Baseline: "),
         *_notices(candidate_summary, "Candidate: "),
-        html.Div(sections, className="page-columns wide-columns"),
     ]
+    return notices, [html.Div(sections, className="page-columns wide-columns")]
 
 
 def _explanation(

@@ -6,6 +6,8 @@
   const clientside = window.dash_clientside = window.dash_clientside || /** @type {DashClientside} */ ({});
   const ROOM = {left: 64, right: 12, top: 10, bottom: 34};
   const SPACING = {across: 90, up: 34, epoch: 46};
+  // What a chart that is not shown yet asks for.
+  const HIDDEN_COLUMNS = 1000;
   const SIDES = ['baseline', 'candidate'];
   const HIDDEN = {display: 'none'};
   const number = new Intl.NumberFormat('en-US', {maximumSignificantDigits: 6});
@@ -108,7 +110,7 @@
     /** Asks for the loss of the view and its range; true if a report has any. */
     async ask() {
       const {view, range} = this;
-      const query = {columns: String(Math.min(4000, Math.max(100, this.width || 800)))};
+      const query = {columns: String(this.box.clientWidth ? Math.min(4000, Math.max(100, this.width)) : HIDDEN_COLUMNS)};
       if (view.with) query.with = view.with;
       if (range) [query.start, query.end] = range.map(String);
       const asked = this.asked = JSON.stringify([view.report, query, Date.now()]);
