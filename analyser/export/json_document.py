@@ -64,9 +64,7 @@ def json_document(
             "changed": [asdict(variable) for variable in variables.changed],
             "n_same": variables.n_same,
         },
-        **(
-            {"passes": [_pass(change) for change in difference.passes]} if difference.passes else {}
-        ),
+        **({"passes": passes} if passes else {}),
         "steps": {
             "basis": steps.basis,
             "added": [asdict(step) for step in steps.added],

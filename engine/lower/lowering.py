@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Tensor
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
@@ -286,6 +288,9 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Expression):
+        numbers = iter(value.numbers)
+        return re.sub(r"\bk\d+\b", lambda _: f"{next(numbers):g}", value.text())
     if isinstance(value, np.generic):
         return value.item()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
