@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Joined, Tensor, View
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
-from tilescope.engine.ir import NarrowConstant, Operation, Parameter, State, Update, Value
+from tilescope.engine.ir import (
+    NarrowConstant,
+    Operation,
+    Parameter,
+    State,
+    TrainingPass,
+    Update,
+    Value,
+)
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import (
     cast,
@@ -127,7 +138,7 @@ class Lowering:
         sequence, outside = self.builder.sequence, self.builder.debug
         here = replace(self, last_uses=LastUses.of(operations, results, self.tensors, updates))
         inside = here
-        for operation in operations:
+        for position, operation in enumerate(operations):
             here.last_uses.begin(operation)
             if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
@@ -141,7 +152,7 @@ class Lowering:
                     operation.name,
                     self.front_end,
                     operation.source,
-                    _detail(node),
+                    _detail(node) | _training_detail(operations, position),
                     weights_digest=joint_digest(weights),
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
@@ -156,7 +167,7 @@ class Lowering:
             if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
                 sequence.add(inner_sequence)
 
-    def update(self, updates: Items[Update]) -> None:
+    def update(self, updates: Items[Update], *, is_training: bool = False) -> None:
         """Copy the values that replace held ones into their variables, unless they are there."""
         targets = [(self.tensor(update.value), self.tensors[update.held]) for update in updates]
         held = {v for _, target in targets for v in target.variables}
@@ -168,7 +179,9 @@ class Lowering:
             is_held = not held.isdisjoint(source.variables)
             pairs.append((row_major_copy(self.builder, source) if is_held else source, target))
         if pairs:
-            copy_together(self.builder.inside("updates", "popops.copy", flops=0), pairs, "update")
+            detail = {"pass": str(TrainingPass.UPDATE)} if is_training else None
+            builder = self.builder.inside("updates", "popops.copy", detail, flops=0)
+            copy_together(builder, pairs, "update")
 
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""
@@ -263,14 +276,42 @@ def _detail(operation: Operation) -> dict[str, Any]:
     """Return what a debug context says of a model's own operation, in JSON types."""
     detail: dict[str, Any] = {
         "attributes": {key: _plain(item) for key, item in operation.attributes.items()},
-        "inputs": [
-            [value.name, value.dtype, list(value.shape), value.known is not None]
-            for value in operation.operands
-        ],
-        "outputs": [[value.name, value.dtype, list(value.shape)] for value in operation.results],
+        "inputs": [_input(value) for value in operation.operands],
+        "outputs": [_output(value) for value in operation.results],
     }
     hints = operation.hints.stated()
     return {**detail, "hints": hints} if hints else detail
+
+
+def _training_detail(operations: Items[Operation], first: int) -> dict[str, Any]:
+    """Return what the context of an operation and its namesakes after it says of training.
+
+    A backward operation has the attributes of the model's own operation, but operands and results
+    of its own.
+    """
+    operation = operations[first]
+    training_pass = operation.training_pass
+    if training_pass is None:
+        return {}
+    detail: dict[str, Any] = {"pass": str(training_pass)}
+    if training_pass is TrainingPass.FORWARD:
+        return detail
+    group = list(takewhile(lambda other: other.name == operation.name, operations[first:]))
+    made = dict.fromkeys(value for other in group for value in other.results)
+    read = dict.fromkeys(value for other in group for value in other.operands)
+    detail["inputs"] = [_input(value) for value in read if value not in made]
+    detail["outputs"] = [_output(value) for value in made if value not in read]
+    if operation.origin is not None:
+        detail["origin"] = operation.origin.name
+    return detail
+
+
+def _input(value: Value) -> list[Any]:
+    return [*_output(value), value.known is not None]
+
+
+def _output(value: Value) -> list[Any]:
+    return [value.name, value.dtype, list(value.shape)]
 
 
 def _plain(value: Any) -> Any:
@@ -281,6 +322,9 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Expression):
+        numbers = iter(value.numbers)
+        return re.sub(r"\bk\d+\b", lambda _: f"{next(numbers):g}", value.text())
     if isinstance(value, np.generic):
         return value.item()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
