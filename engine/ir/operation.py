@@ -308,6 +308,9 @@ class Emitter(Protocol):
     ) -> tuple[Value, ...]:
         """Add an operation and return its first results."""
 
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add an operation as it is and return its results, None for those without a name."""
+
     def constant(self, values: ArrayLike, name: str) -> Constant:
         """Return a value whose content is known."""
 

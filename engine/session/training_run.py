@@ -185,7 +185,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         outlines=options.flag(OUTLINING),
         without=options.patterns_off,
     )
-    with trainer:
+    with trainer, trainer.engine.recording(False):
         done = _Progress()
         if course.is_resumed:
             assert course.checkpoint is not None, "Course checks it"
