@@ -1,4 +1,4 @@
-"""``tilescope train`` in this process: files, sentences and exit codes; and killed in the middle."""
+"""``tilescope train``: files, sentences and exit codes, and a run killed in the middle."""
 
 from __future__ import annotations
 

@@ -240,14 +240,13 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(network: 
 
 def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
-        helper.make_node("Det", ["h"], ["d"], name="sorting"),
-        helper.make_node("Identity", ["d"], ["y"], name="last"),
+        helper.make_node("RNN", ["w", "k", "r"], ["h"], name="recurrence", hidden_size=2),
+        helper.make_node("Tanh", ["h"], ["y"], name="last"),
     ]
-    nodes[1] = helper.make_node("ReduceProd", ["h"], ["d"], name="sorting", keepdims=1)
-    load = _of_nodes(tmp_path, nodes, {"w": _RNG.normal(size=(WIDTHS[0], 16))})
+    shapes = {"w": (5, 1, 3), "k": (1, 2, 3), "r": (1, 2, 2)}
+    load = _of_nodes(tmp_path, nodes, {name: _RNG.normal(size=s) for name, s in shapes.items()})
     model = for_training(load(), Loss(kind="identity"), Sgd(lr=0.1))
-    with pytest.raises((UnsupportedOperators, BadModel), match="sorting"):
+    with pytest.raises(UnsupportedOperators, match=r"'recurrence' \(RNN\).*recurrence → last"):
         transform(model)
 
 
