@@ -165,6 +165,21 @@ def test_operators_without_a_gradient_are_named_with_their_way(kind, tmp_path):
     assert "has no gradient" in message
 
 
+@pytest.mark.parametrize("index", [1, 2])
+def test_a_loss_of_statistics_is_refused(index, tmp_path):
+    outputs = ["n", "m", "d"]
+    nodes = [
+        ("LayerNormalization", "x,w", ",".join(outputs)),
+        ("ReduceSum", "n", "a", {"keepdims": 0}),
+        ("ReduceSum", outputs[index], "b", {"keepdims": 0}),
+        ("Add", "a,b", "y"),
+    ]
+    initializers = {"x": drawn((3, 4)), "w": drawn((4,))}
+    model = _model(tmp_path, nodes, initializers, trainable=("x",))
+    with pytest.raises(BadModel, match=r"'n0' \(LayerNormalization\).*statistics"):
+        transform(model)
+
+
 def test_a_branch_is_refused(tmp_path):
     branches = {
         f"{name}_branch": helper.make_graph(

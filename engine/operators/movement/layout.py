@@ -88,7 +88,7 @@ BROADCAST = Operator(
     infer=lambda node: [(tuple(node.attributes["shape"]), node.operand(0).dtype)],
     evaluate=lambda node, x: [np.array(np.broadcast_to(x[0], node.attributes["shape"]))],
     lower=_lower_broadcast,
-    gradient=lambda _op, _expansion, gradients: gradients,
+    gradient=lambda op, expansion, gradients: [full(expansion, gradients[0], op.output.shape)],
 )
 
 

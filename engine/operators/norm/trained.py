@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popnn.norm import (
@@ -103,6 +104,15 @@ def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
 def _gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
+    """Return the gradients of the operands.
+
+    Raises
+    ------
+    BadModel
+        When the loss depends on the statistics.
+    """
+    if any(gradient is not None for gradient in gradients[1:]):
+        raise BadModel(f"{op}: the gradients of its statistics, further outputs, are not supported")
     _, white, _, inverse = op.outputs
     assert white is not None
     assert inverse is not None
