@@ -169,7 +169,7 @@ def test_random_graph(seed, tmp_path):
     # Every parameter is on the way to the loss.
     for name in set(_PARAMETERS) - read:
         graph.nodes.append(("Tanh", name, f"t{name}", {}))
-        graph.steps.append((f"t{name}", lambda v, name=name: torch.tanh(v[name])))
+        graph.steps.append((f"t{name}", _tanh_of(name)))
         outputs.append(f"t{name}")
     given = case(
         f"graph{seed}",
@@ -181,3 +181,7 @@ def test_random_graph(seed, tmp_path):
         tolerance=2e-5,
     )
     agree(given, tmp_path)
+
+
+def _tanh_of(name):
+    return lambda values: torch.tanh(values[name])
