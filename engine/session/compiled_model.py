@@ -178,8 +178,8 @@ class CompiledModel:
         rounds: dict[str, list[NDArray[Any]]] = {}
         if n_rounds > 1:
             rounds = {name: [] for name, value in self.model.outputs if value.known is None}
-            for name, collected in rounds.items():
-                engine.connect_stream(name, _collector(collected))
+            for output, collected in rounds.items():
+                engine.connect_stream(output, _collector(collected))
         for extra in set(inputs) - {value.name for value in run_inputs}:
             names = ", ".join(value.name for value in run_inputs) or "no inputs"
             why = "" if self.model.data is None else ": its data are synthetic"

@@ -223,7 +223,7 @@ def _of_nodes(tmp_path: Path, nodes: list[onnx.NodeProto], weights: Arrays) -> C
 
 
 def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(
-    network: Path, tmp_path: Path
+    network: Path,
 ) -> None:
     plain = load_onnx(network)
     with pytest.raises(BadModel, match="no parameter that can be trained"):
