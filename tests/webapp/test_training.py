@@ -65,13 +65,8 @@ def test_an_operation_leads_to_those_that_it_belongs_to(
 def test_totals_by_pass_stand_above_those_by_kind(browser: Browser, ids: dict[str, str]) -> None:
     one = browser.ask("operations", report=ids["training"], layer="model", tab="kinds")
     assert "By pass" in json.dumps(one["operation-kinds.children"])
-    two = browser.ask(
-        "operations",
-        report=ids["training"],
-        layer="model",
-        tab="kinds",
-        **{"with": ids["training"]},
-    )
+    view = {"report": ids["training"], "with": ids["training"]}
+    two = browser.ask("operations", layer="model", tab="kinds", **view)
     assert "Baseline, cycles" in json.dumps(two["operation-kinds.children"])
 
 
