@@ -1,9 +1,11 @@
 # `make help` lists the targets. Requires Python 3.11 or newer, make, and a network connection once.
 # Variables: PYTHON (interpreter for .venv), ARGS (extra arguments for pytest), JOBS (processes of the
 # tests; one for each core, or none beside pytest if ARGS selects), SERVE=0 (make demo stops after the
-# summary), PORT (port of make demo).
+# summary), PORT (port of make demo), TORCH (the PyTorch that make test-torch installs; without a
+# processor's name after the version, pip takes its usual build, which may be one of several GB).
 
 PYTHON ?= python3
+TORCH ?= torch==2.13.0+cpu
 SERVE ?= 1
 PORT ?= 8050
 ARGS ?=
@@ -12,6 +14,9 @@ JOBS ?= $(if $(ARGS),0,auto)
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# An environment of its own, since PyTorch is larger than all other packages together.
+TORCH_VENV := .venv-torch
+TORCH_READY := $(TORCH_VENV)/.ready
 # Checkers of the web app's scripts and of its accessibility: the tools of package.json, run by the
 # environment's own Node.
 SCRIPT_TOOLS := node_modules/.package-lock.json
@@ -26,11 +31,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 # Tests of a file share its fixtures, so they run in one process.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+# What needs longer or other packages.
+APART := --ignore tests/bench --ignore tests/torch
 # Subprocesses import the checkout's packages from any working directory.
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace advisories docs screenshots onnx-suite models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -61,11 +68,23 @@ setup: $(READY) $(SCRIPT_TOOLS)  ## Create .venv with all dependencies; fast if 
 
 test: $(READY) $(SCRIPT_TOOLS)  ## Before a pull request: set up and run the tests (browser tests if Chromium is found) except the slow ones; ARGS=… go to pytest
 	@echo "==> running the tests"
-	@$(PYTEST) --ignore tests/bench $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
+	@$(PYTEST) $(APART) $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
 
 slow: $(READY) $(SCRIPT_TOOLS)  ## After make test, as CI does: the tests that take five seconds or more
 	@echo "==> running the slow tests"
-	@$(PYTEST) --ignore tests/bench -m "slow and not packaging" $(ARGS)
+	@$(PYTEST) $(APART) -m "slow and not packaging" $(ARGS)
+
+$(TORCH_READY): pyproject.toml constraints.txt
+	@echo "==> creating the environment $(TORCH_VENV) with $(TORCH) (once; some minutes)"
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
+	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt \
+	  --build-constraint constraints.txt --editable '.[all,torch]' --group test '$(TORCH)'
+	@touch $@
+
+test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, in an environment of its own; needs a network connection the first time; one to four minutes
+	@echo "==> comparing gradients with PyTorch"
+	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch)
 
 quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
 	@$(BIN)/python -m tests.quick $(ARGS)
@@ -84,7 +103,7 @@ lint: $(READY) $(SCRIPT_TOOLS)  ## Static checks only
 
 unit: $(READY)  ## Tests except browser tests and benchmarks
 	@echo "==> unit tests"
-	@$(PYTEST) -q --ignore tests/browser --ignore tests/bench $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
+	@$(PYTEST) -q --ignore tests/browser $(APART) $(if $(ARGS),$(ARGS),-m "not packaging and not slow")
 
 demo: $(READY)  ## Fetch a trained model, run it, print the summary, serve the report (SERVE=0 stops after the summary)
 	@echo "==> fetching mnist-8, a trained model of handwritten digits"
@@ -120,7 +139,7 @@ test-newest:  ## The tests with the newest release of every package, in an envir
 	@$(VENV)/newest/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(VENV)/newest/bin/python -m pip install --quiet --editable '.[all]' --group test
 	@$(VENV)/newest/bin/python -m pip list --format freeze --exclude-editable > $(VENV)/newest/installed.txt
-	@$(VENV)/newest/bin/python -m pytest -q --numprocesses auto --dist loadfile --ignore tests/bench --ignore tests/browser -m "not packaging and not slow" $(ARGS)
+	@$(VENV)/newest/bin/python -m pytest -q --numprocesses auto --dist loadfile $(APART) --ignore tests/browser -m "not packaging and not slow" $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where time goes; never fails on time; needs a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.speed
@@ -192,5 +211,5 @@ wheel-test: $(READY)  ## Build the wheel, install it into empty environments (al
 	@$(BIN)/python -m pytest -m packaging tests/packaging $(ARGS)
 
 clean:  ## Remove the environment, the demo and all caches of this checkout
-	rm -rf $(VENV) $(DEMO) node_modules build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(TORCH_VENV) $(DEMO) node_modules build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import globals from 'globals';
 
 export default [
-  {ignores: ['**/*.min.js', '.venv/', 'build/', 'dist/']},
+  {ignores: ['**/*.min.js', '.venv/', '.venv-torch/', 'build/', 'dist/']},
   js.configs.recommended,
   {
     rules: {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilescope.engine.codelets.define import codelet
     from tilescope.engine.compiler import Executable
     from tilescope.engine.frontend.onnx import load_onnx
+    from tilescope.engine.frontend.onnx.facts.trainables import write_trained
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.library.builder import Builder
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tilescope.engine.session.compiled_model import CompiledModel, compile_model
     from tilescope.engine.session.engine import Engine
     from tilescope.engine.session.synthetic_data import with_synthetic_data
+    from tilescope.engine.session.trainer import LossNotFinite, Trainer
+    from tilescope.engine.training import Loss, Sgd, for_training
     from tilescope.engine.transform.half import in_half
 
 __all__ = [
@@ -35,18 +38,24 @@ __all__ = [
     "Executable",
     "Field",
     "Graph",
+    "Loss",
+    "LossNotFinite",
     "Machine",
     "Scalar",
+    "Sgd",
     "Tensor",
+    "Trainer",
     "codelet",
     "compile_model",
     "compile_programs",
     "concat",
+    "for_training",
     "in_half",
     "load_machine",
     "load_onnx",
     "resolve_options",
     "with_synthetic_data",
+    "write_trained",
 ]
 
 _PLACES = {
@@ -57,13 +66,18 @@ _PLACES = {
     "Executable": ("tilescope.engine.compiler", "Executable"),
     "Field": ("tilescope.engine.graph.vertex.codelet", "Field"),
     "Graph": ("tilescope.engine.graph", "Graph"),
+    "Loss": ("tilescope.engine.training", "Loss"),
+    "LossNotFinite": ("tilescope.engine.session.trainer", "LossNotFinite"),
     "Machine": ("tilescope.engine.machine", "Machine"),
     "Scalar": ("tilescope.engine.graph.vertex.codelet", "Scalar"),
+    "Sgd": ("tilescope.engine.training", "Sgd"),
     "Tensor": ("tilescope.engine.graph", "Tensor"),
+    "Trainer": ("tilescope.engine.session.trainer", "Trainer"),
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
     "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),
     "compile_programs": ("tilescope.engine.session.compile", "compile_programs"),
     "concat": ("tilescope.engine.graph", "concat"),
+    "for_training": ("tilescope.engine.training", "for_training"),
     "in_half": ("tilescope.engine.transform.half", "in_half"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),
     "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),
@@ -72,6 +86,7 @@ _PLACES = {
         "tilescope.engine.session.synthetic_data",
         "with_synthetic_data",
     ),
+    "write_trained": ("tilescope.engine.frontend.onnx.facts.trainables", "write_trained"),
 }
 
 follow_environment()

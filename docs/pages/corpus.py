@@ -64,7 +64,6 @@ _ATTEMPTS: Mapping[str, Sequence[str]] = {
             "*Weights allocated for the backward pass*: 7,261 and 6,214 cycles on GC2.",
         ),
     ),
-    "pooling": ("*Why*: the gradient of pooling is missing, so that no program is complete.",),
 }
 _NO_ATTEMPTS = "no attempts recorded"
 

@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import DebugContext, Tensor
+from tilescope.engine.graph import DebugContext, Joined, Tensor, View
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
-from tilescope.engine.ir import Operation, Parameter, State, TrainingPass, Update, Value
+from tilescope.engine.ir import (
+    NarrowConstant,
+    Operation,
+    Parameter,
+    State,
+    TrainingPass,
+    Update,
+    Value,
+)
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import (
+    cast,
     copy_to,
     copy_together,
     row_major_copy,
@@ -85,18 +94,9 @@ class Lowering:
             tensor = self.allocated(value) or self.variable(value)
         else:
             tensor = self.builder.graph.clone(like, value.name, debug=self.builder.debug)
-        variable = tensor.variable
+        (variable,) = tensor.variables
         contents = np.zeros(variable.n_elements, variable.dtype.host)
-        atoms = [atom for dim in tensor.dims for atom in dim]
-        strides = [stride * contents.itemsize for _, stride in atoms]
-        view = np.ndarray(
-            [size for size, _ in atoms],
-            contents.dtype,
-            contents,
-            tensor.offset * contents.itemsize,
-            strides,
-        )
-        view[...] = to_host(value.array, variable.dtype, value.name).reshape(view.shape)
+        _fill(contents, tensor, to_host(value.array, variable.dtype, value.name))
         variable.values = contents
         self.tensors[value] = tensor
 
@@ -200,15 +200,29 @@ class Lowering:
             return self.tensors[value]
         if value.known is None:
             raise BadModel(f"Parameter {value.name!r} is streamed, which is not supported yet")
-        graph = self.builder.graph
         array = np.asarray(value.known)
-        variable = graph.add_constant(
-            array.reshape(array.shape or (1,)), value.name, debug=self.builder.debug
+        narrow_dtype = self.narrow_dtype(value)
+        variable = self.builder.graph.add_constant(
+            array.reshape(array.shape or (1,)),
+            value.name,
+            dtype=narrow_dtype or array.dtype,
+            debug=self.builder.debug,
         )
         min_elements = -(-_LEAST_BYTES // variable.dtype.n_bytes)
         first = self.builder.tiles.take(variable.n_elements // min_elements + 1)
-        self.builder.spread(variable, grain=2, minimum=min_elements, first=first)
+        grain = 4 // variable.dtype.n_bytes
+        self.builder.spread(variable, grain=max(2, grain), minimum=min_elements, first=first)
+        if narrow_dtype is not None:
+            variable = cast(self.builder, variable, value.dtype)
         return _shaped(variable, value.shape)
+
+    def narrow_dtype(self, value: Value) -> str | None:
+        """Return the type in which the device keeps a constant that is widened where it is used.
+
+        None for other values, and where the machine does not have the type.
+        """
+        has_float8 = self.builder.graph.machine.float8_conv_units > 0
+        return value.narrow_dtype if isinstance(value, NarrowConstant) and has_float8 else None
 
     def is_free(self, value: Value) -> bool:
         """Return whether the operation that is being lowered may write over an operand."""
@@ -232,6 +246,26 @@ class Lowering:
 
     def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
         return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))
+
+
+def _fill(contents: NDArray[Any], tensor: View, values: NDArray[Any]) -> None:
+    """Write the values of a tensor into the elements of its variable."""
+    if isinstance(tensor, Joined):
+        for part, of_part in zip(
+            tensor.parts, np.split(values, tensor.ends[:-1], tensor.dim), strict=True
+        ):
+            _fill(contents, part, of_part)
+        return
+    atoms = [atom for dim in tensor.dims for atom in dim]
+    strides = [stride * contents.itemsize for _, stride in atoms]
+    view = np.ndarray(
+        [size for size, _ in atoms],
+        contents.dtype,
+        contents,
+        tensor.offset * contents.itemsize,
+        strides,
+    )
+    view[...] = values.reshape(view.shape)
 
 
 def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

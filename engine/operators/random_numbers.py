@@ -126,7 +126,13 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
 
 
 def _operator(name: str) -> Operator:
-    return Operator(name=name, infer=lambda node: [_type(node)], evaluate=_evaluate, lower=_lower)
+    return Operator(
+        name=name,
+        infer=lambda node: [_type(node)],
+        evaluate=_evaluate,
+        lower=_lower,
+        gradient=lambda _op, _expansion, _gradients: [None],
+    )
 
 
 RANDOM_UNIFORM_LIKE = _operator("RandomUniformLike")

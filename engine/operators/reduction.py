@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.gradients import SLOPE_AT_KINK
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import reshape
 
@@ -86,13 +86,7 @@ def _lower_reduce(lowering: Lowering, op: Operation) -> Tensor:
 def _gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
-    """Return the gradient of the operand; equal extremes share it evenly, as in PyTorch.
-
-    Raises
-    ------
-    BadModel
-        Of a product: it has no gradient yet.
-    """
+    """Return the gradient of the operand; equal extremes share it evenly, as in PyTorch."""
     (g,), x, y = gradients, op.operand(0), op.output
     assert g is not None
     operation, scale = op.attributes["operation"], op.attributes["scale"]
@@ -108,7 +102,25 @@ def _gradient(
         marks = mapped(expansion, is_extreme, x, y)
         count = reduced(expansion, "sum", marks, op.attributes["axes"])
         return [mapped(expansion, float(scale) * gradient * a / b, g, marks, count)]
-    raise BadModel(f"{op}: the gradient of a product of elements is not supported yet")
+    return [_product_gradient(op, expansion, g)]
+
+
+def _product_gradient(op: Operation, expansion: Expansion, g: Value) -> Value:
+    """Return the product of the other elements, times the gradient.
+
+    That of an element beside a 0 is 0.
+    """
+    x, axes, scale = op.operand(0), op.attributes["axes"], float(op.attributes["scale"])
+    gradient, a, n_zeros, rest = (operand(i) for i in range(4))
+    is_zero = call("equal", gradient, 0.0)
+    zeros = reduced(expansion, "sum", mapped(expansion, call("select", 1.0, 0.0, is_zero), x), axes)
+    others = mapped(expansion, call("select", 1.0, gradient, is_zero), x)
+    product = reduced(expansion, "product", others, axes)
+    of_zero = call("select", scale * gradient * rest, 0.0, call("equal", n_zeros, 1.0))
+    of_other = call("select", scale * gradient * rest / a, 0.0, call("equal", n_zeros, 0.0))
+    return mapped(
+        expansion, call("select", of_zero, of_other, call("equal", a, 0.0)), g, x, zeros, product
+    )
 
 
 REDUCE = Operator(
@@ -142,7 +154,7 @@ def _logarithm(expansion: Expansion, x: Value) -> Value:
 
 
 def _root(expansion: Expansion, x: Value) -> Value:
-    return unary(expansion, "sqrt", x)
+    return unary(expansion, "sqrt", x, **{SLOPE_AT_KINK: 0.0})
 
 
 def _kept_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:

@@ -177,7 +177,7 @@ class CompiledModel:
                 engine.connect_stream(value.name, array if n_rounds == 1 else _each(array))
         rounds: dict[str, list[NDArray[Any]]] = {}
         if n_rounds > 1:
-            rounds = {name: [] for name, value in self.model.outputs if value.known is None}
+            rounds = {output: [] for output, value in self.model.outputs if value.known is None}
             for output, collected in rounds.items():
                 engine.connect_stream(output, _collector(collected))
         for extra in set(inputs) - {value.name for value in run_inputs}:

@@ -185,7 +185,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         outlines=options.flag(OUTLINING),
         without=options.patterns_off,
     )
-    with trainer:
+    with trainer, trainer.engine.recording(False):
         done = _Progress()
         if course.is_resumed:
             assert course.checkpoint is not None, "Course checks it"
@@ -270,9 +270,6 @@ class _Batches:
     def __init__(self, model: Model, data: Arrays, course: Course, loss: Loss) -> None:
         self.data, self.course = {}, course
         names = [value.name for value in model.inputs if value.known is None]
-        for name in data:
-            if name not in names:
-                raise BadInput(f"The data have {name!r}; the model takes {', '.join(names)}")
         sizes: dict[str, int] = {}
         self.batch = 0
         for value in model.inputs:
@@ -292,6 +289,9 @@ class _Batches:
             self.batch = value.shape[0]
             sizes[value.name] = array.shape[0]
             self.data[value.name] = array
+        for name in data:
+            if name not in names:
+                raise BadInput(f"The data have {name!r}; the model takes {', '.join(names)}")
         if len(set(sizes.values())) > 1:
             stated = ", ".join(f"{name} {size}" for name, size in sizes.items())
             raise BadInput(f"The data differ in their number of samples: {stated}")

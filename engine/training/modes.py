@@ -126,7 +126,7 @@ class _TrainingModes(IrBuilder):
         return tuple(value if name else None for value, name in zip(results, outputs, strict=False))
 
     def _advance_seed(self) -> None:
-        one = self.constant(np.array([1, 0], np.int32), "one")
+        one = self.constant(np.array([0, 1], np.int32), "one")
         following = self.emit(BINARY, [self.seed, one], name=SEED, source="Seed", function="add")
         last = self.operations[-1]
         self.operations[-1] = replace(last, training_pass=TrainingPass.UPDATE)

@@ -85,6 +85,11 @@ class Sgd:
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise BadOption("sgd: nesterov needs a momentum above 0 and no dampening")
 
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.lr
+
     @classmethod
     def parsed(cls, options: Mapping[str, str]) -> Sgd:
         """Return the optimiser of options as the command line has them.
@@ -143,7 +148,7 @@ class Sgd:
         def setting(name: str, dtype: str) -> Value:
             key = name, dtype
             if key not in values:
-                array = np.asarray(numbers[name], dtype)
+                array = _representable(name, numbers[name], dtype)
                 values[key] = (
                     builder.constant(array, name)
                     if self.is_constant
@@ -156,6 +161,24 @@ class Sgd:
             step = _Step(builder, parameter, gradient, setting)
             updates += step.with_momentum(self) if self.momentum else step.plain(self)
         return updates
+
+
+def _representable(name: str, number: float, dtype: str) -> np.ndarray[Any, Any]:
+    """Return a number in the type of the weights.
+
+    Raises
+    ------
+    BadOption
+        When it is too large for the type, or would become 0.
+    """
+    with np.errstate(over="ignore"):
+        array = np.asarray(number, dtype)
+    if not np.isfinite(array) or (number != 0 and array == 0):
+        raise BadOption(
+            f"sgd: weights of {dtype} cannot be updated by {name} = {number:g}, which {dtype} does"
+            " not hold: change the rate or the loss scaling"
+        )
+    return array
 
 
 class _Step:

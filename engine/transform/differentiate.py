@@ -26,6 +26,7 @@ from tilescope.engine.ir import (
     TrainingPass,
     Update,
     Value,
+    walk,
 )
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD
@@ -55,7 +56,7 @@ def differentiate(model: Model) -> Model:
     Raises
     ------
     BadModel
-        When the loss is no scalar, or depends on no parameter.
+        When the loss is no scalar, depends on no parameter, or does not hold the loss scaling.
     UnsupportedOperators
         When an operator between a parameter and the loss has no gradient.
     """
@@ -169,7 +170,7 @@ class _Backward:
         Raises
         ------
         BadModel
-            When the loss depends on no parameter.
+            When the loss depends on no parameter, or its type does not hold the loss scaling.
         UnsupportedOperators
             When an operator between a parameter and the loss has no gradient.
         """
@@ -177,7 +178,15 @@ class _Backward:
             raise BadModel(
                 f"The loss {self.training.loss!r} depends on no parameter that can be trained"
             )
-        scaling = np.full(self.loss.shape, self.training.optimiser.loss_scaling, self.loss.dtype)
+        loss_scaling = self.training.optimiser.loss_scaling
+        largest = float(np.finfo(self.loss.dtype).max)
+        if loss_scaling > largest:
+            raise BadModel(
+                f"The loss {self.training.loss!r} is {self.loss.dtype}, which holds at most"
+                f" {largest:g}, less than the loss scaling {loss_scaling:g}: scale less, or cast"
+                " the output of the model to float32"
+            )
+        scaling = np.full(self.loss.shape, loss_scaling, self.loss.dtype)
         self._gradients[self.loss] = self.builder.constant(scaling, GRADIENT + self.loss.name)
         for operation in reversed(self.model.operations):
             gradients = [self._gradients.get(v) if v else None for v in operation.outputs]
@@ -359,8 +368,10 @@ def _dependent(model: Model) -> tuple[set[Value], set[Value]]:
 
 
 def _read_by(operation: Operation) -> list[Value]:
-    captured = [v for region in operation.regions.values() for v in region.captured]
-    return [*operation.operands, *captured]
+    used = [value for inner in walk((operation,)) for value in inner.operands]
+    for region in operation.regions.values():
+        used += [*region.captured, *region.outputs]
+    return used
 
 
 def _summed(expansion: Expansion, gradient: Value, operand_: Value) -> Value:

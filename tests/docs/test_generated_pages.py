@@ -26,7 +26,10 @@ from tilescope.reports.schema import ARRAYS, TABLES
 
 #: Passed between library functions; programs do not need it.
 INTERNAL = {
+    "apply_joint",
     "apply_to",
+    "blocked_copies",
+    "blocked_copy",
     "check_function",
     "check_select",
     "copy_together",

@@ -62,6 +62,7 @@ class Result:
 
 TASKS = (
     Task("slow", "tests that take five seconds or more"),
+    Task("test-torch", "gradients and steps of training beside PyTorch"),
     Task("onnx-suite", "ONNX's backend suite, newest and as of 1.6.0"),
     Task("models", "the catalogue's models beside onnxruntime"),
     Task("mnist", "ten thousand labelled digits"),

@@ -272,7 +272,7 @@ def _taps(scalars: Mapping[str, Any], results: tuple[int, ...]) -> Any:
     kernel = (scalars["kernel_height"], scalars["kernel_width"])
     for oy, ox in product(*map(range, results[:2])):
         for taps in product(*map(range, kernel)):
-            yield (oy, ox), _window(scalars | {"shift_y": 0, "shift_x": 0}, oy, ox, *taps)
+            yield (oy, ox), _window({**scalars, "shift_y": 0, "shift_x": 0}, oy, ox, *taps)
 
 
 def _pool_gradient(
@@ -456,7 +456,7 @@ def _sum_squared(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> A
 
 def _accuracy(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
     pairs = zip(fields["predicted"].tolist(), fields["expected"].tolist(), strict=True)
-    return fields["n_correct"] + sum(a == b != -1 for a, b in pairs)
+    return np.asarray(fields["n_correct"] + sum(a == b != -1 for a, b in pairs))
 
 
 def _inverse_std_deviation(

@@ -125,7 +125,7 @@ def test_outputs_of_a_scaled_softmax() -> None:
         (scales[0], np.array([512], np.float32)),
         (scales[1], np.array([factor], np.float32)),
     ]
-    results = check(builder, inputs, [loss, deltas])  # type: ignore[arg-type]
+    results = check(builder, inputs, [loss, deltas])
     p = special.softmax(held(graph, logits, values), axis=1)
     np.testing.assert_allclose(results[0], -np.log(p[range(4), labels]), rtol=1e-2)
     np.testing.assert_allclose(results[1] / 512, p - one_hot(labels, (4, 8)), atol=2e-3)
@@ -141,7 +141,7 @@ def test_a_probability_of_zero_has_a_finite_loss() -> None:
         loss, _ = calc_loss(builder, "cross_entropy", outputs, expected)
         values = np.array([[0, 1, 0, 0]], np.float32)
         inputs = [(outputs, values), (expected, np.zeros(1, np.int32))]
-        (result,) = check(builder, inputs, [loss])  # type: ignore[arg-type]
+        (result,) = check(builder, inputs, [loss])
         assert result[0] == pytest.approx(most, rel=1e-3)
 
 

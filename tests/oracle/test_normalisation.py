@@ -186,7 +186,9 @@ def test_gradient_of_a_non_linearity(
     is_smooth = np.ones(shape, np.bool_)
     for kink in KINKS.get(kind, []):
         is_smooth &= np.abs(operand - kink) > 4e-3
-    tolerance = {"rtol": 1e-2, "atol": 1e-2} if dtype == "float16" else {"rtol": 1e-4, "atol": 2e-5}
+    tolerance: Any = (
+        {"rtol": 1e-2, "atol": 1e-2} if dtype == "float16" else {"rtol": 1e-4, "atol": 2e-5}
+    )
     np.testing.assert_allclose(result[is_smooth], expected[is_smooth], **tolerance)
 
 
@@ -198,8 +200,11 @@ def test_slopes_at_kinks() -> None:
         graph.map_linearly(tensor)
     kinds = ("relu", "hard_sigmoid", "hard_swish")
     outs = [non_linearity_input_gradient(builder, kind, act, gradient) for kind in kinds]
-    inputs = [(act, np.float32([-3, -2.5, -0.0, 0, 2.5, 3])), (gradient, np.float32([2] * 6))]
-    results = check(builder, inputs, outs)  # type: ignore[arg-type]
+    inputs = [
+        (act, np.array([-3, -2.5, -0.0, 0, 2.5, 3], np.float32)),
+        (gradient, np.full(6, 2, np.float32)),
+    ]
+    results = check(builder, inputs, outs)
     assert results[0].tolist() == [0, 0, 0, 0, 2, 2]
     np.testing.assert_allclose(results[1], [0, 0.4, 0.4, 0.4, 0.4, 0], rtol=1e-6)
     np.testing.assert_allclose(results[2], [0, -2 / 3, 1, 1, 8 / 3, 2], rtol=1e-6)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.oracle.compared import check, held, seeds, small_machine, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
+from tilescope.engine import compile_programs
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popnn.pool_gradient import (
@@ -55,6 +56,13 @@ def windows(shape: tuple[int, ...], window: Window) -> Any:
             if all(0 <= at[d] < shape[2 + d] for d in (0, 1)):
                 elements.append((at[0], at[1]))
         yield result, elements
+
+
+def stated_flops(program: Any) -> int:
+    """Return what the debug contexts of a sequence and of those in it state."""
+    if not hasattr(program, "children"):
+        return 0
+    return (program.debug.flops or 0) + sum(stated_flops(child) for child in program.children)
 
 
 def near(dtype: str) -> dict[str, Any]:
@@ -241,3 +249,20 @@ def test_a_gradient_is_divided_as_the_fewest_cycles_are() -> None:
     assert batch.tile.tolist() == list(range(48))
     assert batch.fields["out"].size[0].tolist() == [4, 8, 4]
     assert out.variable.shape == (1, 24, 8, 8, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_gradient_has_one_operation_per_element_of_a_window(dtype: str) -> None:
+    graph, builder = new_builder(small_machine(5))
+    window = Window((3, 2), (2, 1), (1, 2), (1, -1), (1, 2))
+    shape = (2, 8, 7, 6)
+    x = graph.add_variable(dtype, shape, "x")
+    gradient = graph.add_variable(dtype, result_shape(shape, window), "gradient")
+    for tensor in (x, gradient):
+        graph.map_linearly(tensor)
+    average_pool_input_gradient(builder, gradient, shape, window, kind="sum")
+    max_pool_input_gradient(builder, x, gradient, gradient, window)
+    n_elements = 2 * 8 * sum(len(elements) for _, elements in windows(shape, window))
+    executable = compile_programs(graph, [builder.sequence])
+    assert sum(int(step.cost.flops.sum()) for step in executable.steps) == 2 * n_elements
+    assert stated_flops(builder.sequence) == 2 * n_elements

@@ -125,7 +125,8 @@ def test_renumbering_tiles_leaves_totals(
 ) -> None:
     """The number of a tile only affects when it sends: the duration of an exchange and its code."""
     machine = without_order_of_sends(load_machine("gc200", tiles_per_ipu=n_tiles))
-    graph, program, _ = lower(model, machine)
+    lowered = lower(model, machine)
+    graph, program = lowered.graph, lowered.programs[0]
     before = compile_programs(graph, [program])
     order = np.array(random.sample(range(n_tiles), n_tiles), dtype=np.int32)
     renumber(graph, order)
@@ -142,7 +143,8 @@ def test_renumbering_pairs_of_one_row_leaves_cycles(
 ) -> None:
     machine = without_order_of_sends(load_machine("gc200", tiles_per_ipu=2 * n_pairs))
     machine = replace(machine, exchange_row_cycles=0)
-    graph, program, _ = lower(model, machine)
+    lowered = lower(model, machine)
+    graph, program = lowered.graph, lowered.programs[0]
     before = compile_programs(graph, [program])
     pairs = random.sample(range(n_pairs), n_pairs)
     order = np.array([2 * p + side for p in pairs for side in random.sample((0, 1), 2)])

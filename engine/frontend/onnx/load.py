@@ -12,6 +12,7 @@ from tilescope.collection import without_collection
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.facts.oddities import oddities
 from tilescope.engine.frontend.onnx.facts.symbols import set_symbols
+from tilescope.engine.frontend.onnx.facts.trainables import trainable_names
 from tilescope.engine.frontend.onnx.nodes.graph import GraphImport
 from tilescope.engine.frontend.onnx.nodes.settings import add_settings
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
@@ -37,6 +38,7 @@ def load_onnx(
     values: Mapping[str, ArrayLike] | None = None,
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
+    frozen: Collection[str] = (),
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -47,7 +49,8 @@ def load_onnx(
     shapes
         Sizes of inputs whose dimensions the model leaves open, by name.
     trainable
-        Names of initializers that training updates: nothing is folded into them.
+        Names of initializers that training updates, or patterns of them as of a shell: ``*`` is
+        all weights. Nothing is folded into them.
     values
         Contents of inputs that are fixed at compile time, by name; they are no inputs of the model
         then. See `inputs_to_set`.
@@ -55,6 +58,8 @@ def load_onnx(
         Size of the first dimension of every input that leaves it open; 1 if None.
     dims
         Sizes of symbolic dimensions by their names, for all inputs that have them.
+    frozen
+        Names or patterns of initializers that stay as they are all the same.
 
     Raises
     ------
@@ -73,10 +78,7 @@ def load_onnx(
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent)
-    imported.add_parameters(frozenset(trainable))
-    for name in trainable:
-        if name not in imported.values:
-            raise BadInput(f"Unknown parameter {name!r}: the model has no such initializer")
+    imported.add_parameters(trainable_names(graph, trainable, frozen))
     given_shapes = shapes or {}
     inputs = [info for info in graph.input if info.name not in imported.values]
     add_settings(imported, inputs, values or {})

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tilescope.engine.frontend.model_path import lasting_path
 from tilescope.engine.frontend.onnx.facts.census import take_census
-from tilescope.engine.frontend.onnx.facts.trainables import trainable_names
 from tilescope.engine.frontend.onnx.load import load_onnx
 from tilescope.engine.frontend.onnx.source.read import model_digest
 from tilescope.engine.frontend.onnx.source.skeleton import stored_bytes
@@ -52,9 +51,14 @@ class OnnxFile:
 
     def load(self, setup: Setup) -> Model:
         """Return its operator graph."""
-        trainable = trainable_names(self.path, setup.trained, setup.frozen)
         return load_onnx(
-            self.path, setup.shapes, trainable, setup.values, setup.batch, setup.dims
+            self.path,
+            setup.shapes,
+            setup.trained,
+            setup.values,
+            setup.batch,
+            setup.dims,
+            setup.frozen,
         )
 
     def facts(self, model: Model) -> dict[str, str]:

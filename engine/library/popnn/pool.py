@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tilescope.engine.codelets.popnn.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
@@ -15,6 +12,7 @@ from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8
 from tilescope.engine.library.popnn.pool_partition import (
     PartitionedPass,
+    WindowElements,
     channels_side_by_side,
     choose_partition,
     in_groups,
@@ -22,12 +20,10 @@ from tilescope.engine.library.popnn.pool_partition import (
 )
 from tilescope.engine.library.popnn.pool_pass import PoolPass, choose_passes
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
-from tilescope.engine.library.window import Window, clipped, group_size, output_size
+from tilescope.engine.library.window import Window, group_size, output_size
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 
 __all__ = ["pool"]
-
-Counts = NDArray[np.int64]
 
 #: The vertices' scalar ``divisor`` by kind of pooling.
 _KINDS = {"max": 0, "average": 1, "sum": 0}
@@ -110,11 +106,7 @@ def _in_parts(
     """Return a pool in parts that read the input where it lies; None if they do not fit."""
     if x.dtype not in (FLOAT16, FLOAT32):
         return None
-    field = x.shape[2:]
-
-    def reach(first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
-        return clipped(first, count, d, field[d], window)
-
+    reach = WindowElements(window, x.shape[2:])
     pool_pass = PartitionedPass(shape, window, codelet, reach, {"divisor": divisor})
     side_by_side = channels_side_by_side(x)
     cost, partition = choose_partition(builder.tiles, pool_pass, x.dtype, side_by_side)

@@ -15,18 +15,17 @@ from tilescope.engine.codelets.popnn.pool_gradient import (
     SUM_POOL_GRADIENT,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.pool_partition import (
     PartitionedPass,
+    WindowElements,
     channels_side_by_side,
     choose_partition,
-    first_elements,
     in_groups,
 )
-from tilescope.engine.library.popnn.pool_pass import PoolPass
 from tilescope.engine.library.popops.elementwise.map import map_expression, operand
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
@@ -240,28 +239,10 @@ def _divided(
 
 def _scale(builder: Builder, x: View, pooled: View, window: Window) -> Tensor:
     """Return 1 over the elements of every window that equal its maximum."""
-    group = _group(x.shape)
-    source, result = (in_groups(builder, view, group) for view in (x, pooled))
-    pool_pass = PoolPass(source.shape, window, MAX_POOL_GRADIENT_SCALE, "scale", "poolScale")
-    out = builder.graph.add_variable(x.dtype, pool_pass.out_shape, "scale", builder.debug)
-    builder.spread(out, grain=group)
-    parts = pool_pass.parts(out.variable)
-    n = parts.pieces.n_pieces
-    fields = {
-        "x": blocks(
-            source.variable, first_elements(parts.corner, source), parts.x_size,
-            [dim[0][1] for dim in source.dims[2:]], n,
-        ),
-        "pooled": blocks(
-            result.variable, first_elements(parts.out_corner, result), parts.out_size,
-            [dim[0][1] for dim in result.dims[2:]], n,
-        ),
-        "out": blocks(out.variable, parts.pieces.start, parts.out_size, pool_pass.out_strides, n),
-    }  # fmt: skip
-    scalars = {**pool_pass.scalars, **parts.shifts, "divisor": 0}
-    compute_set = builder.compute_set(pool_pass.compute_set)
-    builder.vertices(compute_set, pool_pass.codelet, parts.pieces.tile, fields, scalars)
-    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pooled.shape)
+    reach = WindowElements(window, x.shape[2:])
+    scale = PartitionedPass(pooled.shape, window, MAX_POOL_GRADIENT_SCALE, reach, {"divisor": 0})
+    flops = pooled.n_elements * (math.prod(window.kernel) - 1)
+    return _add_pass(builder, scale, {"x": x, "pooled": pooled}, "poolScale", flops)
 
 
 @dataclass(frozen=True)
@@ -284,6 +265,23 @@ class _Windows:
         return start, stop - start, position - start * stride
 
 
+def _add_pass(
+    builder: Builder,
+    pool_pass: PartitionedPass,
+    operands: Mapping[str, View],
+    name: str,
+    flops: int,
+) -> Tensor:
+    """Add a pass on the partition with the fewest cycles; return its result."""
+    dtype = next(iter(operands.values())).dtype
+    side_by_side = math.gcd(*(channels_side_by_side(x) for x in operands.values()))
+    _, partition = choose_partition(builder.tiles, pool_pass, dtype, side_by_side)
+    sources = {field: in_groups(builder, x, partition.group) for field, x in operands.items()}
+    inner = builder.inside("pass", "popnn.poolInputGradient", flops=flops)
+    out = pool_pass.add_to(inner, partition, sources, name)
+    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*pool_pass.shape)
+
+
 def _add(
     builder: Builder,
     codelet: Codelet,
@@ -292,10 +290,8 @@ def _add(
     window: Window,
 ) -> Tensor:
     """Add the pass backward; return the gradient of an input of a shape."""
-    gradient = operands["gradient"]
-    pool_pass = PartitionedPass(shape, window, codelet, _Windows(window, gradient.shape[2:]))
-    side_by_side = math.gcd(*(channels_side_by_side(x) for x in operands.values()))
-    _, partition = choose_partition(builder.tiles, pool_pass, gradient.dtype, side_by_side)
-    sources = {name: in_groups(builder, x, partition.group) for name, x in operands.items()}
-    out = pool_pass.add_to(builder, partition, sources, "poolGradient")
-    return out.dim_shuffle(0, 1, 4, 2, 3).reshape(*shape)
+    windows = _Windows(window, operands["gradient"].shape[2:])
+    pool_pass = PartitionedPass(shape, window, codelet, windows)
+    rows, columns = (_taps(shape[2 + d], d, window, counts_padding=False) for d in (0, 1))
+    flops = shape[0] * shape[1] * int(rows.sum()) * int(columns.sum())
+    return _add_pass(builder, pool_pass, operands, "poolGradient", flops)

@@ -21,7 +21,7 @@ from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.pool_pass import PassCost
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
-from tilescope.engine.library.window import Window, group_size
+from tilescope.engine.library.window import Window, clipped, group_size
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.tiling.input_range import part_edges
 
@@ -29,9 +29,9 @@ __all__ = [
     "Partition",
     "PartitionedPass",
     "Reach",
+    "WindowElements",
     "channels_side_by_side",
     "choose_partition",
-    "first_elements",
     "in_groups",
     "lies_in_groups",
 ]
@@ -108,6 +108,26 @@ class Reach(Protocol):
 
 
 @dataclass(frozen=True)
+class WindowElements:
+    """The elements of a pool's input that windows hold.
+
+    Parameters
+    ----------
+    window
+        Geometry.
+    field
+        Rows and columns of the input.
+    """
+
+    window: Window
+    field: tuple[int, ...]
+
+    def __call__(self, first: Counts, count: Counts, d: int, /) -> tuple[Counts, Counts, Counts]:
+        """Return the elements that windows along a dimension hold: see `clipped`."""
+        return clipped(first, count, d, self.field[d], self.window)
+
+
+@dataclass(frozen=True)
 class PartitionedPass:
     """A pass of a pool, forward or backward, whose result is divided in parts.
 
@@ -181,7 +201,7 @@ class PartitionedPass:
         fields = {}
         for field_name, tensor in {**operands, "out": out}.items():
             by_element = self.is_by_element(field_name)
-            begin = first_elements((image, block, *starts[by_element]), tensor)
+            begin = _first_elements((image, block, *starts[by_element]), tensor)
             extent: list[Counts | int] = [*extents[by_element], partition.group]
             strides = [dim[0][1] for dim in tensor.dims[2:]]
             fields[field_name] = blocks(tensor.variable, begin, extent, strides, part.size)
@@ -223,7 +243,7 @@ def channels_side_by_side(x: View) -> int:
     return x.dims[1][-1][0] if isinstance(x, Tensor) and x.dims[1] else x.shape[1]
 
 
-def first_elements(corner: Sequence[Counts], x: Tensor) -> Counts:
+def _first_elements(corner: Sequence[Counts], x: Tensor) -> Counts:
     """Return the elements of a tensor's variable at corners: ndarray of int64."""
     element = np.full(corner[0].shape, x.offset, np.int64)
     for coordinate, dim in zip(corner, x.dims, strict=False):

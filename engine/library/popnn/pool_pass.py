@@ -29,9 +29,8 @@ class PoolParts:
     ----------
     pieces
         Of the result, as `cut_rows` returns them.
-    corner, out_corner
-        Four ndarrays of int64 each: the first image, group, row and column of the input of every
-        piece, and of its result.
+    corner
+        Four ndarrays of int64: the first image, group, row and column of the input of every piece.
     x_size, out_size
         Rows, columns and channels of the input and of the result: ndarrays of int64, or numbers.
     shifts
@@ -40,7 +39,6 @@ class PoolParts:
 
     pieces: TileRectangles
     corner: tuple[Counts, ...]
-    out_corner: tuple[Counts, ...]
     x_size: list[Counts | int]
     out_size: list[Counts | int]
     shifts: Mapping[str, Counts]
@@ -117,7 +115,6 @@ class PoolPass:
         return PoolParts(
             rectangles,
             (position // n_groups, position % n_groups, y, x),
-            (position // n_groups, position % n_groups, first_row, first_column),
             [n_y, n_x, size],
             [rectangles.n_rows, n_columns, size],
             {"shift_y": shift_y, "shift_x": shift_x},

@@ -21,8 +21,11 @@ from tilescope.engine.library.popnn.non_linearity import (
     replaces_operand,
 )
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
-from tilescope.engine.operators.elementwise.gradients import non_linearity_gradient
+from tilescope.engine.operators.elementwise.elementwise import binary, bounded, scalar, unary
+from tilescope.engine.operators.elementwise.gradients import (
+    SLOPE_AT_KINK,
+    non_linearity_gradient,
+)
 from tilescope.engine.operators.movement.layout import reshape
 
 __all__ = ["NON_LINEARITY", "RECORDS", "activation", "clamped_line", "sloped"]
@@ -105,8 +108,8 @@ def clamped_line(expansion: Expansion, x: Value, alpha: float, beta: float) -> V
     """Emit max(0, min(1, alpha x + beta))."""
     sloped = binary(expansion, "multiply", x, scalar(expansion, alpha, x))
     line = binary(expansion, "add", sloped, scalar(expansion, beta, x))
-    at_least_0 = binary(expansion, "maximum", line, scalar(expansion, 0, x))
-    return binary(expansion, "minimum", at_least_0, scalar(expansion, 1, x))
+    at_least_0 = bounded(expansion, "maximum", line, scalar(expansion, 0, x))
+    return bounded(expansion, "minimum", at_least_0, scalar(expansion, 1, x))
 
 
 def _hard_swish(node: Node, expansion: Expansion) -> Value:
@@ -135,7 +138,7 @@ def _parametric_relu(node: Node, expansion: Expansion) -> Value:
 
 def sloped(expansion: Expansion, x: Value, slope: Value) -> Value:
     """Emit x above zero, and slope × x below."""
-    below = binary(expansion, "minimum", x, scalar(expansion, 0, x))
+    below = bounded(expansion, "minimum", x, scalar(expansion, 0, x))
     return binary(
         expansion, "add", unary(expansion, "relu", x), binary(expansion, "multiply", below, slope)
     )
@@ -146,12 +149,13 @@ def _softplus(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     power = unary(expansion, "exp", unary(expansion, "negate", unary(expansion, "absolute", x)))
     rest = unary(expansion, "log", binary(expansion, "add", power, scalar(expansion, 1, x)))
-    return binary(expansion, "add", unary(expansion, "relu", x), rest)
+    above = unary(expansion, "relu", x, **{SLOPE_AT_KINK: 0.5})
+    return binary(expansion, "add", above, rest)
 
 
 def _exponential_below(expansion: Expansion, x: Value, alpha: float, width: float = 1.0) -> Value:
     """Emit max(x, 0) + min(0, alpha (exp(x / width) − 1))."""
-    below = binary(expansion, "minimum", x, scalar(expansion, 0, x))
+    below = bounded(expansion, "minimum", x, scalar(expansion, 0, x))
     if width != 1:
         below = binary(expansion, "divide", below, scalar(expansion, width, x))
     power = binary(expansion, "subtract", unary(expansion, "exp", below), scalar(expansion, 1, x))

@@ -23,10 +23,14 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
-from tilescope.engine.operators.elementwise.gradients import binary_gradient, unary_gradient
+from tilescope.engine.operators.elementwise.gradients import (
+    SLOPE_AT_KINK,
+    binary_gradient,
+    unary_gradient,
+)
 from tilescope.engine.operators.movement.layout import reshape
 
-__all__ = ["BINARY", "RECORDS", "UNARY", "binary", "scalar", "unary"]
+__all__ = ["BINARY", "RECORDS", "UNARY", "binary", "bounded", "scalar", "unary"]
 
 Array = NDArray[Any]
 Arrays = Sequence[Array]
@@ -150,14 +154,19 @@ BINARY = Operator(
 )
 
 
-def unary(expansion: Expansion, function: str, x: Value) -> Value:
-    """Emit a function of one operand."""
-    return expansion.emit(UNARY, x, function=function)
+def unary(expansion: Expansion, function: str, x: Value, **options: float) -> Value:
+    """Emit a function of one operand; options are as in `gradients.SLOPE_AT_KINK`."""
+    return expansion.emit(UNARY, x, function=function, **options)
 
 
 def binary(expansion: Expansion, function: str, a: Value, b: Value) -> Value:
     """Emit a function of two operands."""
     return expansion.emit(BINARY, a, b, function=function)
+
+
+def bounded(expansion: Expansion, function: str, x: Value, bound: Value) -> Value:
+    """Emit a maximum or minimum with a bound: at the bound, the gradient is that of the operand."""
+    return expansion.emit(BINARY, x, bound, function=function, **{SLOPE_AT_KINK: 1.0})
 
 
 def scalar(expansion: Expansion, value: float, like: Value) -> Constant:
@@ -226,7 +235,7 @@ def _clip(node: Node, expansion: Expansion) -> Value:
         if bound is None and value is not None and abs(value) < np.finfo(np.float32).max:
             bound = scalar(expansion, value, result)  # the default of version 6 bounds nothing
         if bound is not None and not _bounds_nothing(bound):
-            result = binary(expansion, function, result, bound)
+            result = bounded(expansion, function, result, bound)
     return result
 
 

@@ -16,7 +16,17 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import Expression, call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["RECORDS", "binary_gradient", "non_linearity_gradient", "unary_gradient"]
+__all__ = [
+    "RECORDS",
+    "SLOPE_AT_KINK",
+    "binary_gradient",
+    "non_linearity_gradient",
+    "unary_gradient",
+]
+
+#: Attribute: the slope where a function has none, of a relu or a root at 0, and of a maximum or
+#: minimum, in its first operand, where both are equal. By default 0, infinity and a half.
+SLOPE_AT_KINK = "slope_at_kink"
 
 #: The gradient of the result; what the function was given or returned; its other operand.
 _G, _X, _Y = operand(0), operand(1), operand(2)
@@ -120,6 +130,8 @@ def unary_gradient(op: Operation, expansion: Expansion, gradients: Gradients) ->
     """Return the gradient of a function of one operand; None where it is zero everywhere."""
     (gradient,), function = gradients, op.attributes["function"]
     assert gradient is not None
+    if SLOPE_AT_KINK in op.attributes:
+        return [_with_kink(op, expansion, gradient, op.attributes[SLOPE_AT_KINK])]
     if function in _OF_LIBRARY:
         wide = full(expansion, gradient, op.output.shape)
         return [expansion.emit(NON_LINEARITY_GRADIENT, op.output, wide, kind=function)]
@@ -130,6 +142,14 @@ def unary_gradient(op: Operation, expansion: Expansion, gradients: Gradients) ->
     if function in _OF_OPERAND:
         return [mapped(expansion, _OF_OPERAND[function], gradient, op.operand(0))]
     return [None]  # steps, and functions that return bools or take integers
+
+
+def _with_kink(op: Operation, expansion: Expansion, gradient: Value, slope: float) -> Value:
+    """Return the gradient of a relu or a root, with a slope where the operand is 0."""
+    slopes = {"relu": _where(call("greater", _X, 0.0), _G), "sqrt": 0.5 * _G / call("sqrt", _X)}
+    beside = slopes[op.attributes["function"]]
+    at_kink = call("select", slope * _G, beside, call("equal", _X, 0.0))
+    return mapped(expansion, at_kink, gradient, op.operand(0))
 
 
 _Rule = Callable[[Operation, Expansion, Value], Gradients]
@@ -155,13 +175,18 @@ def _divide(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
 
 
 def _extreme(comparison: str) -> _Rule:
-    """Return the rule of a maximum or minimum: equal operands share the gradient evenly."""
+    """Return the rule of a maximum or minimum: equal operands share the gradient."""
 
     def rule(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
         a, b = op.operands
-        half = _where(call("equal", _X, _Y), 0.5 * _G)
-        share = call("select", _G, half, call(comparison, _X, _Y))
-        return mapped(expansion, share, gradient, a, b), mapped(expansion, share, gradient, b, a)
+        of_first = float(op.attributes.get(SLOPE_AT_KINK, 0.5))
+
+        def of(x: Value, other: Value, at_tie: float) -> Value:
+            tie = _where(call("equal", _X, _Y), at_tie * _G)
+            share = call("select", _G, tie, call(comparison, _X, _Y))
+            return mapped(expansion, share, gradient, x, other)
+
+        return of(a, b, of_first), of(b, a, 1 - of_first)
 
     return rule
 

@@ -104,9 +104,11 @@ def _as_scalar(x: Tensor) -> Tensor:
     return Tensor(x.variable, x.offset, ())
 
 
-def _gather_gradient(
-    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
-) -> Sequence[Value | None]:
+#: Gradients, None where there is none.
+_Values = Sequence[Value | None]
+
+
+def _gather_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
     x, indices = op.operand(0), op.operand(1)
     gradient = full(expansion, gradients[0], op.output.shape)
     axis = op.axis(op.attributes["axis"], len(x.shape))
@@ -302,7 +304,84 @@ def _gathered_tuples_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...
     return axes[1] if is_tuple else None
 
 
+def _gather_elements_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
+    x, axis = op.operand(0), op.attributes["axis"]
+    gradient = full(expansion, gradients[0], op.output.shape)
+    return [_added_elements(expansion, x, op.operand(1), gradient, axis), None]
+
+
+def _added_elements(
+    expansion: Expansion, x: Value, indices: Value, gradient: Value, axis: int
+) -> Value:
+    """Emit zeros in the shape of a value, and what is added to them by indices along an axis."""
+    zeros = expansion.constant(np.zeros(x.shape, gradient.dtype), "zeros")
+    return expansion.emit(SCATTER_ELEMENTS, zeros, indices, gradient, axis=axis, reduction="add")
+
+
+def _gather_nd_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
+    indices, n_batch = op.operand(1), op.attributes.get("batch_dims", 0)
+    gradient = full(expansion, gradients[0], op.output.shape)
+    zeros = expansion.constant(np.zeros(op.operand(0).shape, gradient.dtype), "zeros")
+    if n_batch:
+        # The position of a tuple among the batches is the first part of its own.
+        batches = np.moveaxis(np.indices(indices.shape[:-1])[:n_batch], 0, -1)
+        first = expansion.constant(batches.astype(indices.dtype), "batches")
+        indices = joined(expansion, [first, indices], len(indices.shape) - 1)
+    return [expansion.emit(SCATTER_ND, zeros, indices, gradient, reduction="add"), None]
+
+
+def _scatter_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
+    """Return the gradient of the operand, with holes where it is replaced, and of the updates.
+
+    Raises
+    ------
+    BadModel
+        When updates are neither added nor replace what was there.
+    """
+    reduction = op.attributes.get("reduction", "none")
+    if reduction not in ("none", "add"):
+        raise BadModel(
+            f"{op}: the gradient of a scatter by {reduction!r} is not supported; by 'add' and"
+            " 'none' it is"
+        )
+    is_nd = op.operator is SCATTER_ND
+    gradient, indices = full(expansion, gradients[0], op.output.shape), op.operand(1)
+    axis = {} if is_nd else {"axis": op.attributes["axis"]}
+    gather = {"batch_dims": 0} if is_nd else axis
+    of_updates = expansion.emit(
+        GATHER_ND if is_nd else GATHER_ELEMENTS, gradient, indices, **gather
+    )
+    if reduction == "add":
+        return [gradient, None, of_updates]
+    zeros = expansion.constant(np.zeros(op.operand(2).shape, gradient.dtype), "zeros")
+    scatter = SCATTER_ND if is_nd else SCATTER_ELEMENTS
+    of_x = expansion.emit(scatter, gradient, indices, zeros, reduction="none", **axis)
+    return [of_x, None, of_updates]
+
+
+def _top_k_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
+    """Return the gradients of the values at their indices, which are found again if unused."""
+    x = op.operand(0)
+    indices = op.outputs[1]
+    if indices is None:
+        again = Node(
+            operator=op.operator,
+            name=op.name,
+            source=op.source,
+            inputs=op.inputs,
+            attributes=op.attributes,
+            version=op.version,
+            n_outputs=2,
+        )
+        _, indices = expansion.builder.add(again, (expansion.output,) * 2)
+        assert indices is not None
+    gradient = full(expansion, gradients[0], indices.shape)
+    axis = op.axis(op.attributes["axis"], len(x.shape))
+    return [_added_elements(expansion, x, indices, gradient, axis), None]
+
+
 ARG_MAX = _arg("ArgMax", arg_max)
+TOP_K = Operator(name="TopK", lower=_lower_top_k, known_operands=(1,), gradient=_top_k_gradient)
 GATHER = Operator(
     name="Gather",
     lower=_lower_gather,
@@ -310,13 +389,24 @@ GATHER = Operator(
     gradient=_gather_gradient,
     allocate=_allocate_table,
 )
-GATHER_ND = Operator(name="GatherND", lower=_lower_gather_nd, carries=_gathered_tuples_axis)
-SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd)
+GATHER_ND = Operator(
+    name="GatherND",
+    lower=_lower_gather_nd,
+    carries=_gathered_tuples_axis,
+    gradient=_gather_nd_gradient,
+)
+SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd, gradient=_scatter_gradient)
 SCATTER_ELEMENTS = Operator(
-    name="ScatterElements", lower=_lower_scatter_elements, decompose=_scatter_elements
+    name="ScatterElements",
+    lower=_lower_scatter_elements,
+    decompose=_scatter_elements,
+    gradient=_scatter_gradient,
 )
 GATHER_ELEMENTS = Operator(
-    name="GatherElements", lower=_lower_gather_elements, decompose=_gather_elements
+    name="GatherElements",
+    lower=_lower_gather_elements,
+    decompose=_gather_elements,
+    gradient=_gather_elements_gradient,
 )
 
 RECORDS = (
@@ -328,7 +418,12 @@ RECORDS = (
     GATHER_ELEMENTS,
     ROW_SUMS,
     Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
-    Operator(name="Scatter", lower=_lower_scatter_elements, decompose=_scatter_elements),
+    Operator(
+        name="Scatter",
+        lower=_lower_scatter_elements,
+        decompose=_scatter_elements,
+        gradient=_scatter_gradient,
+    ),
     SCATTER_ND,
-    Operator(name="TopK", lower=_lower_top_k, known_operands=(1,)),
+    TOP_K,
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
@@ -12,7 +14,8 @@ from tilescope.engine.library.popops.reduction.cumulative_sum import cumulative_
 from tilescope.engine.library.popops.slicing.padding import pad
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full, reshape
-from tilescope.engine.operators.movement.slicing import part
+from tilescope.engine.operators.movement.slicing import UNSLICE, part
+from tilescope.engine.operators.movement.take import put_back
 
 __all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]
 
@@ -80,15 +83,26 @@ def _expand_gradient(op: Operation, expansion: Expansion, gradients: Gradients) 
 
 
 def _pad_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:
-    before, after, mode, _value = _padding(op)
-    if mode != "constant":
-        raise BadModel(f"{op}: the gradient of padding of mode {mode!r} is not supported yet")
+    """Return the gradients of elements, and of their copies in the padding."""
+    before, after, *_ = _padding(op)
+    mode = op.attributes["mode"]
     gradient = full(expansion, gradients[0], op.output.shape)
     shape = op.operand(0).shape
-    if min(before + after) < 0:
-        raise BadModel(f"{op}: the gradient of padding below 0 is not supported yet")
-    stops = [b + n for b, n in zip(before, shape, strict=True)]
-    return [part(expansion, gradient, before, stops)]
+    kept = [(max(0, -b), n - max(0, -a)) for b, a, n in zip(before, after, shape, strict=True)]
+    if mode == "constant":
+        starts = [max(0, b) for b in before]
+        stops = [start + stop - begin for start, (begin, stop) in zip(starts, kept, strict=True)]
+        inside = part(expansion, gradient, starts, stops)
+        if min(before + after) >= 0:
+            return [inside]
+        slices = tuple(slice(begin, stop, 1) for begin, stop in kept)
+        return [expansion.emit(UNSLICE, inside, shape=shape, slices=(slices,))]
+    for axis, (begin, stop) in enumerate(kept):
+        sides = (max(0, before[axis]), max(0, after[axis]))
+        positions = np.pad(np.arange(begin, stop), sides, mode)
+        if positions.tolist() != list(range(shape[axis])):
+            gradient = put_back(expansion, [(gradient, positions.tolist())], shape[axis], axis)
+    return [gradient]
 
 
 def _cumulative_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> Gradients:

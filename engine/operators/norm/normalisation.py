@@ -20,6 +20,7 @@ from tilescope.engine.library.popops.elementwise.operations import cast, rearran
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.gradients import SLOPE_AT_KINK
 from tilescope.engine.operators.elementwise.mapped import mapped, operand
 from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.norm.trained import normalised, rows_normalised
@@ -303,7 +304,7 @@ def _lp_normalization(node: Node, expansion: Expansion) -> Value:
     axis = (node.axis(node.attributes["axis"], len(x.shape)),)
     sizes = unary(expansion, "absolute" if power == 1 else "square", x)
     norm = reduced(expansion, "sum", sizes, axis)
-    norm = norm if power == 1 else unary(expansion, "sqrt", norm)
+    norm = norm if power == 1 else unary(expansion, "sqrt", norm, **{SLOPE_AT_KINK: 0.0})
     tiny = scalar(expansion, float(np.finfo(x.dtype).tiny), x)
     return binary(expansion, "divide", x, binary(expansion, "maximum", norm, tiny))
 

@@ -11,6 +11,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.many_threads import share_all
 
 from tilescope.engine.errors import BadInput, BadModel, BadOption, UnsupportedOperators
 from tilescope.engine.frontend.onnx import load_onnx
@@ -110,7 +111,7 @@ def test_steps_are_those_of_numpy(network: Path, sgd: Sgd, n_rounds: int) -> Non
     weights, velocity = dict(WEIGHTS), {k: np.zeros_like(w) for k, w in WEIGHTS.items()}
     with Trainer(_trained(network, sgd, n_rounds), MACHINE) as trainer:
         for _ in range(3):
-            batch = {"x": X[:n_rounds], "labels": LABELS[:n_rounds]}
+            batch: Arrays = {"x": X[:n_rounds], "labels": LABELS[:n_rounds]}
             if n_rounds == 1:
                 batch = {name: array[0] for name, array in batch.items()}
             losses = np.atleast_1d(trainer.step(batch)["loss"])
@@ -222,9 +223,7 @@ def _of_nodes(tmp_path: Path, nodes: list[onnx.NodeProto], weights: Arrays) -> C
     return lambda: load_onnx(path, trainable=list(weights))
 
 
-def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(
-    network: Path,
-) -> None:
+def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(network: Path) -> None:
     plain = load_onnx(network)
     with pytest.raises(BadModel, match="no parameter that can be trained"):
         for_training(plain, Loss(kind="cross-entropy"), Sgd(lr=0.1))
@@ -240,15 +239,20 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(
 
 
 def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path: Path) -> None:
+    axes = numpy_helper.from_array(np.array([0]))
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
-        helper.make_node("Det", ["h"], ["d"], name="sorting"),
-        helper.make_node("Identity", ["d"], ["y"], name="last"),
+        helper.make_node("Constant", [], ["axes"], value=axes),
+        helper.make_node("Unsqueeze", ["x", "axes"], ["sequence"], name="one_step"),
+        helper.make_node("RNN", ["sequence", "w", "r"], ["h"], name="recurrent", hidden_size=4),
+        helper.make_node("Tanh", ["h"], ["y"], name="last"),
     ]
-    nodes[1] = helper.make_node("ReduceProd", ["h"], ["d"], name="sorting", keepdims=1)
-    load = _of_nodes(tmp_path, nodes, {"w": _RNG.normal(size=(WIDTHS[0], 16))})
-    model = for_training(load(), Loss(kind="identity"), Sgd(lr=0.1))
-    with pytest.raises((UnsupportedOperators, BadModel), match="sorting"):
+    weights = {"w": _RNG.normal(size=(1, 4, WIDTHS[0])), "r": _RNG.normal(size=(1, 4, 4))}
+    model = for_training(_of_nodes(tmp_path, nodes, weights)(), Loss(kind="identity"), Sgd(lr=0.1))
+    sentence = (
+        r"Node 'recurrent' \(RNN\) lies between a parameter and the loss, and operator 'RNN' has no"
+        r" gradient \(way to the loss: recurrent → last → loss\)"
+    )
+    with pytest.raises(UnsupportedOperators, match=sentence):
         transform(model)
 
 
@@ -267,3 +271,17 @@ def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path
 def test_options_of_the_optimiser_are_checked(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadOption, match=sentence):
         Sgd.parsed(options)
+
+
+def test_weights_are_the_same_bits_on_any_number_of_threads(
+    network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = []
+    for n_threads in (1, 2, 3):
+        share_all(monkeypatch, n_threads)
+        with Trainer(_trained(network, Sgd(lr=0.1, momentum=0.9), 2), MACHINE) as trainer:
+            for _ in range(2):
+                trainer.step({"x": X[:2], "labels": LABELS[:2]})
+            weights = trainer.weights()
+        bits.append(b"".join(weights[name].tobytes() for name in sorted(weights)))
+    assert bits[0] == bits[1] == bits[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from tilescope.engine.errors import BadInput, RunFailed
-from tilescope.engine.frontend.onnx.source.read import read_model
 from tilescope.engine.operators.table import OPERATORS
 
 __all__ = ["trainable_names", "write_trained"]
@@ -25,17 +24,17 @@ _STATISTICS = (3, 4)
 
 
 def trainable_names(
-    path: Path, patterns: Sequence[str], frozen: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return the names of the initializers that patterns choose, in the order of the file.
+    graph: onnx.GraphProto, patterns: Collection[str], frozen: Collection[str] = ()
+) -> frozenset[str]:
+    """Return the names of the initializers that patterns choose.
 
     Patterns choose floating-point tensors of a dimension or more, without running statistics and
-    what decides shapes; a name in full chooses any floating-point initializer.
+    what decides shapes; a name in full chooses any initializer.
 
     Parameters
     ----------
-    path
-        An ONNX file.
+    graph
+        Of an ONNX file.
     patterns
         As of a shell: ``*`` chooses all.
     frozen
@@ -45,30 +44,41 @@ def trainable_names(
     ------
     BadInput
         When a pattern chooses nothing.
-    BadModel
-        When the file cannot be read.
     """
     if not patterns:
-        return ()
-    graph = read_model(path).graph
+        return frozenset()
     fixed = _fixed(graph)
-    floats = [t for t in graph.initializer if t.data_type in _FLOATS]
+    names = [t.name for t in graph.initializer]
+    floats = [
+        t.name
+        for t in graph.initializer
+        if t.data_type in _FLOATS and t.dims and t.name not in fixed
+    ]
     chosen: set[str] = set()
-    for pattern in (*patterns, *frozen):
-        found = {
-            t.name
-            for t in floats
-            if t.name == pattern
-            or (t.dims and t.name not in fixed and fnmatchcase(t.name, pattern))
-        }
-        if not found:
-            raise BadInput(
-                f"No weight of {path} is called {pattern!r}: it has"
-                f" {', '.join([t.name for t in floats][:_MOST_NAMES]) or 'none'}"
-                + ", …" * (len(floats) > _MOST_NAMES)
-            )
-        chosen = chosen - found if pattern in frozen else chosen | found
-    return tuple(t.name for t in floats if t.name in chosen)
+    for pattern in patterns:
+        chosen |= _matches(pattern, names, floats)
+    for pattern in frozen:
+        chosen -= _matches(pattern, names, floats)
+    return frozenset(chosen)
+
+
+def _matches(pattern: str, names: Sequence[str], floats: Sequence[str]) -> set[str]:
+    """Return the names that a pattern chooses.
+
+    Raises
+    ------
+    BadInput
+        When there is none.
+    """
+    found = {name for name in names if name == pattern}
+    found |= {name for name in floats if fnmatchcase(name, pattern)}
+    if not found:
+        shown = ", ".join(floats[:_MOST_NAMES]) + ", …" * (len(floats) > _MOST_NAMES)
+        raise BadInput(
+            f"Unknown parameter {pattern!r}: the model has no such initializer; it has"
+            f" {shown or 'no weights'}"
+        )
+    return found
 
 
 #: Names of weights that a sentence lists.

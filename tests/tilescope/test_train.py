@@ -1,0 +1,181 @@
+"""``tilescope train`` in this process, and killed in the middle: files, sentences, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tests.tilescope.conftest import Outcome
+
+from tilescope.reports import check_report, find_reports
+
+Run = Callable[..., Outcome]
+
+BATCH, INPUTS, CLASSES, SAMPLES = 4, 8, 3, 32
+OPTIONS = ("--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--tiles", "4")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a model of one layer, and data for it."""
+    rng = np.random.default_rng(0)
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w", "b"], ["y"], name="layer")],
+        "layer",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", INPUTS])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", CLASSES])],
+        [
+            numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
+            for name, shape in (("w", (INPUTS, CLASSES)), ("b", (CLASSES,)))
+        ],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]),
+        tmp_path / "model.onnx",
+    )
+    x = rng.normal(size=(SAMPLES + 2, INPUTS)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, labels=x.argmax(1) % CLASSES)
+    return tmp_path
+
+
+def _weights(path: Path) -> dict[str, bytes]:
+    return {t.name: t.raw_data for t in onnx.load(path).graph.initializer}
+
+
+def _train(tilescope: Run, folder: Path, *arguments: str) -> Outcome:
+    return tilescope(
+        "train", str(folder / "model.onnx"), "--data", str(folder / "data.npz"),
+        "--batch", str(BATCH), *OPTIONS, *arguments,
+    )  # fmt: skip
+
+
+def test_it_trains_and_writes_the_model(folder: Path, tilescope: Run) -> None:
+    outcome = _train(
+        tilescope, folder, "--epochs", "5", "--output", str(folder / "trained.onnx"), "--json"
+    )
+    assert outcome.code == 0
+    answer = json.loads(outcome.out)
+    assert answer["n_steps"] == 5 * SAMPLES // BATCH
+    assert answer["n_unused"] == 2
+    losses = answer["losses"]
+    assert np.mean(losses[-8:]) < np.mean(losses[:8]) / 2
+    assert answer["step_cycles"] > 0
+    before, after = _weights(folder / "model.onnx"), _weights(folder / "trained.onnx")
+    assert before.keys() == after.keys()
+    assert all(before[name] != after[name] for name in before)
+    onnx.checker.check_model(folder / "trained.onnx")
+
+
+def test_frozen_weights_stay(folder: Path, tilescope: Run) -> None:
+    outcome = _train(tilescope, folder, "--freeze", "b", "--output", str(folder / "trained.onnx"))
+    assert outcome.code == 0
+    before, after = _weights(folder / "model.onnx"), _weights(folder / "trained.onnx")
+    assert before["b"] == after["b"]
+    assert before["w"] != after["w"]
+
+
+def test_resumed_training_gives_the_same_bits(folder: Path, tilescope: Run) -> None:
+    state = str(folder / "state.npz")
+    whole, resumed = folder / "whole.onnx", folder / "resumed.onnx"
+    assert _train(tilescope, folder, "--epochs", "3", "--output", str(whole)).code == 0
+    assert _train(tilescope, folder, "--epochs", "1", "--checkpoint", state).code == 0
+    again = ("--epochs", "3", "--checkpoint", state, "--resume", "--output", str(resumed))
+    assert _train(tilescope, folder, *again).code == 0
+    assert _weights(whole) == _weights(resumed)
+    refused = _train(tilescope, folder, *again)
+    assert refused.code == 2
+    assert "has 3 epochs done: ask for more with --epochs" in refused.err
+
+
+@pytest.mark.slow
+def test_killed_training_goes_on_to_the_same_bits(folder: Path, tilescope: Run) -> None:
+    state, whole, resumed = folder / "s.npz", folder / "whole.onnx", folder / "resumed.onnx"
+    arguments = ("--epochs", "40", "--accumulate", "2")
+    assert _train(tilescope, folder, *arguments, "--output", str(whole)).code == 0
+    command = [
+        sys.executable, "-m", "tilescope", "train", str(folder / "model.onnx"), "--data",
+        str(folder / "data.npz"), "--batch", str(BATCH), *OPTIONS, *arguments,
+        "--checkpoint", str(state), "--checkpoint-steps", "3", "--quiet",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, env=os.environ)
+    for _ in range(1200):
+        if state.exists() or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state.exists()
+    again = (*arguments, "--checkpoint", str(state), "--resume", "--output", str(resumed))
+    assert _train(tilescope, folder, *again).code in (0, 2), (
+        "2 if all epochs were done before the kill"
+    )
+    if resumed.exists():
+        assert _weights(whole) == _weights(resumed)
+
+
+def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
+    report = folder / "out"
+    outcome = _train(tilescope, folder, "--report", str(report), "--report-steps", "2,5-6")
+    assert outcome.code == 0
+    (found,) = find_reports([report])
+    check_report(found.path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--loss", "huber"), "There is no loss 'huber': choose one of cross-entropy"),
+        (("--labels", "answers"), "The data lack 'answers' (the labels; name them with --labels)"),
+        (("--optimizer", "adam:lr=1"), "there is no optimizer 'adam': choose sgd"),
+        (("--optimizer", "sgd:lr"), "expected KIND:NAME=VALUE,… for --optimizer, got sgd:lr"),
+        (("--batch", "64"), "The data have 34 samples, and a step takes 64"),
+        (("--resume",), "name the checkpoint's file with --checkpoint"),
+        (("--report-steps", "1"), "--report-steps needs --report"),
+        (("--on-nan", "retry"), "on_nan is 'retry': choose stop or skip"),
+        (("--train-only", "conv*"), "Unknown parameter 'conv*': the model has no such initializer"),
+        (("--freeze", "*"), "has no parameter that can be trained"),
+    ],
+)
+def test_bad_input_gets_one_sentence_before_anything_is_written(
+    folder: Path, tilescope: Run, arguments: tuple[str, ...], sentence: str
+) -> None:
+    output = folder / "trained.onnx"
+    outcome = _train(tilescope, folder, *arguments, "--output", str(output))
+    assert outcome.code == 2
+    assert sentence in outcome.err
+    assert len(outcome.err.strip().splitlines()) == 1
+    assert not output.exists()
+
+
+def test_labels_out_of_range_are_named(folder: Path, tilescope: Run) -> None:
+    data = dict(np.load(folder / "data.npz"))
+    data["labels"][7] = CLASSES
+    np.savez(folder / "data.npz", **data)
+    outcome = _train(tilescope, folder)
+    assert outcome.code == 2
+    assert "Label 3 of 'labels' at sample 7 is out of range: the model has 3 classes" in outcome.err
+
+
+def test_a_loss_that_is_no_number_stops_or_is_skipped(folder: Path, tilescope: Run) -> None:
+    data = dict(np.load(folder / "data.npz"))
+    data["x"][9, 0] = np.nan
+    np.savez(folder / "data.npz", **data)
+    stopped = _train(tilescope, folder, "--no-shuffle", "--output", str(folder / "trained.onnx"))
+    assert stopped.code == 2
+    assert "The loss is no number in step 3, first in 'x'" in stopped.err
+    assert not (folder / "trained.onnx").exists()
+    skipped = _train(tilescope, folder, "--no-shuffle", "--on-nan", "skip", "--json")
+    assert skipped.code == 0
+    answer = json.loads(skipped.out)
+    assert answer["n_skipped"] == 1
+    assert answer["n_steps"] == SAMPLES // BATCH - 1
