@@ -7,9 +7,11 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Engine, load_machine, resolve_options
@@ -89,7 +91,7 @@ def training_report(momentum: float = 0.0, n_rounds: int = 1) -> Path:
     compiled = compiled_training(momentum, n_rounds)
     folder = _folder() / f"report-{momentum}-{n_rounds}"
     many = (n_rounds,) if n_rounds > 1 else ()
-    inputs = {
+    inputs: dict[str, NDArray[Any]] = {
         "x": np.broadcast_to(X, (*many, *X.shape)),
         "labels": np.broadcast_to(LABELS, (*many, 8)),
     }

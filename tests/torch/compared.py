@@ -41,7 +41,8 @@ _IR_VERSION = 10
 def drawn(shape: Sequence[int], seed: int = 0) -> Array:
     """Return random numbers of both signs, none of them near 0."""
     rng = np.random.default_rng([seed, *shape])
-    return (rng.uniform(0.2, 1.5, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
+    values: Array = (rng.uniform(0.2, 1.5, shape) * rng.choice([-1, 1], shape)).astype(np.float32)
+    return values
 
 
 @dataclass(frozen=True, kw_only=True)

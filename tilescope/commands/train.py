@@ -275,7 +275,7 @@ def _optimiser(text: str) -> Optimiser:
     Raises
     ------
     typer.BadParameter
-        When there is no such optimiser.
+        When the optimiser does not exist.
     """
     from tilescope.engine.training import Sgd
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.training_report import (
     LABELS,
     N_STEPS,
@@ -27,7 +28,7 @@ from tilescope.reports.schema import debug_context, notice, run, training_step
 from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 from tilescope.reports.state import State
 
-INPUTS = {"x": X, "labels": LABELS}
+INPUTS: dict[str, NDArray[Any]] = {"x": X, "labels": LABELS}
 
 
 def _steps(path: Path) -> list[tuple[Any, ...]]:
