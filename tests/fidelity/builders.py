@@ -13,6 +13,7 @@ from tests.fidelity import (
     products,
     solvers,
     stencils,
+    training_networks,
     transformers,
     vectors,
     vision,
@@ -66,4 +67,7 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C19": transformers.bert_rates,
     "C20": vision.encoder_figures,
     "F18": transformers.bert_rates_by_batch,
+    "F19": training_networks.batch_norm_of_one,
+    "F20": training_networks.group_norm_of_one,
+    "F21": training_networks.batch_norm_of_two,
 }

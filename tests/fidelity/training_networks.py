@@ -1,7 +1,8 @@
-"""ResNet-50 as it is trained: T1, T4 and T5."""
+"""F19 to F21: training steps of ResNet-50 on the IPU Model of the first generation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,10 +12,20 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from tilescope.engine import Loss, Sgd, for_training, in_half, load_onnx
+from tilescope.engine import (
+    Loss,
+    Sgd,
+    compile_model,
+    for_training,
+    in_half,
+    load_machine,
+    load_onnx,
+    with_synthetic_data,
+)
+from tilescope.engine.execute.timeline import timeline_of
 from tilescope.engine.ir import Model
 
-__all__ = ["resnet50_step"]
+__all__ = ["batch_norm_of_one", "batch_norm_of_two", "group_norm_of_one", "resnet50_step"]
 
 #: Blocks, channels within a block, and the stride of the first, by stage.
 _STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
@@ -118,3 +129,41 @@ def resnet50_step(norm: str, batch: int) -> Model:
         onnx.save(proto, path)
         model = in_half(load_onnx(path, trainable="*"))
     return for_training(model, Loss(kind="cross-entropy"), Sgd(lr=0.01, is_constant=True))
+
+
+def _figures(norm: str, batch: int) -> dict[str, float]:
+    """Return cycles and bytes of a step whose images are on the device, without code, as published.
+
+    The IPU Model of the library's tools compiles no code for the tiles.
+    """
+    machine = load_machine("gc2", parameter_set="ipu_model", compiles_code=False)
+    model = with_synthetic_data(resnet50_step(norm, batch), "zeros", 0)
+    executable = compile_model(model, machine, is_instrumented=False).executable
+    memory = executable.memory
+    return {
+        "cycles": timeline_of(executable.roots[0], machine)[0].n_cycles,
+        "memory, all tiles": int(memory.excluding_gaps.sum()),
+        "memory of a tile, mean": float(memory.excluding_gaps.mean()),
+        "memory of a tile, most": int(memory.excluding_gaps.max()),
+    }
+
+
+def batch_norm_of_one() -> Mapping[str, float]:
+    """Return the figures of a step with batch norms, one image."""
+    figures = _figures("batch", 1)
+    return {name: figures[name] for name in _OF_STEPS}
+
+
+def group_norm_of_one() -> Mapping[str, float]:
+    """Return the memory of a step with group norms, one image."""
+    figures = _figures("group", 1)
+    return {name: figures[name] for name in ("memory of a tile, mean", "memory of a tile, most")}
+
+
+def batch_norm_of_two() -> Mapping[str, float]:
+    """Return the figures of a step with batch norms, two images."""
+    figures = _figures("batch", 2)
+    return {name: figures[name] for name in _OF_STEPS}
+
+
+_OF_STEPS = ("cycles", "memory, all tiles", "memory of a tile, most")
