@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 __all__ = ["keep_extremes"]
 
 
-def keep_extremes(values: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+def keep_extremes(values: NDArray[np.int64 | np.float64], n_groups: int) -> NDArray[np.int64]:
     """Return the positions of the smallest and largest value of each of ``n_groups`` groups.
 
     Parameters
     ----------
-    values : ndarray of int64, shape (n,)
+    values : ndarray of int64 or of finite float64, shape (n,)
     n_groups : int
         Number of groups of neighbours; all values are kept at two or fewer per group.
 

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 
-__all__ = ["a_count", "a_kind", "a_list", "a_switch", "a_text", "numbers", "shown", "whole_numbers"]
+__all__ = [
+    "a_count",
+    "a_kind",
+    "a_list",
+    "a_number",
+    "a_switch",
+    "a_text",
+    "numbers",
+    "shown",
+    "whole_numbers",
+]
 
 _SHOWN_LETTERS = 60
 
@@ -41,6 +51,22 @@ def a_count(
     if maximum is not None and number > maximum:
         raise BadGraph(f"{subject} is {number}: expected at most {maximum}")
     return number
+
+
+def a_number(subject: str, value: Any) -> float:
+    """Return a real number; numpy's numbers and arrays of one element are some, too.
+
+    Raises
+    ------
+    BadGraph
+        If it is not one.
+    """
+    try:
+        if not isinstance(value, str | bytes):
+            return float(np.asarray(value).item())
+    except (TypeError, ValueError):
+        pass
+    raise BadGraph(f"{subject} is {shown(value)}: expected a number")
 
 
 def a_text(subject: str, value: Any) -> str:

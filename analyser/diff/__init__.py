@@ -46,6 +46,7 @@ from tilescope.analyser.diff.views.operations import (
     operation_changes,
     operation_pairs,
 )
+from tilescope.analyser.diff.views.passes import PassChange, pass_changes
 from tilescope.analyser.diff.views.placement import (
     codelet_pairs,
     compute_set_pairs,
@@ -69,6 +70,7 @@ __all__ = [
     "MetricChange",
     "OperationChange",
     "Pair",
+    "PassChange",
     "PathChange",
     "ProgramPair",
     "Side",
@@ -101,6 +103,7 @@ __all__ = [
     "pair_path",
     "paired_children",
     "paired_roots",
+    "pass_changes",
     "row_pairs",
     "search_pairs",
     "step_changes",

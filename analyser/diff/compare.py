@@ -24,6 +24,7 @@ from tilescope.analyser.diff.causes.evidence import Evidence
 from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
+from tilescope.analyser.diff.views.passes import PassChange, pass_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.call_tree import call_tree
 from tilescope.collection import without_collection
@@ -57,6 +58,7 @@ class Difference:
 
     ``unequal`` names the tables and arrays that differ; with none, ``is_identical`` is True and
     everything else is empty of changes. ``causes`` say why, those with the most impact first.
+    ``passes`` are those of a training step, empty outside training.
     """
 
     baseline: Side
@@ -69,6 +71,7 @@ class Difference:
     variables: VariableChanges
     steps: StepChanges
     causes: tuple[Cause, ...] = ()
+    passes: tuple[PassChange, ...] = ()
 
     @property
     def is_data_dependent(self) -> bool:
@@ -136,6 +139,7 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
         variables,
         steps,
         causes,
+        pass_changes(baseline, candidate),
     )
 
 

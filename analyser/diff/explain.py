@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.causes.cause import short
 from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
 from tilescope.analyser.time.execution import PHASES
-from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS
+from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS, TRAINING_PASSES
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.alignment.steps import StepChange
@@ -41,6 +41,7 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
         causes.append(f"{_count(n_more, 'smaller cause')} more.")
     effects = [
         *_cycles(difference),
+        *_passes(difference),
         *_steps(difference),
         *_memory(difference),
         *_variables(difference),
@@ -98,6 +99,22 @@ def _time(difference: Difference) -> str:
         f" {format_value(change.candidate, 'seconds')}"
         f" ({format_percent(change.percent_of_baseline, is_signed=True)})."
     )
+
+
+def _passes(difference: Difference) -> list[str]:
+    """Return a sentence about the passes of a training step, the largest change first."""
+    changes = [change for change in difference.passes if change.delta_cycles]
+    changes.sort(key=lambda change: -abs(change.delta_cycles))
+    parts = []
+    for change in changes:
+        percent = change.percent_of_baseline
+        share = "" if percent is None else f" ({format_percent(percent, is_signed=True)})"
+        count = f"{change.n_changed:,} " if change.n_changed else ""
+        noun = TRAINING_PASSES[change.name]
+        words = noun.singular if change.n_changed == 1 else noun.plural
+        subject = f"{count}{words}"
+        parts.append(f"{subject} {format_change(change.delta_cycles, 'cycles')}{share}")
+    return [f"By pass: {', '.join(parts)}."] if parts else []
 
 
 def _steps(difference: Difference) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tilescope.analyser.breakdown import ChangeRow, ChangeTable
-    from tilescope.analyser.diff import Difference
+    from tilescope.analyser.diff import Difference, PassChange
     from tilescope.analyser.diff.compare import Side
     from tilescope.analyser.gates import GateResult
 
@@ -38,6 +38,7 @@ def json_document(
         Remarks on the gates.
     """
     steps, variables, tiles = difference.steps, difference.variables, difference.tiles
+    passes = [_pass(change) for change in difference.passes]
     return {
         "baseline": _side(difference.baseline),
         "candidate": _side(difference.candidate),
@@ -63,6 +64,7 @@ def json_document(
             "changed": [asdict(variable) for variable in variables.changed],
             "n_same": variables.n_same,
         },
+        **({"passes": passes} if passes else {}),
         "steps": {
             "basis": steps.basis,
             "added": [asdict(step) for step in steps.added],
@@ -90,6 +92,14 @@ def _side(side: Side) -> dict[str, object]:
         "newer_run": None if newer is None else newer.as_json(),
         "n_runs": side.n_runs,
         "is_data_dependent": side.is_data_dependent,
+    }
+
+
+def _pass(change: PassChange) -> dict[str, object]:
+    """Return a pass of a training step."""
+    return asdict(change) | {
+        "delta_cycles": change.delta_cycles,
+        "percent_of_baseline": change.percent_of_baseline,
     }
 
 

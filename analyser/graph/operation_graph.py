@@ -22,6 +22,7 @@ from tilescope.analyser.program.operations import (
     numbers_of_steps,
     operations,
 )
+from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -83,6 +84,9 @@ class GraphBox:
         Kind of an operation; empty for a group.
     baseline, candidate
         Sums over its operations; None where a report has none of them.
+    training_pass
+        Key of the pass of a training step that all its operations belong to, ``mixed`` for several
+        passes; empty for none.
     x, row
         Centre in box widths from the left, and row from the top of its column.
     """
@@ -96,6 +100,7 @@ class GraphBox:
     n_operations: int
     baseline: Figures | None
     candidate: Figures | None
+    training_pass: str
     x: float
     row: int
 
@@ -522,9 +527,18 @@ def _box(
         len(box_items),
         baseline,
         candidate,
+        _pass([item.known.training_pass for item in box_items]),
         layout.x[number],
         layout.row[number],
     )
+
+
+def _pass(names: Sequence[str | None]) -> str:
+    """Return the key of the pass of all names, ``mixed`` for several, empty for none."""
+    known = {name for name in names if name}
+    if len(known) > 1:
+        return "mixed"
+    return TRAINING_PASSES[known.pop()].key if known else ""
 
 
 def _figures(operations_: Sequence[Operation]) -> Figures | None:

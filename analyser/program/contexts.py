@@ -28,7 +28,9 @@ class DebugContext:
     """Who asked; ``detail`` holds the call's arguments as JSON.
 
     ``layer`` is library, poplar, or the name of the model's front end, such as onnx, and
-    ``weights_digest`` is of its constant operands, None without any.
+    ``weights_digest`` is of its constant operands, None without any. ``training_pass`` is what an
+    operation belongs to in a training step, None outside training and for what is inside it;
+    ``origin_id`` is the forward operation that a gradient belongs to.
     """
 
     debug_context_id: int
@@ -38,6 +40,8 @@ class DebugContext:
     operation: str
     detail: str
     weights_digest: str | None = None
+    training_pass: str | None = None
+    origin_id: int | None = None
 
     @property
     def level(self) -> Level:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.call_tree import CallTree, call_tree
 from tilescope.analyser.program.contexts import contexts
+from tilescope.analyser.program.training import has_training, place_of
 from tilescope.analyser.time.data_dependent import is_measured, measured
 from tilescope.analyser.time.execution import PHASES, costs, execution, steps
 from tilescope.analyser.time.selection import (
@@ -81,6 +82,10 @@ class Operation:
         Steps that it became.
     step_id
         The step, in the layer of steps.
+    training_pass
+        What it belongs to in a training step; None outside training.
+    origin
+        Name of the forward operation that it is, or is part of, the gradient of; None for others.
     """
 
     debug_context_id: int
@@ -96,6 +101,8 @@ class Operation:
     code_bytes: int
     n_steps: int
     step_id: int | None = None
+    training_pass: str | None = None
+    origin: str | None = None
 
     @property
     def number(self) -> int:
@@ -119,7 +126,8 @@ class Operations:
 
     ``total_cycles`` is of the whole program, so that what is in no operation is the difference;
     ``n_runs`` is 0 where cycles are those of one execution of each step. ``calls``
-    are those of all layers.
+    are those of all layers. ``only_pass`` is the pass of a training step to which the list is
+    limited; None for all.
     """
 
     layer: Layer
@@ -127,6 +135,17 @@ class Operations:
     total_cycles: int
     n_runs: int
     calls: CallTree | None = None
+    only_pass: str | None = None
+
+    @property
+    def has_training(self) -> bool:
+        """Whether any belongs to a pass of a training step."""
+        return any(operation.training_pass for operation in self.operations)
+
+    def of_pass(self, name: str) -> Operations:
+        """Return those of one pass of a training step; of an empty name those of none."""
+        kept = tuple(item for item in self.operations if (item.training_pass or "") == name)
+        return replace(self, operations=kept, only_pass=name)
 
     @property
     def cycles(self) -> int:
@@ -243,6 +262,8 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
             int(memory[row, 0]),
             code.get(row, 0),
             n_steps,
+            None,
+            *_training(report, number),
         )
         for row, (number, (cycles, compute, flops, busy, taken_cycles, n_steps)) in enumerate(
             zip(listed, columns, strict=True)
@@ -285,6 +306,7 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
             int(code[step_id]),
             1,
             step_id,
+            *_training(report, int(context[step_id])),
         )
         for step_id in np.unique(costs(report).column["step_id"][rows]).tolist()
     ]
@@ -293,6 +315,14 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
     return Operations(
         "step", tuple(operations_), selected_cycles(report, selection), n_runs, call_tree(report)
     )
+
+
+def _training(report: Report, context_id: int) -> tuple[str | None, str | None]:
+    """Return pass and forward operation of a debug context; None outside training."""
+    place = place_of(report, context_id) if has_training(report) else None
+    if place is None:
+        return None, None
+    return place.training_pass, None if place.origin is None else place.origin.name
 
 
 def _used_bytes(report: Report) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.program.contexts import DebugContext, enclosing
+from tilescope.analyser.program.training_links import TrainingLinks, training_links
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.time.execution import costs, execution, taken_cycles
 from tilescope.analyser.time.selection import Selection, selected_step_cycles
@@ -120,7 +121,8 @@ class ProgramDetails:
 
     ``debug_contexts`` leads from the innermost context outwards. ``code_inside_bytes`` is the code
     of the program and of all programs in it, over all tiles. ``cycles`` are those of
-    `program_cycles`, None without a step in it, in ``n_runs`` recorded runs.
+    `program_cycles`, None without a step in it, in ``n_runs`` recorded runs. ``training`` is how
+    its operation belongs to others in a training step, None outside training.
     """
 
     node: ProgramNode
@@ -132,6 +134,7 @@ class ProgramDetails:
     code_inside_bytes: int
     cycles: int | None
     n_runs: int
+    training: TrainingLinks | None = None
 
 
 @dataclass(frozen=True)
@@ -224,6 +227,7 @@ def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramD
         sum(program(report, inside_id).code_bytes for inside_id in inside_ids(report, program_id)),
         program_cycles(report, run_id).get(program_id),
         execution(report, run_id).n_runs,
+        training_links(report, program_.debug_context_id),
     )
 
 

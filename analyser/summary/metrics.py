@@ -13,6 +13,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target, tile_range
 from tilescope.analyser.memory.liveness import not_always_live_bytes
 from tilescope.analyser.memory.tile_memory import categories, category_bytes
+from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import per_run
 from tilescope.analyser.time.execution import (
     PHASES,
@@ -210,6 +211,16 @@ def _executed_sum(
     if ipu_id is not None:
         is_counted &= cost["ipu_id"] == ipu_id
     return int((executed_weights(report) * cost[column])[is_counted].sum())
+
+
+def _pass_figure(name: str, figure: str, report: Report) -> MetricValue:
+    """Return cycles or FLOPs of a pass of a training step; None outside training."""
+    if not _has_run(report):
+        return None
+    totals = pass_totals(report)
+    if not totals:
+        return None
+    return next((int(getattr(item, figure)) for item in totals if item.name == name), 0)
 
 
 def _tiles(report: Report, ipu_id: int | None) -> slice:
@@ -526,6 +537,26 @@ def _traffic_metrics() -> list[Metric]:
     ]
 
 
+def _training_metrics() -> list[Metric]:
+    """Return the metrics of the passes of a training step."""
+    figures: tuple[tuple[str, str, str, Worse], ...] = (
+        ("cycles", "cycles", "Time on the critical path in steps of {}", "higher"),
+        ("flops", "flops", "Useful floating-point operations of {} over all executions", "neither"),
+    )
+    return [
+        Metric(
+            f"{figure}.pass.{item.key}",
+            unit,
+            f"{definition.format(item.plural)}; no value outside training",
+            worse,
+            partial(_pass_figure, item.name, figure),
+            is_measured=True,
+        )
+        for figure, unit, definition, worse in figures
+        for item in vocabulary.TRAINING_PASSES.values()
+    ]
+
+
 def _graph_metrics() -> list[Metric]:
     """Return the metrics of the graph and its program."""
     sets = schema.compute_set
@@ -557,6 +588,7 @@ METRICS: dict[str, Metric] = {
         *_cycle_metrics(),
         *_memory_metrics(),
         *_traffic_metrics(),
+        *_training_metrics(),
         *_graph_metrics(),
     )
 }

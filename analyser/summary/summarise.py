@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import Target, target
 from tilescope.analyser.program.plans import Plans, plans
+from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
+from tilescope.analyser.summary.loss import (
+    LossCurve,
+    TrainingStep,
+    format_loss,
+    json_number,
+    loss_curve,
+)
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.analyser.summary.provenance import provenance
 from tilescope.analyser.time.execution import PHASES, execution
 from tilescope.reports import schema
-from tilescope.reports.schema.vocabulary import PHASE_LABELS
+from tilescope.reports.schema.vocabulary import PHASE_LABELS, TRAINING_PASSES
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -70,15 +78,17 @@ class Summary:
     options: tuple[OptionRow, ...]
     notices: tuple[Notice, ...]
     plans: Plans
+    training: tuple[Row, ...] = ()
 
     @property
     def sections(self) -> dict[str, tuple[Row, ...]]:
-        """The sections of rows by title, in the order they are shown."""
+        """The sections of rows by title, in the order they are shown; of training if it is one."""
         return {
             "Machine": self.target,
             "Graph": self.graph,
             "Memory": self.memory,
             "Execution": self.execution,
+            **({"Training": self.training} if self.training else {}),
             "Provenance": self.provenance,
         }
 
@@ -98,6 +108,7 @@ def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
         _options(report),
         _notices(report),
         plans(report),
+        _training_rows(report, style) if has_target else (),
     )
 
 
@@ -121,7 +132,11 @@ def comparable_sections(
         return baseline.sections, candidate.sections
     baseline_sections, candidate_sections = (
         summary.sections
-        | {"Execution": tuple(_per_run(row, n_runs, style) for row in summary.execution)}
+        | {
+            title: tuple(_per_run(row, n_runs, style) for row in summary.sections[title])
+            for title in ("Execution", "Training")
+            if title in summary.sections
+        }
         for summary, n_runs in zip((baseline, candidate), runs, strict=True)
     )
     return baseline_sections, candidate_sections
@@ -259,6 +274,58 @@ def _execution_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]
         _row("is_data_dependent", "Data-dependent cycles", ran.is_data_dependent, "", style)
     )
     return tuple(rows)
+
+
+def _training_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of a training: its passes and its loss; none for inference."""
+    totals = pass_totals(report)
+    total = sum(item.cycles for item in totals)
+    keyed = [(TRAINING_PASSES[item.name].key if item.name else "no_pass", item) for item in totals]
+    rows = [
+        _with_share(_row(key, item.label, item.cycles, "cycles", style), total)
+        for key, item in keyed
+    ]
+    rows += [
+        _row(
+            f"{TRAINING_PASSES[item.name].key}_flops",
+            f"{item.label}, FLOPs",
+            item.flops,
+            "flops",
+            style,
+        )
+        for item in totals
+        if item.name
+    ]
+    return (*rows, *_loss_rows(loss_curve(report)))
+
+
+def _loss_rows(curve: LossCurve) -> list[Row]:
+    """Return the rows of a loss curve; none without steps."""
+    first, last, least = curve.first, curve.last, curve.least
+    if first is None or last is None:
+        return []
+    rows = [
+        _row("n_training_steps", "Training steps", len(curve), "", None),
+        _row("n_epochs", "Epochs", curve.n_epochs, "", None),
+        _row("n_recorded_steps", "Steps with a recorded run", curve.n_recorded, "", None),
+        _loss_row("loss_first", "First loss", first),
+        _loss_row("loss_last", "Last loss", last),
+    ]
+    if least is not None:
+        rows.append(_loss_row("loss_least", "Least loss", least))
+    if curve.n_not_finite:
+        label = "Losses that are not finite"
+        rows.append(_row("n_losses_not_finite", label, curve.n_not_finite, "", None))
+    rows.append(
+        Row("rate_last", "Last learning rate", last.rate, "", f"{last.rate:.6g}", str(last.rate))
+    )
+    return rows
+
+
+def _loss_row(key: str, label: str, step: TrainingStep) -> Row:
+    """Return a row of the loss of a step."""
+    text = f"{format_loss(step.loss)} (step {step.step:,})"
+    return Row(key, label, json_number(step.loss), "", text, str(step.loss))
 
 
 def _with_share(row: Row, total: int) -> Row:

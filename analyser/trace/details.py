@@ -10,6 +10,7 @@ import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_set_vertices
+from tilescope.analyser.program.training_links import TrainingLinks, links_of_step
 from tilescope.analyser.time.execution import costs, steps
 from tilescope.analyser.trace.index import trace_of
 from tilescope.analyser.trace.kinds import KINDS
@@ -97,7 +98,10 @@ class VertexRow:
 
 @dataclass(frozen=True)
 class StepDetails:
-    """A step: its name, what it is, its cost per IPU, and its vertices."""
+    """A step: its name, what it is, its cost per IPU, and its vertices.
+
+    ``training`` is how its operation belongs to others in a training step, None outside training.
+    """
 
     step_id: int
     name: str
@@ -108,6 +112,7 @@ class StepDetails:
     is_data_dependent: bool
     costs: list[StepCost]
     vertices: list[VertexRow]
+    training: TrainingLinks | None = None
 
     @property
     def flops(self) -> int:
@@ -140,6 +145,7 @@ def step_details(report: Report, step_id: int) -> StepDetails:
         bool(every.is_data_dependent[step_id]),
         _costs(report, step_id, trace.tiles_per_ipu),
         _vertex_rows(vertices),
+        links_of_step(report, step_id),
     )
 
 

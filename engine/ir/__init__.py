@@ -17,7 +17,15 @@ from tilescope.engine.ir.operation import (
     TrainingPass,
 )
 from tilescope.engine.ir.training import Optimiser, Training
-from tilescope.engine.ir.value import MOST_DIMS, Constant, Parameter, State, Update, Value
+from tilescope.engine.ir.value import (
+    MOST_DIMS,
+    Constant,
+    NarrowConstant,
+    Parameter,
+    State,
+    Update,
+    Value,
+)
 
 __all__ = [
     "ENGINE_DOMAIN",
@@ -30,6 +38,7 @@ __all__ = [
     "Hints",
     "IrBuilder",
     "Model",
+    "NarrowConstant",
     "Node",
     "Operation",
     "Operator",

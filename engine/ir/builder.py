@@ -73,7 +73,28 @@ class IrBuilder:
         output: str = "",
         **attributes: Any,
     ) -> Value:
-        """Add an operation in its newest version and return its first result.
+        """Add an operation in its newest version and return its first result: see `emit_all`.
+
+        Raises
+        ------
+        BadModel
+            When the operands do not agree.
+        """
+        names = {"name": name, "source": source, "output": output}
+        return self.emit_all(operator, inputs, 1, **names, **attributes)[0]
+
+    def emit_all(
+        self,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        n_results: int,
+        *,
+        name: str,
+        source: str,
+        output: str = "",
+        **attributes: Any,
+    ) -> tuple[Value, ...]:
+        """Add an operation in its newest version and return its first results.
 
         Parameters
         ----------
@@ -81,10 +102,12 @@ class IrBuilder:
             What it computes.
         inputs
             Its operands.
+        n_results
+            Number of results.
         name, source
             Name and type of the model's own node.
         output
-            Name of the result; the node's own when empty.
+            Name of the results; the node's own when empty.
         **attributes
             As the operator takes them; defaults are filled in.
 
@@ -107,7 +130,10 @@ class IrBuilder:
             attributes=attributes,
             version=version,
         )
-        return _first(self.add(node, (output or name,)))
+        results = self.add(node, (output or name,) * n_results)
+        emitted = tuple(value for value in results if value is not None)
+        assert len(emitted) == n_results, "an operation that is emitted has its results"
+        return emitted
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation and return its results; one whose results are known is folded instead.
@@ -340,9 +366,3 @@ def _request(node: Node) -> tuple[Any, ...] | None:
 def _operation(node: Node, outputs: tuple[Value | None, ...]) -> Operation:
     stated = {name: getattr(node, name) for name in _NODE_FIELDS}
     return Operation(**stated, outputs=outputs)
-
-
-def _first(values: Sequence[Value | None]) -> Value:
-    """Return the first result, which an operation that is emitted has."""
-    assert values[0] is not None
-    return values[0]

@@ -12,7 +12,7 @@ from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Region
 from tilescope.engine.ir.training import Training
-from tilescope.engine.ir.value import Update, Value
+from tilescope.engine.ir.value import NarrowConstant, Update, Value
 
 __all__ = ["model_digests"]
 
@@ -49,6 +49,8 @@ class _Structure:
             return None if value is None else self._numbers[value]
         number = self._numbers[value] = len(self._numbers)
         described = [number, value.dtype, list(value.shape)]
+        if isinstance(value, NarrowConstant):
+            described.append(value.narrow_dtype)
         if value.is_held:
             return [*described, "held"]
         if value.known is not None:

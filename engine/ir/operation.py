@@ -295,8 +295,21 @@ class Emitter(Protocol):
     ) -> Value:
         """Add an operation and return its first result."""
 
+    def emit_all(
+        self,
+        operator: Operator,
+        inputs: Sequence[Value | None],
+        n_results: int,
+        *,
+        name: str,
+        source: str,
+        output: str = "",
+        **attributes: Any,
+    ) -> tuple[Value, ...]:
+        """Add an operation and return its first results."""
+
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        """Add an operation and return its results."""
+        """Add an operation as it is and return its results, None for those without a name."""
 
     def constant(self, values: ArrayLike, name: str) -> Constant:
         """Return a value whose content is known."""
@@ -325,29 +338,21 @@ class Expansion:
 
     def emit(self, operator: Operator, *inputs: Value, **attributes: Any) -> Value:
         """Add an operation in the node's name and return its first result."""
-        return self.builder.emit(
+        return self.emit_all(operator, 1, *inputs, **attributes)[0]
+
+    def emit_all(
+        self, operator: Operator, n_results: int, *inputs: Value, **attributes: Any
+    ) -> tuple[Value, ...]:
+        """Add an operation in the node's name and return its first results."""
+        return self.builder.emit_all(
             operator,
             inputs,
+            n_results,
             name=self.node.name,
             source=self.node.source,
             output=self.output,
             **attributes,
         )
-
-    def emit_all(
-        self, operator: Operator, *inputs: Value, n_outputs: int, **attributes: Any
-    ) -> tuple[Value, ...]:
-        """Add a primitive in the node's name and return so many results."""
-        node = Node(
-            operator=operator,
-            name=self.node.name,
-            source=self.node.source,
-            inputs=inputs,
-            attributes=attributes,
-            n_outputs=n_outputs,
-        )
-        results = self.builder.add(node, (self.output,) * n_outputs)
-        return tuple(value for value in results if value is not None)
 
     def constant(self, values: ArrayLike, name: str = "") -> Constant:
         """Return a constant called ``<node>/<name>``; without a name it is the node's result."""

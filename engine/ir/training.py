@@ -19,6 +19,10 @@ class Optimiser(Protocol):
     def loss_scaling(self) -> float:
         """What the gradient of the loss starts as; gradients are that many times too large."""
 
+    @property
+    def rate(self) -> float:
+        """The learning rate, as reports show it."""
+
     def settings(self, factor: float) -> Mapping[str, float]:
         """Return the numbers that the device computes with, by name, for such a factor."""
 

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph.identity.digest import digest_of
 
-__all__ = ["MOST_DIMS", "Constant", "Parameter", "State", "Update", "Value"]
+__all__ = [
+    "MOST_DIMS",
+    "Constant",
+    "NarrowConstant",
+    "Parameter",
+    "State",
+    "Update",
+    "Value",
+]
 
 #: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
 MOST_DIMS = 32
@@ -72,6 +80,19 @@ class Constant(Value):
     def known(self) -> NDArray[Any]:
         """The content."""
         return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowConstant(Constant):
+    """A constant that the device keeps in a narrower type and widens where it is used.
+
+    Parameters
+    ----------
+    narrow_dtype
+        numpy name of that type.
+    """
+
+    narrow_dtype: str
 
 
 @dataclass(frozen=True, eq=False)

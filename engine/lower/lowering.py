@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Joined, Tensor, View
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
-from tilescope.engine.ir import Operation, Parameter, State, Update, Value
+from tilescope.engine.ir import (
+    NarrowConstant,
+    Operation,
+    Parameter,
+    State,
+    TrainingPass,
+    Update,
+    Value,
+)
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import (
+    cast,
     copy_to,
     copy_together,
     row_major_copy,
@@ -126,7 +138,7 @@ class Lowering:
         sequence, outside = self.builder.sequence, self.builder.debug
         here = replace(self, last_uses=LastUses.of(operations, results, self.tensors, updates))
         inside = here
-        for operation in operations:
+        for position, operation in enumerate(operations):
             here.last_uses.begin(operation)
             if inside is here or inside.builder.debug.name != outside.join(operation.name):
                 # Operations that stand for one node of the model share its place in the tree.
@@ -140,7 +152,7 @@ class Lowering:
                     operation.name,
                     self.front_end,
                     operation.source,
-                    _detail(node),
+                    _detail(node) | _training_detail(operations, position),
                     weights_digest=joint_digest(weights),
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
@@ -155,7 +167,7 @@ class Lowering:
             if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
                 sequence.add(inner_sequence)
 
-    def update(self, updates: Items[Update]) -> None:
+    def update(self, updates: Items[Update], *, is_training: bool = False) -> None:
         """Copy the values that replace held ones into their variables, unless they are there."""
         targets = [(self.tensor(update.value), self.tensors[update.held]) for update in updates]
         held = {v for _, target in targets for v in target.variables}
@@ -167,7 +179,9 @@ class Lowering:
             is_held = not held.isdisjoint(source.variables)
             pairs.append((row_major_copy(self.builder, source) if is_held else source, target))
         if pairs:
-            copy_together(self.builder.inside("updates", "popops.copy", flops=0), pairs, "update")
+            detail = {"pass": str(TrainingPass.UPDATE)} if is_training else None
+            builder = self.builder.inside("updates", "popops.copy", detail, flops=0)
+            copy_together(builder, pairs, "update")
 
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""
@@ -186,15 +200,29 @@ class Lowering:
             return self.tensors[value]
         if value.known is None:
             raise BadModel(f"Parameter {value.name!r} is streamed, which is not supported yet")
-        graph = self.builder.graph
         array = np.asarray(value.known)
-        variable = graph.add_constant(
-            array.reshape(array.shape or (1,)), value.name, debug=self.builder.debug
+        narrow_dtype = self.narrow_dtype(value)
+        variable = self.builder.graph.add_constant(
+            array.reshape(array.shape or (1,)),
+            value.name,
+            dtype=narrow_dtype or array.dtype,
+            debug=self.builder.debug,
         )
         min_elements = -(-_LEAST_BYTES // variable.dtype.n_bytes)
         first = self.builder.tiles.take(variable.n_elements // min_elements + 1)
-        self.builder.spread(variable, grain=2, minimum=min_elements, first=first)
+        grain = 4 // variable.dtype.n_bytes
+        self.builder.spread(variable, grain=max(2, grain), minimum=min_elements, first=first)
+        if narrow_dtype is not None:
+            variable = cast(self.builder, variable, value.dtype)
         return _shaped(variable, value.shape)
+
+    def narrow_dtype(self, value: Value) -> str | None:
+        """Return the type in which the device keeps a constant that is widened where it is used.
+
+        None for other values, and where the machine does not have the type.
+        """
+        has_float8 = self.builder.graph.machine.float8_conv_units > 0
+        return value.narrow_dtype if isinstance(value, NarrowConstant) and has_float8 else None
 
     def is_free(self, value: Value) -> bool:
         """Return whether the operation that is being lowered may write over an operand."""
@@ -248,14 +276,42 @@ def _detail(operation: Operation) -> dict[str, Any]:
     """Return what a debug context says of a model's own operation, in JSON types."""
     detail: dict[str, Any] = {
         "attributes": {key: _plain(item) for key, item in operation.attributes.items()},
-        "inputs": [
-            [value.name, value.dtype, list(value.shape), value.known is not None]
-            for value in operation.operands
-        ],
-        "outputs": [[value.name, value.dtype, list(value.shape)] for value in operation.results],
+        "inputs": [_input(value) for value in operation.operands],
+        "outputs": [_output(value) for value in operation.results],
     }
     hints = operation.hints.stated()
     return {**detail, "hints": hints} if hints else detail
+
+
+def _training_detail(operations: Items[Operation], first: int) -> dict[str, Any]:
+    """Return what the context of an operation and its namesakes after it says of training.
+
+    A backward operation has the attributes of the model's own operation, but operands and results
+    of its own.
+    """
+    operation = operations[first]
+    training_pass = operation.training_pass
+    if training_pass is None:
+        return {}
+    detail: dict[str, Any] = {"pass": str(training_pass)}
+    if training_pass is TrainingPass.FORWARD:
+        return detail
+    group = list(takewhile(lambda other: other.name == operation.name, operations[first:]))
+    made = dict.fromkeys(value for other in group for value in other.results)
+    read = dict.fromkeys(value for other in group for value in other.operands)
+    detail["inputs"] = [_input(value) for value in read if value not in made]
+    detail["outputs"] = [_output(value) for value in made if value not in read]
+    if operation.origin is not None:
+        detail["origin"] = operation.origin.name
+    return detail
+
+
+def _input(value: Value) -> list[Any]:
+    return [*_output(value), value.known is not None]
+
+
+def _output(value: Value) -> list[Any]:
+    return [value.name, value.dtype, list(value.shape)]
 
 
 def _plain(value: Any) -> Any:
@@ -266,6 +322,9 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Expression):
+        numbers = iter(value.numbers)
+        return re.sub(r"\bk\d+\b", lambda _: f"{next(numbers):g}", value.text())
     if isinstance(value, np.generic):
         return value.item()
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -74,7 +74,7 @@ def lower(
         _add_round(replace(lowering, builder=replace(builder, sequence=body)), model)
         root.add(Repeat(model.n_rounds, body, "rounds"))
     lowering.add(model.closing, (), model.closing_updates)
-    lowering.update(model.closing_updates)
+    lowering.update(model.closing_updates, is_training=_is_trained(model))
     programs = [root]
     if model.held:
         programs += _programs_of_held(lowering, model)
@@ -90,7 +90,12 @@ def _add_round(lowering: Lowering, model: Model) -> None:
     for name, value in model.outputs:
         if value.known is None and model.data is None:
             lowering.builder.sequence.add(StreamCopyOut(lowering.tensor(value), name))
-    lowering.update(model.updates)
+    lowering.update(model.updates, is_training=_is_trained(model))
+
+
+def _is_trained(model: Model) -> bool:
+    """Return whether a model has a backward pass."""
+    return any(operation.training_pass is not None for operation in model.operations)
 
 
 def _forward_readers(model: Model) -> dict[Value, list[Operation]]:

@@ -225,7 +225,7 @@ def class_loss(
     if takes_logs:
         losses = expansion.emit(CLASS_LOSS, rows, flat)
     else:
-        losses, logs = expansion.emit_all(CROSS_ENTROPY, rows, flat, n_outputs=2)
+        losses, logs = expansion.emit_all(CROSS_ENTROPY, 2, rows, flat)
     if weight is not None:
         first = expansion.constant(np.zeros((), flat.dtype), "first")
         found = expansion.emit(GATHER, weight, binary(expansion, "maximum", flat, first), axis=0)

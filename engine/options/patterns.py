@@ -20,7 +20,7 @@ PATTERNS: Mapping[str, str] = MappingProxyType(
         "swish_pattern": "Find x · sigmoid(x)",
         "hard_swish_pattern": "Find x · clip(x + 3, 0, 6) / 6",
         "pre_scale": "Fold a power of two that a product is scaled by into constant operands",
-        "fold_batch_norm": "Fold batch normalisations and biases into the convolution before them",
+        "fold_batch_norm": "Fold batch normalisations into the convolution or factor before them",
     }
 )
 

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilescope.engine.compiler.executable.executable import Node
 from tilescope.engine.graph import DebugContext
+from tilescope.engine.ir import TrainingPass
 from tilescope.reports import ReportWriter
 from tilescope.reports.schema import debug_context
+from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 
 __all__ = ["ContextTable"]
 
@@ -47,6 +49,7 @@ class ContextTable:
     def flush(self) -> Sequence[Mapping[str, object]]:
         """Write the rows, and return them."""
         flops = self._flops()
+        forward = self._forward()
         rows = [
             {
                 "debug_context_id": number,
@@ -59,11 +62,23 @@ class ContextTable:
                 "flops": flops[context],
                 "file_name": None if context.line is None else context.line[0],
                 "line_number": None if context.line is None else context.line[1],
+                "training_pass": _training_pass(context),
+                "origin_id": forward.get((context.parent, str(context.detail.get("origin")))),
             }
             for context, number in self._ids.items()
         ]
         self._writer.add(debug_context, rows)
         return rows
+
+    def _forward(self) -> dict[tuple[DebugContext | None, str], int]:
+        """Return the numbers of forward operations by what they are in, and their own name."""
+        forward: dict[tuple[DebugContext | None, str], int] = {}
+        for context, number in self._ids.items():
+            if _training_pass(context) == TrainingPass.FORWARD:
+                outer = "" if context.parent is None else context.parent.join("")
+                name = context.name[len(outer) + 1 :] if outer else context.name
+                forward.setdefault((context.parent, name), number)
+        return forward
 
     def _flops(self) -> dict[DebugContext, int | None]:
         """Return the useful operations of every context.
@@ -85,3 +100,9 @@ class ContextTable:
             if context.parent in inside:
                 inside[context.parent].append(flops)
         return flops_by_context
+
+
+def _training_pass(context: DebugContext) -> str | None:
+    """Return what a context belongs to in a training step; None if it does not say so."""
+    name = context.detail.get("pass")
+    return name if isinstance(name, str) and name in TRAINING_PASSES else None

@@ -22,6 +22,7 @@ from tilescope.engine.recorder.digests import program_digests
 from tilescope.engine.recorder.place import new_report
 from tilescope.engine.recorder.recording import FailureNote, Recording, warn_of_loss
 from tilescope.engine.recorder.runs import RunRecord, RunWriter
+from tilescope.engine.recorder.training import StepRecord
 from tilescope.reports import ReportError, ReportInUse, ReportNotWritable, ReportWriter
 from tilescope.reports.schema import engine_option, notice, provenance, wall_clock
 
@@ -55,6 +56,11 @@ class Recorder:
         Maximum number of recorded runs.
     lost
         Reason why a requested report is not written.
+
+    Attributes
+    ----------
+    is_on
+        Whether runs are recorded; failures and steps of a training always are.
     """
 
     def __init__(
@@ -69,6 +75,9 @@ class Recorder:
         self._n_recorded = n_recorded
         self._n_runs = 0
         self._lost = lost
+        self.is_on = True
+        #: Whether the last run is in the report.
+        self._has_run = False
 
     @property
     def path(self) -> Path | None:
@@ -145,7 +154,7 @@ class Recorder:
         wall_start_us: int,
         wall_duration_us: int,
     ) -> None:
-        """Add a run, unless the maximum number of runs is recorded.
+        """Add a run, unless recording is off or the maximum number of runs is recorded.
 
         Parameters
         ----------
@@ -161,7 +170,8 @@ class Recorder:
             Wall-clock time of the simulator, microseconds.
         """
         recording = self._recording
-        if recording is None or self._n_runs >= self._n_recorded:
+        self._has_run = False
+        if recording is None or not self.is_on or self._n_runs >= self._n_recorded:
             return
         self._n_runs += 1
         is_data_dependent = not self._executable.roots[program].is_static
@@ -176,6 +186,12 @@ class Recorder:
                 is_data_dependent,
             )
         )
+        self._has_run = True
+
+    def record_step(self, step: int, epoch: int, loss: float, rate: float) -> None:
+        """Add a step of a training, with the run before it if that was recorded."""
+        if self._recording is not None:
+            self._recording.put(StepRecord(step, epoch, loss, rate, self._has_run))
 
     @contextmanager
     def noting_failure(self, action: str) -> Iterator[None]:
@@ -203,6 +219,7 @@ class Recorder:
         recording.unfinished = ""
 
     def _note_failure(self, action: str, error: BaseException) -> None:
+        self._has_run = False
         if self._recording is None:
             return
         if isinstance(error, EngineError):

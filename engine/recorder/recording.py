@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 
 from tilescope.engine.errors import said
 from tilescope.engine.recorder.runs import RunRecord, RunWriter
+from tilescope.engine.recorder.training import StepRecord, StepWriter
 from tilescope.reports import ReportNotWritable, ReportWriter
 from tilescope.reports.schema import notice
 
@@ -64,7 +65,7 @@ class _Request:
 
 
 #: What is handed over, with the time at which it was.
-_Item = tuple[float, RunRecord | FailureNote | _Request]
+_Item = tuple[float, RunRecord | StepRecord | FailureNote | _Request]
 
 
 class _Desk:
@@ -73,6 +74,9 @@ class _Desk:
     def __init__(self, writer: ReportWriter, runs: RunWriter) -> None:
         self.writer = writer
         self.runs = runs
+        self.steps = StepWriter(writer)
+        #: Runs that the thread has taken, which are numbered in this order.
+        self.n_runs = 0
         self.pid = os.getpid()
         self.items: deque[_Item] = deque()
         self.wake: SimpleQueue[None] = SimpleQueue()
@@ -163,7 +167,7 @@ class Recording:
     def unfinished(self, operation: str) -> None:
         self._desk.unfinished = operation
 
-    def put(self, record: RunRecord | FailureNote) -> None:
+    def put(self, record: RunRecord | StepRecord | FailureNote) -> None:
         """Hand over a record; it is durable within a second, for which this call may wait."""
         desk, now = self._desk, time.monotonic()
         if desk.is_over or desk.pid != os.getpid():
@@ -236,6 +240,7 @@ def _write_waiting(desk: _Desk) -> None:
         A write failed.
     """
     records: list[RunRecord] = []
+    steps: list[tuple[StepRecord, int | None]] = []
     requests: list[_Request] = []
     is_changed = False
     try:
@@ -246,14 +251,18 @@ def _write_waiting(desk: _Desk) -> None:
                 requests.append(item)
             elif isinstance(item, RunRecord):
                 records.append(item)
+                desk.n_runs += 1
+            elif isinstance(item, StepRecord):
+                steps.append((item, desk.n_runs - 1 if item.has_run and desk.n_runs else None))
             else:
                 _write_runs(desk, records)
                 records = []
                 row = {"severity": "error", "code": item.code, "message": item.message}
                 desk.writer.add(notice, [row])
                 is_changed = True
-        if records or is_changed:
+        if records or steps or is_changed:
             _write_runs(desk, records)
+            desk.steps.write(steps)
             desk.writer.commit("run", grows=True)
         desk.writing_since = None
         for ending in (request.ending for request in requests if request.ending):

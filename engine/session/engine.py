@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import queue
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TextIO
 
-from tilescope.engine.arguments import a_kind, a_text, shown
+from tilescope.engine.arguments import a_count, a_kind, a_number, a_switch, a_text, shown
 from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.errors import BadGraph, BadInput, OutOfTileMemory
 from tilescope.engine.execute import Device
@@ -20,6 +21,10 @@ __all__ = ["Engine"]
 
 #: Exceptions by which programs find the end of their data, and then close their engine.
 _ENDS_OF_DATA = (StopIteration, StopAsyncIteration, EOFError, LookupError, queue.Empty)
+
+#: Limits of numbers in a report.
+_MOST_STEPS = 2**53
+_MOST_RATE = 1e18
 
 
 class Engine(Device):
@@ -121,10 +126,64 @@ class Engine(Device):
         self.recorder.finish()
         super()._release()
 
-    def flush_report(self) -> None:
-        """Return when all recorded runs are durable in the report; they are within a second.
+    @contextmanager
+    def recording(self, is_on: bool) -> Iterator[None]:
+        """Return a context whose runs are recorded, or are not: a report of chosen steps.
 
-        Later runs are recorded as before. Without a report, this does nothing.
+        Runs that are not recorded are executed all the same, and the cycle counters advance. A
+        failure is recorded in either case. Contexts may be nested: the innermost counts.
+
+        Parameters
+        ----------
+        is_on
+            Whether to record the runs; the largest number of them,
+            ``autoReport.executionProfileProgramRunCount``, applies as well.
+
+        Raises
+        ------
+        BadGraph
+            When the argument is neither True nor False.
+        """
+        before = self.recorder.is_on
+        self.recorder.is_on = a_switch("The argument of recording", is_on)
+        try:
+            yield
+        finally:
+            self.recorder.is_on = before
+
+    def record_step(self, step: int, epoch: int, loss: float, rate: float) -> None:
+        """Record a step of a training: a point of the loss curve of the report.
+
+        A step is recorded whether or not its run is. Like a run, it is durable within a second.
+
+        Parameters
+        ----------
+        step, epoch
+            Numbers, as the program counts.
+        loss
+            Loss of the step; may be infinite or not a number, which the report says.
+        rate
+            Learning rate of the step.
+
+        Raises
+        ------
+        BadGraph
+            When an argument is not a number, or is out of range.
+        EngineClosed
+            When the engine is closed.
+        """
+        self._check_open()
+        step = a_count("The number of the step", step, 0, _MOST_STEPS)
+        epoch = a_count("The number of the epoch", epoch, 0, _MOST_STEPS)
+        learning_rate = a_number("The learning rate", rate)
+        if not 0 <= learning_rate <= _MOST_RATE:
+            raise BadGraph(f"The learning rate is {learning_rate:g}: expected 0 to {_MOST_RATE:g}")
+        self.recorder.record_step(step, epoch, a_number("The loss", loss), learning_rate)
+
+    def flush_report(self) -> None:
+        """Return when all recorded runs and steps are durable in the report; they are in a second.
+
+        Later ones are recorded as before. Without a report, this does nothing.
         """
         self.recorder.flush()
 

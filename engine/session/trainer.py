@@ -36,7 +36,15 @@ _FORM = 1
 
 
 class LossNotFinite(BadInput):
-    """A step's loss is infinite or no number; the weights are those before the step."""
+    """A step's loss is infinite or no number; the weights are those before the step.
+
+    Attributes
+    ----------
+    loss
+        The loss.
+    """
+
+    loss: float = float("nan")
 
 
 class Trainer:
@@ -123,7 +131,10 @@ class Trainer:
         outputs = self.compiled.run(self.engine, inputs, f"step {self.n_steps + 1}")
         if not np.isfinite(outputs[LOSS_OUTPUT]).all():
             self.engine.restore(before)
-            raise LossNotFinite(self._not_finite(inputs, outputs[LOSS_OUTPUT]))
+            error = LossNotFinite(self._not_finite(inputs, outputs[LOSS_OUTPUT]))
+            with np.errstate(invalid="ignore"):
+                error.loss = float(np.mean(outputs[LOSS_OUTPUT]))
+            raise error
         self.n_steps += 1
         return outputs
 

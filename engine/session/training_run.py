@@ -185,14 +185,14 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         outlines=options.flag(OUTLINING),
         without=options.patterns_off,
     )
-    with trainer:
+    with trainer, trainer.engine.recording(False):
         done = _Progress()
         if course.is_resumed:
             assert course.checkpoint is not None, "Course checks it"
             done = _Progress(**trainer.restore(course.checkpoint))
             batches.check_progress(done, course)
         trainer.engine.load(lambda n_done, n, _: say(f"Preparing kernels {n_done + 1}/{n}"))
-        _train(trainer, batches, course, done, say)
+        _train(trainer, batches, course, done, say, getattr(optimiser, "lr", 0.0))
         if course.checkpoint is not None:
             trainer.save(course.checkpoint, vars(done))
         weights = trainer.weights()
@@ -215,19 +215,25 @@ def _train(
     course: Course,
     done: _Progress,
     say: Callable[[str], None],
+    rate: float,
 ) -> None:
     """Do the steps that are left."""
-    since = 0
+    since, engine = 0, trainer.engine
     while done.epoch < course.epochs:
         for batch in batches.of_epoch(done.epoch, done.position):
+            number = done.epoch * batches.n_steps + done.position + 1
+            is_recorded = course.recorded_steps is None or number in course.recorded_steps
             try:
-                outputs = trainer.step(batch)
-            except LossNotFinite:
+                with engine.recording(is_recorded):
+                    outputs = trainer.step(batch)
+            except LossNotFinite as error:
+                engine.record_step(number, done.epoch + 1, error.loss, rate)
                 if course.on_nan == "stop":
                     raise
                 done.n_skipped += 1
             else:
                 done.losses.append(float(np.mean(outputs[LOSS_OUTPUT])))
+                engine.record_step(number, done.epoch + 1, done.losses[-1], rate)
             done.position += 1
             since += 1
             if course.checkpoint is not None and since == course.checkpoint_steps:

@@ -85,6 +85,11 @@ class Sgd:
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise BadOption("sgd: nesterov needs a momentum above 0 and no dampening")
 
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.lr
+
     @classmethod
     def parsed(cls, options: Mapping[str, str]) -> Sgd:
         """Return the optimiser of options as the command line has them.

@@ -1,4 +1,4 @@
-"""Folds factors and offsets of channels into the convolution before them."""
+"""Folds factors and offsets of channels into the convolution or factor before them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ __all__ = ["fold_scale"]
 
 
 def fold_scale(model: Model) -> Model:
-    """Return the model with batch normalisations folded into the convolutions before them.
+    """Return the model with batch normalisations folded into what scales channels before them.
 
     Weights of a convolution that only a product with a constant per channel uses are scaled, and
     constants added before and after the product become one: y = (w ∗ x + a) · s + b becomes
-    (s · w) ∗ x + (s · a + b). Weights and offset are computed in double precision and rounded once.
+    (s · w) ∗ x + (s · a + b). So does a product with a constant per channel in the convolution's
+    place. Weights and offset are computed in double precision and rounded once.
 
     Parameters
     ----------
@@ -40,12 +41,16 @@ def fold_scale(model: Model) -> Model:
     uses.update(value for region in regions for value in region.outputs)
     uses.update(value for _, value in model.outputs)
     user = {value: operation for operation in every for value in operation.operands}
-    chains = [
-        _Chain.after(operation, user, uses)
-        for operation in every
-        if operation.operator is CONVOLUTION and operation.operand(1).known is not None
-    ]
-    chains = [chain for chain in chains if chain.is_worthwhile]
+    chains: list[_Chain] = []
+    folded = set[Operation]()
+    for operation in every:
+        weights = _weights_of(operation)
+        if weights is None or operation in folded:
+            continue
+        chain = _Chain.after(operation, weights, user, uses)
+        if chain.is_worthwhile:
+            chains.append(chain)
+            folded.update(chain.steps)
     if not chains:
         return model
     builder = _Folder(model.name, chains)
@@ -54,12 +59,16 @@ def fold_scale(model: Model) -> Model:
 
 @dataclass(eq=False)
 class _Chain:
-    """A convolution and the products and sums by channel that follow it, each the only use.
+    """An operation that scales channels, and the products and sums by channel that follow it.
+
+    Each is the only use of the one before.
 
     Parameters
     ----------
-    convolution
-        The first operation.
+    head
+        The first operation: a convolution, or a product with a constant per channel.
+    weights
+        Its constant operand.
     steps
         The operations after it, with the operand that comes from the one before.
     factor, offset : ndarray of float64, shape (out channels,)
@@ -68,7 +77,8 @@ class _Chain:
         The last sum; None without one.
     """
 
-    convolution: Operation
+    head: Operation
+    weights: Value
     factor: NDArray[np.float64]
     offset: NDArray[np.float64]
     steps: dict[Operation, Value] = field(default_factory=dict)
@@ -77,12 +87,16 @@ class _Chain:
 
     @classmethod
     def after(
-        cls, convolution: Operation, user: Mapping[Value, Operation], uses: Counter[Value]
+        cls,
+        head: Operation,
+        weights: Value,
+        user: Mapping[Value, Operation],
+        uses: Counter[Value],
     ) -> _Chain:
-        """Return the chain that starts with a convolution."""
-        n_channels = convolution.operand(1).shape[0]
-        chain = cls(convolution, np.ones(n_channels), np.zeros(n_channels))
-        value = convolution.results[0]
+        """Return the chain that starts with an operation."""
+        value = head.results[0]
+        n_channels = value.shape[1]
+        chain = cls(head, weights, np.ones(n_channels), np.zeros(n_channels))
         while uses[value] == 1 and value in user and chain._takes(user[value], value):
             value = user[value].results[0]
         return chain
@@ -90,8 +104,8 @@ class _Chain:
     @property
     def is_worthwhile(self) -> bool:
         """Whether there is a factor, and no scaled weight or offset exceeds its type."""
-        dtype = self.convolution.results[0].dtype
-        weights = np.asarray(self.convolution.operand(1).known)
+        dtype = self.head.results[0].dtype
+        weights = _by_channels(self.weights, self.factor.size)
         highest, lowest = (end(axis=(1, 2, 3), initial=0) for end in (weights.max, weights.min))
         most_of_channel = np.maximum(highest.astype(np.float64), -lowest.astype(np.float64))
         largest = most_of_channel * np.abs(self.factor)
@@ -125,7 +139,7 @@ class _Folder(IrBuilder):
     def __init__(self, name: str, chains: Iterable[_Chain]) -> None:
         super().__init__(name)
         self._chains = list(chains)
-        self._of_convolution = {chain.convolution: chain for chain in self._chains}
+        self._of_head = {chain.head: chain for chain in self._chains}
         self._of_step = {step: chain for chain in self._chains for step in chain.steps}
 
     def inside(self, name: str) -> IrBuilder:
@@ -133,12 +147,12 @@ class _Folder(IrBuilder):
 
     def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
         for operation in operations:
-            chain = self._of_convolution.get(operation) or self._of_step.get(operation)
+            chain = self._of_head.get(operation) or self._of_step.get(operation)
             if chain is None:
                 super().copy([operation], values)
-            elif operation is chain.convolution:
-                x, weights = operation.operand(0), operation.operand(1)
-                scaled = _scaled(weights, chain.factor)
+            elif operation is chain.head:
+                (x,) = (operand for operand in operation.operands if operand is not chain.weights)
+                scaled = self._scaled(chain)
                 super().copy([replace(operation, inputs=(x, scaled))], values)
             elif operation is chain.adding:
                 x, result = chain.steps[operation], operation.results[0]
@@ -147,6 +161,42 @@ class _Folder(IrBuilder):
                 super().copy([replace(operation, inputs=(x, added))], values)
             else:
                 values[operation.results[0]] = values[chain.steps[operation]]
+
+    def _scaled(self, chain: _Chain) -> Value:
+        """Return the weights times a factor per output channel, rounded once."""
+        weights = chain.weights
+        if chain.head.operator is BINARY:
+            by_channel = _by_channels(weights, chain.factor.size).astype(np.float64)
+            scaled = by_channel * chain.factor[:, None, None, None]
+            dtype = chain.head.results[0].dtype
+            return self.constant(
+                scaled.astype(dtype).reshape(-1, 1, 1), f"{chain.head.name}/factor"
+            )
+        assert isinstance(weights, Constant | Parameter)
+        scaled = np.empty_like(weights.array)
+        by_channel = chain.factor[:, None, None, None]
+        np.multiply(weights.array, by_channel, out=scaled, dtype=np.float64, casting="unsafe")
+        return replace(weights, array=scaled)
+
+
+#: Types of products whose constants are rounded again.
+_SCALED_TYPES = ("float16", "float32")
+
+
+def _weights_of(operation: Operation) -> Value | None:
+    """Return the constant by which an operation scales the channels of its result, if any."""
+    if operation.operator is CONVOLUTION:
+        weights = operation.operand(1)
+        return weights if weights.known is not None else None
+    if operation.operator is not BINARY or operation.attributes["function"] != "multiply":
+        return None
+    result = operation.results[0]
+    if len(result.shape) != 4 or result.dtype not in _SCALED_TYPES:
+        return None
+    for weights, x in (operation.operands, operation.operands[::-1]):
+        if x.shape == result.shape and _by_channel(weights, result.shape[1]) is not None:
+            return weights
+    return None
 
 
 def _by_channel(value: Value, n_channels: int) -> NDArray[np.float64] | None:
@@ -160,10 +210,9 @@ def _by_channel(value: Value, n_channels: int) -> NDArray[np.float64] | None:
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (n_channels,))
 
 
-def _scaled(weights: Value, factor: NDArray[np.float64]) -> Value:
-    """Return the weights times a factor per output channel, rounded once."""
-    assert isinstance(weights, Constant | Parameter)
-    scaled = np.empty_like(weights.array)
-    by_channel = factor[:, None, None, None]
-    np.multiply(weights.array, by_channel, out=scaled, dtype=np.float64, casting="unsafe")
-    return replace(weights, array=scaled)
+def _by_channels(weights: Value, n_channels: int) -> NDArray[Any]:
+    """Return constant weights of shape (channels, …) or by channel: ndarray, four dimensions."""
+    array: NDArray[Any] = np.asarray(weights.known)
+    if array.ndim == 4 and array.shape[0] == n_channels:
+        return array
+    return np.broadcast_to(array.reshape(-1, 1, 1, 1), (n_channels, 1, 1, 1))

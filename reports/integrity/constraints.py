@@ -20,6 +20,7 @@ from tilescope.reports.schema.constraint import (
     MAX_IPUS,
     MAX_TILES_PER_IPU,
     MAX_TOTAL,
+    MAXIMA,
     MINIMA,
     PARENT_COLUMNS,
     UNCONSTRAINED_TABLES,
@@ -210,6 +211,8 @@ def _limit(table: TableSpec, column: ColumnSpec, counts: Counts) -> int | float:
         return _number(count, counts) - 1
     if column.refers_to is not None:
         return counts(column.refers_to[0]) - 1
+    if (table.name, column.name) in MAXIMA:
+        return MAXIMA[table.name, column.name]
     if table.name == "target":
         return _MAX_TARGET.get(column.name, MAX_INTEGER)
     return {"boolean": 1, "real": _MAX_REAL}.get(column.kind, MAX_INTEGER)

@@ -19,7 +19,7 @@ from tilescope.reports.schema.graph import (
 )
 from tilescope.reports.schema.header import engine_option, notice, provenance, target
 from tilescope.reports.schema.memory import memory_category
-from tilescope.reports.schema.run import run, run_trace, step, wall_clock
+from tilescope.reports.schema.run import run, run_trace, step, training_step, wall_clock
 from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 from tilescope.reports.schema.version import (
@@ -61,6 +61,7 @@ __all__ = [
     "run_trace",
     "step",
     "target",
+    "training_step",
     "variable",
     "vertex_type",
     "wall_clock",
@@ -86,6 +87,7 @@ TABLES = {
         compute_set,
         plan,
         run_trace,
+        training_step,
         variable,
         wall_clock,
         compute_set_vertex,

@@ -2,13 +2,15 @@
 
 Every reader relies on them: they are checked when a table, an array or a chunk is first read. What
 is not listed here follows from the declaration: an integer is at least 0 and at most `MAX_INTEGER`,
-a boolean is 0 or 1, a real number is finite and at least 0, a reference names a row of its table.
+a boolean is 0 or 1, a real number is finite and at least 0 (`MINIMA`, `MAXIMA`
+have the exceptions), a reference names a row of its table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import inf
 
 from tilescope.reports.schema.vocabulary import (
     BOUNDS,
@@ -17,6 +19,7 @@ from tilescope.reports.schema.vocabulary import (
     PROGRAM_KINDS,
     REGIONS,
     SYNC_ZONES,
+    TRAINING_PASSES,
 )
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "COLUMN_COUNTS",
     "COUNTED_ARRAYS",
     "FIXED_COUNTS",
+    "MAXIMA",
     "MAX_INTEGER",
     "MAX_IPUS",
     "MAX_TILES_PER_IPU",
@@ -107,6 +111,7 @@ ASCENDING_ARRAYS = frozenset(
 PARENT_COLUMNS = frozenset((("program", "parent_id"), ("debug_context", "parent_id")))
 #: Columns of texts that readers look up.
 COLUMN_CODES: dict[tuple[str, str], Collection[str]] = {
+    ("debug_context", "training_pass"): frozenset(TRAINING_PASSES),
     ("program", "kind"): frozenset(PROGRAM_KINDS),
     ("program", "root_kind"): frozenset(("control", "function")),
     ("step", "kind"): frozenset(name for name, kind in PROGRAM_KINDS.items() if kind.is_step),
@@ -129,4 +134,7 @@ MINIMA: dict[tuple[str, str], int | float] = {
     ("target", "host_bytes_per_cycle"): 1e-6,
     # What is left of a tile that is smaller than its non-interleaved region.
     ("target", "interleaved_bytes"): -(2**40),
+    ("training_step", "loss"): -inf,
 }
+#: Maxima other than those of the kind of a column.
+MAXIMA: dict[tuple[str, str], int | float] = {("training_step", "loss"): inf}

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
-from tilescope.reports.schema.vocabulary import BOUNDS, MEMORY_CATEGORIES, PROGRAM_KINDS
+from tilescope.reports.schema.vocabulary import (
+    BOUNDS,
+    MEMORY_CATEGORIES,
+    PROGRAM_KINDS,
+    TRAINING_PASSES,
+)
 
 __all__ = [
     "compute_set",
@@ -38,7 +43,8 @@ debug_context = TableSpec(
             "text",
             "Arguments of the call as JSON; for onnx, those of the model's own node: attributes"
             " with defaults, inputs as [name, type, shape, whether constant], outputs as [name,"
-            " type, shape], and hints if given",
+            " type, shape], and hints if given; in training, pass and, of a gradient, origin: the"
+            " name of the forward operation",
         ),
         ColumnSpec(
             "weights_digest",
@@ -61,6 +67,23 @@ debug_context = TableSpec(
         ),
         ColumnSpec(
             "line_number", "integer", "Line of the call in that file, from 1", is_nullable=True
+        ),
+        ColumnSpec(
+            "training_pass",
+            "text",
+            f"Part of a training step that the operation belongs to: {', '.join(TRAINING_PASSES)};"
+            " null for what is inside it, and outside training",
+            is_nullable=True,
+            since=6,
+        ),
+        ColumnSpec(
+            "origin_id",
+            "integer",
+            "Of a gradient, the forward operation that it is the gradient of; null if that has no"
+            " steps",
+            is_nullable=True,
+            refers_to=("debug_context", "debug_context_id"),
+            since=6,
         ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 
-__all__ = ["run", "run_trace", "step", "wall_clock"]
+__all__ = ["run", "run_trace", "step", "training_step", "wall_clock"]
 
 step = TableSpec(
     "step",
@@ -69,6 +69,31 @@ run_trace = TableSpec(
         ColumnSpec("first_entry", "integer", "First row in the trace.* arrays"),
         ColumnSpec("n_entries", "integer", "Number of rows there, sorted by start"),
     ),
+)
+
+training_step = TableSpec(
+    "training_step",
+    "Steps of a training as its program reported them, in the order of the reports",
+    (
+        ColumnSpec("training_step_id", "integer", "Identity, from 0"),
+        ColumnSpec("step", "integer", "Number of the step, as the program counts"),
+        ColumnSpec("epoch", "integer", "Number of the epoch, as the program counts"),
+        ColumnSpec(
+            "loss",
+            "real",
+            "Loss of the step; may be infinite, and null is not a number",
+            is_nullable=True,
+        ),
+        ColumnSpec("rate", "real", "Learning rate of the step"),
+        ColumnSpec(
+            "run_id",
+            "integer",
+            "The last run before the report of the step, if it was recorded",
+            is_nullable=True,
+            refers_to=("run", "run_id"),
+        ),
+    ),
+    since=6,
 )
 
 wall_clock = TableSpec(

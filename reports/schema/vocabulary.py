@@ -20,12 +20,14 @@ __all__ = [
     "REGIONS",
     "SLICE_KINDS",
     "SYNC_ZONES",
+    "TRAINING_PASSES",
     "Category",
     "Kind",
     "Phase",
     "Region",
     "SliceKind",
     "TileRow",
+    "TrainingPass",
     "phase_of",
 ]
 
@@ -297,4 +299,42 @@ BOUNDS: dict[str, str] = {
     "temporary_memory": "memory: a faster split needs more temporary memory than is available",
     "interleaved_memory": "memory: a faster split needs more interleaved memory than a tile has",
     "least_memory": "memory: no split keeps to what is available, this one needs the least",
+}
+
+
+@dataclass(frozen=True)
+class TrainingPass:
+    """A part of a training step: ``debug_context.training_pass``.
+
+    Attributes
+    ----------
+    name
+        Code in rows.
+    label
+        Display name.
+    singular, plural
+        What its operations are called in a sentence.
+    key
+        Part of metric names and of class names in pages.
+    """
+
+    name: str
+    label: str
+    singular: str
+    plural: str
+    key: str
+
+
+#: Passes by name, in the order in which they run.
+TRAINING_PASSES: dict[str, TrainingPass] = {
+    item.name: item
+    for item in (
+        TrainingPass(name, name.capitalize(), singular, f"{singular}s", name.replace(" ", "_"))
+        for name, singular in (
+            ("forward", "forward operation"),
+            ("data gradient", "data gradient"),
+            ("weight gradient", "weight gradient"),
+            ("weight update", "weight update"),
+        )
+    )
 }

@@ -28,6 +28,8 @@ from tilescope.reports.schema import ARRAYS, TABLES
 INTERNAL = {
     "apply_joint",
     "apply_to",
+    "blocked_copies",
+    "blocked_copy",
     "check_function",
     "check_select",
     "copy_together",

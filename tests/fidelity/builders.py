@@ -15,6 +15,7 @@ from tests.fidelity import (
     stencils,
     transformers,
     vectors,
+    vision,
 )
 
 __all__ = ["BUILDERS", "NETWORKS"]
@@ -63,4 +64,6 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C17": networks.resnet_rates,
     "C18": networks.largest_batch,
     "C19": transformers.bert_rates,
+    "C20": vision.encoder_figures,
+    "F18": transformers.bert_rates_by_batch,
 }

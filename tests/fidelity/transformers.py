@@ -1,23 +1,22 @@
-"""C19: BERT base, as it is described and in the forms that public texts suggest."""
+"""C19 and F18: BERT base, as it is described and in the forms that public texts suggest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from tests.fidelity.networks import HALF_PARTIALS, loaded, rate
+from tests.fidelity.transformer_nodes import TransformerNodes
 
 from tilescope.engine import load_machine
 from tilescope.engine.ir import Model
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.session.compiled_model import compile_model
 
-__all__ = ["bert_rates"]
+__all__ = ["bert_rates", "bert_rates_by_batch"]
 
 #: Source: Devlin et al., BERT, arXiv 1810.04805: BERT base.
 _LAYERS, _HIDDEN, _HEADS, _INNER = 12, 768, 12, 3072
@@ -73,18 +72,24 @@ def bert_rates() -> Mapping[str, float]:
     return {name: _rate(form) for name, form in _FORMS.items()}
 
 
-def _rate(form: _Form) -> float:
+def bert_rates_by_batch() -> Mapping[str, float]:
+    """Return the rate of the example's form, with GELU in one, by batch, sequences per second."""
+    form = _FORMS["half, batch 1, as in the example"]
+    return {f"half, batch {batch}": _rate(form, batch) for batch in (1, 2, 4, 8, 16)}
+
+
+def _rate(form: _Form, batch: int = 1) -> float:
     n_tiles = form.n_tiles or load_machine("c600").tiles_per_ipu
     share = None if form.share is None else AvailableMemory(form.share, form.share)
     executable = compile_model(
-        _bert(1, form),
+        _bert(batch, form),
         load_machine("c600", tiles_per_ipu=n_tiles),
         partials=HALF_PARTIALS,
         available_memory=share,
         without=form.without,
     ).executable
     assert not executable.overfull_tiles.size
-    return rate(executable, 1)
+    return rate(executable, batch)
 
 
 def _bert(batch: int, form: _Form) -> Model:
@@ -105,16 +110,13 @@ def _bert(batch: int, form: _Form) -> Model:
     return loaded(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
 
 
-class _Encoder:
+class _Encoder(TransformerNodes):
     """Collects the nodes and weights of an encoder."""
 
     def __init__(self, batch: int, form: _Form) -> None:
+        super().__init__()
         self.batch = batch
         self.form = form
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-        self._random = np.random.default_rng(0)
-        self._dtype: type[np.floating[Any]] = np.float16
 
     def embedded(self) -> str:
         """Add the sum of three embeddings, normalised, and the mask that every layer adds."""
@@ -182,16 +184,9 @@ class _Encoder:
     def gelu(self, x: str, name: str) -> str:
         """Add x · (1 + erf(x / √2)) / 2, as exporters write it, or the same by tanh."""
         with self.typed("gelu", x, name) as (inside, out):
-            item, half = self.constant(1, f"{name}/one"), self.constant(0.5, f"{name}/half")
-            curve = (self._tanh if self.form.gelu == "tanh" else self._erf)(inside, name)
-            grown = self.node("Add", [curve, item], f"{name}/plus")
-            both = self.node("Mul", [inside, grown], f"{name}/times")
-            self.node("Mul", [both, half], out)
+            curve = (self._tanh if self.form.gelu == "tanh" else self.by_erf)(inside, name)
+            self.gated(inside, curve, name, out)
         return name
-
-    def _erf(self, x: str, name: str) -> str:
-        root = self.constant(np.sqrt(2), f"{name}/root")
-        return self.node("Erf", [self.node("Div", [x, root], f"{name}/inside")], f"{name}/erf")
 
     def _tanh(self, x: str, name: str) -> str:
         """Add tanh(√(2 / π) (x + 0.044715 x³))."""
@@ -210,29 +205,7 @@ class _Encoder:
             yield x, name
             return
         wide = self.node("Cast", [x], f"{name}/wide", to=_FLOAT)
-        self._dtype = np.float32
+        self.dtype = np.float32
         yield wide, f"{name}/float"
-        self._dtype = np.float16
+        self.dtype = np.float16
         self.node("Cast", [f"{name}/float"], name, to=_HALF)
-
-    def reshaped(self, x: str, shape: tuple[int, ...]) -> str:
-        """Add a reshape."""
-        name = f"{x}/shape"
-        self.weights.append(numpy_helper.from_array(np.array(shape, np.int64), name))
-        return self.node("Reshape", [x, name], f"{x}/reshaped")
-
-    def weight(self, shape: tuple[int, ...], name: str) -> str:
-        """Add random weights."""
-        values = self._random.standard_normal(shape).astype(self._dtype) / 32
-        self.weights.append(numpy_helper.from_array(values.astype(self._dtype), name))
-        return name
-
-    def constant(self, value: float, name: str) -> str:
-        """Add a number."""
-        self.weights.append(numpy_helper.from_array(np.array(value, self._dtype), name))
-        return name
-
-    def node(self, kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        """Add a node; its result has its name."""
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name

@@ -739,6 +739,7 @@ interface GraphBox {
   n_operations: number;
   baseline: GraphFigures | null;
   candidate: GraphFigures | null;
+  training_pass: string;
   /** Centre in box widths, and row. */
   x: number;
   row: number;
@@ -766,6 +767,8 @@ interface GraphMetric {
 /** What the scripts of the graph of operations share. */
 interface GraphSpace {
   METRICS: Record<string, GraphMetric>;
+  PASSES: Record<string, string>;
+  passColours(element: Element, none: string): Record<string, string>;
   figures(box: GraphBox, metric: string): {before: number | null; after: number | null; delta: number; most: number};
   inkOn(colour: string): string;
   shadeOf(delta: number, most: number): number;

@@ -19,6 +19,7 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.operations import (
+    blocked_copy,
     copy_to,
     rearranged,
     row_major_copy,
@@ -155,3 +156,24 @@ def test_concat(data: st.DataObject, machine: Any, shape: tuple[int, ...], seed:
     out = row_major_copy(builder, concat(parts, dim))
     (result,) = check(builder, list(zip(parts, values, strict=True)), [out])
     np.testing.assert_array_equal(result, np.concatenate(values, axis=dim))
+
+
+@given(st.data(), machines(), st.sampled_from(["float32", "int32"]), seeds)
+def test_a_copy_keeps_the_runs_of_most_elements(
+    data: st.DataObject, machine: Any, dtype: str, seed: int
+) -> None:
+    graph, builder = new_builder(machine)
+    sizes = data.draw(st.lists(st.sampled_from([1, 4, 8, 16]), min_size=1, max_size=3))
+    groups = data.draw(st.lists(st.integers(1, 2), min_size=len(sizes), max_size=len(sizes)))
+    parts = []
+    for i, (size, n) in enumerate(zip(sizes, groups, strict=True)):
+        blocks = graph.add_variable(dtype, (1, n, 3, 2, size), f"part {i}")
+        graph.map_linearly(blocks, grain=size)
+        parts.append(blocks.dim_shuffle(0, 1, 4, 2, 3).reshape(1, n * size, 3, 2))
+    values = [values_for(part, seed + i) for i, part in enumerate(parts)]
+    out = blocked_copy(builder, concat(parts, 1))
+    (result,) = check(builder, list(zip(parts, values, strict=True)), [out])
+    np.testing.assert_array_equal(result, np.concatenate(values, axis=1))
+    if min(sizes) >= machine.conv_unit(4, 4)[1]:
+        assert out.dims[1][-1][1] == 1
+        assert out.dims[1][-1][0] >= min(sizes)

@@ -1,4 +1,4 @@
-"""``tilescope train``: files, sentences and exit codes, and a run killed in the middle."""
+"""``tilescope train`` in this process, and killed in the middle: files, sentences, exit codes."""
 
 from __future__ import annotations
 

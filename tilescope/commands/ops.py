@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
+class _Pass(StrEnum):
+    """A pass of a training step; its operations alone are listed."""
+
+    FORWARD = "forward"
+    DATA_GRADIENT = "data-gradient"
+    WEIGHT_GRADIENT = "weight-gradient"
+    WEIGHT_UPDATE = "weight-update"
+
+    @property
+    def code(self) -> str:
+        """Its name in reports."""
+        return self.value.replace("-", " ")
+
+
 class _Layer(StrEnum):
     """What is listed: calls of a layer, or steps."""
 
@@ -47,6 +61,7 @@ def register(app: typer.Typer) -> None:
             "ops report",
             "ops report --layer step --top 50",
             "ops report --ipu 0 --run 0",
+            "ops report --layer model --pass weight-update",
             "ops report --why conv1",
             "ops report --plan conv1",
             "ops report --layer model --json",
@@ -80,6 +95,14 @@ def register(app: typer.Typer) -> None:
             _Layer,
             typer.Option(help="List library calls, nodes of the model, or program steps."),
         ] = _Layer.LIBRARY,
+        training_pass: Annotated[
+            _Pass | None,
+            typer.Option(
+                "--pass",
+                help="List the operations of one pass of a training step.",
+                show_default=False,
+            ),
+        ] = None,
         ipu: IpuOption = None,
         run: RunOption = None,
         units: UnitsOption = Units.BINARY,
@@ -92,8 +115,11 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.time.selection import Selection
         from tilescope.corpus_trust import packaged_trust
 
-        if why is not None and (plan is not None or ipu is not None or run is not None):
-            raise typer.BadParameter("--why cannot be combined with --plan, --ipu or --run.")
+        others = (plan, ipu, run, training_pass)
+        if why is not None and any(other is not None for other in others):
+            raise typer.BadParameter(
+                "--why cannot be combined with --plan, --pass, --ipu or --run."
+            )
         with reading(path) as report:
             if why is not None:
                 _explain_time(report, why, layer, as_json)
@@ -106,6 +132,9 @@ def register(app: typer.Typer) -> None:
                     _print_plan(explanation, units)
                 return
             listed = operations(report, layer.value, Selection(ipu, run))
+            if training_pass is not None:
+                _check_training(report, listed)
+                listed = listed.of_pass(training_pass.code)
             trust = report_trust(report, packaged_trust(), layer.value)
             if as_json:
                 print_json(report_json(report) | _operations_json(listed, trust))
@@ -113,10 +142,20 @@ def register(app: typer.Typer) -> None:
                 _print_operations(report, listed, trust, units, top)
 
 
+def _check_training(report: Report, listed: Operations) -> None:
+    """Refuse a pass of a program that has none."""
+    if not listed.has_training:
+        raise typer.BadParameter(
+            f"{report.path} is not of a training: none of its operations belongs to a pass; leave"
+            " out --pass."
+        )
+
+
 def _operations_json(listed: Operations, trust: ReportTrust) -> dict[str, object]:
     """Return every operation, the totals by kind, and their expected errors."""
     return {
         "layer": listed.layer,
+        **({} if listed.only_pass is None else {"pass": listed.only_pass}),
         "n_runs": listed.n_runs,
         "total_cycles": listed.total_cycles,
         "operations": [asdict(operation) for operation in listed.operations],
@@ -164,6 +203,10 @@ def _print_operations(
     """Print the most expensive operations, then totals by kind with expected errors."""
     from tilescope.analyser.quantities import format_runs
 
+    if not listed.operations and listed.only_pass is not None:
+        plural = _WHAT[listed.layer][1]
+        print_line(f"{report.path} lists no {plural} of the pass {listed.only_pass}.")
+        return
     if not listed.operations:
         print_line(
             f"{report.path} lists no operations of the {listed.layer} layer: its graph was built"
@@ -175,20 +218,25 @@ def _print_operations(
     subject = f"1 {singular} takes" if n_listed == 1 else f"{n_listed:,} {plural} take"
     total = listed.total_cycles
     rest = "; the rest belongs to no operation, such as host copies"
-    rest = rest if listed.cycles < total else ""
+    rest = rest if listed.cycles < total and listed.only_pass is None else ""
     print_line(
         f"{subject} {listed.cycles:,} of {total:,} cycles"
         f" ({_share(listed.cycles, total)}) {format_runs(listed.n_runs)}{rest}"
     )
     print_line()
     numbers = ("Cycles", "% of total", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
+    of_training = [Column("Pass")] if listed.has_training else []
     print_table(
         [
             Column("Operation"),
             Column("Call"),
+            *of_training,
             *(Column(title, is_number=True) for title in numbers),
         ],
-        [_row(operation, total, units) for operation in listed.operations[:top]],
+        [
+            _row(operation, total, units, has_pass=listed.has_training)
+            for operation in listed.operations[:top]
+        ],
     )
     if len(listed.operations) > top:
         print_line(
@@ -220,14 +268,16 @@ def _print_operations(
     print_line(" ".join(trust.notes))
 
 
-def _row(operation: Operation, total: int, units: Units) -> tuple[str, ...]:
+def _row(operation: Operation, total: int, units: Units, *, has_pass: bool) -> tuple[str, ...]:
     """Return an operation as a row of the table."""
+    from tilescope.analyser.program.training import pass_label
     from tilescope.analyser.quantities import format_bytes
 
     sizes = (operation.always_live_bytes, operation.temporary_bytes, operation.code_bytes)
     return (
         operation.name,
         operation.operation,
+        *([pass_label(operation.training_pass)] if has_pass else []),
         f"{operation.cycles:,}",
         _share(operation.cycles, total),
         f"{operation.flops:,}",
@@ -249,6 +299,8 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
         print_json(report_json(report) | _time_json(operation))
         return
     print_line(operation_verdict(operation))
+    for line in _links(report, operation):
+        print_line(line)
     print_line()
     print_table(
         [
@@ -298,6 +350,22 @@ def _explain_time(report: Report, name: str, layer: _Layer, as_json: bool) -> No
     for text in operation.advice:
         print_line()
         print_line(text)
+
+
+def _links(report: Report, operation: OperationTime) -> list[str]:
+    """Return how an operation belongs to others in a training step."""
+    from tilescope.analyser.program.training import origin_words, place_of
+
+    place = place_of(report, operation.operation.debug_context_id)
+    if place is None:
+        return []
+    if place.origin is not None:
+        words = origin_words(place.training_pass, place.origin.name)
+        return [f"It belongs to the {words}."]
+    if place.gradients:
+        names = ", ".join(dict.fromkeys(context.name for context in place.gradients))
+        return [f"Its gradients: {names}."]
+    return []
 
 
 def _time_json(operation: OperationTime) -> dict[str, object]:

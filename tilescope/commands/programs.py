@@ -194,6 +194,7 @@ def _show_node(report: Report, details: ProgramDetails, as_json: bool) -> None:
                 "compute_set": details.compute_set_name,
                 "vertices": [asdict(vertex) for vertex in details.vertices],
                 "debug_contexts": [asdict(context) for context in details.debug_contexts],
+                "training": None if details.training is None else asdict(details.training),
             }
         )
         return
@@ -257,5 +258,7 @@ def _print_details(details: ProgramDetails) -> None:
                 for vertex in details.vertices
             ],
         )
+    if details.training is not None:
+        print_line(f"Pass of the training step: {details.training.label.lower()}")
     for context in details.debug_contexts:
         print_name(f"Created by {context.layer} {context.operation} ", context.name)

@@ -59,12 +59,34 @@ def register(app: typer.Typer) -> None:
                     "metrics_by_ipu": {name: list(row) for name, row in ipu_values(report).items()},
                 }
                 stages = predicted_by_stage(report)
-                print_json(report_json(report) | _as_json(summary, stages) | figures)
+                training = _training_json(report)
+                print_json(report_json(report) | _as_json(summary, stages) | training | figures)
             else:
                 by_ipu = ipu_values(report) if _has_several_ipus(summary) else {}
                 print_line(f"Report {path}")
                 _print_state(report, is_verified=verify)
-                _print(summary, by_ipu, all_options, units, top)
+                _print(summary, by_ipu, _curve(report), all_options, units, top)
+
+
+def _curve(report: Report) -> str:
+    """Return the loss over the steps of a training as a line; empty without any."""
+    from tilescope.analyser.summary.loss import loss_curve, text_curve
+
+    return text_curve(loss_curve(report))
+
+
+def _training_json(report: Report) -> dict[str, object]:
+    """Return passes and loss curve of a training; nothing for inference."""
+    from tilescope.analyser.program.training import pass_totals
+    from tilescope.analyser.summary.loss import loss_curve
+
+    passes, curve = pass_totals(report), loss_curve(report)
+    answer: dict[str, object] = {}
+    if passes:
+        answer["passes"] = [asdict(item) for item in passes]
+    if len(curve):
+        answer["loss_curve"] = curve.as_json()
+    return answer
 
 
 def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str, object]:
@@ -145,6 +167,7 @@ def _print_state(report: Report, *, is_verified: bool) -> None:
 def _print(
     summary: Summary,
     by_ipu: dict[str, tuple[int | float | None, ...]],
+    curve: str,
     all_options: bool,
     units: Units,
     top: int,
@@ -157,6 +180,8 @@ def _print(
                 [Column(title), Column("", is_number=title != "Provenance")],
                 [(row.label, row.text) for row in rows],
             )
+            if curve and title == "Training":
+                print_line(f"Loss  {curve}")
     if by_ipu:
         _print_ipus(by_ipu, units, top)
     _print_plans(summary, top)

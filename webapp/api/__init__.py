@@ -20,6 +20,7 @@ _NAMES = (
     "selection",
     "trace",
     "trace_pair",
+    "training",
 )
 
 

@@ -20,6 +20,25 @@
     memory: {label: 'Memory', noun: '', of: (side) => side.memory_bytes, text: (value) => String(bytes(value))},
   };
 
+  /** Passes of a training step, by their keys: label, and the class that has the colour. */
+  space.PASSES = {
+    forward: 'Forward', data_gradient: 'Data gradient', weight_gradient: 'Weight gradient',
+    weight_update: 'Weight update',
+  };
+
+  /** The colours of the passes, and those of several passes and of none. */
+  space.passColours = (element, none) => {
+    const found = {mixed: '#8a9099', '': none};
+    for (const key of Object.keys(space.PASSES)) {
+      const sample = document.createElement('span');
+      sample.className = 'pass-' + key;
+      element.append(sample);
+      found[key] = getComputedStyle(sample).getPropertyValue('--phase').trim() || '#888888';
+      sample.remove();
+    }
+    return found;
+  };
+
   /** A box's figures in both reports, and their difference; null where a report lacks the box. */
   space.figures = (box, metric) => {
     const {of} = space.METRICS[metric];

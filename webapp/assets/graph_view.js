@@ -414,6 +414,10 @@
         const largest = most(({delta}) => Math.abs(delta));
         return {largest, fill: (box) => colours.shades[space.shadeOf(space.figures(box, metric).delta, largest)]};
       }
+      if (this.view.colour === 'pass') {
+        const passes = colours.passes = colours.passes || space.passColours(this.root, colours.shades[0]);
+        return {largest: 0, fill: (box) => passes[box.training_pass]};
+      }
       const largest = most((one) => one.most);
       const fillOf = (level) => level
         ? chart.mixed(colours.scaleLow, colours.scaleHigh, (level - 1) / (chart.LEVELS - 1)) : colours.shades[0];
@@ -515,6 +519,11 @@
           {label: 'same', colour: shades[0]}, {label: 'more, up to ' + text(largest), colour: shades[4]},
           {label: 'lines of the baseline alone', colour: shades[-3]},
           {label: 'lines of the candidate alone', colour: shades[3]}];
+      } else if (this.view.colour === 'pass') {
+        const present = (key) => this.graph.boxes.some((box) => box.training_pass === key);
+        const {passes} = this.colours;
+        this.entries = Object.entries({...space.PASSES, mixed: 'Several passes', '': 'No pass'})
+          .filter(([key]) => present(key)).map(([key, words]) => ({label: words, colour: passes[key]}));
       } else {
         this.entries = [{label: 'none', colour: fillOf(0)}];
         for (let level = 1; level <= chart.LEVELS && largest; level += 1) {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tilescope.analyser.diff import LivenessPairs, align_liveness
 from tilescope.analyser.machine.target import Source, parse_source, target
 from tilescope.analyser.memory.liveness import curve, liveness_step_ids, peak_step
+from tilescope.analyser.program.training import pass_label, passes_of_steps
 from tilescope.analyser.quantities import format_bytes
 from tilescope.reports import Report
 from tilescope.webapp.library import Library
@@ -165,4 +166,6 @@ def _describe(report: Report, step: int, source: Source, is_peak: bool) -> str:
         return f"Step {step:,}"
     size = format_bytes(int(live.not_always_live_bytes[step]))
     words = "Peak, step" if is_peak else "Step"
-    return f"{words} {step:,}: {live.kind[step]} {live.name[step]} · {size}"
+    label = pass_label(passes_of_steps(report)[int(live.step_id[step])]).lower()
+    name = " · ".join(filter(None, (f"{live.kind[step]} {live.name[step]}", label, size)))
+    return f"{words} {step:,}: {name}"

@@ -12,6 +12,7 @@ from tilescope.analyser.memory.program_code import program_code
 from tilescope.analyser.program.programs import node
 from tilescope.webapp.answer import answer
 from tilescope.webapp.components.controls import tabs, text_box
+from tilescope.webapp.components.links import reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_steps import ChosenSteps, chosen_steps, tiles_of
@@ -128,7 +129,7 @@ def _program(library: Library, view: dict[str, str]) -> list[Any]:
     assert result is not None
     with library.opened(view[key]) as report:
         number = step_program(report, result)
-        panel = program_panel(node(report, number), program_code(report, number))
+        panel = program_panel(node(report, number), program_code(report, number), reports_of(view))
     return [*_notes(chosen)[-1:], html.Div(panel, className="step-program")]
 
 

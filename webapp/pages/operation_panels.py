@@ -20,10 +20,12 @@ from tilescope.analyser.program.operations import (
 )
 from tilescope.analyser.program.plan_explanation import PlanExplanation, explanation, plans_of
 from tilescope.analyser.program.plan_text import PartRow, part_rows, plan_facts
+from tilescope.analyser.program.training_links import TrainingLinks, training_links
 from tilescope.analyser.quantities import MISSING, format_bytes, format_percent
 from tilescope.reports import Report
 from tilescope.webapp.components.links import Reports, page_link, swapped, trace_link
 from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.components.training import training_rows
 from tilescope.webapp.figures.stage_bars import PartBars, part_bars
 from tilescope.webapp.pages.why_panels import why_blocks
 
@@ -44,7 +46,8 @@ _MAX_STEPS = 200
 class OperationDetails:
     """An operation of one report with its details.
 
-    ``plans`` are the first few; ``expected_error`` is of its cycles and memory, as text.
+    ``plans`` are the first few; ``expected_error`` is of its cycles and memory, as text;
+    ``training`` is how it belongs to others in a training step, None outside training.
     """
 
     operation: Operation
@@ -56,6 +59,7 @@ class OperationDetails:
     steps: tuple[OperationStep, ...]
     time: OperationTime
     expected_error: str
+    training: TrainingLinks | None = None
 
 
 def operation_details(
@@ -74,6 +78,7 @@ def operation_details(
         operation_steps(report, operation),
         operation_time(report, operation),
         report_trust(report, trust, listed.layer).text(key),
+        training_links(report, operation.debug_context_id),
     )
 
 
@@ -92,7 +97,7 @@ def details_panel(
         html.H2(name or "(no name)"),
         *why_blocks([None if side is None else side.time for side in sides], reports),
     ]
-    costs = _facts(heads, sides)
+    costs = _facts(heads, sides, reports)
     if of_plans and len(sides) == 1:
         first = of_plans.pop(0)
         facts = html.Div([html.H3(first.title(n_plans)), first.facts()])
@@ -148,12 +153,21 @@ def _at(side: OperationDetails | None, position: int) -> PlanExplanation | None:
     return side.plans[position] if side is not None and position < len(side.plans) else None
 
 
-def _facts(heads: Sequence[str], sides: Sequence[OperationDetails | None]) -> html.Div:
+def _facts(
+    heads: Sequence[str], sides: Sequence[OperationDetails | None], reports: Reports
+) -> html.Div:
     """Return the figures of an operation, one column per side."""
-    rows = [
+    rows: list[Sequence[Any]] = [
         [label, *(MISSING if side is None else text(side) for side in sides)]
         for label, text in _FACTS
     ]
+    of_side = (reports, swapped(reports)) if len(sides) > 1 else (reports,)
+    training = [
+        dict(training_rows(None if side is None else side.training, side_reports))
+        for side, side_reports in zip(sides, of_side, strict=True)
+    ]
+    labels = dict.fromkeys(label for side in training for label in side)
+    rows[1:1] = [[label, *(side.get(label, MISSING) for side in training)] for label in labels]
     table = plain_table(["", *heads], rows, numbers=range(1, len(heads) + 1))
     return html.Div([html.H3("Cost"), table])
 

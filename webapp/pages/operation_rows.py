@@ -9,14 +9,17 @@ from dash import html
 
 from tilescope.analyser.advice.trust import ReportTrust
 from tilescope.analyser.diff import MEASURES, kind_changes, operation_changes
+from tilescope.analyser.diff.alignment.pairs import pairs
 from tilescope.analyser.program.operations import Layer, Operations, listed_layer, operations
 from tilescope.analyser.program.plan_text import split_words
 from tilescope.analyser.program.plans import Plan
+from tilescope.analyser.program.training import PassTotal, pass_label
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.webapp.components.data_table import Kind, change_columns, column, compared
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.components.training import pass_chip
 from tilescope.webapp.library import Library
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "matching",
     "operation_rows",
     "operations_of_view",
+    "passes_table",
     "plan_rows",
 ]
 
@@ -59,6 +63,7 @@ def operation_rows(listed: Operations, trust: ReportTrust) -> list[dict[str, Any
             "key": key,
             "name": operation.name,
             "call": operation.operation,
+            "pass": pass_label(operation.training_pass),
             "cycles": operation.cycles,
             "error": trust.short(key),
             "share": operation.cycles / total if total else None,
@@ -80,6 +85,8 @@ def compared_rows(
     """Return a metric of two reports' operations, largest change first, and its columns."""
     measure = MEASURES[metric]
     changes = operation_changes(baseline, candidate, metric)
+    passes = {key: pass_label(item.training_pass) for key, item in candidate.by_key.items()}
+    passes |= {key: pass_label(item.training_pass) for key, item in baseline.by_key.items()}
     both = compared(
         [None if change.baseline is None else round(change.baseline) for change in changes],
         [None if change.candidate is None else round(change.candidate) for change in changes],
@@ -90,6 +97,7 @@ def compared_rows(
             "key": change.key,
             "name": change.name,
             "call": change.operation,
+            "pass": passes.get(change.key, ""),
             **{name: values[index] for name, values in both.items()},
         }
         for index, change in enumerate(changes)
@@ -98,6 +106,8 @@ def compared_rows(
     columns = [column("call", "Call"), *change_columns(kind)]
     title = measure.label if measure.label == "FLOPs" else measure.label.lower()
     runs = " per run" if measure.is_sum_of_runs and baseline.n_runs and candidate.n_runs else ""
+    if any(passes.values()):
+        columns.append(column("pass", "Pass"))
     columns[1]["title"] = f"Baseline, {title}{runs}"
     return rows, columns
 
@@ -130,6 +140,41 @@ def kinds_table(
     ]
     heads = ("Kind", "Operations", "Cycles", "% of total", "FLOPs", "Expected error")
     return plain_table(heads, rows, numbers=range(1, 5))
+
+
+def passes_table(baseline: Sequence[PassTotal], candidate: Sequence[PassTotal] | None) -> list[Any]:
+    """Return totals by pass of a training step, with their heading; nothing outside training."""
+    if not baseline and not candidate:
+        return []
+    if candidate is None:
+        rows: list[Sequence[Any]] = [
+            (
+                pass_chip(total.name) or total.label,
+                f"{total.n_operations:,}",
+                f"{total.cycles:,}",
+                MISSING if total.share is None else format_percent(100 * total.share),
+                f"{total.flops:,}",
+            )
+            for total in baseline
+        ]
+        heads = ["Pass", "Nodes of the model", "Cycles", "% of total", "FLOPs"]
+    else:
+        rows = []
+        by_name = ({total.name: total for total in side} for side in (baseline, candidate))
+        for pair in pairs(*by_name):
+            known = pair.baseline, pair.candidate
+            before, after = (total.cycles if total else None for total in known)
+            rows.append(
+                (
+                    pass_chip(pair.key) or pair.known.label,
+                    format_count(before),
+                    format_count(after),
+                    format_change_of(before, (after or 0) - (before or 0), "cycles"),
+                )
+            )
+        heads = ["Pass", "Baseline, cycles", "Candidate, cycles", "Diff"]
+    table = plain_table(heads, rows, numbers=range(1, len(heads)), class_name="passes")
+    return [html.H3("By pass"), table]
 
 
 def _compared_kinds(

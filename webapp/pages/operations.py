@@ -13,7 +13,9 @@ from tilescope.analyser.advice.trust import ReportTrust, report_trust
 from tilescope.analyser.diff import MEASURES, operation_pairs
 from tilescope.analyser.program.operations import Layer, Operation, Operations, operations
 from tilescope.analyser.program.plans import plans
+from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import format_percent, format_runs
+from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import asset_url, connect, marked
 from tilescope.webapp.components.controls import choice, dropdown, field, tabs, text_box
@@ -35,6 +37,7 @@ from tilescope.webapp.pages.operation_rows import (
     matching,
     operation_rows,
     operations_of_view,
+    passes_table,
     plan_rows,
 )
 from tilescope.webapp.pages.operation_tabs import FIGURE_TABS, tab_column, totals
@@ -53,13 +56,14 @@ VIEW = (
     Parameter("open"),
     Parameter("at"),
     Parameter("find", "", "operations-find"),
+    Parameter("pass", "all", "operations-pass"),
     Parameter("metric", "cycles", "operations-metric"),
-    Parameter("columns", "call,cycles,share,error,flops,busy,always,temporary,code"),
+    Parameter("columns", "call,pass,cycles,share,error,flops,busy,always,temporary,code"),
     Parameter("tab", "details", "operations-tabs"),
     Parameter("op", selects="operation"),
 )
 PANELS = {
-    "list": ("layer", "find", "metric", "columns"),
+    "list": ("layer", "find", "pass", "metric", "columns"),
     "graph": ("layer", "find", "as", "colour", "levels", "open", "at", "op"),
     "operation": ("layer", "tab", "op"),
     "kinds": ("layer", "tab"),
@@ -72,6 +76,7 @@ _MISSING = "The operation is not in this report; select another."
 _NAME = column("name", "Operation", "name", changes={"op": "{key}"})
 _COLUMNS = (
     column("call", "Call"),
+    column("pass", "Pass", hint="Pass of the training step"),
     column("cycles", "Cycles", "count"),
     column("share", "% of total", "share"),
     column("error", "Error", "error", hint="Expected error of the cycles"),
@@ -85,7 +90,10 @@ _COLUMNS = (
 )
 #: Scripts of the graph, in the order in which they are loaded when it is opened.
 _GRAPH_SCRIPTS = ("graph_paint.js", "graph_view.js")
-_COLOURS = {"cycles": "Cycles", "code": "Code", "memory": "Memory"}
+_COLOURS = {"cycles": "Cycles", "code": "Code", "memory": "Memory", "pass": "Pass"}
+#: Passes of a training step to which the list can be limited.
+_PASSES = {"all": "All"} | {item.key: item.label for item in TRAINING_PASSES.values()}
+_HIDDEN = {"display": "none"}
 _LEVELS = {"0": "Automatic", "1": "1", "2": "2", "3": "3", "99": "All"}
 #: Those that can be shown or hidden, with their titles.
 _CHOICE = [(one["field"], one["title"]) for one in _COLUMNS]
@@ -109,6 +117,11 @@ def layout() -> html.Div:
         [
             choice("operations-layer", "Show", list(LAYERS.items())),
             text_box("operations-find", "Filter operations", "name or call", is_search=True),
+            html.Div(
+                dropdown("operations-pass", "Pass", list(_PASSES.items())),
+                id="operations-pass-field",
+                style=_HIDDEN,
+            ),
             choice("operations-as", "As", [("table", "Table"), ("graph", "Graph")]),
             html.Div(
                 [
@@ -259,7 +272,10 @@ def register(app: Dash, library: Library) -> None:
         for side, trust in zip(listed, trusts, strict=True):
             if side is not None and trust is not None:
                 errors = trust.of_calls(side) | errors
-        return ([kinds_table(*listed, errors), html.Div(_trust_note(trusts), className=_NOTE)],)
+        passes = passes_table(*library.ask(view, pass_totals))
+        heading = [html.H3("By kind")] if passes else []
+        note = html.Div(_trust_note(trusts), className=_NOTE)
+        return ([*passes, *heading, kinds_table(*listed, errors), note],)
 
     @answer(
         app,
@@ -298,26 +314,30 @@ def _register_listing(app: Dash, library: Library) -> None:
             Output("operations-trust", "children"),
             Output("operations-metric-field", "style"),
             Output("operations-columns-field", "style"),
+            Output("operations-pass-field", "style"),
         ],
         Input(view_store("operations", "list"), "data"),
     )
     def show_operations(view: dict[str, str]) -> tuple[Any, ...]:
         baseline, candidate = _asked(library, view)
-        hidden = {"display": "none"}
-        fields = (hidden, {}) if candidate is None else ({}, hidden)
+        has_training = any(side and side.has_training for side in (baseline, candidate))
+        fields = ({}, _HIDDEN) if candidate else (_HIDDEN, {})
+        pass_field = {} if has_training else _HIDDEN
         heads = [_headline(baseline, "Baseline" if candidate else "")]
         trusts = _trust(library, view, baseline.layer)
         if candidate is None:
             rows, columns = operation_rows(baseline, trusts[0]), _chosen_columns(view)
+            columns = [item for item in columns if has_training or item["field"] != "pass"]
         else:
             heads.append(_headline(candidate, "Candidate"))
             rows, columns = compared_rows(baseline, candidate, _metric(view))
-        matching_rows = matching(rows, view["find"])
+        of_pass = _of_pass(rows, view) if has_training else rows
+        matching_rows = matching(of_pass, view["find"])
         note = _note(matching_rows, rows, baseline, _layer(view))
         columns = [_NAME, *columns]
         data = by_field(columns, matching_rows[:_MAX_ROWS], "key")
         trust_note = "" if candidate else _trust_note(trusts)
-        return columns, data, heads, note, trust_note, *fields
+        return columns, data, heads, note, trust_note, *fields, pass_field
 
 
 def _register_operation(app: Dash, library: Library) -> None:
@@ -425,6 +445,15 @@ def _chosen_columns(view: Mapping[str, str]) -> list[dict[str, Any]]:
     if unknown:
         raise BadView(f"Unknown column {unknown[0][:40]!r} in the address; choose in the menu.")
     return [item for item in _COLUMNS if item["field"] in names]
+
+
+def _of_pass(rows: list[dict[str, Any]], view: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of the pass of the view."""
+    if view["pass"] not in _PASSES:
+        raise BadView(f"Unknown pass {view['pass'][:40]!r} in the address; choose one above.")
+    if view["pass"] == "all":
+        return rows
+    return [row for row in rows if row["pass"] == _PASSES[view["pass"]]]
 
 
 def _layer(view: Mapping[str, str]) -> Layer:

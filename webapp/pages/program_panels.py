@@ -20,6 +20,7 @@ from tilescope.analyser.quantities import (
 from tilescope.webapp.components.links import Reports, page_link, trace_link
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table, with_csv
+from tilescope.webapp.components.training import training_rows
 
 __all__ = ["PROGRAM_TABS", "program_panel", "program_tab"]
 
@@ -32,9 +33,9 @@ PROGRAM_TABS = (
 )
 
 
-def program_panel(details: ProgramDetails, code: ProgramCode) -> html.Div:
+def program_panel(details: ProgramDetails, code: ProgramCode, reports: Reports) -> html.Div:
     """Return the details of a program."""
-    blocks: list[Any] = [_title(details), _facts(details, code)]
+    blocks: list[Any] = [_title(details), _facts(details, code, reports)]
     if details.costs:
         blocks += [html.H3("Cost of one execution"), _costs(details)]
     if details.vertices:
@@ -80,10 +81,10 @@ def _cost_tab(details: ProgramDetails, code: ProgramCode, reports: Reports) -> l
             if details.node.n_children
             else "No IPU takes part in it."
         )
-        return [_facts(details, code), html.Div(note, className="grid-note data-note")]
+        return [_facts(details, code, reports), html.Div(note, className="grid-note data-note")]
     table = _costs(details)
     return [
-        html.Div([_facts(details, code), html.Div(links, className="links")]),
+        html.Div([_facts(details, code, reports), html.Div(links, className="links")]),
         html.H3("Cost of one execution"),
         with_csv(table, file="cost-of-program"),
     ]
@@ -159,10 +160,10 @@ def _debug(details: ProgramDetails) -> html.Div:
     return plain_table(("Layer", "Operation", "Name"), rows)
 
 
-def _facts(details: ProgramDetails, code: ProgramCode) -> html.Div:
+def _facts(details: ProgramDetails, code: ProgramCode, reports: Reports) -> html.Div:
     """Return the facts of the program itself."""
     program = details.node
-    rows: list[tuple[str, str]] = [
+    rows: list[tuple[str, Any]] = [
         ("Program", f"{program.program_id:,}"),
         (
             "Inside",
@@ -191,6 +192,7 @@ def _facts(details: ProgramDetails, code: ProgramCode) -> html.Div:
     rows.append(("Code", f"{sizes} code {where}"))
     if program.step_id is not None:
         rows.append(("Step", f"{program.step_id:,}"))
+    rows += training_rows(details.training, reports)
     return plain_table(("", ""), rows)
 
 

@@ -19,7 +19,7 @@ from tilescope.analyser.time.execution import execution
 from tilescope.reports import Report
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
 from tilescope.webapp.answer import answer
-from tilescope.webapp.browser import marked
+from tilescope.webapp.browser import connect, marked
 from tilescope.webapp.components.controls import text_box
 from tilescope.webapp.components.links import Reports, page_link, reports_of, tile_link
 from tilescope.webapp.components.panels import guarded, headline, notice_bar, panel
@@ -41,31 +41,44 @@ PANELS = {"body": (), "options": ("options",)}
 def layout() -> html.Div:
     """Return the page without content."""
     changes = guarded("summary-changes-error", html.Div(id="summary-changes"))
+    head = html.Div(id="summary-head", className="stack")
     body = html.Div(id="summary-body", className="stack")
+    loss = html.Div(
+        panel("Loss", html.Div(id="summary-loss", className="loss"), panel_id="panel-loss"),
+        id="summary-loss-card",
+        style={"display": "none"},
+    )
+    content = html.Div([head, loss, body], className="stack")
     options = panel(
         "Engine options",
         text_box("summary-options-filter", "Filter", "name, value or origin", is_search=True),
         guarded("summary-options-error", html.Div(id="summary-options")),
         panel_id="panel-options",
     )
-    return html.Div([changes, guarded("summary-error", body), options], className="stack")
+    return html.Div([changes, guarded("summary-error", content), options], className="stack")
 
 
 def register(app: Dash, library: Library) -> None:
     """Connect the page."""
+    connect(
+        app,
+        "loss.show",
+        Output("summary-loss-card", "style"),
+        Input(view_store("summary", "body"), "data"),
+    )
 
     @answer(
         app,
         "summary-error",
-        [Output("summary-body", "children")],
+        [Output("summary-head", "children"), Output("summary-body", "children")],
         Input(view_store("summary", "body"), "data"),
     )
-    def show(view: dict[str, str]) -> tuple[Any]:
+    def show(view: dict[str, str]) -> tuple[Any, Any]:
         with library.opened(view["report"]) as report:
             if not view["with"]:
-                return (_one(report, reports_of(view)),)
+                return _one(report, reports_of(view))
             with library.opened(view["with"]) as candidate:
-                return (_two(report, candidate),)
+                return _two(report, candidate)
 
     @answer(
         app,
@@ -98,19 +111,17 @@ def register(app: Dash, library: Library) -> None:
         return (_options(baseline, candidate, view["options"]),)
 
 
-def _one(report: Report, reports: Reports) -> list[Any]:
-    """Return the blocks of one report."""
+def _one(report: Report, reports: Reports) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of one report: those above its loss, and those below."""
     summary = summarise(report)
     sections = [
-        panel(title, fact_table(summary.sections[title]), panel_id=f"panel-{title.lower()}")
+        panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
         for title in _ORDER
-        if summary.sections[title]
+        if (rows := summary.sections.get(title))
     ]
     head = [html.Div(_headlines(report, reports), className="headlines"), *_proportions(report)]
-    return [
-        *_notices(summary, ""),
-        html.Div(head, className="card"),
-        html.Div([*_costliest(report, reports), *sections], className="page-columns"),
+    return [*_notices(summary, ""), html.Div(head, className="card")], [
+        html.Div([*_costliest(report, reports), *sections], className="page-columns")
     ]
 
 
@@ -183,27 +194,27 @@ def _costliest(report: Report, reports: Reports) -> list[html.Section]:
     return [panel("Most cycles", table, rest, panel_id="panel-costliest")]
 
 
-def _two(baseline: Report, candidate: Report) -> list[Any]:
-    """Return the blocks of two reports, most significant first."""
+def _two(baseline: Report, candidate: Report) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of two reports: those above their loss, and those below."""
     baseline_summary, candidate_summary = summarise(baseline), summarise(candidate)
     baseline_sections, candidate_sections = comparable_sections(baseline_summary, candidate_summary)
     sections = [
         panel(
             title,
             html.Div(
-                compare_rows(baseline_sections[title], candidate_sections[title]),
+                compare_rows(*rows),
                 className="table-wrap",
             ),
             panel_id=f"panel-{title.lower()}",
         )
         for title in _ORDER
-        if baseline_sections[title] or candidate_sections[title]
+        if any(rows := [part.get(title, ()) for part in (baseline_sections, candidate_sections)])
     ]
-    return [
+    notices = [
         *_notices(baseline_summary, "Baseline: "),
         *_notices(candidate_summary, "Candidate: "),
-        html.Div(sections, className="page-columns wide-columns"),
     ]
+    return notices, [html.Div(sections, className="page-columns wide-columns")]
 
 
 def _explanation(
@@ -252,7 +263,7 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
 
 
 #: The most requested first, ordered so that the columns are of similar height.
-_ORDER = ("Execution", "Memory", "Machine", "Graph", "Provenance")
+_ORDER = ("Execution", "Training", "Memory", "Machine", "Graph", "Provenance")
 _MOST_OPERATIONS = 6
 _HEADLINES = (
     "memory.tiles_over_capacity",

@@ -19,6 +19,7 @@ from tilescope.webapp.components.links import Reports, page_link, tile_link, tra
 from tilescope.webapp.components.markup import frozen
 from tilescope.webapp.components.panels import empty_state, headline
 from tilescope.webapp.components.tables import plain_table
+from tilescope.webapp.components.training import training_rows
 
 __all__ = [
     "Around",
@@ -263,6 +264,7 @@ def slice_panel(
             facts.append(
                 (f"In the {_SIDES[1 - counterpart.side].lower()}", _other(step, counterpart))
             )
+        facts += training_rows(step.training, reports)
         if step.is_data_dependent:
             facts.append(("Note", "Data-dependent cycles"))
         parts, below = _step(step)

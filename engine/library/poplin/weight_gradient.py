@@ -351,14 +351,18 @@ def _gradient_unfolded(
         padding_after=(_after(0, window, size, (n_rows, n_columns)), 0),
     )
     shape = (n_in // groups, groups * n_images * n_columns, size[0], window.kernel[1])
-    images: Tensor
+    images: Tensor | None = None
     if window.kernel[1] * n_columns < 2 * size[1]:
         # Few elements are read by several taps: each tap gets a copy, laid out as it is read.
         images = create_convolution_input(
             builder, shape, kernel, turned, groups, f"{name}/unfolded", dtype=x.dtype, **options
         )
-        _unfold_into(builder, in_one(builder, x), images, window, n_columns, groups)
-    else:
+        split = (n_in // groups, groups, n_images, n_columns, size[0], window.kernel[1])
+        if images.can_reshape(*split):
+            _unfold_into(builder, in_one(builder, x), images.reshape(*split), window)
+        else:  # its groups of channels hold columns of two images
+            images = None
+    if images is None:
         images = _unfolded(builder, x, shape, window, n_columns, groups)
     out = convolution(builder, images, kernel, turned, groups, name, **options)
     return out.dim_shuffle(1, 0, 2, 3)
@@ -393,17 +397,18 @@ def _unfolded(
     return rearranged(builder, unfolded, shape, "unfold")
 
 
-def _unfold_into(
-    builder: Builder, x: Tensor, images: Tensor, window: Window, n_columns: int, groups: int
-) -> None:
-    """Copy what each tap of a row reads, and zeros where it reads padding."""
-    n_images, n_in, height, width = x.shape
+def _unfold_into(builder: Builder, x: Tensor, images: Tensor, window: Window) -> None:
+    """Copy what each tap of a row reads, and zeros where it reads padding.
+
+    The images have dimensions of inputs of a group, groups, images, columns, rows and taps.
+    """
+    n_images, _, height, width = x.shape
+    per_group, groups, _, n_columns, *_ = images.shape
     taps, step, dilation = window.kernel[1], window.stride[1], window.dilation[1]
     if len(x.dims[3]) > 1:
         x = row_major_copy(builder, x, "rearrange")
-    split = (n_in // groups, groups, n_images, n_columns, height, taps)
-    by_column = images.reshape(*split).dim_shuffle(2, 1, 0, 4, 3, 5)
-    read = x.reshape(n_images, groups, n_in // groups, height, width)
+    by_column = images.dim_shuffle(2, 1, 0, 4, 3, 5)
+    read = x.reshape(n_images, groups, per_group, height, width)
     ((_, stride),) = read.dims[4]
     pairs, padding = [], []
     for tap in range(taps):

@@ -1,7 +1,7 @@
 """Softmax and its logarithm along a dimension.
 
 Source of the steps and their order: graphcore/poplibs sdk-release-3.4, lib/popnn/NonLinearity.cpp,
-softmaxImpl, and lib/popnn/LogSoftmax.cpp.
+softmaxImpl, and lib/popnn/LogSoftmax.cpp. Halves are summed as floats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tilescope.engine.library.popops.elementwise.operations import (
     binary,
     cast,
     unary,
-    vector_elements,
 )
 from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
 
@@ -47,7 +46,7 @@ def softmax(
         Whether the largest element is subtracted first, so that no power overflows.
     scaled
         Whether the result is multiplied by `SOFTMAX_SCALING`, so that small probabilities have all
-        digits of a half; needs `stable`. The powers are then summed as floats.
+        digits of a half; needs `stable`.
 
     Raises
     ------
@@ -169,28 +168,27 @@ def _powers_in_place(builder: Builder, x: View, *, scaled: bool) -> None:
     unary_in_place(builder, "exp", x)
 
 
-def _sum(builder: Builder, x: View, dim: int, *, is_wide: bool = False) -> Tensor:
-    """Return the sums along a dimension; as floats if they may exceed the range of a half."""
-    if x.dtype == FLOAT32 or not is_wide:
-        return reduce(builder, "sum", x, [dim])
+def _sum(builder: Builder, x: View, dim: int) -> Tensor:
+    """Return the sums along a dimension, as floats, on the tiles that the reduction takes."""
     shape = [1 if d == dim else size for d, size in enumerate(x.shape)]
     out = builder.graph.add_variable(FLOAT32, shape, "sum", builder.debug)
-    builder.spread(out, grain=vector_elements(builder.tiles.machine, out.dtype))
     reduce_with_output(builder, "sum", x, out, [dim])
     return out
 
 
 def _divide_by_sum(builder: Builder, powers: View, dim: int, *, scaled: bool) -> None:
-    total = _sum(builder, powers, dim, is_wide=scaled)
+    total = _sum(builder, powers, dim)
     unary_in_place(builder, "inverse", total)
     if scaled:
         map_in_place(builder, operand(0) * SOFTMAX_SCALING, [total])
-    if powers.dtype != total.dtype:
-        total = cast(builder, total, powers.dtype)
-    binary_in_place(builder, "multiply", powers, total)
+    binary_in_place(builder, "multiply", powers, _as_type(builder, total, powers))
+
+
+def _as_type(builder: Builder, total: Tensor, x: View) -> Tensor:
+    return total if total.dtype == x.dtype else cast(builder, total, x.dtype)
 
 
 def _subtract_log_of_sum(builder: Builder, x: View, dim: int) -> None:
     total = _sum(builder, unary(builder, "exp", x), dim)
     unary_in_place(builder, "log", total)
-    binary_in_place(builder, "subtract", x, total)
+    binary_in_place(builder, "subtract", x, _as_type(builder, total, x))

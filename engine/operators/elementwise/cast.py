@@ -11,7 +11,16 @@ from onnx import TensorProto, helper
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, dtype_of
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import (
+    ENGINE_DOMAIN,
+    Expansion,
+    NarrowConstant,
+    Node,
+    Operation,
+    Operator,
+    Parameter,
+    Value,
+)
 from tilescope.engine.library.popops.elementwise.bit_cast import bit_cast
 from tilescope.engine.library.popops.elementwise.operations import cast
 from tilescope.engine.lower import Lowering
@@ -67,9 +76,16 @@ def _cast(node: Node, expansion: Expansion) -> Value:
         raise BadModel(
             f"{node} casts to {dtype} without saturation; the machine saturates: set saturate to 1"
         )
+    if isinstance(x, Parameter) and x.known is not None and _is_widened(x.dtype, dtype):
+        return NarrowConstant(x.name, x.shape, dtype, x.known.astype(dtype), x.dtype)
     if x.known is None and x.dtype == dtype and node.attributes["to"] != TensorProto.BFLOAT16:
         return x
     return expansion.emit(CAST, x, dtype=dtype)
+
+
+def _is_widened(dtype: str, to: str) -> bool:
+    """Whether a weight is in float8 and the model widens it: to fold it would double its memory."""
+    return dtype.startswith("float8") and to in ("float16", "float32")
 
 
 def _cast_like(node: Node, expansion: Expansion) -> Value:

@@ -105,7 +105,8 @@ def _compress(node: Node, expansion: Expansion) -> Value | tuple[Value, Value]:
     back = tuple(order.index(d) for d in range(len(order)))
     if condition.known is not None:
         indices = np.flatnonzero(condition.known)
-        return expansion.emit(TRANSPOSE, taken(expansion, rows, 0, indices.tolist()), order=back)
+        (matches,) = taken(expansion, rows, 0, indices.tolist())
+        return expansion.emit(TRANSPOSE, matches, order=back)
     selected, number = compacted(expansion, rows, condition)
     return expansion.emit(TRANSPOSE, selected, order=back), number
 

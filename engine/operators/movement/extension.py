@@ -101,7 +101,7 @@ def _pad_gradient(op: Operation, expansion: Expansion, gradients: Gradients) -> 
         sides = (max(0, before[axis]), max(0, after[axis]))
         positions = np.pad(np.arange(begin, stop), sides, mode)
         if positions.tolist() != list(range(shape[axis])):
-            gradient = put_back(expansion, gradient, shape[axis], axis, positions.tolist())
+            gradient = put_back(expansion, [(gradient, positions.tolist())], shape[axis], axis)
     return [gradient]
 
 

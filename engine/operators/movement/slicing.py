@@ -25,8 +25,8 @@ from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
+    blocked_copy,
     copy_together,
-    in_one,
     row_major_copy,
     select,
 )
@@ -188,7 +188,8 @@ def _concat_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[An
 
 def _lower_concat(lowering: Lowering, op: Operation) -> View:
     parts = [lowering.tensor(value) for value in op.operands if prod(value.shape)]
-    return in_one(lowering.builder, concat(parts, op.attributes["axis"]), "concat")
+    whole = concat(parts, op.attributes["axis"])
+    return whole if isinstance(whole, Tensor) else blocked_copy(lowering.builder, whole, "concat")
 
 
 def _concat_gradient(

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
-from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
+from tilescope.engine.library.popops.elementwise.operations import (
+    blocked_copies,
+    blocked_copy,
+    row_major_copy,
+)
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import UNSLICE, along
@@ -20,12 +24,13 @@ __all__ = ["RECORDS", "TAKE", "put_back", "taken"]
 
 def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
     x, axis = node.operand(0), node.attributes["axis"]
-    n = len(node.attributes["positions"])
-    return [((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)]
+    counts = [len(positions) for positions in node.attributes["positions"]]
+    return [((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype) for n in counts]
 
 
 def _array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    return [np.take(arrays[0], node.attributes["positions"], axis=node.attributes["axis"])]
+    axis = node.attributes["axis"]
+    return [np.take(arrays[0], positions, axis) for positions in node.attributes["positions"]]
 
 
 def _runs(positions: NDArray[np.int64]) -> list[tuple[int, int, int]]:
@@ -53,12 +58,9 @@ def _blocks(positions: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
     return repeats, positions[::repeats]
 
 
-def _lower(lowering: Lowering, op: Operation) -> Tensor:
-    axis = op.attributes["axis"]
-    x = lowering.tensor(op.operand(0))
-    repeats, positions = _blocks(np.asarray(op.attributes["positions"], np.int64))
-    if any(len(dim) > 1 for dim in x.dims[axis : axis + 1]):
-        x = row_major_copy(lowering.builder, x, "take")
+def _at(lowering: Lowering, x: Tensor, axis: int, where: Sequence[int]) -> tuple[View, bool]:
+    """Return the elements at some positions, and whether they have to be copied."""
+    repeats, positions = _blocks(np.asarray(where, np.int64))
     parts: list[View] = []
     for first, step, n in _runs(positions):
         last = first + step * (n - 1)
@@ -70,44 +72,68 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
         if step == 0:
             run = run.broadcast_to((*x.shape[:axis], n, *x.shape[axis + 1 :]))
         parts.append(run)
-    once = in_one(lowering.builder, concat(parts, axis), "take") if len(parts) > 1 else parts[0]
-    assert isinstance(once, Tensor)
+    once = concat(parts, axis)
     if repeats == 1:
-        return once
+        return once, not isinstance(once, Tensor)
+    if not isinstance(once, Tensor):
+        once = blocked_copy(lowering.builder, once, "take")
     shape = once.shape
     apart = once.reshape(*shape[: axis + 1], 1, *shape[axis + 1 :])
-    wide = apart.broadcast_to((*shape[: axis + 1], repeats, *shape[axis + 1 :]))
-    return row_major_copy(lowering.builder, wide, "take").reshape(*op.output.shape)
+    return apart.broadcast_to((*shape[: axis + 1], repeats, *shape[axis + 1 :])), True
+
+
+def _lower(lowering: Lowering, op: Operation) -> tuple[View, ...]:
+    axis = op.attributes["axis"]
+    x = lowering.tensor(op.operand(0))
+    if any(len(dim) > 1 for dim in x.dims[axis : axis + 1]):
+        x = row_major_copy(lowering.builder, x, "take")
+    views = [_at(lowering, x, axis, where) for where in op.attributes["positions"]]
+    moved = [view for view, is_moved in views if is_moved]
+    copies = iter(blocked_copies(lowering.builder, moved, "take"))
+    results = zip(op.results, views, strict=True)
+    return tuple(
+        (next(copies) if is_moved else view).reshape(*value.shape)
+        for value, (view, is_moved) in results
+    )
 
 
 def _gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
     x, axis = op.operand(0), op.attributes["axis"]
-    gradient = full(expansion, gradients[0], op.output.shape)
-    return [put_back(expansion, gradient, x.shape[axis], axis, op.attributes["positions"])]
+    given = [
+        (full(expansion, gradient, value.shape), where)
+        for where, value, gradient in zip(
+            op.attributes["positions"], op.outputs, gradients, strict=True
+        )
+        if value is not None and gradient is not None
+    ]
+    return [put_back(expansion, given, x.shape[axis], axis)]
 
 
 def put_back(
-    expansion: Expansion, x: Value, size: int, axis: int, positions: Sequence[int]
+    expansion: Expansion, given: Sequence[tuple[Value, Sequence[int]]], size: int, axis: int
 ) -> Value:
-    """Emit zeros of a size along an axis, and add to them the elements by their positions.
+    """Emit zeros of a size along an axis, and add to them elements by their positions.
 
     Runs of positions are slices.
     """
-    parts, slices, first = [], [], 0
-    shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-    everything = [slice(0, size, 1) for size in shape]
-    for start, step, n in _runs(np.asarray(positions, np.int64)):
-        # A position that is repeated is one slice a time.
-        for k in range(n if step == 0 else 1):
-            n_here = 1 if step == 0 else n
-            begin = first + k
-            parts.append(along(expansion, x, axis, begin, begin + n_here))
-            stop = start + (step or 1) * n_here
-            places = slice(start, stop if stop >= 0 else None, step or 1)
-            slices.append(tuple([*everything[:axis], places, *everything[axis + 1 :]]))
-        first += n
+    parts, slices = [], []
+    first_given = given[0][0].shape
+    shape = (*first_given[:axis], size, *first_given[axis + 1 :])
+    everything = [slice(0, n, 1) for n in shape]
+    for x, positions in given:
+        first = 0
+        for start, step, n in _runs(np.asarray(positions, np.int64)):
+            # A position that is repeated is one slice a time.
+            for k in range(n if step == 0 else 1):
+                n_here = 1 if step == 0 else n
+                begin = first + k
+                parts.append(along(expansion, x, axis, begin, begin + n_here))
+                stop = start + (step or 1) * n_here
+                places = slice(start, stop if stop >= 0 else None, step or 1)
+                slices.append((*everything[:axis], places, *everything[axis + 1 :]))
+            first += n
     return expansion.emit(UNSLICE, *parts, shape=shape, slices=tuple(slices))
 
 
@@ -121,11 +147,17 @@ TAKE = Operator(
 )
 
 
-def taken(expansion: Expansion, x: Value, axis: int, positions: Sequence[int]) -> Value:
-    """Emit the elements at some positions along an axis, unless they are all in order."""
-    if list(positions) == list(range(x.shape[axis])):
-        return x
-    return expansion.emit(TAKE, x, axis=axis, positions=tuple(int(p) for p in positions))
+def taken(expansion: Expansion, x: Value, axis: int, *several: Sequence[int]) -> tuple[Value, ...]:
+    """Emit the elements at some positions along an axis, unless they are all in order.
+
+    Those of several sequences of positions are copied together, so that what they share moves once.
+    """
+    every = list(range(x.shape[axis]))
+    moved = tuple(tuple(map(int, positions)) for positions in several if list(positions) != every)
+    values = iter(
+        expansion.emit_all(TAKE, len(moved), x, axis=axis, positions=moved) if moved else ()
+    )
+    return tuple(x if list(positions) == every else next(values) for positions in several)
 
 
 RECORDS = (TAKE,)

@@ -120,7 +120,7 @@ def _gradient(
     attributes = {key: op.attributes[key] for key in ("kind", "n_groups")}
     of_x = expansion.emit(NORM_DATA_GRADIENT, white, gradient, inverse, op.operand(1), **attributes)
     of_parameters = expansion.emit_all(
-        NORM_PARAMETER_GRADIENTS, white, gradient, n_outputs=len(op.inputs) - 1, **attributes
+        NORM_PARAMETER_GRADIENTS, len(op.inputs) - 1, white, gradient, **attributes
     )
     return of_x, *of_parameters
 
@@ -220,9 +220,7 @@ def normalised(
     tuple of Value
         The result, what it was before scale and offset, the means and the inverse deviations.
     """
-    return expansion.emit_all(
-        NORM, *operands, n_outputs=4, kind=kind, epsilon=epsilon, n_groups=n_groups
-    )
+    return expansion.emit_all(NORM, 4, *operands, kind=kind, epsilon=epsilon, n_groups=n_groups)
 
 
 def rows_normalised(expansion: Expansion, kind: str, node: Node, axis: int) -> tuple[Value, ...]:

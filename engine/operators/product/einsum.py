@@ -81,7 +81,7 @@ def _diagonal(node: Node, expansion: Expansion, operand: Labelled) -> Labelled:
             shape = tuple(value.shape[d] for d in other_dims)
             rows = reshape(expansion, turned, (*shape, n * n))
             labels = "".join(labels[d] for d in other_dims) + label
-            value = taken(expansion, rows, len(shape), range(0, n * n, n + 1))
+            (value,) = taken(expansion, rows, len(shape), range(0, n * n, n + 1))
     return value, labels
 
 

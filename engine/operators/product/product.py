@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
@@ -17,7 +18,7 @@ from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_rhs,
 )
 from tilescope.engine.library.poplin.convolution import matmul
-from tilescope.engine.library.popops.elementwise.operations import rearranged
+from tilescope.engine.library.popops.elementwise.operations import apply_to, rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import rows
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar
@@ -25,6 +26,8 @@ from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 
 __all__ = ["MATMUL", "RECORDS", "gemm", "multiplied", "require_floats"]
 
+#: Attributes of an operation that a product takes as they are.
+_HINTS = ("available_memory_proportion", "partials_type")
 #: float8 products exist in the graph API only.
 _PRODUCT_TYPES = ("float16", "float32", "float64")
 
@@ -65,23 +68,43 @@ def _lower_matmul(lowering: Lowering, op: Operation) -> Tensor:
     rows, inner = a.shape[-2:]
     columns = b.shape[-1]
     left = lowering.tensor(a)
+    hints: dict[str, Any] = {key: op.attributes.get(key) for key in _HINTS}
+    right: Tensor | NDArray[Any]
     if all(size == 1 for size in b.shape[:-2]):  # one right operand for all rows
         shape = (1, prod(a.shape[:-1]), inner)
         left = rearranged(lowering.builder, left, shape, "rearrangeLeft")
-        right = _right(lowering, b, (1, inner, columns))
+        narrow_dtype = lowering.narrow_dtype(b)
+        if narrow_dtype is not None:
+            right = _widened(lowering, left, b, narrow_dtype, hints)
+        else:
+            right = _right(lowering, b, (1, inner, columns))
     else:
         batch = op.output.shape[:-2]
         left = left.broadcast_to((*batch, rows, inner))
         left = rearranged(lowering.builder, left, (prod(batch), rows, inner), "rearrangeLeft")
         right = _right(lowering, b, (prod(batch), inner, columns), (*batch, inner, columns))
-    product = matmul(
-        lowering.builder,
-        left,
-        right,
-        available_memory_proportion=op.attributes.get("available_memory_proportion"),
-        partials_type=op.attributes.get("partials_type"),
-    )
+    product = matmul(lowering.builder, left, right, **hints)
     return rearranged(lowering.builder, product, op.output.shape, "rearrange")
+
+
+def _widened(
+    lowering: Lowering, left: Tensor, b: Value, narrow_dtype: str, hints: Mapping[str, Any]
+) -> Tensor:
+    """Return weights as the product reads them, cast from those that the device keeps."""
+    builder, shape = lowering.builder, (1, *b.shape[-2:])
+    right = create_matmul_input_rhs(builder, shape, left, b.name, dtype=b.dtype, **hints)
+    variable, place = right.variable, np.array(right.offset)
+    for size, stride in right.atoms:
+        place = np.add.outer(place, np.arange(size) * stride)
+    values = np.zeros(variable.n_elements, b.dtype)
+    values[place.reshape(-1)] = np.asarray(b.known).reshape(-1)
+    kept = builder.graph.add_constant(
+        values.reshape(variable.shape), b.name, dtype=narrow_dtype, debug=builder.debug
+    )
+    kept.variable.map_like(variable)
+    narrow = Tensor(kept.variable, right.offset, right.dims)
+    apply_to(builder.inside("cast", "popops.cast"), "cast", CAST, CAST_BLOCK, narrow, right)
+    return right
 
 
 def _right(

@@ -119,20 +119,33 @@ def _taps(method: _Method, axis: _Axis) -> tuple[Positions, Floats]:
     return positions[is_used].clip(0, axis.size - 1), weights[is_used]
 
 
+def _mixed(expansion: Expansion, terms: Sequence[Value], weights: Sequence[Floats]) -> Value:
+    """Emit a weighted sum; between two terms, one weight is enough."""
+
+    def weighted(term: Value, weight: Floats) -> Value:
+        if (weight == 1).all():
+            return term
+        factor = expansion.constant(weight.astype(term.dtype), "weights")
+        return binary(expansion, "multiply", term, factor)
+
+    first, *others = terms
+    if len(terms) == 2 and np.allclose(weights[0] + weights[1], 1, rtol=0, atol=1e-9):
+        step = weighted(binary(expansion, "subtract", terms[1], first), weights[1])
+        return binary(expansion, "add", step, first)
+    total = weighted(first, weights[0])
+    for term, weight in zip(others, weights[1:], strict=True):
+        total = binary(expansion, "add", total, weighted(term, weight))
+    return total
+
+
 def _resized(expansion: Expansion, x: Value, method: _Method, axis: _Axis) -> Value:
     """Emit one axis."""
     if not axis.out:
         return along(expansion, x, axis.axis, 0, 0)
     locations, weights = _taps(method, axis)
     shape = (-1, *(1,) * (len(x.shape) - axis.axis - 1))
-    total: Value | None = None
-    for positions, weight in zip(locations, weights, strict=True):
-        term = taken(expansion, x, axis.axis, positions.tolist())
-        if (weight != 1).any():
-            factor = expansion.constant(weight.reshape(shape).astype(x.dtype), "weights")
-            term = binary(expansion, "multiply", term, factor)
-        total = term if total is None else binary(expansion, "add", total, term)
-    assert total is not None
+    elements = taken(expansion, x, axis.axis, *(positions.tolist() for positions in locations))
+    total = _mixed(expansion, elements, [weight.reshape(shape) for weight in weights])
     if method.coordinates == "tf_crop_and_resize":
         source = _source(method, axis)
         is_outside = (source < 0) | (source > axis.size - 1)

@@ -106,19 +106,26 @@ def _local_level(shape: ReduceShape, ids: Counts) -> int:
         blocks = vertices.blocks
         n_partials = shape.n_outputs if blocks.is_final else blocks.n_elements
         is_better = n_partials < best[0] or (blocks.is_final and not best[1])
-        if is_better and _is_local(shape, vertices, shape.row_elements(level)):
+        if is_better and _is_local(shape, vertices, level):
             best = (n_partials, level)
     return best[1]
 
 
-def _is_local(shape: ReduceShape, vertices: StageVertices, row_elements: int) -> bool:
-    """Return whether nearly all that vertices read lies on their tiles; rows may cross an edge."""
-    ends = vertices.start + ((vertices.size - 1) * vertices.stride).sum(axis=1)
-    n_crossing = sum(
-        int((shape.tile_of(elements) != vertices.tile).sum()) for elements in (vertices.start, ends)
-    )
+def _is_local(shape: ReduceShape, vertices: StageVertices, level: int) -> bool:
+    """Return whether nearly all that vertices read lies on their tiles.
+
+    The first row of a piece may begin on another tile, and the last one end on another. Where the
+    first row ends there, or the last one begins there, all rows of the piece count.
+    """
+    size, spans = vertices.size, (vertices.size - 1) * vertices.stride
+    run, inner = (2, [1, 3]) if shape.reduces_in_row(level) else (3, [1])
+    in_row, to_last, n_rows = spans[:, inner].sum(axis=1), spans[:, run], size[:, run]
+    n_crossing = 0
+    for distance, rows in ((0, 1), (in_row, n_rows), (to_last, n_rows), (in_row + to_last, 1)):
+        is_away = shape.tile_of(vertices.start + distance) != vertices.tile
+        n_crossing += int((is_away * rows).sum())
     n_elements = shape.n_outputs * shape.n_reduced
-    return n_crossing * row_elements <= (1 - _MOST_LOCAL) * n_elements
+    return n_crossing * shape.row_elements(level) <= (1 - _MOST_LOCAL) * n_elements
 
 
 def _sections_in_place(vertices: StageVertices, shape: ReduceShape, machine: Machine) -> int:

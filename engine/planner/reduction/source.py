@@ -166,15 +166,45 @@ class ReduceShape:
         """
         for level in range(1, len(self._dims) + 1):
             kinds = [is_kept for *_, is_kept in self._dims[level:]]
-            run, _, is_kept = self._dims[level - 1]
-            n_rows = prod(size for size, *_ in self._dims[: level - 1])
-            n_rows *= run if is_kept else min(run, len(self.map_start))
-            if kinds.count(True) <= 1 and kinds.count(False) <= 1 and n_rows <= _MOST_ROWS:
+            is_flat = kinds.count(True) <= 1 and kinds.count(False) <= 1
+            if is_flat and self._n_steps(level) <= _MOST_ROWS:
                 yield level
+
+    def _n_steps(self, level: int) -> int:
+        """Return the rows of a level, those that follow each other on a tile counted once."""
+        *leading, (run, stride, is_kept) = self._dims[:level]
+        n_rows = prod(size for size, *_ in leading)
+        if is_kept or n_rows > _MOST_ROWS:
+            return n_rows * run
+        middle = self._first_elements(leading) + self._to_middle(level)
+        return min(n_rows * run, int(self._edges(middle, run, stride)[1].sum()))
+
+    def _first_elements(self, leading: list[tuple[int, int, bool]]) -> Counts:
+        """Return the first element of every row, in row-major order of the outer dimensions."""
+        first = np.array([self.offset], np.int64)
+        for size, stride, _ in leading:
+            first = (first[:, None] + np.arange(size) * stride).reshape(-1)
+        return first
+
+    def _to_middle(self, level: int) -> int:
+        """Return the distance from the first element of a row to the one in its middle."""
+        return sum(size // 2 * stride for size, stride, _ in self._dims[level:])
 
     def row_elements(self, level: int) -> int:
         """Return the elements of a row below `level` outer dimensions."""
         return prod(size for size, *_ in self._dims[level:])
+
+    def reduces_in_row(self, level: int) -> bool:
+        """Whether a row below `level` outer dimensions has several elements of an output."""
+        return any(not is_kept for *_, is_kept in self._dims[level:])
+
+    def _edges(self, base: Counts, run: int, stride: int) -> tuple[Counts, Counts]:
+        """Return the first change of the tile along every row, and the number of tiles on it."""
+        low = np.searchsorted(self.owners[0], base, side="right")
+        if stride <= 0:
+            return low, np.full(base.size, run)
+        last = np.searchsorted(self.owners[0], base + (run - 1) * stride, side="right")
+        return low, last - low + 1
 
     def _changes(self, base: Counts, run: int, stride: int) -> tuple[Counts, Counts]:
         """Return rows and steps along them at which the tile may change; step 0 of every row first.
@@ -187,11 +217,9 @@ class ReduceShape:
             Steps of a row, and elements from one to the next.
         """
         starts = self.owners[0]
-        if run <= starts.size or stride <= 0:
+        low, n_steps = self._edges(base, run, stride)
+        if n_steps.sum() >= base.size * run:
             return np.repeat(np.arange(base.size), run), np.tile(np.arange(run), base.size)
-        low = np.searchsorted(starts, base, side="right")
-        high = np.searchsorted(starts, base + (run - 1) * stride, side="right")
-        n_steps = high - low + 1
         row = np.repeat(np.arange(base.size), n_steps)
         nth = np.arange(row.size) - np.repeat(np.cumsum(n_steps) - n_steps, n_steps)
         edge = starts[np.minimum(low[row] + nth - 1, starts.size - 1)]
@@ -223,15 +251,14 @@ class ReduceShape:
         index = np.unravel_index(
             np.arange(prod(size for size, *_ in leading)), [size for size, *_ in leading] or [1]
         )
-        strides = [stride for _, stride, _ in leading] or [0]
-        base = sum((i * s for i, s in zip(index, strides, strict=True)), self.offset)
+        base = self._first_elements(leading)
         key = np.zeros_like(index[0])
         for i, (size, _, selected) in zip(index, leading, strict=False):
             if selected:
                 key = key * size + i
-        to_middle = sum(size // 2 * stride for size, stride, _ in inner)
-        row, step = self._changes(np.asarray(base) + to_middle, run, run_stride)
-        first = np.asarray(base)[row] + step * run_stride
+        to_middle = self._to_middle(level)
+        row, step = self._changes(base + to_middle, run, run_stride)
+        first = base[row] + step * run_stride
         tile = self.tile_of(first + to_middle)
         is_begin = np.append(True, (tile[1:] != tile[:-1]) | (row[1:] != row[:-1]))
         begin = np.flatnonzero(is_begin)

@@ -140,3 +140,49 @@ def test_bits_of_another_size_are_refused(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "bits.onnx")
     with pytest.raises(BadModel, match="takes float32 as int16: expected types of one size"):
         load_onnx(tmp_path / "bits.onnx")
+
+
+@pytest.mark.parametrize(("machine", "n_casts"), [("c600", 2), ("gc200", 0)])
+@pytest.mark.parametrize("to", FORMATS)
+def test_weights_in_float8_are_widened_where_they_are_used(
+    tmp_path: Path, to: int, machine: str, n_casts: int
+) -> None:
+    """They stay in float8 on a device that has it: a product and a sum cast them."""
+    random = np.random.default_rng(0)
+    kind = np.dtype(helper.tensor_dtype_to_np_dtype(to))
+    weights = {
+        name: random.uniform(-1, 1, shape).astype(np.float32).astype(kind)
+        for name, shape in (("w", (32, 24)), ("b", (24,)))
+    }
+    nodes = [
+        *(helper.make_node("Cast", [f"{n}8"], [n], to=TensorProto.FLOAT) for n in weights),
+        helper.make_node("MatMul", ["x", "w"], ["p"], name="product"),
+        helper.make_node("Add", ["p", "b"], ["y"], name="sum"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "kept",
+        [info("x", [16, 32])],
+        [info("y", [16, 24])],
+        [
+            helper.make_tensor(f"{name}8", to, array.shape, array.tobytes(), raw=True)
+            for name, array in weights.items()
+        ],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9),
+        tmp_path / "m.onnx",
+    )
+    compiled = compile_model(load_onnx(tmp_path / "m.onnx"), load_machine(machine, tiles_per_ipu=8))
+    codelets = [
+        batch.codelet.name
+        for step in compiled.executable.steps
+        if step.compute_set is not None
+        for batch in step.compute_set.batches
+    ]
+    assert sum(name.startswith("popops::Cast") for name in codelets) == n_casts
+    x = random.uniform(-1, 1, (16, 32)).astype(np.float32)
+    with Engine(compiled.executable, resolve_options(environ={})) as device:
+        actual = compiled.run(device, {"x": x})["y"]
+    w, b = (array.astype(np.float32) for array in weights.values())
+    np.testing.assert_allclose(actual, x @ w + b, rtol=1e-5, atol=1e-5)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.engine.planner.busiest import planners_total
 
@@ -143,6 +145,29 @@ def test_rows_that_cross_the_edge_of_a_tile_do_not_move_the_others() -> None:
     executable = compile_programs(graph, [builder.sequence], plans=builder.plans)
     first = next(step for step in executable.steps if step.kind == "DoExchange")
     assert int(first.cost.received_bytes.dense().max()) <= 2 * 8
+
+
+def _in_column_blocks(shape: tuple[int, ...], width: int, n_columns: int, dim: int) -> Any:
+    """Plan a maximum of rows that lie on tiles in blocks of columns, as results of products do."""
+    graph = Graph(load_machine("gc200"))
+    builder = Builder(graph, Sequence("main"))
+    x = graph.add_variable("float16", shape, "x")
+    n_blocks = shape[-1] // width
+    block = np.arange(prod(shape) // width)
+    graph.set_tile_mapping(x, block * width, block % n_blocks)
+    reduce(builder, "maximum", x.slice(len(shape) - 1, 0, n_columns), [dim])
+    (plan,) = builder.plans
+    return plan
+
+
+def test_rows_of_several_tiles_are_not_moved_to_the_one_in_their_middle() -> None:
+    """All rows of the one piece cross the edges of tiles, not its first and its last alone."""
+    assert _in_column_blocks((64, 64), 16, 64, dim=0).family == "grid"
+
+
+def test_many_rows_on_few_tiles_are_reduced_in_place() -> None:
+    """8.5 million steps along rows change the tile in half a million places."""
+    assert _in_column_blocks((16, 729, 736), 16, 729, dim=2).family == "in place"
 
 
 def test_the_workers_of_a_tile_share_rows_where_that_pays() -> None:

@@ -239,14 +239,20 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(network: 
 
 
 def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path: Path) -> None:
+    axes = numpy_helper.from_array(np.array([0]))
     nodes = [
-        helper.make_node("RNN", ["w", "k", "r"], ["h"], name="recurrence", hidden_size=2),
+        helper.make_node("Constant", [], ["axes"], value=axes),
+        helper.make_node("Unsqueeze", ["x", "axes"], ["sequence"], name="one_step"),
+        helper.make_node("RNN", ["sequence", "w", "r"], ["h"], name="recurrent", hidden_size=4),
         helper.make_node("Tanh", ["h"], ["y"], name="last"),
     ]
-    shapes = {"w": (5, 1, 3), "k": (1, 2, 3), "r": (1, 2, 2)}
-    load = _of_nodes(tmp_path, nodes, {name: _RNG.normal(size=s) for name, s in shapes.items()})
-    model = for_training(load(), Loss(kind="identity"), Sgd(lr=0.1))
-    with pytest.raises(UnsupportedOperators, match=r"'recurrence' \(RNN\).*recurrence → last"):
+    weights = {"w": _RNG.normal(size=(1, 4, WIDTHS[0])), "r": _RNG.normal(size=(1, 4, 4))}
+    model = for_training(_of_nodes(tmp_path, nodes, weights)(), Loss(kind="identity"), Sgd(lr=0.1))
+    sentence = (
+        r"Node 'recurrent' \(RNN\) lies between a parameter and the loss, and operator 'RNN' has no"
+        r" gradient \(way to the loss: recurrent → last → loss\)"
+    )
+    with pytest.raises(UnsupportedOperators, match=sentence):
         transform(model)
 
 

@@ -28,6 +28,9 @@ def _weights(out_channels: int, in_channels: int) -> dict[str, NDArray[Any]]:
     results["w"] = _RANDOM.standard_normal((out_channels, in_channels, 3, 3)).astype(np.float32)
     results |= {n: _RANDOM.standard_normal(out_channels).astype(np.float32) for n in ("b", *_NORM)}
     results["variance"] = np.abs(results["variance"]) + 0.5
+    results["by_channel"] = np.linspace(-1, 2, out_channels, dtype=np.float32).reshape(-1, 1, 1)
+    results["by_column"] = np.linspace(-1, 2, 9, dtype=np.float32)
+    results["number"] = np.array(3, np.float32)
     return results
 
 
@@ -54,6 +57,11 @@ _FOLDED = {
         1,
     ),
 }
+_NO_CONVOLUTION = {
+    "two norms": [_norm("x", "n"), _norm("n", "y")],
+    "norm and product": [_norm("x", "n"), helper.make_node("Mul", ["n", "by_channel"], ["y"])],
+    "norm and number": [_norm("x", "n"), helper.make_node("Mul", ["number", "n"], ["y"])],
+}
 _NOT_FOLDED = {
     "a convolution used twice": [
         _conv(["x", "w"], "c"),
@@ -66,6 +74,15 @@ _NOT_FOLDED = {
         _norm("r", "y"),
     ],
     "no convolution": [_norm("x", "y")],
+    "a product used twice": [
+        _norm("x", "n"),
+        _norm("n", "m"),
+        helper.make_node("Add", ["n", "m"], ["y"]),
+    ],
+    "a factor that differs within a channel": [
+        _norm("x", "n"),
+        helper.make_node("Mul", ["n", "by_column"], ["y"]),
+    ],
 }
 
 
@@ -100,6 +117,21 @@ def test_a_norm_becomes_weights_and_one_sum(
     np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("nodes", _NO_CONVOLUTION.values(), ids=_NO_CONVOLUTION)
+def test_norms_without_a_convolution_become_one_factor_and_one_sum(
+    tmp_path: Path, nodes: list[NodeProto]
+) -> None:
+    model, proto = _load(tmp_path, nodes)
+    assert _functions(transform(model)) == ["multiply", "add"]
+    x = _RANDOM.standard_normal((1, 4, 9, 9)).astype(np.float32)
+    expected: Any
+    (expected,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=4))
+    with Engine(compiled.executable) as engine:
+        actual = compiled.run(engine, {"x": x})["y"]
+    np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("nodes", _NOT_FOLDED.values(), ids=_NOT_FOLDED)
 def test_what_stays_as_it_is(tmp_path: Path, nodes: list[NodeProto]) -> None:
     model, _ = _load(tmp_path, nodes)
@@ -109,6 +141,7 @@ def test_what_stays_as_it_is(tmp_path: Path, nodes: list[NodeProto]) -> None:
 def test_weights_that_would_overflow_stay_as_they_are(tmp_path: Path) -> None:
     weights = {name: value.astype(np.float16) for name, value in _weights(4, 4).items()}
     weights["scale"][:] = 60_000
+    weights["mean"][:], weights["variance"][:] = 0, 1
     nodes = [_conv(["x", "w"], "c"), _norm("c", "y")]
     inputs = [info("x", [1, 4, 9, 9], onnx.TensorProto.FLOAT16)]
     outputs = [info("y", [1, 4, 7, 7], onnx.TensorProto.FLOAT16)]

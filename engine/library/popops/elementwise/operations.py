@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ __all__ = [
     "apply_joint",
     "apply_to",
     "binary",
+    "blocked_copies",
+    "blocked_copy",
     "cast",
     "check_function",
     "check_select",
@@ -236,6 +238,63 @@ def row_major_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor
     if not _apply(builder, name, COPY, COPY_BLOCK, [source], row_major):
         raise BadGraph(f"cannot copy {source.name!r} to shape {source.shape}")
     return row_major
+
+
+def blocked_copy(builder: Builder, source: View, name: str = "Copy") -> Tensor:
+    """Return a copy of a tensor, spread evenly: see `blocked_copies`."""
+    return blocked_copies(builder, [source], name)[0]
+
+
+def blocked_copies(builder: Builder, sources: Sequence[View], name: str) -> list[Tensor]:
+    """Return copies of tensors, spread evenly, in which short runs of elements stay together.
+
+    Where most elements of a source lie in runs along a dimension, such as the channels of a group
+    of a convolution's result, its copy has these runs, if the AMP unit can read them as a group.
+    Else it is row-major. All are copied in one compute set: elements that a tile reads for several
+    of them move once.
+
+    Source: graphcore/popart, willow/src/popx/op/concatx.cpp and resizex.cpp: concatenations and
+    resized images are views, or clones of views, which keep the layouts of their parts.
+
+    Raises
+    ------
+    BadGraph
+        If the strides are incompatible with row-major order.
+    """
+    copies, machine = [], builder.tiles.machine
+    for source in sources:
+        dim, size = _block_of(source)
+        n_bytes, vector = source.dtype.n_bytes, vector_elements(machine, source.dtype)
+        if size < max(vector, machine.conv_unit(n_bytes, n_bytes)[1]):
+            dim, size = len(source.shape) - 1, 1
+        shape, rank = source.shape, len(source.shape)
+        sizes = (*shape[:dim], shape[dim] // size, *shape[dim + 1 :], size)
+        blocks = builder.graph.add_variable(source.dtype, sizes, name, builder.debug)
+        builder.spread(blocks, grain=max(size, vector))
+        order = (*range(dim + 1), rank, *range(dim + 1, rank))
+        copies.append(blocks.dim_shuffle(*order).reshape(*shape))
+    if copies:
+        copy_together(builder, list(zip(sources, copies, strict=True)), name)
+    return copies
+
+
+def _block_of(view: View) -> tuple[int, int]:
+    """Return the dimension along which most elements lie in runs, and the length of the runs.
+
+    The length is 1 where row-major order has the runs, or the runs of several parts do not agree.
+    """
+    last = len(view.shape) - 1
+    runs: dict[int, list[Tensor]] = {}
+    for tensor in view.pieces:
+        inner = [d for d, atoms in enumerate(tensor.dims) if atoms[-1][0] > 1 and atoms[-1][1] == 1]
+        runs.setdefault(inner[0] if inner else last, []).append(tensor)
+    dim = max(runs, key=lambda d: sum(tensor.n_elements for tensor in runs[d]), default=last)
+    if dim == last:
+        return dim, 1
+    return dim, gcd(
+        *(tensor.dims[dim][-1][0] for tensor in runs[dim]),
+        *(tensor.shape[dim] for tensor in view.pieces),
+    )
 
 
 def in_one(builder: Builder, view: View, name: str = "join") -> Tensor:
