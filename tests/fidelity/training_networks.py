@@ -55,7 +55,7 @@ class _Network:
         ]
         return self.add("BatchNormalization", [x, *factors, *statistics], name, training_mode=1)
 
-    def convolved(  # noqa: PLR0913 # the sizes of a layer
+    def convolved(  # the sizes of a layer
         self, x: str, name: str, inputs: int, outputs: int, kernel: int, stride: int
     ) -> str:
         shape = (outputs, inputs, kernel, kernel)
