@@ -46,7 +46,7 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
         *_memory(difference),
         *_variables(difference),
     ]
-    if not effects and all(metric.verdict == "same" for metric in difference.metrics):
+    if not effects and all(metric.verdict in {"same", "absent"} for metric in difference.metrics):
         agreed = "All metrics, variables and steps agree"
         names = ", ".join(difference.unequal)
         effects = [f"{agreed}." if causes else f"{agreed}; only details differ: {names}."]

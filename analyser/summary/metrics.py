@@ -32,6 +32,7 @@ from tilescope.analyser.time.figures import (
     tile_cycles,
     tile_rows,
 )
+from tilescope.analyser.time.selection import Selection
 from tilescope.reports import schema
 from tilescope.reports.schema import vocabulary
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORIES, MEMORY_CATEGORY
@@ -213,11 +214,11 @@ def _executed_sum(
     return int((executed_weights(report) * cost[column])[is_counted].sum())
 
 
-def _pass_figure(name: str, figure: str, report: Report) -> MetricValue:
+def _pass_figure(name: str, figure: str, report: Report, ipu_id: int | None = None) -> MetricValue:
     """Return cycles or FLOPs of a pass of a training step; None outside training."""
     if not _has_run(report):
         return None
-    totals = pass_totals(report)
+    totals = pass_totals(report, Selection(ipu_id))
     if not totals:
         return None
     return next((int(getattr(item, figure)) for item in totals if item.name == name), 0)
@@ -539,20 +540,33 @@ def _traffic_metrics() -> list[Metric]:
 
 def _training_metrics() -> list[Metric]:
     """Return the metrics of the passes of a training step."""
-    figures: tuple[tuple[str, str, str, Worse], ...] = (
-        ("cycles", "cycles", "Time on the critical path in steps of {}", "higher"),
-        ("flops", "flops", "Useful floating-point operations of {} over all executions", "neither"),
+    figures: tuple[tuple[str, str, str, str, Worse], ...] = (
+        (
+            "cycles",
+            "cycles",
+            "Time on the critical path in steps of {}",
+            "Time of the IPU in steps of {}, waits for other IPUs included",
+            "higher",
+        ),
+        (
+            "flops",
+            "flops",
+            "Useful floating-point operations of {} over all executions",
+            "",
+            "neither",
+        ),
     )
     return [
-        Metric(
+        _metric(
             f"{figure}.pass.{item.key}",
             unit,
             f"{definition.format(item.plural)}; no value outside training",
-            worse,
             partial(_pass_figure, item.name, figure),
+            worse=worse,
+            on_ipu=on_ipu.format(item.plural),
             is_measured=True,
         )
-        for figure, unit, definition, worse in figures
+        for figure, unit, definition, on_ipu, worse in figures
         for item in vocabulary.TRAINING_PASSES.values()
     ]
 

@@ -44,7 +44,8 @@ class DebugContext(Entry):
     def json(self) -> str:
         """JSON object: layer, name and type of the operation, and the call's arguments.
 
-        ``inputs`` and ``outputs`` are lists of names.
+        ``inputs`` and ``outputs`` are lists of names. In training, an operation of the model has
+        ``pass``, and a gradient has ``origin``, the name of the forward operation.
         """
         try:
             detail = json.loads(self._found.detail)

@@ -149,7 +149,7 @@ class Trainer:
         Raises
         ------
         BadInput
-            When there is no such weight, or it has another shape or type.
+            When a weight does not exist, or it has another shape or type.
         """
         self.compiled.write_held(self.engine, arrays)
 

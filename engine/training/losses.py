@@ -159,7 +159,13 @@ class _Appended:
         self.expansion = Expansion(builder, node, LOSS_OUTPUT)
 
     def of(self, predicted: Value) -> Value:
-        """Return the loss."""
+        """Return the loss.
+
+        Raises
+        ------
+        BadModel
+            When the output is not floating-point, or the loss and its shape do not agree.
+        """
         if not predicted.dtype.startswith("float"):
             raise BadModel(
                 f"Output {predicted.name!r} is {predicted.dtype}: a loss takes floating-point"

@@ -238,6 +238,11 @@ class Report:
             if is_small(n_rows, self._array_layouts):
                 self.verify()
 
+    @property
+    def schema_version(self) -> int:
+        """Version of the schema that the file has; what later ones brought is null."""
+        return self._connection.version
+
     def has_content_of(self, other: Report) -> bool:
         """Return whether two reports hold the same rows and chunks, as stored.
 
@@ -246,7 +251,7 @@ class Report:
         Parameters
         ----------
         other : Report
-            Another report, of the same schema version.
+            Another report; one of another version of the schema has other content.
         """
         content = [name for name in TABLES if name not in _NOT_CONTENT]
         for name in content:
@@ -261,6 +266,8 @@ class Report:
         )
 
     def _stored(self, name: str) -> list[tuple[Any, ...]]:
+        if TABLES[name].since > self.schema_version:
+            return []
         with self._connection.lock:
             return self._connection.rows(f'SELECT * FROM "{name}" NOT INDEXED ORDER BY 1')
 

@@ -26,7 +26,9 @@ def test_a_report_does_not_differ_from_itself(small: Report) -> None:
     assert actual.is_identical
     assert actual.unequal == ()
     assert actual.context == ()
-    assert {metric.verdict for metric in actual.metrics} == {"same"}
+    assert {metric.verdict for metric in actual.metrics} == {"same", "absent"}
+    absent = {metric.name for metric in actual.metrics if metric.verdict == "absent"}
+    assert all(".pass." in name for name in absent), "this is a report of inference"
     assert not actual.tiles.delta_bytes.any()
     for changes in (actual.steps, actual.variables):
         assert changes.added == changes.removed == changes.changed == ()

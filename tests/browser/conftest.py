@@ -46,11 +46,14 @@ def _chromium() -> str | None:
 
 @pytest.fixture(scope="session")
 def served_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory: a large report, a changed one, one of two IPUs, one to rewrite."""
+    """Return a directory: a large report, a changed one, others of two IPUs and of a training."""
     root = tmp_path_factory.mktemp("served")
     generate_report(root / "rewritten", n_tiles=16, n_steps=40, n_variables=20)
     generate_report(root / "large", n_steps=20_000, seed=1)
     generate_report(root / "changed", n_steps=20_000, seed=2)
+    generate_report(
+        root / "trained", n_tiles=32, n_steps=80, n_variables=40, n_training_steps=100_000
+    )
     generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=80, n_variables=40, seed=3)
     return root
 

@@ -8,6 +8,7 @@ import numpy as np
 from tests.generated_report.execution import write_execution
 from tests.generated_report.memory import write_memory
 from tests.generated_report.program import plan_program, write_program
+from tests.generated_report.training import write_training
 
 from tilescope.reports.schema import engine_option, provenance, target
 from tilescope.reports.writing.writer import ReportWriter
@@ -27,6 +28,7 @@ def generate_report(
     n_runs: int = 1,
     seed: int = 0,
     distinct_patterns: int = 400,
+    n_training_steps: int = 0,
 ) -> Path:
     """Write the report of a transformer-like program and return its path.
 
@@ -49,6 +51,8 @@ def generate_report(
         Random seed.
     distinct_patterns : int
         Maximum number of distinct rows of cycles per tile and of live bytes per tile.
+    n_training_steps : int
+        Steps of a training; without any, the program is one of inference.
 
     Raises
     ------
@@ -63,9 +67,11 @@ def generate_report(
     plan = plan_program(n_steps, (n_ipus, n_tiles), random)
     with ReportWriter.create(directory) as writer:
         _write_header(writer, n_tiles, n_ipus, seed)
-        write_program(writer, plan)
+        write_program(writer, plan, is_training=n_training_steps > 0)
         write_memory(writer, plan, n_variables, distinct_patterns, random)
         write_execution(writer, plan, (n_ipus, n_tiles), n_runs, distinct_patterns, random)
+        if n_training_steps:
+            write_training(writer, n_training_steps, n_runs)
         return writer.finish()
 
 

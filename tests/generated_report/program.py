@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -165,9 +166,9 @@ def plan_program(n_steps: int, shape: tuple[int, int], random: np.random.Generat
     return plan
 
 
-def write_program(writer: ReportWriter, plan: ProgramPlan) -> None:
+def write_program(writer: ReportWriter, plan: ProgramPlan, *, is_training: bool = False) -> None:
     """Write debug contexts, codelets, compute sets, the tree, the steps and plans."""
-    context_of_operation = _write_contexts(writer, plan)
+    context_of_operation = _write_contexts(writer, plan, is_training=is_training)
     writer.add(
         vertex_type,
         [
@@ -210,7 +211,7 @@ def write_program(writer: ReportWriter, plan: ProgramPlan) -> None:
     _write_plans(writer, plan, context_of_operation)
 
 
-def _write_contexts(writer: ReportWriter, plan: ProgramPlan) -> list[int]:
+def _write_contexts(writer: ReportWriter, plan: ProgramPlan, *, is_training: bool) -> list[int]:
     """Write a context per layer and per operation; return those of the operations."""
     rows: list[dict[str, object]] = []
     layers: dict[str, int] = {}
@@ -224,8 +225,19 @@ def _write_contexts(writer: ReportWriter, plan: ProgramPlan) -> list[int]:
             parent = layers[operation.layer]
         of_operation.append(len(rows))
         rows.append(_context(parent, operation.name, operation.kind))
+    if is_training:
+        _mark_passes(rows, of_operation)
     writer.add(debug_context, rows)
     return of_operation
+
+
+def _mark_passes(rows: Sequence[dict[str, object]], of_operation: Sequence[int]) -> None:
+    """Make the second half of the operations gradients of the first half."""
+    half = len(of_operation) // 2
+    for number in of_operation[:half]:
+        rows[number]["training_pass"] = "forward"
+    for origin, number in zip(of_operation[:half], of_operation[half:], strict=False):
+        rows[number] |= {"training_pass": "weight gradient", "origin_id": origin}
 
 
 def _context(parent: int | None, name: str, kind: str) -> dict[str, object]:

@@ -15,6 +15,7 @@ import pytest
 from tests.golden.recipe import GOLDEN, network
 from tests.pva import clients
 from tests.pva_clients.reports import Case, all_cases
+from tests.training_report import training_report
 
 import pva
 from tilescope import analyser, engine
@@ -449,3 +450,15 @@ def test_an_engine_gives_its_report_and_tracks_are_threads(tmp_path: Path) -> No
         labels = {step.label for step in compute_thread.events[0].children()}
         assert "in" not in labels
         assert labels
+
+
+def test_debug_contexts_of_a_training_have_pass_and_origin() -> None:
+    with pva.openReport(training_report()) as report:
+        properties = [
+            json.loads(operation.debugContext.json)
+            for operation in pva.OperationAnalysis(report).operations
+        ]
+    (gradient,) = (item for item in properties if item["opName"] == "relu:ReluDataGrad")
+    assert (gradient["pass"], gradient["origin"]) == ("data gradient", "relu")
+    assert gradient["outputs"] == ["Gradient___h"]
+    assert "origin" not in next(item for item in properties if item["opName"] == "Update/w1")

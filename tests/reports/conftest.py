@@ -15,7 +15,13 @@ def small_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a small generated report."""
     directory = tmp_path_factory.mktemp("small")
     path = generate_report(
-        directory, n_tiles=8, n_steps=30, n_variables=9, distinct_patterns=6, n_runs=2
+        directory,
+        n_tiles=8,
+        n_steps=30,
+        n_variables=9,
+        distinct_patterns=6,
+        n_runs=2,
+        n_training_steps=12,
     )
     return path.read_bytes()
 

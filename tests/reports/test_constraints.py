@@ -38,6 +38,12 @@ _ROWS = {
     "a sum of more than 64 bits": ("variable", "bytes = 9007199254740991 / 8 * 8"),
     "a clock that stands": ("target", "clock_hz = 0.0"),
     "an endless clock": ("target", "clock_hz = 9e999"),
+    "an unknown pass": ("debug_context", "training_pass = 'sideways'"),
+    "a missing forward operation": ("debug_context", "origin_id = 1000000"),
+    "a missing run of a training step": ("training_step", "run_id = 1000000"),
+    "a negative step of a training": ("training_step", "step = -1"),
+    "a negative rate": ("training_step", "rate = -0.5"),
+    "a rate without end": ("training_step", "rate = 9e999"),
     "no IPU": ("target", "n_ipus = 0"),
     "too many IPUs": ("target", "n_ipus = 1000000"),
 }

@@ -17,7 +17,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.tilescope.conftest import Outcome
 
-from tilescope.reports import check_report, find_reports
+from tilescope.reports import check_report, find_reports, open_report
+from tilescope.reports.schema import run, training_step
 
 Run = Callable[..., Outcome]
 
@@ -128,7 +129,12 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
     outcome = _train(tilescope, folder, "--report", str(report), "--report-steps", "2,5-6")
     assert outcome.code == 0
     (found,) = find_reports([report])
-    check_report(found.path)
+    assert check_report(found.path) == []
+    with open_report(found.path) as opened:
+        assert list(opened.column(run, "name")) == ["step 2", "step 5", "step 6"]
+        steps = opened.rows(training_step, "step", "epoch", "run_id")
+    assert [step for step, _, _ in steps] == list(range(1, len(steps) + 1))
+    assert {step: run_id for step, _, run_id in steps if run_id is not None} == {2: 0, 5: 1, 6: 2}
 
 
 @pytest.mark.parametrize(

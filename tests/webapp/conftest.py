@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 from tests.generated_report import generate_report
+from tests.training_report import training_report
 
 from tilescope.corpus_trust import packaged_trust
 from tilescope.reports import ReportWriter
@@ -20,11 +22,12 @@ TOKEN = "token-of-these-tests-0123456789abcdef"
 
 @pytest.fixture(scope="session")
 def reports_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with two small complete reports and one of a killed run."""
+    """Return a directory with small complete reports, one of a training, one of a killed run."""
     root = tmp_path_factory.mktemp("reports")
     generate_report(root / "baseline", n_tiles=64, n_steps=120, n_variables=60, seed=1)
     generate_report(root / "candidate", n_tiles=64, n_steps=140, n_variables=60, seed=2)
     generate_report(root / "pair", n_tiles=16, n_ipus=2, n_steps=60, n_variables=30, seed=3)
+    shutil.copytree(training_report(), root / "training")
     (root / "killed").mkdir()
     writer = ReportWriter.create(root / "killed")
     writer.commit("created")

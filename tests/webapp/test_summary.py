@@ -24,7 +24,8 @@ from tilescope.webapp.pages.summary import _costliest, _headlines
 @pytest.fixture
 def text(client: TestClient, ids: dict[str, str]) -> str:
     answer = Browser(client).ask("summary", report=ids["pair"])
-    return json.dumps(answer["summary-body.children"], ensure_ascii=False)
+    parts = [answer[f"summary-{part}.children"] for part in ("head", "body")]
+    return json.dumps(parts, ensure_ascii=False)
 
 
 def test_the_bar_of_phases_is_whole(text: str) -> None:

@@ -186,9 +186,14 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
         if report_steps is not None and report is None:
             raise typer.BadParameter("--report-steps needs --report")
+        recorded_steps = steps_of(report_steps or "1-10")
         flags = {}
         if report is not None:
-            flags["--report"] = {"autoReport.all": True, "autoReport.directory": str(report)}
+            flags["--report"] = {
+                "autoReport.all": True,
+                "autoReport.directory": str(report),
+                "autoReport.executionProfileProgramRunCount": len(recorded_steps),
+            }
         options = resolve(command_line=options_of(option or [], flags))
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
@@ -202,7 +207,7 @@ def register(app: typer.Typer) -> None:
             checkpoint_steps=checkpoint_steps or 0,
             is_resumed=resume,
             on_nan=on_nan,
-            recorded_steps=steps_of(report_steps or "1-10"),
+            recorded_steps=recorded_steps,
         )
         with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
@@ -270,7 +275,7 @@ def _optimiser(text: str) -> Optimiser:
     Raises
     ------
     typer.BadParameter
-        When there is no such optimiser.
+        When the optimiser does not exist.
     """
     from tilescope.engine.training import Sgd
 

@@ -358,9 +358,10 @@ def _gradient_unfolded(
             builder, shape, kernel, turned, groups, f"{name}/unfolded", dtype=x.dtype, **options
         )
         split = (n_in // groups, groups, n_images, n_columns, size[0], window.kernel[1])
-        if images.can_reshape(*split):
-            _unfold_into(builder, in_one(builder, x), images.reshape(*split), window)
-        else:  # its groups of channels hold columns of two images
+        by_column = images.reshape(*split) if images.can_reshape(*split) else None
+        if by_column is not None and len(by_column.dims[3]) == 1:
+            _unfold_into(builder, in_one(builder, x), by_column, window)
+        else:  # groups of channels that columns do not divide
             images = None
     if images is None:
         images = _unfolded(builder, x, shape, window, n_columns, groups)

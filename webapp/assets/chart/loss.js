@@ -32,6 +32,8 @@
   class LossPlot {
     constructor(root) {
       this.root = root;
+      /** @type {any} */
+      this.view = {};
       this.isLog = false;
       this.range = null;
       this.asked = '';
@@ -114,7 +116,8 @@
       if (view.with) query.with = view.with;
       if (range) [query.start, query.end] = range.map(String);
       const asked = this.asked = JSON.stringify([view.report, query, Date.now()]);
-      const data = await (await chart.ask('training/' + encodeURIComponent(view.report) + '/loss', query)).json();
+      const path = 'training/' + encodeURIComponent(view.report) + '/loss';
+      const data = await window.tilescope_text.read(await chart.ask(path, query));
       if (asked !== this.asked) return null;
       this.data = data;
       this.root.dataset.steps = String(this.sides.reduce((sum, {side}) => sum + side.n_steps, 0));
