@@ -185,7 +185,3 @@ def test_random_graph(seed, tmp_path):
         tolerance=2e-5,
     )
     agree(given, tmp_path)
-
-
-def _tanh_of(name):
-    return lambda values: torch.tanh(values[name])
