@@ -37,6 +37,7 @@ from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.outline import outline
 from tilescope.engine.session.synthetic_data import drawn_inputs
+from tilescope.engine.training.sgd import representable
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
 from tilescope.reports.figures import bytes_past
@@ -119,6 +120,8 @@ class CompiledModel:
         ------
         BadInput
             When the model is not trained, or another optimiser would need another program.
+        BadOption
+            When the type of the weights does not hold a number.
         """
         if self.training is None:
             raise BadInput("The model is not trained: it has no optimiser")
@@ -129,9 +132,10 @@ class CompiledModel:
                 " for it"
             )
         values = {
-            value.name: np.asarray(numbers[value.name.rpartition("___")[0]], value.dtype)
+            value.name: representable(name, numbers[name], value.dtype)
             for value in self.held
             if value.is_setting
+            for name in [value.name.rpartition("___")[0]]
         }
         if values:
             self._write(engine, HOST_SETTINGS, "optimiserFromHost", values)

@@ -17,7 +17,7 @@ from tilescope.engine.operators.elementwise.mapped import (
     operand,
 )
 
-__all__ = ["Sgd"]
+__all__ = ["Sgd", "representable"]
 
 #: Before the name of a parameter, in that of its velocity.
 _VELOCITY = "Accl___"  # Source: graphcore/popart, willow/include/popart/names.hpp
@@ -148,7 +148,7 @@ class Sgd:
         def setting(name: str, dtype: str) -> Value:
             key = name, dtype
             if key not in values:
-                array = _representable(name, numbers[name], dtype)
+                array = representable(name, numbers[name], dtype)
                 values[key] = (
                     builder.constant(array, name)
                     if self.is_constant
@@ -163,8 +163,8 @@ class Sgd:
         return updates
 
 
-def _representable(name: str, number: float, dtype: str) -> np.ndarray[Any, Any]:
-    """Return a number in the type of the weights.
+def representable(name: str, number: float, dtype: str) -> np.ndarray[Any, Any]:
+    """Return a number of an optimiser in the type of the weights.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _representable(name: str, number: float, dtype: str) -> np.ndarray[Any, Any]
         array = np.asarray(number, dtype)
     if not np.isfinite(array) or (number != 0 and array == 0):
         raise BadOption(
-            f"sgd: weights of {dtype} cannot be updated by {name} = {number:g}, which {dtype} does"
+            f"Weights of {dtype} cannot be updated by {name} = {number:g}, which {dtype} does"
             " not hold: change the rate or the loss scaling"
         )
     return array

@@ -28,6 +28,8 @@ GOLDEN_PATH = (
     "tests/javascript/test_scripts.py",
     "tests/architecture/test_imports.py",
 )
+#: Folders whose tests need longer or other packages.
+_APART = frozenset({"bench", "torch"})
 #: Folders whose tests belong to files that no test imports.
 _OF_SUFFIX = {
     ".md": "tests/docs",
@@ -53,7 +55,7 @@ def near_tests(changed: Iterable[str], root: Path) -> list[str]:
     texts = {
         str(path.relative_to(root)): path.read_text(encoding="utf-8")
         for path in sorted((root / "tests").rglob("test_*.py"))
-        if "bench" not in path.parts
+        if not _APART.intersection(path.parts)
     }
     ranks: dict[str, tuple[int, int]] = {}
     for name in changed:

@@ -149,6 +149,10 @@ class _Graph:
         self._add("Gather", [x, self._constant(indices)], lambda v: v[x][places])
 
 
+def _tanh_of(name: str) -> _Step:
+    return lambda values: torch.tanh(values[name])
+
+
 def _run(graph: _Graph, outputs: list[str]) -> Callable[..., list[torch.Tensor]]:
     def reference(*parameters: torch.Tensor) -> list[torch.Tensor]:
         values = dict(zip(_PARAMETERS, parameters, strict=True))
@@ -167,7 +171,7 @@ def test_random_graph(seed, tmp_path):
     read = {name for _, inputs, *_ in graph.nodes for name in inputs.split(",")}
     outputs = [name for name, _ in graph.steps if name not in read]
     # Every parameter is on the way to the loss.
-    for name in set(_PARAMETERS) - read:
+    for name in sorted(set(_PARAMETERS) - read):
         graph.nodes.append(("Tanh", name, f"t{name}", {}))
         graph.steps.append((f"t{name}", _tanh_of(name)))
         outputs.append(f"t{name}")
@@ -181,7 +185,3 @@ def test_random_graph(seed, tmp_path):
         tolerance=2e-5,
     )
     agree(given, tmp_path)
-
-
-def _tanh_of(name):
-    return lambda values: torch.tanh(values[name])

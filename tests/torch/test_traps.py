@@ -298,6 +298,13 @@ def test_a_rate_that_vanishes_in_halves_is_refused(tmp_path):
         transform(model)
 
 
+def test_a_rate_that_vanishes_in_halves_is_refused_between_steps(tmp_path):
+    with trained(_half_model(tmp_path, Sgd(lr=0.1))) as trainer:
+        program = trainer.program
+        with pytest.raises(BadOption, match="Weights of float16 cannot be updated"):
+            program.write_optimiser(trainer.engine, Sgd(lr=1e-9))
+
+
 def test_a_gradient_of_ignored_rows_only(tmp_path):
     given = single(
         "ignored",
