@@ -99,6 +99,6 @@ def test_an_interrupt_ends_it_without_a_traceback(reports_dir: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=30)
     assert any("http://127.0.0.1:" in line and "token=" in line for line in lines)
-    assert lines[0] == "Serving 4 reports (1 ended early).\n", lines
+    assert lines[0] == "Serving 5 reports (1 ended early).\n", lines
     assert process.returncode == 130
     assert "Traceback" not in rest
