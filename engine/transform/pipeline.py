@@ -33,10 +33,12 @@ class Phase(StrEnum):
 
     #: Operators become those that the engine has.
     DECOMPOSE = "decompose"
-    #: Training gets its backward pass.
-    DIFFERENTIATE = "differentiate"
     #: Groups of operations become one that is cheaper; `engine.options.patterns` describes them.
     REWRITE = "rewrite"
+    #: Training gets its backward pass.
+    DIFFERENTIATE = "differentiate"
+    #: Factors move into weights that stay as they are, as other patterns do.
+    SCALE = "scale"
     #: What runs, and in which order.
     SCHEDULE = "schedule"
 
@@ -70,8 +72,8 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
-        "pre_scale": Pass(Phase.REWRITE, pre_scale),
-        "fold_batch_norm": Pass(Phase.REWRITE, fold_scale),
+        "pre_scale": Pass(Phase.SCALE, pre_scale),
+        "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
     }
 )

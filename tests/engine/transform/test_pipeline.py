@@ -43,11 +43,13 @@ def test_a_front_end_keeps_operators_whole(model: Model) -> None:
 
 
 def test_the_passes_run_in_their_order(model: Model) -> None:
-    assert list(PASSES) == ["decompose", *PATTERNS, "prune"]
+    names = [name for name in PASSES if name != "differentiate"]
+    assert names == ["decompose", *PATTERNS, "prune"]
     phases = [list(Phase).index(step.phase) for step in PASSES.values()]
     assert phases == sorted(phases)
     assert {step.phase for step in PASSES.values()} == set(Phase)
-    assert {name for name, step in PASSES.items() if step.phase is Phase.REWRITE} == set(PATTERNS)
+    rewrites = Phase.REWRITE, Phase.SCALE
+    assert {name for name, step in PASSES.items() if step.phase in rewrites} == set(PATTERNS)
     by_hand = prune(decompose(model))
     assert _operators(transform(model)) == _operators(by_hand) == ["matmul", "binary", "softmax"]
     assert {operation.source for operation in by_hand.operations} == {"Gemm", "Softmax"}
