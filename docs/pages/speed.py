@@ -13,6 +13,7 @@ from tests.speed.runs import SMALL
 __all__ = ["render"]
 
 _TABLE = Path(__file__).parents[2] / "tests/speed/table.json"
+_TRAINING_TABLE = Path(__file__).parents[2] / "tests/torch/speed.json"
 #: Shares below which parts are added up as the rest.
 _LEAST_SHARE = 0.01
 
@@ -36,6 +37,14 @@ ratio of processor time, *load* the load average of the host as the model was do
 _SMALL = """\
 Small models take a fixed time per run and per launch. *Recorded* is a run that is also written to
 the report, which by default are the first two.
+"""
+
+_TRAINING = """\
+## Training steps beside PyTorch
+
+`make bench-train` trains the same networks from the same weights here and in PyTorch {torch}, each on
+one thread, in turns of a second in one process. Times are medians of processor time of a step: the
+backward pass and the update of the weights are in it. The networks are in `tests/torch/networks.py`.
 """
 
 _RUN = """\
@@ -75,6 +84,7 @@ def render() -> str:
         f" {max(ratios):.2f}.\n",
         _SMALL,
         _comparison(small, recorded=True),
+        *_training(),
         _RUN,
         *(_runs(name, parts) for name, parts in table["run"].items()),
         _COMPILE,
@@ -83,6 +93,31 @@ def render() -> str:
         _starts(table["start"]),
     ]
     return "\n".join(sections)
+
+
+def _training() -> list[str]:
+    """Return the section on training steps."""
+    table: Mapping[str, Any] = json.loads(_TRAINING_TABLE.read_text())
+    rows = table["networks"]
+    ratios = [row["ratio"] for row in rows.values()]
+    lines = [
+        [
+            name,
+            f"{row['ours_cpu_s'] * 1e3:,.2f}",
+            f"{row['theirs_cpu_s'] * 1e3:,.2f}",
+            f"{row['ratio']:.2f}",
+            f"{row['compile_cpu_s']:.1f}",
+            f"{row['cycles']:,}",
+        ]
+        for name, row in rows.items()
+    ]
+    head = ["Network", "Step, ms", "PyTorch, ms", "Ratio", "Compile, s", "Cycles of a step"]
+    return [
+        _TRAINING.format(torch=table["torch"]),
+        _table(head, lines),
+        f"Geometric mean of the {len(rows)} ratios: {geometric_mean(ratios):.2f}; largest"
+        f" {max(ratios):.2f}.\n",
+    ]
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
