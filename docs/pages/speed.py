@@ -42,9 +42,9 @@ the report, which by default are the first two.
 _TRAINING = """\
 ## Training steps beside PyTorch
 
-`make bench-train` trains the same networks from the same weights here and in PyTorch {torch}, each on
-one thread, in turns of a second in one process. Times are medians of processor time of a step: the
-backward pass and the update of the weights are in it. The networks are in `tests/torch/networks.py`.
+`make bench-train` trains the same networks from the same weights here and in PyTorch {torch}, each
+on one thread, in turns of a second in one process. Times are medians of processor time of a step,
+with the backward pass and the update of the weights. The networks are in `tests/torch/networks.py`.
 """
 
 _RUN = """\
