@@ -31,6 +31,7 @@ from tilescope.engine.library.poplin import (
     convolution,
     general_product,
     transposed,
+    updates,
     weight_gradient,
 )
 from tilescope.engine.library.popnn import (
@@ -217,6 +218,10 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     ),
     "tilescope.engine.library.poplin.general_product": (general_product.general_product,),
     "tilescope.engine.library.poplin.transposed": (transposed.transposed_convolution,),
+    "tilescope.engine.library.poplin.updates": (
+        updates.convolution_bias_update,
+        updates.convolution_weight_update,
+    ),
     "tilescope.engine.library.poplin.weight_gradient": (weight_gradient.weight_gradient,),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import FLOPS, MADE, PLANNED, PLANS, SOLVER, TRAINING, Name, all_of
+from docs.pages.poplibs_name import FLOPS, MADE, PLANNED, PLANS, SOLVER, Name, all_of
 
 __all__ = ["poplin_names"]
 
@@ -35,21 +35,33 @@ def poplin_names() -> Iterator[Name]:
     ours = "library.poplin.transposed.transposed_convolution"
     yield Name(header, "weightsTransposeChansFlipXY", ours, note)
     names = "getBwdFlops getWuFlops getBwdPerfectCycleCount getWuPerfectCycleCount"
-    names += " convolutionWeightUpdate convolutionBiasUpdate reportWeightUpdatePlanInfo"
-    yield from all_of(header, f"{names} fullyConnectedWeightTranspose", "", TRAINING)
+    yield from all_of(header, names, "", FLOPS)
+    place = "library.poplin.updates.convolution"
+    yield Name(header, "convolutionWeightUpdate", f"{place}_weight_update")
+    yield Name(header, "convolutionBiasUpdate", f"{place}_bias_update")
+    yield Name(header, "reportWeightUpdatePlanInfo", "", PLANS)
+    note = "a view: `dim_shuffle`; products copy it if they have to"
+    yield Name(header, "fullyConnectedWeightTranspose", "library.poplin.convolution.matmul", note)
+    place = "library.poplin.allocators.create_convolution"
     header = "poplin/MultiConvolution"
     yield Name(header, "convolution", "library.poplin.convolution.convolution", "one call each")
     for name in ("Weights", "Input"):
         yield Name(header, f"create{name}", f"{place}_{name.lower()}", "one call each")
-    names = "weightsTransposeChansFlipXY calculateWeightDeltas convolutionWeightUpdate"
-    yield from all_of(header, names, "", TRAINING)
+    ours = "library.poplin.transposed.transposed_convolution"
+    yield Name(header, "weightsTransposeChansFlipXY", ours, "part of one call each")
+    ours = "library.poplin.weight_gradient.weight_gradient"
+    yield Name(header, "calculateWeightDeltas", ours, "one call each")
+    ours = "library.poplin.updates.convolution_weight_update"
+    yield Name(header, "convolutionWeightUpdate", ours, "one call each")
     yield from all_of("poplin/ConvPreplan", "preplan", "", PLANNED)
     names = "getDilatedSize getInputIndex getKernelIndex getOutputRangeForKernelIndex"
     names += " getOutputRangeForInputIndex getOutputRangeForKernelRange getInputRange"
     names += " getOutputRangeForInputRange getKernelRange"
     yield from all_of("poplin/ConvUtil", names, "library.window.Window", "used inside")
-    names = "getGradientParams getWeightUpdateParams"
-    yield from all_of("poplin/ConvUtil", names, "", TRAINING)
+    ours = "library.poplin.transposed.transposed_convolution"
+    yield Name("poplin/ConvUtil", "getGradientParams", ours, "used inside")
+    ours = "library.poplin.weight_gradient.weight_gradient"
+    yield Name("poplin/ConvUtil", "getWeightUpdateParams", ours, "used inside")
     yield Name("poplin/FullyConnected", "getMatMulPrePlanParameters", "", PLANNED)
     yield from _matmul_names()
     yield from all_of("poplin/MeshGrid", "linspace meshgrid2d", "", "`add_constant` of numpy's")

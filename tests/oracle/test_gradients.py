@@ -12,9 +12,13 @@ from tests.oracle.compared import check, values_for
 from tests.oracle.drawn_graphs import machines, new_builder, views
 from tests.oracle.windows import naive_convolution, windows
 
-from tilescope.engine import load_machine
+from tilescope.engine import Engine, compile_programs, load_machine
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.updates import (
+    convolution_bias_update,
+    convolution_weight_update,
+)
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.window import Window, output_size
 
@@ -130,3 +134,51 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         )
     with pytest.raises(BadGraph, match="but the gradient is"):
         weight_gradient(builder, x, x, Window((3, 3)))
+
+
+@pytest.mark.parametrize(("batch", "size"), [(2, 28), (1, 28), (3, 9)])
+def test_weight_updates_add_the_scaled_gradient_where_the_weights_lie(
+    batch: int, size: int
+) -> None:
+    # With 28 columns, groups of channels hold columns of two images.
+    window = Window((3, 3), (2, 2), (1, 1), (1, 1), (1, 1))
+    out_size = output_size(size, 0, window)
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=64))
+    shapes = {
+        "x": (batch, 4, size, size),
+        "gradient": (batch, 4, out_size, out_size),
+        "weights": (4, 4, 3, 3),
+        "biases": (4,),
+    }
+    tensors, values, rng = {}, {}, np.random.default_rng(0)
+    for name, shape in shapes.items():
+        tensors[name] = graph.add_variable("float32", shape, name)
+        builder.spread(tensors[name])
+        values[name] = rng.integers(-3, 4, shape).astype(np.float32)
+    convolution_weight_update(
+        builder, tensors["gradient"], tensors["weights"], tensors["x"], window, -0.5
+    )
+    convolution_bias_update(builder, tensors["gradient"], tensors["biases"], 0.25)
+    executable = compile_programs(graph, [builder.sequence])
+    with Engine(executable) as engine:
+        for name, tensor in tensors.items():
+            engine.write_tensor(tensor, values[name])
+        engine.run()
+        weights, biases = (engine.read_tensor(tensors[n]) for n in ("weights", "biases"))
+    deltas = naive_weight_gradient(values["x"], values["gradient"], window, 1)
+    np.testing.assert_array_equal(weights, values["weights"] - 0.5 * deltas)
+    sums = values["gradient"].sum((0, 2, 3))
+    np.testing.assert_array_equal(biases, values["biases"] + 0.25 * sums)
+
+
+def test_updates_refuse_other_shapes() -> None:
+    graph, builder = new_builder(load_machine("gc200", tiles_per_ipu=4))
+    gradient = graph.add_variable("float32", (1, 4, 3, 3), "gradient")
+    x = graph.add_variable("float32", (1, 2, 3, 3), "x")
+    weights = graph.add_variable("float32", (4, 3, 1, 1), "weights")
+    for tensor in (gradient, x, weights):
+        builder.spread(tensor)
+    with pytest.raises(BadGraph, match=r"the weights 'weights' have shape \(4, 3, 1, 1\)"):
+        convolution_weight_update(builder, gradient, weights, x, Window((1, 1)), -1.0)
+    with pytest.raises(BadGraph, match="the biases 'x' have shape"):
+        convolution_bias_update(builder, gradient, x, -1.0)

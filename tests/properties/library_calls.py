@@ -15,6 +15,10 @@ from tilescope.engine.graph import View, concat
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.general_product import general_product
 from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.updates import (
+    convolution_bias_update,
+    convolution_weight_update,
+)
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.loss import calc_accuracy, calc_loss
 from tilescope.engine.library.popnn.non_linearity import (
@@ -744,6 +748,24 @@ CALLS: Mapping[str, LibraryCall] = {
         {"x": ("float16", _FIELD), "gradient": ("float16", "images outputs height width")},
         {**_IMAGES, "outputs": 32},
         ("images", "channels", "height", "width", "outputs"),
+    ),
+    "convolution_weight_update": LibraryCall(
+        lambda p: convolution_weight_update(
+            p.build, p["gradient"], p["weights"], p["x"], _WINDOW, -0.5
+        ),
+        {
+            "x": ("float16", _FIELD),
+            "gradient": ("float16", "images outputs height width"),
+            "weights": ("float16", "outputs channels 3 3"),
+        },
+        {**_IMAGES, "outputs": 32},
+        ("images", "channels", "height", "width", "outputs"),
+    ),
+    "convolution_bias_update": LibraryCall(
+        lambda p: convolution_bias_update(p.build, p["gradient"], p["biases"], -0.5),
+        {"gradient": ("float16", _FIELD), "biases": ("float16", "channels")},
+        _IMAGES,
+        ("images", "channels", "height", "width"),
     ),
 }
 
