@@ -61,7 +61,6 @@ def register(app: typer.Typer) -> None:
             "ops report",
             "ops report --layer step --top 50",
             "ops report --ipu 0 --run 0",
-            "ops report --layer model --pass weight-update",
             "ops report --why conv1",
             "ops report --plan conv1",
             "ops report --layer model --json",

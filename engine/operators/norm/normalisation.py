@@ -70,8 +70,8 @@ def trains_batch(node: Node) -> bool:
 def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     """Emit the normalisation by the batch's own statistics, and the running mean and variance.
 
-    Before opset 14, saved mean and variance follow.
-    Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
+    Before opset 14, saved mean and variance follow; the latter is the inverse deviation, as in
+    onnxruntime. Source: https://onnx.ai/onnx/operators/onnx__BatchNormalization.html
     """
     x, epsilon = node.operand(0), node.attributes["epsilon"]
     scale, bias = (_as_type(expansion, node.operand(i), x.dtype) for i in (1, 2))
@@ -83,7 +83,7 @@ def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     for before, now in zip((node.operand(3), node.operand(4)), (mean, variance), strict=True):
         moved = operand(0) * momentum + operand(1) * (1 - momentum)
         running.append(mapped(expansion, moved, before, _as_type(expansion, now, before.dtype)))
-    return out, *running, mean, variance
+    return out, *running, mean, inverse
 
 
 def _as_type(expansion: Expansion, value: Value, dtype: str) -> Value:

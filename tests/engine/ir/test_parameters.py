@@ -10,8 +10,8 @@ import pytest
 from onnx import helper
 from tests.engine.operators.graphs import info, model_of
 
-from tilescope.engine import compile_model, load_machine, load_onnx
-from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine import Engine, compile_model, load_machine, load_onnx
+from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Constant, Parameter
 
 
@@ -43,8 +43,13 @@ def test_a_trainable_parameter_is_not_folded(path: Path) -> None:
     assert isinstance(weight, Parameter)
     assert (weight.is_trainable, weight.known) == (True, None)
     assert weight.array.tolist() == [1, 1, 1, 1]
-    with pytest.raises(BadModel, match="Parameter 'w' is trainable, which is not supported yet"):
-        compile_model(model, load_machine("gc200", tiles_per_ipu=2))
+    compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=2))
+    assert [held.name for held in compiled.held] == ["w"]
+    x = np.arange(4, dtype=np.float32)
+    with Engine(compiled.executable) as engine:
+        assert compiled.run(engine, {"x": x})["y"].tolist() == [1, 0, -1, -2]
+        compiled.write_held(engine, {"w": np.full(4, 2, np.float32)})
+        assert compiled.run(engine, {"x": x})["y"].tolist() == [1, -1, -3, -5]
 
 
 def test_an_unknown_parameter_is_refused(path: Path) -> None:
