@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from tests.models.measure import fixed_of, inputs_of
 
-from tilescope.engine import CompiledModel, Engine, compile_model, load_machine, load_onnx
+from tilescope.engine import (
+    CompiledModel,
+    Engine,
+    Loss,
+    Sgd,
+    Trainer,
+    compile_model,
+    for_training,
+    load_machine,
+    load_onnx,
+)
 from tilescope.engine.models import all_models, fetch
 
 __all__ = ["model"]
@@ -85,12 +95,24 @@ def _digest(compiled: CompiledModel, inputs: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _of_kernels() -> str:
-    """Return the digest of the model of this file."""
+    """Return the digests of the model of this file: of a run, and of its weights after training."""
+    machine = load_machine("gc200", tiles_per_ipu=16)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.onnx"
         onnx.save(model(), path)
-        compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=16))
-    return _digest(compiled, compiled.random_inputs(0))
+        compiled = compile_model(load_onnx(path), machine)
+        trained = for_training(
+            load_onnx(path, trainable="*"), Loss(kind="mse"), Sgd(lr=0.1, momentum=0.9), 2
+        )
+    with Trainer(trained, machine) as trainer:
+        random = np.random.default_rng(5)
+        shapes = {value.name: (2, *value.shape) for value in trainer.compiled.model.inputs}
+        for _ in range(3):
+            trainer.step({k: random.random(s).astype(np.float32) for k, s in shapes.items()})
+        weights = trainer.weights()
+    content = b"".join(weights[name].tobytes() for name in sorted(weights))
+    of_weights = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return f"{_digest(compiled, compiled.random_inputs(0))} {of_weights}"
 
 
 def _of_model(name: str) -> str:
