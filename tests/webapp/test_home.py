@@ -208,7 +208,8 @@ def test_a_long_list_is_cut_and_searched_on_the_server(tmp_path: Path) -> None:
     assert len(values["rows"]) == MOST_REPORTS
     assert values["is_cut"]
     assert values["note"] == "The first 200 of 230 reports"
-    values = home_values(library, overviews, "00 number-2")
+    # The folder of the test may be numbered, too.
+    values = home_values(library, overviews, "r-200 number-2")
     assert [row["label"].rpartition("/")[2] for row in values["rows"]] == ["number-200"]
     assert values["note"] == "1 of 230 reports"
     assert home_values(library, overviews, "number-3")["note"].startswith("No report matches")
