@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
 from tilescope.completion import complete_machine
+from tilescope.console import progress
 
 __all__ = [
     "BatchOption",
     "DimOption",
+    "EngineOption",
+    "IpusOption",
     "MachineOption",
+    "ParametersOption",
     "PrecisionOption",
+    "QuietOption",
     "SettingOption",
     "ShapeOption",
+    "TilesOption",
     "dims_of",
     "directory_of",
     "memory_of",
     "options_of",
     "partials_of",
+    "phases",
     "settings_of",
     "shapes_of",
     "steps_of",
@@ -71,6 +80,35 @@ SettingOption: TypeAlias = Annotated[
 PrecisionOption: TypeAlias = Annotated[
     str, typer.Option(help="Type of what the model computes in float: float or half.")
 ]
+
+
+ParametersOption: TypeAlias = Annotated[
+    str, typer.Option(help="Parameter set: hardware or ipu_model.")
+]
+IpusOption: TypeAlias = Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")]
+TilesOption: TypeAlias = Annotated[
+    int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
+]
+EngineOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Engine option, as KEY=VALUE; repeatable. POPLAR_ENGINE_OPTIONS takes precedence.",
+        show_default=False,
+    ),
+]
+QuietOption: TypeAlias = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
+]
+
+
+@contextmanager
+def phases(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show the current phase on a terminal; nothing in a pipe, or if quiet."""
+    if quiet:
+        yield lambda _: None
+        return
+    with progress("Compiling", after_s=0) as tell:
+        yield tell
 
 
 def directory_of(text: str) -> Path:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import print_json, print_line, progress
+from tilescope.console import print_json, print_line
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
     DimOption,
+    EngineOption,
+    IpusOption,
     MachineOption,
+    ParametersOption,
     PrecisionOption,
+    QuietOption,
     SettingOption,
     ShapeOption,
+    TilesOption,
     dims_of,
     directory_of,
     memory_of,
     options_of,
     partials_of,
+    phases,
     settings_of,
     shapes_of,
 )
@@ -57,13 +62,9 @@ def register(app: typer.Typer) -> None:
     def run(
         model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
         machine: MachineOption = "gc200",
-        parameters: Annotated[
-            str, typer.Option(help="Parameter set: hardware or ipu_model.")
-        ] = "hardware",
-        ipus: Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")] = 1,
-        tiles: Annotated[
-            int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
-        ] = None,
+        parameters: ParametersOption = "hardware",
+        ipus: IpusOption = 1,
+        tiles: TilesOption = None,
         inputs: Annotated[
             Path | None,
             typer.Option(
@@ -124,14 +125,7 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
-        option: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Engine option, as KEY=VALUE; repeatable. POPLAR_ENGINE_OPTIONS takes"
-                " precedence.",
-                show_default=False,
-            ),
-        ] = None,
+        option: EngineOption = None,
         verify: Annotated[
             bool,
             typer.Option(
@@ -141,9 +135,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = False,
         as_json: AsJson = False,
-        quiet: Annotated[
-            bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
-        ] = False,
+        quiet: QuietOption = False,
     ) -> None:
         """Run an ONNX model on a simulated machine and profile it."""
         from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
@@ -173,7 +165,7 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
-        with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
+        with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = run_model(
                 OnnxFile(model),
                 simulated,
@@ -273,16 +265,6 @@ def _require_report(lost: str) -> None:
 
     if lost:
         raise ReportNotWritable(lost)
-
-
-@contextmanager
-def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show the current phase on a terminal; nothing in a pipe, or if quiet."""
-    if quiet:
-        yield lambda _: None
-        return
-    with progress("Compiling", after_s=0) as tell:
-        yield tell
 
 
 def _as_json(outcome: ModelRun, model: Path, outputs: Path | None) -> dict[str, object]:

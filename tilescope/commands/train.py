@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilescope.console import print_json, print_line, progress
+from tilescope.console import print_json, print_line
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
     DimOption,
+    EngineOption,
+    IpusOption,
     MachineOption,
+    ParametersOption,
     PrecisionOption,
+    QuietOption,
     SettingOption,
     ShapeOption,
+    TilesOption,
     dims_of,
     directory_of,
     options_of,
+    phases,
     settings_of,
     shapes_of,
     steps_of,
@@ -130,13 +134,9 @@ def register(app: typer.Typer) -> None:
             str, typer.Option(help="After a loss that is no number: stop or skip the step.")
         ] = "stop",
         machine: MachineOption = "gc200",
-        parameters: Annotated[
-            str, typer.Option(help="Parameter set: hardware or ipu_model.")
-        ] = "hardware",
-        ipus: Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")] = 1,
-        tiles: Annotated[
-            int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
-        ] = None,
+        parameters: ParametersOption = "hardware",
+        ipus: IpusOption = 1,
+        tiles: TilesOption = None,
         report: Annotated[
             Path | None,
             typer.Option(
@@ -158,18 +158,9 @@ def register(app: typer.Typer) -> None:
         dim: DimOption = None,
         setting: SettingOption = None,
         precision: PrecisionOption = "float",
-        option: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Engine option, as KEY=VALUE; repeatable. POPLAR_ENGINE_OPTIONS takes"
-                " precedence.",
-                show_default=False,
-            ),
-        ] = None,
+        option: EngineOption = None,
         as_json: AsJson = False,
-        quiet: Annotated[
-            bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")
-        ] = False,
+        quiet: QuietOption = False,
     ) -> None:
         """Train an ONNX model on a simulated machine."""
         from tilescope.engine.frontend.onnx.facts.trainables import write_trained
@@ -209,7 +200,7 @@ def register(app: typer.Typer) -> None:
             on_nan=on_nan,
             recorded_steps=recorded_steps,
         )
-        with _phases(quiet) as tell, within_available(), without_warnings_of_loss():
+        with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
                 OnnxFile(model),
                 simulated,
@@ -283,16 +274,6 @@ def _optimiser(text: str) -> Optimiser:
     if kind != "sgd":
         raise typer.BadParameter(f"there is no optimizer {kind!r}: choose sgd")
     return Sgd.parsed(terms)
-
-
-@contextmanager
-def _phases(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show what is done on a terminal; nothing in a pipe, or if quiet."""
-    if quiet:
-        yield lambda _: None
-        return
-    with progress("Compiling", after_s=0) as tell:
-        yield tell
 
 
 def _as_json(
