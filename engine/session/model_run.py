@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +35,7 @@ from tilescope.engine.transform import in_half
 __all__ = [
     "PRECISIONS",
     "ModelRun",
+    "check_writable",
     "load_model",
     "read_inputs",
     "run_model",
@@ -126,6 +129,24 @@ def write_outputs(path: Path, outputs: Arrays) -> None:
             partial.unlink()
         reason = error.strerror if isinstance(error, OSError) else "a name in it is too long"
         raise RunFailed(f"Cannot write outputs to {path}: {reason}") from None
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before the work whose result it is to hold.
+
+    Raises
+    ------
+    RunFailed
+        When its folder is missing or closed, or it is a directory.
+    """
+    partial = path.with_name(f".{path.name}.part") if path.name else path
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise RunFailed(f"Cannot write {path}: {error.strerror}") from None
 
 
 def _check_weights_fit(source: SourceModel, machine: Machine, setup: Setup, excess: Excess) -> None:

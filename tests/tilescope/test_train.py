@@ -163,6 +163,20 @@ def test_bad_input_gets_one_sentence_before_anything_is_written(
     assert not output.exists()
 
 
+@pytest.mark.parametrize("option", ["--output", "--checkpoint"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_training(
+    folder: Path, tilescope: Run, option: str
+) -> None:
+    missing = folder / "missing" / "file"
+    outcome = _train(tilescope, folder, option, str(missing), "--report", str(folder / "out"))
+    assert (outcome.code, outcome.err) == (
+        4, f"tilescope: Cannot write {missing}: No such file or directory\n",
+    )  # fmt: skip
+    outcome = _train(tilescope, folder, option, str(folder))
+    assert (outcome.code, outcome.err) == (4, f"tilescope: Cannot write {folder}: Is a directory\n")
+    assert not (folder / "out").exists()
+
+
 def test_labels_out_of_range_are_named(folder: Path, tilescope: Run) -> None:
     data = dict(np.load(folder / "data.npz"))
     data["labels"][7] = CLASSES

@@ -170,7 +170,7 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
-        from tilescope.engine.session.model_run import read_inputs
+        from tilescope.engine.session.model_run import check_writable, read_inputs
         from tilescope.engine.session.training_run import Course, train_model
 
         if as_json and quiet:
@@ -178,6 +178,9 @@ def register(app: typer.Typer) -> None:
         if report_steps is not None and report is None:
             raise typer.BadParameter("--report-steps needs --report")
         recorded_steps = steps_of(report_steps or "1-10")
+        for path in (output, checkpoint):
+            if path is not None:
+                check_writable(path)
         flags = {}
         if report is not None:
             flags["--report"] = {
