@@ -239,7 +239,7 @@ def _train(
             if course.checkpoint is not None and since == course.checkpoint_steps:
                 trainer.save(course.checkpoint, vars(done))
                 since = 0
-            say(f"{_line(course, batches, done)} rate {optimiser.rate:g}")
+            say(f"{_line(course, batches, done)} rate {rate:g}")
         done.epoch, done.position = done.epoch + 1, 0
         if course.checkpoint is not None and not course.checkpoint_steps:
             trainer.save(course.checkpoint, vars(done))
