@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import read_only
 
 __all__ = ["Column"]
 
 _INT32 = np.iinfo(np.int32)
+#: Values that are read at once: a column of more is one by tile.
+_FEW = 64
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Column:
+@dataclass(frozen=True, eq=False)
+class Column(Deferred):
     """A sparse, immutable column of integers, one per tile or IPU.
 
     Parameters
@@ -29,6 +32,8 @@ class Column:
     narrow_values : ndarray of int32 or int64, shape (n,)
         The values at these indices, as int32 if they fit.
     """
+
+    deferred: ClassVar = ("ids", "narrow_values")
 
     size: int
     ids: NDArray[np.int32]
@@ -55,6 +60,11 @@ class Column:
         """Return the column of zeros, a shared instance."""
         nothing = read_only(np.zeros(0, np.int32))
         return Column(size, nothing, nothing)
+
+    @property
+    def is_worth_deferring(self) -> bool:
+        """Whether it has more values than there are IPUs, of which a run reads the cycles."""
+        return self.ids.size > _FEW
 
     @property
     def values(self) -> NDArray[np.int64]:

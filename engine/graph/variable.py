@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import Freezable, read_only
 from tilescope.engine.graph.identity.debug import DebugContext
 from tilescope.engine.number.dtype import DType
@@ -19,7 +20,7 @@ __all__ = ["Variable", "to_host"]
 
 
 @dataclass(eq=False)
-class Variable(Freezable):
+class Variable(Freezable, Deferred):
     """Elements of one type, spread over tiles.
 
     Parameters
@@ -35,6 +36,8 @@ class Variable(Freezable):
         The operation whose plan laid it out, and the strides of the operand there; None for other
         variables. An operation that finds itself here takes that plan.
     """
+
+    deferred: ClassVar = ("map_start", "map_tile")
 
     variable_id: int
     name: str

@@ -1,14 +1,15 @@
 """The binary format of compilations: facts and named arrays, one chunk per array as in reports.
 
 Layout: magic, digest of the header, length of the header, the header as JSON, then the chunks in
-order. The header holds the digest of every chunk, so its own digest covers everything.
+order. The header holds the digest of every chunk, so its own digest covers everything. Chunks are
+packed, or plain where they are read in place, and each can be read and verified alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from hashlib import blake2b
+from collections.abc import Collection, Mapping
+from hashlib import blake2b, sha256
 from math import prod
 from typing import Any, BinaryIO
 
@@ -19,7 +20,7 @@ from tilescope.reports.errors import DamagedReport
 from tilescope.reports.integrity.chunks import PackedChunk, pack, unpack
 from tilescope.reports.integrity.digests import DIGEST_BYTES
 
-__all__ = ["MALFORMED", "NotAnEntry", "decode", "encode"]
+__all__ = ["MALFORMED", "Container", "NotAnEntry", "decode", "encode"]
 
 #: What reading a header or an array of other content raises.
 MALFORMED = (
@@ -32,18 +33,25 @@ MALFORMED = (
     ValueError,
 )
 
-_MAGIC = b"TSEXEC01"
+_MAGIC = b"TSEXEC02"
 _LENGTH_BYTES = 8
 _PREFIX_BYTES = len(_MAGIC) + DIGEST_BYTES + _LENGTH_BYTES
 _LARGEST_HEADER_BYTES = 1 << 30
 _NARROW = (np.int8, np.int16, np.int32)
+_PLAIN = "plain"
+#: Where plain chunks begin: arrays of any type are read in place.
+_ALIGNED_BYTES = 64
 
 
 class NotAnEntry(Exception):
     """The bytes are of another kind, or do not match their digests."""
 
 
-def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def encode(
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    plain: Collection[str] = (),
+) -> bytes:
     """Return an entry as bytes.
 
     Parameters
@@ -52,30 +60,125 @@ def encode(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> byte
         JSON types only.
     arrays
         Arrays of numbers or bools, by name.
+    plain
+        Names of the arrays that are not packed.
     """
     described: list[dict[str, Any]] = []
     chunks: list[bytes] = []
+    end = 0
     for name, array in arrays.items():
-        narrow = _narrowed(np.ascontiguousarray(array))
-        chunk = pack(narrow.reshape(1, -1))
-        # An empty array has no bytes that could be damaged.
-        data = chunk.data if array.size else b""
+        if name in plain:
+            elements = np.ascontiguousarray(array)
+            data = elements.reshape(-1).view(np.uint8).tobytes() if array.size else b""
+            stored, codec, raw_bytes = elements.dtype.str, _PLAIN, len(data)
+            digest = _digest_of_plain(data)
+            gap = -end % _ALIGNED_BYTES
+            chunks.append(bytes(gap))
+            end += gap
+        else:
+            narrow = _narrowed(np.ascontiguousarray(array))
+            chunk = pack(narrow.reshape(1, -1))
+            # An empty array has no bytes that could be damaged.
+            data = chunk.data if array.size else b""
+            stored, codec, raw_bytes = narrow.dtype.str, chunk.codec, chunk.raw_bytes
+            digest = chunk.digest
         chunks.append(data)
         described.append(
             {
                 "name": name,
                 "dtype": array.dtype.str,
-                "stored": narrow.dtype.str,
+                "stored": stored,
                 "shape": list(array.shape),
-                "codec": chunk.codec,
-                "raw_bytes": chunk.raw_bytes,
+                "codec": codec,
+                "raw_bytes": raw_bytes,
+                "begin": end,
                 "bytes": len(data),
-                "digest": chunk.digest.hex(),
+                "digest": digest.hex(),
             }
         )
+        end += len(data)
     header = json.dumps({"facts": facts, "arrays": described}, separators=(",", ":")).encode()
+    header += b" " * (-(_PREFIX_BYTES + len(header)) % _ALIGNED_BYTES)
     length = len(header).to_bytes(_LENGTH_BYTES, "little")
     return b"".join((_MAGIC, _digest(header), length, header, *chunks))
+
+
+class Container:
+    """An entry whose arrays are read, and verified, when they are asked for.
+
+    Parameters
+    ----------
+    content
+        The entry; plain arrays are views of it.
+
+    Attributes
+    ----------
+    facts
+        What `encode` was given.
+
+    Raises
+    ------
+    NotAnEntry
+        When the header is not what was written, or the length differs.
+    """
+
+    def __init__(self, content: memoryview) -> None:
+        prefix = bytes(content[:_PREFIX_BYTES])
+        if len(prefix) < _PREFIX_BYTES or not prefix.startswith(_MAGIC):
+            raise NotAnEntry("it is not a cached executable")
+        digest = prefix[len(_MAGIC) : len(_MAGIC) + DIGEST_BYTES]
+        header_bytes = int.from_bytes(prefix[-_LENGTH_BYTES:], "little")
+        if header_bytes > min(len(content) - _PREFIX_BYTES, _LARGEST_HEADER_BYTES):
+            raise NotAnEntry("it is truncated")
+        end = _PREFIX_BYTES + header_bytes
+        header = bytes(content[_PREFIX_BYTES:end])
+        if _digest(header) != digest:
+            raise NotAnEntry("its header does not match its digest")
+        self._chunks = content[end:]
+        try:
+            described = json.loads(header)
+            self.facts: dict[str, Any] = described["facts"]
+            self._described = {item["name"]: item for item in described["arrays"]}
+            ends = [item["begin"] + item["bytes"] for item in described["arrays"]]
+        except MALFORMED as error:
+            raise NotAnEntry(f"a part is missing or malformed: {error}") from None
+        if len(self._chunks) != max(ends, default=0):
+            raise NotAnEntry("it is truncated, or longer than it was written")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arrays."""
+        return tuple(self._described)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array.
+
+        Raises
+        ------
+        NotAnEntry
+            When there is none of that name, or it is not what was written.
+        """
+        try:
+            return self._array(self._described[name])
+        except MALFORMED as error:
+            raise NotAnEntry(f"a part is missing or malformed: {error}") from None
+
+    def _array(self, described: Mapping[str, Any]) -> NDArray[Any]:
+        shape, begin = tuple(described["shape"]), described["begin"]
+        if not prod(shape):
+            return np.zeros(shape, described["dtype"])
+        data = self._chunks[begin : begin + described["bytes"]]
+        digest = bytes.fromhex(described["digest"])
+        if described["codec"] == _PLAIN:
+            if _digest_of_plain(data) != digest:
+                raise NotAnEntry(f"{described['name']} does not match its digest")
+            return np.frombuffer(data, described["dtype"]).reshape(shape)
+        chunk = PackedChunk(digest, described["codec"], described["raw_bytes"], bytes(data))
+        try:
+            values = unpack(chunk, described["stored"], (1, prod(shape)), described["name"])
+        except DamagedReport as error:
+            raise NotAnEntry(str(error)) from None
+        return values.reshape(shape).astype(described["dtype"])
 
 
 def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -93,44 +196,8 @@ def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, N
     NotAnEntry
         When anything differs from what was written.
     """
-    prefix = file.read(_PREFIX_BYTES)
-    if len(prefix) < _PREFIX_BYTES or not prefix.startswith(_MAGIC):
-        raise NotAnEntry("it is not a cached executable")
-    digest = prefix[len(_MAGIC) : len(_MAGIC) + DIGEST_BYTES]
-    header_bytes = int.from_bytes(prefix[-_LENGTH_BYTES:], "little")
-    if header_bytes > min(file_bytes - _PREFIX_BYTES, _LARGEST_HEADER_BYTES):
-        raise NotAnEntry("it is truncated")
-    header = file.read(header_bytes)
-    if _digest(header) != digest:
-        raise NotAnEntry("its header does not match its digest")
-    try:
-        return _decode_chunks(json.loads(header), file, file_bytes - _PREFIX_BYTES - header_bytes)
-    except MALFORMED as error:
-        raise NotAnEntry(f"a part is missing or malformed: {error}") from None
-
-
-def _decode_chunks(
-    header: Mapping[str, Any], file: BinaryIO, available_bytes: int
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return facts and arrays by the header: its digest is right, but anyone can compute it."""
-    chunks_bytes = sum(item["bytes"] for item in header["arrays"])
-    if available_bytes != chunks_bytes:
-        raise NotAnEntry("it is truncated, or longer than it was written")
-    arrays = {item["name"]: _array(item, file.read(item["bytes"])) for item in header["arrays"]}
-    return header["facts"], arrays
-
-
-def _array(described: Mapping[str, Any], data: bytes) -> NDArray[Any]:
-    shape = tuple(described["shape"])
-    if not prod(shape):
-        return np.zeros(shape, described["dtype"])
-    digest = bytes.fromhex(described["digest"])
-    chunk = PackedChunk(digest, described["codec"], described["raw_bytes"], data)
-    try:
-        values = unpack(chunk, described["stored"], (1, prod(shape)), described["name"])
-    except DamagedReport as error:
-        raise NotAnEntry(str(error)) from None
-    return values.reshape(shape).astype(described["dtype"])
+    container = Container(memoryview(file.read(file_bytes)))
+    return container.facts, {name: container.array(name) for name in container.names}
 
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
@@ -147,3 +214,8 @@ def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
 
 def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+def _digest_of_plain(data: bytes | memoryview) -> bytes:
+    """Return a digest that the processor has instructions for: plain chunks are large."""
+    return sha256(data).digest()[:DIGEST_BYTES]

@@ -1,14 +1,13 @@
-"""Executables as bytes, for exchange between processes: a container with a table of objects."""
+"""Executables as bytes, for exchange between processes: a container of objects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Any
 
 from tilescope.engine.arguments import shown
-from tilescope.engine.compiler.executable.container import NotAnEntry, decode, encode
-from tilescope.engine.compiler.executable.object_table import TableReader, TableWriter
+from tilescope.engine.compiler.executable.container import Container, NotAnEntry, encode
+from tilescope.engine.compiler.executable.objects import ObjectReader, write_objects
 from tilescope.engine.compiler.executable.versions import engine_versions
 from tilescope.engine.errors import BadExecutable, EngineError
 
@@ -34,18 +33,12 @@ def write_executable(executable: Any, kinds: Sequence[type]) -> bytes:
     BadExecutable
         When something in it cannot be serialised.
     """
-    writer = TableWriter(kinds)
     try:
-        root = writer.describe(executable)
+        objects, arrays = write_objects(executable, kinds)
     except TypeError as error:
         raise BadExecutable(f"Cannot serialise this executable: {error}") from None
-    facts = {
-        "content": _CONTENT,
-        "versions": engine_versions(),
-        "root": root,
-        "rows": writer.rows,
-    }
-    return encode(facts, writer.arrays())
+    facts = {"content": _CONTENT, "versions": engine_versions(), "objects": objects}
+    return encode(facts, arrays)
 
 
 def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
@@ -60,7 +53,8 @@ def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
         raise BadExecutable(f"Expected the bytes of an executable, got {shown(data)}")
     where = "These bytes are not an executable"
     try:
-        facts, arrays = decode(BytesIO(data), memoryview(data).nbytes)
+        container = Container(memoryview(data).cast("B"))
+        facts = container.facts
         content, versions = facts.get("content"), facts.get("versions")
     except NotAnEntry as error:
         raise BadExecutable(f"{where}: {error}") from None
@@ -76,8 +70,8 @@ def read_executable(data: bytes, kinds: Sequence[type]) -> Any:
             " different sources: compile the program again"
         )
     try:
-        return TableReader(kinds, facts["rows"], arrays).value(facts["root"])
+        return ObjectReader(kinds, facts["objects"], container.array).root
     except BadExecutable:
         raise
-    except _ODD:
+    except Exception:  # what a malformed pickle makes of its records can raise anything
         raise BadExecutable(f"{where}: their table is malformed") from None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilescope.engine.graph.deferred import Deferred
 
 __all__ = ["Messages"]
 
 
 @dataclass(frozen=True)
-class Messages:
+class Messages(Deferred):
     """The message buffers of one exchange, sorted by tile.
 
     Parameters
@@ -19,6 +22,8 @@ class Messages:
     variable_id, tile, n_bytes : ndarray of int64, shape (n_buffers,)
         Variable whose elements a buffer holds, its tile, and its size.
     """
+
+    deferred: ClassVar = ("variable_id", "tile", "n_bytes")
 
     variable_id: NDArray[np.int64]
     tile: NDArray[np.int64]

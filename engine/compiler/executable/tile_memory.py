@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.kernels.live import peaks
 from tilescope.engine.compiler.kernels.placement import Lifetimes
+from tilescope.engine.graph.deferred import Deferred
 
 __all__ = ["LiveBytes", "LiveParts", "Lives", "Memory"]
 
@@ -185,7 +187,7 @@ def _by_cell(
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class Memory(Deferred):
     """Memory of every tile.
 
     Parameters
@@ -216,6 +218,17 @@ class Memory:
     is_always_live : ndarray of bool, shape (n_variables,)
         Whether each of the graph's variables occupies memory at every step.
     """
+
+    deferred: ClassVar = (
+        "categories",
+        "live",
+        "parts",
+        "lives",
+        "message_names",
+        "message_senders",
+        "slow_tiles",
+        "is_always_live",
+    )
 
     categories: dict[str, NDArray[np.int64]]
     including_gaps: NDArray[np.int64]

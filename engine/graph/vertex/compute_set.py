@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import Freezable
 from tilescope.engine.graph.identity.debug import DebugContext
 from tilescope.engine.graph.vertex.codelet import Codelet
@@ -64,11 +65,13 @@ class VertexBatch:
 
 
 @dataclass(eq=False)
-class ComputeSet(Freezable):
+class ComputeSet(Freezable, Deferred):
     """Vertices that run in one compute phase; none may read or write what another writes.
 
     `plan_stage` is the plan stage it implements; None where nothing was planned.
     """
+
+    deferred: ClassVar = ("batches",)
 
     compute_set_id: int
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.engine.compiler.flat import flat
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
@@ -195,7 +197,8 @@ def test_nothing_is_lost_and_nothing_can_be_changed(own_codelet: Codelet) -> Non
     for executable in (program_of(own_codelet), model()):
         data = executable.to_bytes()
         read = Executable.from_bytes(data)
-        assert read.to_bytes() == data
+        assert flat(read) == flat(replace(executable, graph=replace(executable.graph, sources=())))
+        assert read.to_bytes() == Executable.from_bytes(read.to_bytes()).to_bytes()
         assert read.plans == executable.plans
         assert read.steps[0].is_frozen
         assert read.graph.variables[0].is_frozen
@@ -237,19 +240,38 @@ def test_damaged_bytes_are_refused_with_a_sentence() -> None:
         Executable.from_bytes(data + b"?")
 
 
+class _Caller:
+    """An object that would run a command when it is made again."""
+
+    def __reduce__(self) -> Any:
+        return os.system, ("exit 3",)
+
+
+def _planted(
+    facts: dict[str, Any], arrays: dict[str, NDArray[Any]], value: object
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], str]:
+    """Return facts and arrays with another root."""
+    parts = pickle.dumps(value), pickle.dumps([])
+    content = np.frombuffer(b"".join(parts), np.uint8)
+    objects = {**facts["objects"], "lengths": [len(part) for part in parts]}
+    message = "only a part of one" if isinstance(value, int) else "their table is malformed"
+    return {**facts, "objects": objects}, {**arrays, "objects": content}, message
+
+
 def test_well_formed_bytes_of_something_else_are_refused() -> None:
     data = program_of(FILLED).to_bytes()
     facts, arrays = decode(BytesIO(data), len(data))
+    objects = facts["objects"]
     cases: list[tuple[dict[str, Any], dict[str, NDArray[Any]], str]] = [
         ({}, arrays, "they hold something else"),
         ({**facts, "content": "plan"}, arrays, "they hold something else"),
-        ({**facts, "root": ["object", 0]}, arrays, "only a part of one"),
-        ({**facts, "rows": [["Odd", []]]}, arrays, "their table is malformed"),
-        ({**facts, "rows": [["Column", [1]]]}, arrays, "their table is malformed"),
-        ({**facts, "rows": facts["rows"][::-1]}, arrays, "their table is malformed"),
-        ({**facts, "rows": 5}, arrays, "their table is malformed"),
+        ({**facts, "objects": {}}, arrays, "their table is malformed"),
+        ({**facts, "objects": {**objects, "codelets": [["os", "path"]]}}, arrays, "malformed"),
+        ({**facts, "objects": {**objects, "lengths": [1, 1]}}, arrays, "their table is malformed"),
         (facts, {}, "their table is malformed"),
-        ({**facts, "root": ["object", 10**9]}, arrays, "their table is malformed"),
+        (facts, {**arrays, "array_begin": arrays["array_begin"][:1]}, "their table is malformed"),
+        (facts, {**arrays, "objects": arrays["objects"][::-1]}, "their table is malformed"),
+        *(_planted(facts, arrays, planted) for planted in (_Caller(), Path("a"), 5)),
     ]
     for outlier, of, message in cases:
         with pytest.raises(BadExecutable, match=message):

@@ -16,7 +16,7 @@ from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 ARRAY: dict[str, Any] = {
     "name": "a", "dtype": "<i8", "stored": "<i8", "shape": [0], "codec": "zstd", "raw_bytes": 0,
-    "bytes": 0, "digest": "00",
+    "begin": 0, "bytes": 0, "digest": "00",
 }  # fmt: skip
 
 CHANGES: list[dict[str, Any]] = [
@@ -32,6 +32,10 @@ CHANGES: list[dict[str, Any]] = [
     {"bytes": -1},
     {"bytes": "1"},
     {"name": []},
+    {"begin": -1},
+    {"begin": 8},
+    {"codec": "plain", "shape": [1], "raw_bytes": 8},
+    {"codec": "plain", "shape": [1], "raw_bytes": 8, "dtype": "O"},
 ]
 
 
@@ -39,7 +43,7 @@ def entry(header: object) -> bytes:
     """Return an entry with a header and the digest of it, which anyone can compute."""
     text = json.dumps(header).encode()
     digest = hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()
-    return b"TSEXEC01" + digest + len(text).to_bytes(8, "little") + text
+    return b"TSEXEC02" + digest + len(text).to_bytes(8, "little") + text
 
 
 def test_the_form_of_an_entry_is_the_one_that_is_read(tmp_path: Path) -> None:
@@ -79,7 +83,7 @@ def test_a_header_that_nests_too_deep_is_not_read(tmp_path: Path) -> None:
     text = b"[" * 100_000
     digest = hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest()
     folder = CacheFolder(tmp_path, "plan")
-    content = b"TSEXEC01" + digest + len(text).to_bytes(8, "little") + text
+    content = b"TSEXEC02" + digest + len(text).to_bytes(8, "little") + text
     folder.path_of(b"x").write_bytes(content)
     assert folder.load(b"x", lambda facts, _: facts) is None
 

@@ -1,0 +1,389 @@
+"""Records that refer to each other as bytes and arrays, in a part read at once and parts read later.
+
+Objects are pickled, but only those of listed types, which are data; nothing else is made or called
+when they are read. Arrays are apart from them: their elements are concatenated by group and type. A
+shared object or array is one again when read. What a `Deferred` record reads later is in a pickle of
+its class, which refers to shared objects of the first one by number.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType, MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.engine.compiler.executable.codelet_place import CodeletPlace, codelet_at, place_of
+from tilescope.engine.graph.deferred import Deferred
+from tilescope.engine.graph.freeze import read_only
+from tilescope.engine.graph.vertex.codelet import Codelet
+from tilescope.engine.number.dtype import DType, dtype_of
+
+__all__ = ["WEIGHTS", "ObjectReader", "write_objects"]
+
+#: Group of the arrays that are read at once, and of the contents of variables.
+_AT_ONCE, WEIGHTS = "now", "weights"
+#: Name of the pickle that is read at once.
+_ROOT = "objects"
+#: Kinds of persistent identities.
+_ARRAY, _CODELET, _DTYPE, _SHARED, _LATER = range(5)
+_PROTOCOL = 5
+
+
+def frozen_map(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    """Return a mapping that cannot be changed."""
+    return MappingProxyType(items)
+
+
+def revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any]) -> Deferred:
+    """Return a record whose deferred attributes come from a function."""
+    record = kind.__new__(kind)
+    record.__dict__.update(state)
+    record.come_later(read)
+    return record
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Where the deferred attributes of a record are: the pickle of its class, and their number."""
+
+    kind: str
+    number: int
+
+
+class _Arrays:
+    """The distinct arrays of a program, by group."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self.arrays: list[NDArray[Any]] = []
+        self.groups: list[str] = []
+
+    def number(self, array: NDArray[Any], group: str) -> int:
+        """Return the number of an array, which belongs to the first group that has it."""
+        if array.dtype.hasobject:
+            raise TypeError("object arrays are not part of a program")
+        address, is_read_only = array.__array_interface__["data"]
+        # An empty array may have any address and any strides.
+        memory = (address, array.strides) if array.size else ()
+        key = (memory, is_read_only, array.shape, array.dtype.str)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.arrays)
+            self.arrays.append(array)
+            self.groups.append(group)
+        return number
+
+    def to_arrays(self) -> tuple[list[str], dict[str, NDArray[Any]]]:
+        """Return the names of groups by type, and arrays by name: elements, then their table."""
+        places = [
+            f"{group}.{array.dtype.str}"
+            for group, array in zip(self.groups, self.arrays, strict=True)
+        ]
+        names = list(dict.fromkeys(places))
+        number = {name: index for index, name in enumerate(names)}
+        members: list[list[NDArray[Any]]] = [[] for _ in names]
+        for place, array in zip(places, self.arrays, strict=True):
+            members[number[place]].append(array.reshape(-1))
+        arrays = {name: np.concatenate(same) for name, same in zip(names, members, strict=True)}
+        ends = [0] * len(names)
+        begins = []
+        for place, array in zip(places, self.arrays, strict=True):
+            begins.append(ends[number[place]])
+            ends[number[place]] += array.size
+        sizes = [size for array in self.arrays for size in array.shape]
+        arrays["array_place"] = np.array([number[place] for place in places], np.int64)
+        arrays["array_begin"] = np.array(begins, np.int64)
+        arrays["array_n_dims"] = np.array([array.ndim for array in self.arrays], np.int64)
+        arrays["array_shape"] = np.array(sizes, np.int64)
+        arrays["array_is_writeable"] = np.array(
+            [array.flags.writeable for array in self.arrays], np.bool_
+        )
+        return names, arrays
+
+
+class _Writer(pickle.Pickler):
+    """Pickles records; what they refer to besides each other gets a number."""
+
+    def __init__(self, program: _Program, group: str) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, _PROTOCOL)
+        self._program, self._group = program, group
+
+    def content(self, value: object) -> bytes:
+        """Return a value as bytes."""
+        self.dump(value)
+        content = self._file.getvalue()
+        self._file.seek(0)
+        self._file.truncate()
+        return content
+
+    def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
+        """Return the identity of what is not pickled; None for what is."""
+        match value:
+            case np.ndarray():
+                return (_ARRAY, self._program.arrays.number(value, self._group))
+            case Codelet():
+                return (_CODELET, self._program.codelet(value))
+            case DType():
+                return (_DTYPE, value.name)
+            case _Later():
+                return (_LATER, value.kind, value.number)
+        if self._group != _AT_ONCE and type(value) in self._program.shared_kinds:
+            return (_SHARED, self._program.shared_number(value))
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how a value is made again; other types than those listed are refused."""
+        kind = type(value)
+        if isinstance(value, type | FunctionType):
+            if value in self._program.kinds or value in (frozen_map, revived):
+                return NotImplemented  # by its name, which the reader checks
+            raise TypeError(f"{value.__name__} is not part of a program")
+        if kind is MappingProxyType:
+            return frozen_map, (dict(value),)
+        if isinstance(value, np.generic):
+            raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
+        if kind in self._program.kinds:
+            if isinstance(value, Deferred):
+                return self._program.reduced(value, is_split=self._group == _AT_ONCE)
+            return NotImplemented
+        raise TypeError(f"{kind.__name__} is not part of a program")
+
+
+class _Program:
+    """What the pickles of one program share while they are written."""
+
+    def __init__(self, kinds: Sequence[type], shared_kinds: Sequence[type], *, is_split: bool):
+        self.kinds, self.shared_kinds = frozenset(kinds), frozenset(shared_kinds)
+        self.arrays = _Arrays()
+        self.codelets: list[CodeletPlace] = []
+        self.shared: list[Any] = []
+        #: By class: the deferred attributes of its records.
+        self.later: dict[type, list[tuple[Any, ...]]] = {}
+        self._is_split = is_split
+        self._codelet_numbers: dict[Codelet, int] = {}
+        self._shared_numbers: dict[int, int] = {}
+
+    def codelet(self, codelet: Codelet) -> int:
+        number = self._codelet_numbers.get(codelet)
+        if number is None:
+            number = self._codelet_numbers[codelet] = len(self.codelets)
+            self.codelets.append(place_of(codelet))
+        return number
+
+    def shared_number(self, value: Any) -> int:
+        # All are reachable from the root, so no id is reused.
+        number = self._shared_numbers.get(id(value))
+        if number is None:
+            number = self._shared_numbers[id(value)] = len(self.shared)
+            self.shared.append(value)
+        return number
+
+    def reduced(self, record: Deferred, *, is_split: bool) -> Any:
+        """Return how a record is made again, with its later part apart if that pays."""
+        kind = type(record)
+        later = tuple(getattr(record, name) for name in kind.deferred)
+        if not (is_split and self._is_split and record.is_worth_deferring):
+            return NotImplemented
+        state = {k: v for k, v in record.__dict__.items() if k not in kind.deferred}
+        numbered = self.later.setdefault(kind, [])
+        numbered.append(later)
+        return revived, (kind, state, _Later(kind.__name__, len(numbered) - 1))
+
+
+def write_objects(
+    root: object,
+    kinds: Sequence[type],
+    shared_kinds: Sequence[type] = (),
+    weights: Sequence[NDArray[Any]] = (),
+    *,
+    is_split: bool = False,
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return a record, and all that it refers to, as JSON types and arrays.
+
+    Parameters
+    ----------
+    root
+        The record.
+    kinds
+        The dataclasses and enums that may occur; codelets and device types are always allowed.
+    shared_kinds
+        Those of them that deferred parts share with the part that is read at once.
+    weights
+        Arrays that are a group of their own, ``weights``.
+    is_split
+        Whether deferred parts are apart.
+
+    Raises
+    ------
+    TypeError
+        When something of another type occurs.
+    BadExecutable
+        When another process could not find a codelet.
+    """
+    program = _Program(kinds, shared_kinds, is_split=is_split)
+    for array in weights:
+        program.arrays.number(array, WEIGHTS)
+    writer = _Writer(program, _AT_ONCE)
+    try:
+        content = writer.content(root)
+        later = {
+            kind.__name__: _Writer(program, kind.__name__).content(parts)
+            for kind, parts in program.later.items()
+        }
+        # By the same pickler: what is shared is the same object again.
+        shared = writer.content(program.shared)
+    except (pickle.PicklingError, RecursionError) as error:
+        raise TypeError(str(error)) from None
+    places, arrays = program.arrays.to_arrays()
+    facts = {
+        "places": places,
+        "codelets": [[place.module, place.name, place.digest] for place in program.codelets],
+        "lengths": [len(content), len(shared)],
+    }
+    arrays[_ROOT] = np.frombuffer(content + shared, np.uint8)
+    for name, part in later.items():
+        arrays[f"{_ROOT}.{name}"] = np.frombuffer(part, np.uint8)
+    return facts, arrays
+
+
+class _Reader(pickle.Unpickler):
+    """Makes records again; only those of listed types."""
+
+    def __init__(self, program: ObjectReader, content: bytes | memoryview) -> None:
+        super().__init__(io.BytesIO(content))
+        self._program = program
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a listed type, by its names."""
+        found = self._program.known.get((module, name))
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name} is not part of a program")
+        return found
+
+    def persistent_load(self, identity: Any) -> Any:
+        """Return what was not pickled."""
+        kind, first, *rest = identity
+        if kind == _ARRAY:
+            return self._program.array(first)
+        if kind == _LATER:
+            return self._program.later(first, *rest)
+        if kind == _SHARED:
+            return self._program.shared[first]
+        if kind == _DTYPE:
+            return dtype_of(first)
+        if kind == _CODELET:
+            return self._program.codelet(first)
+        raise pickle.UnpicklingError("an identity is of an unknown kind")
+
+
+class ObjectReader:
+    """Makes the record again that `write_objects` took apart.
+
+    Parameters
+    ----------
+    kinds
+        As for `write_objects`.
+    facts
+        Its first result.
+    array
+        Returns an array of its second result by name; it may read it only then.
+
+    Attributes
+    ----------
+    root
+        The record.
+
+    Raises
+    ------
+    Exception
+        Of any type where facts or arrays are malformed.
+    BadExecutable
+        When a codelet is missing.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[type],
+        facts: Mapping[str, Any],
+        array: Callable[[str], NDArray[Any]],
+    ) -> None:
+        known: list[Any] = [*kinds, frozen_map, revived]
+        self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
+        self.shared: list[Any] = []
+        self._deferring = {kind.__name__: kind for kind in kinds if issubclass(kind, Deferred)}
+        self._array, self._places = array, facts["places"]
+        self._codelets = [CodeletPlace(*place) for place in facts["codelets"]]
+        self._elements: dict[int, NDArray[Any]] = {}
+        self._parts: dict[str, list[Any]] = {}
+        self._made: dict[int, NDArray[Any]] = {}
+        self._found: dict[int, Codelet] = {}
+        place = array("array_place").tolist()
+        n_dims = array("array_n_dims").tolist()
+        shape = array("array_shape").tolist()
+        self._table: list[tuple[int, int, tuple[int, ...], bool]] = []
+        end = 0
+        rows = zip(
+            place,
+            array("array_begin").tolist(),
+            n_dims,
+            array("array_is_writeable").tolist(),
+            strict=True,
+        )
+        for position, begin, n, is_writeable in rows:
+            self._table.append((position, begin, tuple(shape[end : end + n]), is_writeable))
+            end += n
+        content = array(_ROOT).data
+        first, second = facts["lengths"]
+        reader = _Reader(self, content)
+        if first + second != len(content):
+            raise ValueError("the objects are cut short")
+        self.root = reader.load()
+        self.shared = reader.load()
+
+    def array(self, number: int) -> NDArray[Any]:
+        """Return an array by its number."""
+        made = self._made.get(number)
+        if made is not None:
+            return made
+        place, begin, shape, is_writeable = self._table[number]
+        elements = self._elements.get(place)
+        if elements is None:
+            elements = self._elements[place] = read_only(self._array(self._places[place]))
+        n_elements = 1
+        for size in shape:
+            n_elements *= size
+        made = elements[begin : begin + n_elements]
+        if len(shape) != 1:
+            made = made.reshape(shape)
+        if is_writeable:
+            made = made.copy()
+        self._made[number] = made
+        return made
+
+    def codelet(self, number: int) -> Codelet:
+        """Return a codelet by its number."""
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = codelet_at(self._codelets[number])
+        return found
+
+    def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
+        """Return a function that reads the deferred attributes of a record."""
+        names = self._deferring[kind].deferred
+        return lambda: dict(zip(names, self._later_parts(kind)[number], strict=True))
+
+    def _later_parts(self, kind: str) -> list[Any]:
+        parts = self._parts.get(kind)
+        if parts is None:
+            content = self._array(f"{_ROOT}.{kind}").data
+            parts = self._parts[kind] = _Reader(self, content).load()
+        return parts
+
+
