@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
     from tilescope.engine.options import resolve as resolve_options
+    from tilescope.engine.session.compilation import compile_model
     from tilescope.engine.session.compile import compile_programs
-    from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+    from tilescope.engine.session.compiled_model import CompiledModel
     from tilescope.engine.session.engine import Engine
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.session.trainer import LossNotFinite, Trainer
@@ -74,7 +75,7 @@ _PLACES = {
     "Tensor": ("tilescope.engine.graph", "Tensor"),
     "Trainer": ("tilescope.engine.session.trainer", "Trainer"),
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
-    "compile_model": ("tilescope.engine.session.compiled_model", "compile_model"),
+    "compile_model": ("tilescope.engine.session.compilation", "compile_model"),
     "compile_programs": ("tilescope.engine.session.compile", "compile_programs"),
     "concat": ("tilescope.engine.graph", "concat"),
     "for_training": ("tilescope.engine.training", "for_training"),

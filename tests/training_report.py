@@ -16,7 +16,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Engine, load_machine, resolve_options
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.training import Loss, Sgd, for_training
 
 __all__ = [

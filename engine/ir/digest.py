@@ -1,20 +1,22 @@
-"""Digests of a model: of its structure without names and weights, and of its weights alone."""
+"""Digests of a model: of its structure without names and weights, of its weights, and of all."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
-from tilescope.engine.ir.operation import Operation, Region
+from tilescope.engine.ir.operation import Operation, Operator, Region
 from tilescope.engine.ir.training import Training
 from tilescope.engine.ir.value import NarrowConstant, Update, Value
 
-__all__ = ["model_digests"]
+__all__ = ["model_digests", "model_identity"]
 
 
 def model_digests(model: Model) -> tuple[str, str]:
@@ -96,3 +98,81 @@ def _training(training: Training | None) -> str:
 def _as_text(value: object) -> str:
     """Return an attribute that is not of a JSON type as text."""
     return digest_of([value]) if isinstance(value, np.ndarray) else str(value)
+
+
+def model_identity(model: Model) -> str:
+    """Return a digest of all that a model says: structure, names, weights and training.
+
+    Models of one identity compile to one program, with one report.
+
+    Raises
+    ------
+    TypeError
+        When it refers to something that has no digest, such as an operator of the user's own.
+    """
+    return digest_of([json.dumps(_Whole().described(model), separators=(",", ":"))])
+
+
+class _Whole:
+    """Describes records with all their fields, and each of them once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._seen: list[Any] = []  # what has a number stays: no id is used again
+
+    def described(self, value: Any) -> Any:
+        """Return a value as JSON types; a record that came before by its number."""
+        match value:
+            case None | bool() | int() | str():  # also those that are a StrEnum
+                return value
+            case float():
+                return value.hex()
+            case np.ndarray():
+                return ["array", value.dtype.str, list(value.shape), digest_of([value])]
+            case np.generic():
+                return ["number", value.dtype.str, value.tobytes().hex()]
+            case bytes():
+                return ["bytes", digest_of([value.hex()])]
+            case Mapping():
+                return ["map", [[self.described(k), self.described(v)] for k, v in value.items()]]
+            case tuple() | list():
+                return [self.described(item) for item in value]
+            case set() | frozenset():
+                return ["set", sorted(json.dumps(self.described(item)) for item in value)]
+            case Enum():
+                return ["enum", type(value).__name__, self.described(value.value)]
+            case Operator():
+                return ["operator", _own_key(value)]
+        if not is_dataclass(value) or isinstance(value, type):
+            raise TypeError(f"{type(value).__name__} has no digest")
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return ["record", number]
+        self._numbers[id(value)] = len(self._seen)
+        self._seen.append(value)
+        if isinstance(value, Value) and value.known is not None:
+            content: Any = {"digest": value.digest}
+        else:
+            content = {}
+        names = [f.name for f in fields(value) if not (content and f.name == "array")]
+        return [
+            type(value).__name__,
+            content,
+            [self.described(getattr(value, name)) for name in names],
+        ]
+
+
+def _own_key(operator: Operator) -> str:
+    """Return the key of an operator of the engine.
+
+    Raises
+    ------
+    TypeError
+        When a function of it is defined elsewhere.
+    """
+    for field in fields(operator):
+        function = getattr(operator, field.name)
+        module = getattr(function, "__module__", "") if callable(function) else ""
+        if module and not module.startswith("tilescope.engine."):
+            raise TypeError(f"operator {operator.key} is defined in {module}")
+    return operator.key

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from tilescope.engine.graph import ROOT, Graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
+from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
@@ -15,11 +16,7 @@ from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Repeat, Sequence, StreamCopyIn, StreamCopyOut
 
-__all__ = ["HELD_FROM_HOST", "HELD_TO_HOST", "HOST_SETTINGS", "Lowered", "held_stream", "lower"]
-
-#: The programs beside that of a run: the host writes all held values, reads them all, or writes
-#: those that it may change between runs.
-HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS = range(1, 4)
+__all__ = ["Lowered", "lower"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,6 @@ class Lowered:
     graph: Graph
     programs: list[Sequence]
     plans: list[Plan]
-
-
-def held_stream(program: int, name: str) -> str:
-    """Return the stream of a held value in one of the programs beside that of a run."""
-    label = {HELD_FROM_HOST: "fromHost", HELD_TO_HOST: "toHost", HOST_SETTINGS: "settings"}[program]
-    return f"{label}/{name}"
 
 
 def lower(

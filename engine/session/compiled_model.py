@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.collection import without_collection
-from tilescope.engine.compiler import Executable
-from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
-from tilescope.engine.compiler.executable.executable import CompileRecord
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Count, Model, Optimiser, Training, Value
-from tilescope.engine.ir.digest import model_digests
-from tilescope.engine.lower import (
+from tilescope.engine.ir.held import (
     HELD_FROM_HOST,
     HELD_TO_HOST,
     HOST_SETTINGS,
     held_stream,
-    lower,
+    representable,
 )
-from tilescope.engine.machine import Machine
-from tilescope.engine.options import resolve
-from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.planner.convolution.memo import PlanMemo
-from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
-from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
-from tilescope.engine.session.outline import outline
 from tilescope.engine.session.synthetic_data import drawn_inputs
-from tilescope.engine.training.sgd import representable
-from tilescope.engine.transform import transform
-from tilescope.engine.transform.narrowing import narrowed_types
-from tilescope.reports.figures import bytes_past
 
-__all__ = ["CompiledModel", "Held", "compile_model"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["CompiledModel", "Held"]
 
 
 @dataclass(frozen=True)
@@ -237,148 +215,3 @@ def _checked_input(
     if array.dtype.kind not in "fiub" or not np.can_cast(array.dtype, value.dtype, "same_kind"):
         raise BadInput(f"Input {value.name!r} takes {value.dtype}, not {array.dtype}")
     return array
-
-
-@without_collection()
-def compile_model(  # noqa: PLR0913 # the options of a compilation
-    model: Model,
-    machine: Machine,
-    *,
-    is_instrumented: bool | None = None,
-    is_checked: bool = False,
-    available_memory: AvailableMemory | None = None,
-    cache_directory: Path | str | None = None,
-    partials: PartialsTypes | None = None,
-    outlines: bool = True,
-    without: Collection[str] = (),
-    excess: Excess | None = REPORTED,
-) -> CompiledModel:
-    """Compile a model for a machine; the result may not fit.
-
-    Parameters
-    ----------
-    model
-        The operator graph.
-    machine
-        The machine to compile for.
-    is_instrumented
-        Whether cycle counters occupy tile memory; see `compile_programs`.
-    is_checked
-        Whether to check that no vertex accesses what another vertex of its compute set writes.
-    available_memory
-        Share of tile memory available to an operation while it runs. By default 0.6, or half of
-        it, a quarter and so on while the model does not fit.
-    cache_directory
-        Directory of the executable cache; see `compile_programs`.
-    partials
-        Type of the partial sums of half products; float by default.
-    outlines
-        Whether repeated operations share vertices and code where that pays.
-    without
-        Names of passes over the model to leave out; see `tilescope.engine.transform.PASSES`.
-    excess
-        How large a model that cannot fit may be and still be compiled; None compiles all.
-
-    Raises
-    ------
-    BadOption
-        When there is no pass of such a name.
-    BadModel
-        When the model is not well-formed, or has an operation on unsupported types.
-    OutOfTileMemory
-        When a value, or the least code of its operations, exceeds the tiles by more than `excess`.
-    """
-    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
-    stated, model = model, transform(model, without)
-    if excess is not None:
-        check_capacity(model, machine, excess)
-    graph_digest, weights_digest = model_digests(stated)
-    cache_directory = cache_directory or resolve().cache_directory
-    exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
-    key = graph_digest, available_memory, partials, outlines, sorted(without)
-    costed.take(key, exchanges)
-    memo = PlanMemo(PlanFolder(cache_directory))
-
-    def compiled(share: AvailableMemory) -> Executable:
-        lowered = lower(model, machine, share, partials, memo)
-        if outlines:
-            outline(lowered.graph, lowered.programs[0], exchanges)
-        return compile_programs(
-            lowered.graph,
-            lowered.programs,
-            plans=lowered.plans,
-            is_instrumented=is_instrumented,
-            is_checked=is_checked,
-            cache_directory=cache_directory,
-            exchanges=exchanges,
-        )
-
-    executable = compiled(available_memory or AvailableMemory())
-    if available_memory is None and executable.overfull_tiles.size:
-        executable = _with_less(compiled, executable)
-    costed.keep(key, exchanges)
-    elapsed_us = (time.perf_counter_ns() - timer) // 1000
-    record = CompileRecord(executable.record.cache, began_us, elapsed_us)
-    executable = replace(
-        executable,
-        record=record,
-        graph_digest=graph_digest,
-        weights_digest=weights_digest,
-        notices=(*model.notices, *narrowed_types(model)),
-    )
-    held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
-    return CompiledModel(model.interface, executable, held, stated.training)
-
-
-def _with_less(
-    compiled: Callable[[AvailableMemory], Executable], executable: Executable
-) -> Executable:
-    """Return the program compiled with the largest share of temporary memory at which it fits.
-
-    Shares at which all plans would stay as they are need no compilation. If the program does not
-    fit at any share, it is returned as it is.
-    """
-    now, smaller = AvailableMemory(), executable
-    share = None if _constants_exceed_tiles(executable) else now.halved()
-    while share is not None:
-        if _binds(share, smaller, now):
-            _log.info(
-                "%d tiles overfull: compiling with %g of tile memory for an operation",
-                smaller.overfull_tiles.size,
-                share.convolution,
-            )
-            now, smaller = share, compiled(share)
-            if not smaller.overfull_tiles.size:
-                return smaller
-        share = share.halved()
-    return executable
-
-
-def _binds(share: AvailableMemory, executable: Executable, now: AvailableMemory) -> bool:
-    """Return whether a smaller share than the present one may change a plan.
-
-    A plan is the fastest that fits, so that it stays until it no longer fits; then the one with the
-    least memory stays.
-    """
-    most_bytes = min(share.convolution, share.matmul) * executable.machine.allocatable_bytes
-    shares = now.convolution, now.matmul
-    return any(
-        plan.temporary_bytes > most_bytes
-        and plan.bound != "least_memory"
-        and plan.available_memory_proportion in shares
-        for plan in executable.plans
-    )
-
-
-def _constants_exceed_tiles(executable: Executable) -> bool:
-    """Return whether constants alone do not fit, whatever the plans.
-
-    Zeros do not count: plans may pad.
-    """
-    n_bytes = sum(
-        int(np.count_nonzero(variable.values)) * variable.dtype.n_bytes
-        for variable in executable.graph.variables
-        if variable.category == "constant" and variable.values is not None
-    )
-    machine = executable.machine
-    return bool(bytes_past(np.array(n_bytes), machine.n_tiles * machine.allocatable_bytes))

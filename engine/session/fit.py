@@ -9,7 +9,7 @@ from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.capacity import REPORTED
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.model_run import load_model
 
 __all__ = ["CompiledFit", "compile_fit"]

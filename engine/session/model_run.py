@@ -27,7 +27,8 @@ from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import ALLOW_OUT_OF_MEMORY, OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.capacity import NOTHING_BEYOND, REPORTED, Excess
-from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 from tilescope.engine.transform import in_half

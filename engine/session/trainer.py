@@ -17,7 +17,8 @@ from tilescope.engine.ir import Model, Optimiser
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
-from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.interpret import first_not_finite
 from tilescope.engine.session.model_run import read_inputs, write_outputs

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Emitter, Parameter, State, Update, Value
+from tilescope.engine.ir.held import representable
 from tilescope.engine.operators.elementwise.mapped import (
     MAP,
     SCALED_ADD,
@@ -17,7 +18,7 @@ from tilescope.engine.operators.elementwise.mapped import (
     operand,
 )
 
-__all__ = ["Sgd", "representable"]
+__all__ = ["Sgd"]
 
 #: Before the name of a parameter, in that of its velocity.
 _VELOCITY = "Accl___"  # Source: graphcore/popart, willow/include/popart/names.hpp
@@ -161,24 +162,6 @@ class Sgd:
             step = _Step(builder, parameter, gradient, setting)
             updates += step.with_momentum(self) if self.momentum else step.plain(self)
         return updates
-
-
-def representable(name: str, number: float, dtype: str) -> np.ndarray[Any, Any]:
-    """Return a number of an optimiser in the type of the weights.
-
-    Raises
-    ------
-    BadOption
-        When it is too large for the type, or would become 0.
-    """
-    with np.errstate(over="ignore"):
-        array = np.asarray(number, dtype)
-    if not np.isfinite(array) or (number != 0 and array == 0):
-        raise BadOption(
-            f"Weights of {dtype} cannot be updated by {name} = {number:g}, which {dtype} does"
-            " not hold: change the rate or the loss scaling"
-        )
-    return array
 
 
 class _Step:

@@ -25,7 +25,7 @@ from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
 from tilescope.engine.frontend.source_model import Setup
 from tilescope.engine.session.model_run import load_model
 from tilescope.engine import Engine, load_machine, resolve_options
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 model, directory, n_runs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 compiled = compile_model(load_model(OnnxFile(model), Setup(), 0), load_machine("gc200"))
 given = {

@@ -31,7 +31,7 @@ from tilescope.engine.options import ENVIRONMENT_VARIABLE, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import CONVOLUTION_MEMORY, MATMUL_MEMORY
 from tilescope.engine.program import Sequence
-from tilescope.engine.session import compiled_model
+from tilescope.engine.session import compilation
 
 MACHINE = load_machine("gc200", tiles_per_ipu=32)
 
@@ -155,7 +155,7 @@ def _compiled_shares(
         shares.append(arguments[2].convolution)
         return lower(*arguments)
 
-    monkeypatch.setattr(compiled_model, "lower", recorded)
+    monkeypatch.setattr(compilation, "lower", recorded)
     return shares, compile_model(model, machine).executable
 
 

@@ -18,7 +18,7 @@ from tilescope.engine.ir import builder as ir_builder
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.program import Sequence
-from tilescope.engine.session import compiled_model
+from tilescope.engine.session import compilation
 from tilescope.engine.session.capacity import NOTHING_BEYOND, Excess, control_code_bytes
 from tilescope.engine.transform import transform
 
@@ -49,7 +49,7 @@ def _nothing_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("lowered")
 
-    monkeypatch.setattr(compiled_model, "lower", refuse)
+    monkeypatch.setattr(compilation, "lower", refuse)
 
 
 @pytest.mark.usefixtures("_nothing_is_lowered")

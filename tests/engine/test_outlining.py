@@ -14,7 +14,8 @@ from tilescope.engine.machine import load_machine
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.options import resolve
 from tilescope.engine.session import outline as outlining
-from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 
 MACHINE = load_machine("c600", tiles_per_ipu=24)

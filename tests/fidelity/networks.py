@@ -16,7 +16,7 @@ from tilescope.engine import load_machine, load_onnx
 from tilescope.engine.compiler import Executable
 from tilescope.engine.ir import Model
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 
 __all__ = [
     "HALF_PARTIALS",

@@ -14,7 +14,7 @@ from tests.fidelity.transformer_nodes import TransformerNodes
 from tilescope.engine import load_machine
 from tilescope.engine.ir import Model
 from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 
 __all__ = ["bert_rates", "bert_rates_by_batch"]
 

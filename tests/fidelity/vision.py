@@ -12,7 +12,7 @@ from tests.fidelity.transformer_nodes import TransformerNodes
 
 from tilescope.engine import load_machine
 from tilescope.engine.ir import Model
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 
 __all__ = ["encoder_figures"]
 

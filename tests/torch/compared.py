@@ -20,7 +20,8 @@ from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import Model
 from tilescope.engine.machine import load_machine
 from tilescope.engine.options import resolve
-from tilescope.engine.session.compiled_model import CompiledModel, compile_model
+from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.training import Loss, Sgd, for_training
 

@@ -129,6 +129,19 @@ class PrivateFolder:
         except FileNotFoundError:
             return 0
 
+    def n_bytes(self, name: str) -> int:
+        """Return the size of an entry; 0 if it is missing.
+
+        Raises
+        ------
+        NotPrivate
+            When another user may write to the folder.
+        """
+        try:
+            return os.stat(name, dir_fd=self._open(), follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return 0
+
     def remove(self, name: str) -> None:
         """Remove a file; another process may have removed it.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import mmap
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,12 +20,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable.container import MALFORMED, NotAnEntry, decode, encode
+from tilescope.engine.compiler.executable.container import MALFORMED, Container, NotAnEntry, encode
 from tilescope.engine.host.jit.code_files import CHOICE
 from tilescope.private_folder import PARTIAL, NotPrivate, PrivateFolder, warn_once
 from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 __all__ = ["CacheFolder"]
+
+_DESCRIPTION = "description"
 
 T = TypeVar("T")
 Facts = Mapping[str, Any]
@@ -52,6 +55,9 @@ class CacheFolder:
     maximum
         Entries that the directory may hold as this process stores its first one, or None for any
         number: the oldest ones beyond it are removed.
+    most_bytes
+        Bytes that all files of the directory may take, of any kind, or None for any number: those
+        used longest ago are removed whenever an entry is stored.
     is_requested
         Whether the user named the directory, and is warned when it is not writable.
     """
@@ -62,12 +68,14 @@ class CacheFolder:
         kind: str,
         maximum: int | None = None,
         *,
+        most_bytes: int | None = None,
         is_requested: bool = True,
     ) -> None:
         self._folder = PrivateFolder(Path(directory).expanduser())
         self.directory = self._folder.path
         self.kind = kind
         self._most = maximum
+        self._most_bytes = most_bytes
         self._is_requested = is_requested
 
     def path_of(self, description: bytes) -> Path:
@@ -85,18 +93,38 @@ class CacheFolder:
         build
             Builds the result from facts and arrays; raises `NotAnEntry` if it fails.
         """
+
+        def of_all(entry: Container) -> T:
+            arrays = {name: entry.array(name) for name in entry.names if name != _DESCRIPTION}
+            return build(entry.facts, arrays)
+
+        return self.open(description, of_all)
+
+    def open(self, description: bytes, build: Callable[[Container], T]) -> T | None:
+        """Return what is built of an entry whose arrays are read when they are asked for.
+
+        All of the entry is verified before: what is read later is what was written.
+
+        Parameters
+        ----------
+        description
+            Compared byte by byte with the description stored in the entry.
+        build
+            Builds the result; raises `NotAnEntry` if it fails.
+        """
         path = self.path_of(description)
         where = f"cached {self.kind} {path}"
         try:
-            facts, arrays = self._read(path.name)
-            if arrays.pop("description").tobytes() != description:
+            container = self._read(path.name)
+            if container.array(_DESCRIPTION).tobytes() != description:
                 _log.warning(
                     "warning: %s has the same name but describes something else (a false hit):"
                     " it is compiled again",
                     where,
                 )
                 return None
-            entry = build(facts, arrays)
+            container.check()
+            entry = build(container)
         except (FileNotFoundError, NotADirectoryError):  # `store` reports the cause
             _log.info("no %s", where)
             return None
@@ -118,12 +146,25 @@ class CacheFolder:
         _log.info("took %s", where)
         return entry
 
-    def store(self, description: bytes, facts: Facts, arrays: Arrays) -> None:
-        """Store an entry; warn once about an unwritable directory."""
-        own_arrays = {"description": np.frombuffer(description, np.uint8)}
+    def store(
+        self, description: bytes, facts: Facts, arrays: Arrays, plain: Collection[str] = ()
+    ) -> None:
+        """Store an entry; warn once about an unwritable directory.
+
+        Parameters
+        ----------
+        description
+            What the entry is found by.
+        facts, arrays
+            Its content: JSON types, and arrays by name.
+        plain
+            Names of the arrays that are read in place, and therefore not packed.
+        """
+        own_arrays = {_DESCRIPTION: np.frombuffer(description, np.uint8)}
         path = self.path_of(description)
         try:
-            self._folder.write(path.name, encode(facts, {**own_arrays, **arrays}), is_durable=True)
+            content = encode(facts, {**own_arrays, **arrays}, plain)
+            self._folder.write(path.name, content, is_durable=True)
         except NotPrivate as error:
             self._warn(error)
             return
@@ -142,10 +183,15 @@ class CacheFolder:
         with contextlib.suppress(OSError, NotPrivate):
             self._sweep()
 
-    def _read(self, name: str) -> tuple[Facts, Arrays]:
-        """Return the content of an entry."""
+    def _read(self, name: str) -> Container:
+        """Return an entry, whose file is mapped: it is never changed, only replaced."""
         with self._folder.open_file(name, _LARGEST_BYTES) as file:
-            return decode(file, os.fstat(file.fileno()).st_size)
+            if not os.fstat(file.fileno()).st_size:
+                raise NotAnEntry("it is empty")
+            container = Container(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+            if self._most_bytes is not None:  # the entries used last are kept
+                os.utime(file.fileno())
+            return container
 
     def _warn(self, error: NotPrivate) -> None:
         choice = "name another directory" if self._is_requested else CHOICE
@@ -159,11 +205,23 @@ class CacheFolder:
                 age_s = time.time() - self._folder.modified_ns(name) / 1e9
                 if age_s > _ABANDONED_S:
                     self._folder.remove(name)
-        if self._most is None:
-            return
-        entries = [name for name in names if name.endswith(f".{self.kind}")]
-        excess = len(entries) - self._most
-        if excess > 0:
-            for name in sorted(entries, key=self._folder.modified_ns)[:excess]:
-                self._folder.remove(name)
-        self._most = None
+        if self._most is not None:
+            entries = [name for name in names if name.endswith(f".{self.kind}")]
+            excess = len(entries) - self._most
+            if excess > 0:
+                for name in sorted(entries, key=self._folder.modified_ns)[:excess]:
+                    self._folder.remove(name)
+            self._most = None
+        if self._most_bytes is not None:
+            self._remove_beyond(self._most_bytes, names)
+
+    def _remove_beyond(self, most_bytes: int, names: Sequence[str]) -> None:
+        """Remove the entries that were used longest ago, until the others take so many bytes."""
+        entries = [name for name in names if not name.startswith(".")]
+        sizes = {name: self._folder.n_bytes(name) for name in entries}
+        excess = sum(sizes.values()) - most_bytes
+        for name in sorted(entries, key=self._folder.modified_ns):
+            if excess <= 0:
+                return
+            self._folder.remove(name)
+            excess -= sizes[name]

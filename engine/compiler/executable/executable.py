@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable.executable_bytes import read_executable, write_executable
 from tilescope.engine.compiler.executable.messages import Messages
+from tilescope.engine.compiler.executable.parts import Parts
 from tilescope.engine.compiler.executable.step_cost import StepCost
 from tilescope.engine.compiler.executable.tile_memory import LiveBytes, LiveParts, Memory
 from tilescope.engine.errors import BadExecutable
@@ -36,6 +37,7 @@ from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.reports.figures import fits
 
 __all__ = [
+    "EXECUTABLE_KINDS",
     "CompileRecord",
     "Executable",
     "Node",
@@ -95,14 +97,14 @@ class Step(Freezable):
     #: empty where no batch has such tiles.
     slow_tiles: tuple[NDArray[np.int64], ...] = ()
 
-    @property
+    @functools.cached_property
     def is_data_dependent(self) -> bool:
         """Whether its cycles depend on the data."""
         return self.compute_set is not None and any(
             batch.codelet.is_data_dependent for batch in self.compute_set.batches
         )
 
-    @property
+    @functools.cached_property
     def reads_clock(self) -> bool:
         """Whether a vertex reads the cycle counter."""
         return self.compute_set is not None and any(
@@ -217,6 +219,8 @@ class Executable:
     weights_digest: str = ""
     #: What whoever reads its report should know.
     notices: tuple[Notice, ...] = ()
+    #: Where what is made of it is kept for later processes; None if nowhere.
+    parts: Parts | None = None
 
     @property
     def is_model(self) -> bool:
@@ -235,6 +239,11 @@ class Executable:
         )
         return np.flatnonzero(~fitting)
 
+    @property
+    def alone(self) -> Executable:
+        """The program without the caller's graph, and without a place on disk."""
+        return replace(self, graph=replace(self.graph, sources=()), parts=None)
+
     def to_bytes(self) -> bytes:
         """Return the executable as bytes, for `from_bytes` in any process with the same engine.
 
@@ -246,8 +255,7 @@ class Executable:
         BadExecutable
             When another process could not find a codelet: define it at a module's top level.
         """
-        alone = replace(self, graph=replace(self.graph, sources=()))
-        return write_executable(alone, _KINDS)
+        return write_executable(self.alone, EXECUTABLE_KINDS)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Executable:
@@ -262,14 +270,14 @@ class Executable:
             When the bytes are damaged, were written by another engine, or need a codelet that is
             missing or has changed.
         """
-        executable = read_executable(data, _KINDS)
+        executable = read_executable(data, EXECUTABLE_KINDS)
         if not isinstance(executable, cls):
             raise BadExecutable("These bytes are not an executable, only a part of one")
         return executable
 
 
 #: All types that an executable consists of.
-_KINDS = (
+EXECUTABLE_KINDS = (
     Column,
     CompileRecord,
     ComputeSet,

@@ -1,9 +1,9 @@
-"""Records that refer to each other as bytes and arrays, in a part read at once and parts read later.
+"""Records that refer to each other as bytes and arrays; a part of them is read when it is needed.
 
-Objects are pickled, but only those of listed types, which are data; nothing else is made or called
-when they are read. Arrays are apart from them: their elements are concatenated by group and type. A
-shared object or array is one again when read. What a `Deferred` record reads later is in a pickle of
-its class, which refers to shared objects of the first one by number.
+Objects are pickled, but only those of listed types, which are data: nothing else is made or called
+when they are read. Their arrays are apart, concatenated by group and type. What was one object or
+array is one again when read. What `Deferred` records read later is in a pickle per class, which
+refers to shared objects of the first one by number.
 """
 
 from __future__ import annotations
@@ -385,5 +385,3 @@ class ObjectReader:
             content = self._array(f"{_ROOT}.{kind}").data
             parts = self._parts[kind] = _Reader(self, content).load()
         return parts
-
-

@@ -17,6 +17,7 @@ from tilescope.reports.integrity.digests import DIGEST_BYTES
 ARRAY: dict[str, Any] = {
     "name": "a", "dtype": "<i8", "stored": "<i8", "shape": [0], "codec": "zstd", "raw_bytes": 0,
     "begin": 0, "bytes": 0, "digest": "00",
+    "seal": hashlib.sha256(b"").hexdigest()[: 2 * DIGEST_BYTES],
 }  # fmt: skip
 
 CHANGES: list[dict[str, Any]] = [

@@ -15,7 +15,7 @@ from tilescope.engine import Engine
 from tilescope.engine.errors import BadModel, OutOfTileMemory
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.machine import load_machine
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 
 IMAGE = (1, 3, 8, 8)
 KERNEL = np.ones((2, 3, 3, 3), np.float32)

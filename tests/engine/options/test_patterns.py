@@ -17,7 +17,7 @@ from tests.fidelity.read_off import total_cycles
 from tilescope.engine import load_machine, load_onnx, resolve_options
 from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
 from tilescope.engine.options.patterns import PATTERNS, pattern_option
-from tilescope.engine.session.compiled_model import compile_model
+from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.model_run import run_model
 from tilescope.reports import open_report
 from tilescope.reports.schema import engine_option

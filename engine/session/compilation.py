@@ -1,0 +1,225 @@
+"""Compilation of a model, or its program from a folder of programs compiled before."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilescope.collection import without_collection
+from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
+from tilescope.engine.compiler.cache.programs import ProgramFolder
+from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.executable.executable import CompileRecord, Executable
+from tilescope.engine.ir import Model
+from tilescope.engine.ir.digest import model_digests
+from tilescope.engine.lower import lower
+from tilescope.engine.machine import Machine
+from tilescope.engine.options import resolve
+from tilescope.engine.options.available_memory import AvailableMemory
+from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.planner.convolution.memo import PlanMemo
+from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
+from tilescope.engine.session.compile import compile_programs
+from tilescope.engine.session.compiled_model import CompiledModel, Held
+from tilescope.engine.session.outline import outline
+from tilescope.engine.session.stored_program import keep_program, parts_of, take_program
+from tilescope.engine.transform import transform
+from tilescope.engine.transform.narrowing import narrowed_types
+from tilescope.reports.figures import bytes_past
+
+__all__ = ["compile_model"]
+
+_log = logging.getLogger(__name__)
+
+
+@without_collection()
+def compile_model(  # noqa: PLR0913 # the options of a compilation
+    model: Model,
+    machine: Machine,
+    *,
+    is_instrumented: bool | None = None,
+    is_checked: bool = False,
+    available_memory: AvailableMemory | None = None,
+    cache_directory: Path | str | None = None,
+    partials: PartialsTypes | None = None,
+    outlines: bool = True,
+    without: Collection[str] = (),
+    excess: Excess | None = REPORTED,
+    programs: ProgramFolder | None = None,
+) -> CompiledModel:
+    """Compile a model for a machine; the result may not fit.
+
+    Parameters
+    ----------
+    model
+        The operator graph.
+    machine
+        The machine to compile for.
+    is_instrumented
+        Whether cycle counters occupy tile memory; see `compile_programs`.
+    is_checked
+        Whether to check that no vertex accesses what another vertex of its compute set writes.
+    available_memory
+        Share of tile memory available to an operation while it runs. By default 0.6, or half of
+        it, a quarter and so on while the model does not fit.
+    cache_directory
+        Directory of the executable cache; see `compile_programs`.
+    partials
+        Type of the partial sums of half products; float by default.
+    outlines
+        Whether repeated operations share vertices and code where that pays.
+    without
+        Names of passes over the model to leave out; see `tilescope.engine.transform.PASSES`.
+    excess
+        How large a model that cannot fit may be and still be compiled; None compiles all.
+    programs
+        Programs compiled before; by default those in the directory of the executable cache.
+
+    Raises
+    ------
+    BadOption
+        When there is no pass of such a name.
+    BadModel
+        When the model is not well-formed, or has an operation on unsupported types.
+    OutOfTileMemory
+        When a value, or the least code of its operations, exceeds the tiles by more than `excess`.
+    """
+    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
+    cache_directory = cache_directory or resolve().cache_directory
+    if programs is None and cache_directory is not None:
+        programs = ProgramFolder(cache_directory)
+    settings = {
+        "is_instrumented": resolve().allows_instrumentation
+        if is_instrumented is None
+        else is_instrumented,
+        "is_checked": is_checked,
+        "available_memory": available_memory,
+        "partials": partials,
+        "outlines": outlines,
+        "without": sorted(without),
+        "excess": excess,
+    }
+    parts = None if programs is None else parts_of(programs, model, machine, settings)
+    known = None if parts is None else take_program(parts)
+    if known is not None:
+        return replace(known, executable=_recorded(known.executable, "hit", began_us, timer))
+    compiled = _compiled(model, machine, settings, cache_directory)
+    state = compiled.executable.record.cache if programs is None else "miss"
+    executable = _recorded(replace(compiled.executable, parts=parts), state, began_us, timer)
+    compiled = replace(compiled, executable=executable)
+    if parts is not None:
+        keep_program(parts, compiled)
+    return compiled
+
+
+def _recorded(executable: Executable, cache: str, began_us: int, timer: int) -> Executable:
+    """Return a program with the record of how it was made."""
+    elapsed_us = (time.perf_counter_ns() - timer) // 1000
+    return replace(executable, record=CompileRecord(cache, began_us, elapsed_us))
+
+
+def _compiled(
+    model: Model,
+    machine: Machine,
+    settings: Mapping[str, Any],
+    cache_directory: Path | str | None,
+) -> CompiledModel:
+    """Return a model that is compiled anew."""
+    without, excess = settings["without"], settings["excess"]
+    partials, outlines = settings["partials"], settings["outlines"]
+    available_memory = settings["available_memory"]
+    stated, model = model, transform(model, without)
+    if excess is not None:
+        check_capacity(model, machine, excess)
+    graph_digest, weights_digest = model_digests(stated)
+    exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
+    key = graph_digest, available_memory, partials, outlines, without
+    costed.take(key, exchanges)
+    memo = PlanMemo(PlanFolder(cache_directory))
+
+    def compiled(share: AvailableMemory) -> Executable:
+        lowered = lower(model, machine, share, partials, memo)
+        if outlines:
+            outline(lowered.graph, lowered.programs[0], exchanges)
+        return compile_programs(
+            lowered.graph,
+            lowered.programs,
+            plans=lowered.plans,
+            is_instrumented=settings["is_instrumented"],
+            is_checked=settings["is_checked"],
+            cache_directory=cache_directory,
+            exchanges=exchanges,
+        )
+
+    executable = compiled(available_memory or AvailableMemory())
+    if available_memory is None and executable.overfull_tiles.size:
+        executable = _with_less(compiled, executable)
+    costed.keep(key, exchanges)
+    executable = replace(
+        executable,
+        graph_digest=graph_digest,
+        weights_digest=weights_digest,
+        notices=(*model.notices, *narrowed_types(model)),
+    )
+    held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
+    return CompiledModel(model.interface, executable, held, stated.training)
+
+
+def _with_less(
+    compiled: Callable[[AvailableMemory], Executable], executable: Executable
+) -> Executable:
+    """Return the program compiled with the largest share of temporary memory at which it fits.
+
+    Shares at which all plans would stay as they are need no compilation. If the program does not
+    fit at any share, it is returned as it is.
+    """
+    now, smaller = AvailableMemory(), executable
+    share = None if _constants_exceed_tiles(executable) else now.halved()
+    while share is not None:
+        if _binds(share, smaller, now):
+            _log.info(
+                "%d tiles overfull: compiling with %g of tile memory for an operation",
+                smaller.overfull_tiles.size,
+                share.convolution,
+            )
+            now, smaller = share, compiled(share)
+            if not smaller.overfull_tiles.size:
+                return smaller
+        share = share.halved()
+    return executable
+
+
+def _binds(share: AvailableMemory, executable: Executable, now: AvailableMemory) -> bool:
+    """Return whether a smaller share than the present one may change a plan.
+
+    A plan is the fastest that fits, so that it stays until it no longer fits; then the one with the
+    least memory stays.
+    """
+    most_bytes = min(share.convolution, share.matmul) * executable.machine.allocatable_bytes
+    shares = now.convolution, now.matmul
+    return any(
+        plan.temporary_bytes > most_bytes
+        and plan.bound != "least_memory"
+        and plan.available_memory_proportion in shares
+        for plan in executable.plans
+    )
+
+
+def _constants_exceed_tiles(executable: Executable) -> bool:
+    """Return whether constants alone do not fit, whatever the plans.
+
+    Zeros do not count: plans may pad.
+    """
+    n_bytes = sum(
+        int(np.count_nonzero(variable.values)) * variable.dtype.n_bytes
+        for variable in executable.graph.variables
+        if variable.category == "constant" and variable.values is not None
+    )
+    machine = executable.machine
+    return bool(bytes_past(np.array(n_bytes), machine.n_tiles * machine.allocatable_bytes))

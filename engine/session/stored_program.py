@@ -1,0 +1,162 @@
+"""A compiled model on disk: what is read at once, what is read later, and its weights apart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilescope.collection import without_collection
+from tilescope.engine.compiler.cache.programs import ProgramFolder
+from tilescope.engine.compiler.executable.container import Container, NotAnEntry
+from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS
+from tilescope.engine.compiler.executable.objects import WEIGHTS, ObjectReader, write_objects
+from tilescope.engine.compiler.executable.parts import Parts
+from tilescope.engine.errors import BadExecutable
+from tilescope.engine.graph import ComputeSet, DebugContext, RemoteBuffer, Variable
+from tilescope.engine.graph.vertex.plan_stage import PlanStage
+from tilescope.engine.ir import (
+    Constant,
+    Count,
+    Model,
+    NarrowConstant,
+    Parameter,
+    State,
+    Training,
+    Value,
+)
+from tilescope.engine.ir.digest import model_identity
+from tilescope.engine.machine import Machine
+from tilescope.engine.session.compiled_model import CompiledModel, Held
+
+__all__ = ["keep_program", "parts_of", "take_program"]
+
+_log = logging.getLogger(__name__)
+
+_PROGRAM = "program"
+_KINDS = (
+    *EXECUTABLE_KINDS,
+    CompiledModel,
+    Constant,
+    Count,
+    Held,
+    Model,
+    NarrowConstant,
+    Parameter,
+    State,
+    Training,
+    Value,
+)
+#: What vertices and programs share.
+_SHARED = (ComputeSet, DebugContext, PlanStage, RemoteBuffer, Variable)
+
+
+def parts_of(
+    programs: ProgramFolder, model: Model, machine: Machine, settings: Mapping[str, Any]
+) -> Parts | None:
+    """Return the parts of the program of a model; None if nothing can stand for the model.
+
+    Parameters
+    ----------
+    programs
+        The folder.
+    model
+        As it is stated.
+    machine
+        The machine to compile for.
+    settings
+        All options of the compilation.
+    """
+    try:
+        return programs.parts(("model", model_identity(model), machine, dict(settings)))
+    except TypeError as error:
+        _log.info("program not stored: %s", error)
+        return None
+
+
+@without_collection()
+def take_program(parts: Parts) -> CompiledModel | None:
+    """Return a program that was compiled before; None if there is none."""
+
+    def build(entry: Container) -> CompiledModel:
+        facts = entry.facts
+        weights = parts.take(WEIGHTS, facts[WEIGHTS], lambda found: found)
+        if weights is None:
+            raise NotAnEntry("its weights are missing")
+
+        def array(name: str) -> NDArray[Any]:
+            return (weights if _is_weight(name) else entry).array(name)
+
+        try:
+            compiled = ObjectReader(_kinds(facts["is_trained"]), facts["objects"], array).root
+        except NotAnEntry:
+            raise
+        except Exception as error:  # what a malformed pickle makes of its records can raise anything
+            raise NotAnEntry(f"its objects are malformed: {error}") from None
+        if not isinstance(compiled, CompiledModel):
+            raise NotAnEntry("it is not a compiled model")
+        return compiled
+
+    compiled = parts.take(_PROGRAM, "", build)
+    if compiled is None:
+        return None
+    return replace(compiled, executable=replace(compiled.executable, parts=parts))
+
+
+@without_collection()
+def keep_program(parts: Parts, compiled: CompiledModel) -> None:
+    """Store a program for later processes; one that cannot be stored is compiled again there."""
+    executable = compiled.executable
+    for step in executable.steps:  # computed once: it needs the vertices
+        _ = step.is_data_dependent, step.reads_clock
+    for node in executable.nodes:
+        _ = node.is_static, node.is_foldable
+    weights = [v.values for v in executable.graph.variables if v.values is not None]
+    try:
+        objects, arrays = write_objects(
+            replace(compiled, executable=executable.alone),
+            _kinds(compiled.training is not None),
+            _SHARED,
+            weights,
+            is_split=True,
+        )
+    except (TypeError, BadExecutable) as error:
+        _log.info("program not stored: %s", error)
+        return
+    apart = {name: array for name, array in arrays.items() if _is_weight(name)}
+    rest = {name: array for name, array in arrays.items() if name not in apart}
+    digest = _digest_of(apart)
+    parts.keep(WEIGHTS, digest, {}, apart, apart)
+    facts = {"objects": objects, "is_trained": compiled.training is not None, WEIGHTS: digest}
+    parts.keep(_PROGRAM, "", facts, rest, [name for name in rest if _is_read_at_once(name)])
+
+
+def _kinds(is_trained: bool) -> tuple[type, ...]:
+    """Return the types of records of a program."""
+    if not is_trained:
+        return _KINDS
+    from tilescope.engine.training.sgd import Sgd
+
+    return (*_KINDS, Sgd)
+
+
+def _is_weight(name: str) -> bool:
+    return name.startswith(f"{WEIGHTS}.")
+
+
+def _is_read_at_once(name: str) -> bool:
+    """Return whether a run reads an array: such are not packed."""
+    return name.startswith(("now.", "array_")) or name == "objects"
+
+
+def _digest_of(arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = sha256()
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.size} ".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
