@@ -20,7 +20,7 @@ from tilescope.engine.compiler.executable.executable import Executable, Node, Re
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import bind_all
+from tilescope.engine.execute.host_program import bind_all, host_program
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.streams import HostStreams, call_back
@@ -146,10 +146,9 @@ class Device:
             return
         self._check_fits()
         executable = self.executable
-        lives = executable.memory.lives if executable.is_model else {}
-        memory = HostMemory(executable.graph, executable.n_replicas, lives)
-        n_workers = self.executable.machine.n_worker_contexts
-        by_step = bind_all(self.executable.steps, memory, n_workers, progress)
+        program = host_program(executable)
+        memory = HostMemory(executable.graph, executable.n_replicas, program.layout)
+        by_step = bind_all(executable, program, memory, progress)
         self._plan = LaunchPlan(by_step, self._pool)
         self._memory = memory
 

@@ -7,6 +7,7 @@ cache of the host.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -19,7 +20,7 @@ from tilescope.engine.errors import BadGraph, BadInput
 from tilescope.engine.graph import GraphImage, Joined, Tensor, Variable, View
 from tilescope.engine.graph.variable import to_host
 
-__all__ = ["HostMemory"]
+__all__ = ["HostLayout", "HostMemory"]
 
 _LINE_BYTES = 64
 _LINE = 64  # elements: variables of any type begin on cache lines
@@ -50,6 +51,55 @@ def _placed(
     return offset.tolist(), end
 
 
+@dataclass(frozen=True, eq=False)
+class HostLayout:
+    """Where variables are in the host's memory.
+
+    Parameters
+    ----------
+    base
+        First element of every variable in the array of its type.
+    sizes
+        Elements of the arrays, by type.
+    shared
+        Ids of the variables that share memory with others.
+    """
+
+    base: tuple[int, ...]
+    sizes: Mapping[str, int]
+    shared: frozenset[int]
+
+    @classmethod
+    def of(cls, graph: GraphImage, lives: Mapping[int, Lives] | None = None) -> HostLayout:
+        """Return the layout of a graph's variables.
+
+        Parameters
+        ----------
+        graph
+            The graph.
+        lives
+            By id of the variables that may share memory: the steps at which they are live. The
+            others keep their values.
+        """
+        lives = lives or {}
+        base = [0] * len(graph.variables)
+        used: dict[str, int] = {}
+        shared: dict[str, list[Variable]] = {}
+        for variable in graph.variables:
+            host = variable.dtype.host
+            if variable.variable_id in lives:
+                shared.setdefault(host, []).append(variable)
+                continue
+            base[variable.variable_id] = used.get(host, 0)
+            used[host] = used.get(host, 0) + _size(variable)
+        for host, variables in shared.items():
+            variables.sort(key=lambda variable: lives[variable.variable_id][0])
+            offsets, used[host] = _placed(variables, lives, used.get(host, 0))
+            for variable, offset in zip(variables, offsets, strict=True):
+                base[variable.variable_id] = offset
+        return cls(tuple(base), used, frozenset(lives))
+
+
 class HostMemory:
     """Values of all variables.
 
@@ -59,9 +109,8 @@ class HostMemory:
         The graph whose variables are stored; constants are copied in.
     n_replicas
         Number of replicas, each with its own values.
-    lives
-        By id of the variables that may share memory: the steps at which they are live. The others
-        keep their values.
+    layout
+        Where they are; by default, each variable has memory of its own.
 
     Attributes
     ----------
@@ -70,25 +119,13 @@ class HostMemory:
     """
 
     def __init__(
-        self, graph: GraphImage, n_replicas: int = 1, lives: Mapping[int, Lives] | None = None
+        self, graph: GraphImage, n_replicas: int = 1, layout: HostLayout | None = None
     ) -> None:
-        self._lives = lives or {}
-        self.base = [0] * len(graph.variables)
-        used: dict[str, int] = {}
-        shared: dict[str, list[Variable]] = {}
-        for variable in graph.variables:
-            host = variable.dtype.host
-            if variable.variable_id in self._lives:
-                shared.setdefault(host, []).append(variable)
-                continue
-            self.base[variable.variable_id] = used.get(host, 0)
-            used[host] = used.get(host, 0) + _size(variable)
-        for host, variables in shared.items():
-            variables.sort(key=lambda variable: self._lives[variable.variable_id][0])
-            offsets, used[host] = _placed(variables, self._lives, used.get(host, 0))
-            for variable, offset in zip(variables, offsets, strict=True):
-                self.base[variable.variable_id] = offset
-        self.arenas = {host: _zeros((n_replicas, size), host) for host, size in used.items()}
+        self.layout = HostLayout.of(graph) if layout is None else layout
+        self.base = self.layout.base
+        self.arenas = {
+            host: _zeros((n_replicas, size), host) for host, size in self.layout.sizes.items()
+        }
         for variable in graph.variables:
             if variable.values is not None:
                 for replica in range(n_replicas):
@@ -121,7 +158,7 @@ class HostMemory:
             When a variable of the tensor shares memory.
         """
         for variable in tensor.variables:
-            if variable.variable_id in self._lives:
+            if variable.variable_id in self.layout.shared:
                 raise BadGraph(
                     f"The values of {variable.name!r} are not kept: variables of a model that"
                     " are not always live share memory. Return the value from the model, or build"

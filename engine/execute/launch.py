@@ -12,22 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.collection import without_collection
-from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
+from tilescope.engine.execute.binding import Binding
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.join import Blocks, join
-from tilescope.engine.execute.launcher import launch_arrays, launch_table, launcher_of
-from tilescope.engine.graph import ComputeSet, VertexBatch
-from tilescope.engine.graph.vertex.regions import Regions
+from tilescope.engine.execute.launcher import launch_table, launcher_named
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import report_new_code
 
-__all__ = ["Launch", "bind", "bind_all", "compile_launchers"]
+__all__ = ["Launch", "compile_launchers", "launches_of"]
 
 _log = logging.getLogger(__name__)
-
-#: Products of a convolution in the time of one element: they are computed in vectors.
-_PRODUCTS = 8
 
 
 @dataclass(frozen=True)
@@ -99,96 +93,38 @@ class Launch:
             ) from error
 
 
-def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
-    """Estimate the work of every vertex: the elements it touches, and an eighth per product."""
-    elements = np.asarray(sum(map(_by_vertex, regions)), np.int64)
-    if batch.codelet.has_products:
-        field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
-        return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
-    return elements
+def launches_of(bindings: Iterable[Binding], memory: HostMemory, n_workers: int) -> list[Launch]:
+    """Return the launches of bindings, on tiles with `n_workers` worker contexts."""
+    return [_launch(binding, memory, n_workers) for binding in bindings]
 
 
-def _by_vertex(regions: Regions) -> NDArray[np.int64]:
-    """Return the elements of every vertex in a field."""
-    if regions.first is None:
-        return regions.n_elements
-    ends = np.concatenate([[0], np.cumsum(regions.n_elements)])
-    return np.diff(ends[regions.first])
-
-
-def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[Launch]:
-    """Return the launches of a compute set, on tiles with `n_workers` worker contexts."""
-    launches = []
-    for batch in compute_set.batches:
-        codelet = batch.codelet
-        regions = [batch.fields[field.name] for field in codelet.fields]
-        grids = [region.variable.dtype.grid for region in regions]
-        rounded = tuple(
-            (field.name, grid)
-            for field, grid in zip(codelet.fields, grids, strict=True)
-            if field.is_written and grid is not None
-        )
-        blocks = join(
-            codelet,
-            Blocks(
-                [r.start + memory.base[r.variable.variable_id] for r in regions],
-                [r.size for r in regions],
-                [r.stride for r in regions],
-                [batch.scalars[scalar.name] for scalar in codelet.kernel_scalars],
-                _work(batch, regions),
-            ),
-        )
-        hosts = [region.variable.dtype.host for region in regions]
-        distinct = list(dict.fromkeys(hosts))
-        memories = [memory.arenas[host][0] for host in distinct]
-        parts = list(zip(blocks.start, blocks.size, blocks.stride, strict=True))
-        n_counted = batch.n_vertices if codelet.is_data_dependent else 0
-        counts = np.zeros(codelet.count_shape(n_counted, n_workers), np.int64)
-        clock = np.zeros(batch.n_vertices if codelet.reads_clock else 0, np.int64)
-        firsts = [region.first for region in regions]
-        arrays = launch_arrays(codelet, memories, parts, firsts, blocks.scalars, (clock, counts))
-        launches.append(
-            Launch(
-                launcher_of(codelet, tuple(map(distinct.index, hosts)), tuple(distinct), rounded),
-                launch_table(codelet, arrays, n_workers, [grid for _, grid in rounded]),
-                arrays,
-                blocks.work,
-                counts,
-                batch.tile,
-                clock,
-                codelet.name,
-                compute_set.name,
-            )
-        )
-    return launches
-
-
-def bind_all(
-    steps: Iterable[Step],
-    memory: HostMemory,
-    n_workers: int,
-    progress: Callable[[int, int, str], None] | None = None,
-) -> dict[int, list[Launch]]:
-    """Return the launches of every compute step, by step id, with their kernels compiled.
-
-    Raises
-    ------
-    BadGraph
-        When a kernel cannot be compiled.
-    """
-    bound: dict[int, list[Launch]] = {}
-    by_step: dict[int, list[Launch]] = {}
-    for step in steps:
-        compute_set = step.compute_set
-        if compute_set is None:
-            continue
-        if compute_set.compute_set_id not in bound:
-            bound[compute_set.compute_set_id] = bind(compute_set, memory, n_workers)
-        by_step[step.step_id] = bound[compute_set.compute_set_id]
-    compile_launchers((launch for launches in bound.values() for launch in launches), progress)
-    n_launches = sum(len(launches) for launches in bound.values())
-    _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
-    return by_step
+def _launch(binding: Binding, memory: HostMemory, n_workers: int) -> Launch:
+    arrays: list[NDArray[Any]] = [memory.arenas[host][0] for host in binding.hosts]
+    arrays += binding.arrays
+    n_vertices = binding.tile.size
+    clock = np.zeros(n_vertices if binding.reads_clock else 0, np.int64)
+    n_counted = n_vertices if binding.is_counted else 0
+    shape = (n_counted, n_workers) if binding.is_multi_vertex else (n_counted,)
+    counts = np.zeros(shape, np.int64)
+    if binding.reads_clock:
+        arrays.append(clock)
+    if binding.is_counted:
+        arrays.append(counts)
+    return Launch(
+        launcher_named(binding.launcher_name, binding.launcher),
+        launch_table(
+            arrays,
+            n_workers if binding.is_multi_vertex else 0,
+            [grid for _, grid in binding.rounded],
+        ),
+        arrays,
+        binding.piece_work,
+        counts,
+        binding.tile,
+        clock,
+        binding.codelet_name,
+        binding.compute_set_name,
+    )
 
 
 @without_collection()

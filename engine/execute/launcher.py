@@ -8,7 +8,7 @@ so that a sequence of launches is one call (`engine/host/jit/calls.py`).
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -30,7 +30,7 @@ _TYPES = {
     for kind in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
 }
 
-__all__ = ["launch_arrays", "launch_table", "launcher_of"]
+__all__ = ["launch_arrays", "launch_table", "launcher_named", "launcher_of"]
 
 
 @functools.cache
@@ -224,21 +224,39 @@ def _launcher_source(
     )
 
 
+def launcher_named(name: str, launcher: Callable[[], Any]) -> Any:
+    """Return the launcher of a name, or the one that a function returns where that has no code.
+
+    Parameters
+    ----------
+    name
+        Name of its entry; empty if it has none that lasts.
+    launcher
+        Returns it as `launcher_of` does.
+    """
+    return _named(name, launcher) if name and IS_COMPILED else launcher()
+
+
+#: Launchers of stored programs, by name.
+_known: dict[str, Entry] = {}
+
+
+def _named(name: str, launcher: Callable[[], Any]) -> Entry:
+    if name not in _known:
+        _known[name] = Entry.named(name, launcher)
+    return _known[name]
+
+
 def launch_arrays(
-    codelet: Codelet,
-    memories: Sequence[NDArray[Any]],
     regions: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]],
     firsts: Sequence[NDArray[np.int64] | None],
     scalars: Sequence[NDArray[Any]],
-    counters: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> list[NDArray[Any]]:
-    """Return the arrays of a launcher, contiguous and in the order of its table.
+    """Return the arrays of a launcher between memories and counters, in the order of its table.
 
-    Memories are the distinct ones. Regions are starts in the memory, sizes and strides, by field;
-    `firsts` the first interval of every vertex, for lists of intervals. The counters are the clock
-    and the cycles that vertices count.
+    Regions are starts in the memory, sizes and strides, by field; `firsts` the first interval of
+    every vertex, for lists of intervals.
     """
-    clock, counts = counters
     columns: list[NDArray[np.int64]] = []
     lists: list[NDArray[np.int64]] = []
     for (start, size, stride), first in zip(regions, firsts, strict=True):
@@ -249,29 +267,30 @@ def launch_arrays(
     positions = np.zeros((0, 0), np.int64)
     if columns:
         positions = np.concatenate(columns, axis=1, dtype=np.int64)
-    arrays: list[NDArray[Any]] = [*memories, positions]
+    arrays: list[NDArray[Any]] = [positions]
     arrays += [np.ascontiguousarray(array, np.int64) for array in lists]
     arrays += [np.ascontiguousarray(scalar) for scalar in scalars]
-    if codelet.reads_clock:
-        arrays.append(clock)
-    if codelet.is_data_dependent:
-        arrays.append(counts)
     return arrays
 
 
 def launch_table(
-    codelet: Codelet, arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
+    arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
 ) -> NDArray[np.int64]:
     """Return the table that a launcher takes; it does not keep the arrays alive.
 
     Parameters
     ----------
+    arrays
+        The distinct memories, those of `launch_arrays`, and the clock and the counts where the
+        kernel has them.
+    n_workers
+        Worker contexts of a tile, for a kernel that takes them; otherwise 0.
     grids
         Those that fields are rounded to, as for `launcher_of`: the table has the addresses of
         their rounders.
     """
     numbers = numbers_of(arrays)
-    if codelet.is_multi_vertex:
+    if n_workers:
         numbers.append(n_workers)
     numbers += [rounder_of(grid).address if IS_COMPILED else 0 for grid in grids]
     return np.array(numbers, np.int64)

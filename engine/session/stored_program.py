@@ -96,7 +96,9 @@ def take_program(parts: Parts) -> CompiledModel | None:
             compiled = ObjectReader(_kinds(facts["is_trained"]), facts["objects"], array).root
         except NotAnEntry:
             raise
-        except Exception as error:  # what a malformed pickle makes of its records can raise anything
+        except (
+            Exception
+        ) as error:  # what a malformed pickle makes of its records can raise anything
             raise NotAnEntry(f"its objects are malformed: {error}") from None
         if not isinstance(compiled, CompiledModel):
             raise NotAnEntry("it is not a compiled model")

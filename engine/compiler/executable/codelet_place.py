@@ -21,7 +21,7 @@ from tilescope.engine.errors import BadExecutable, said
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.host.jit.identity import kernel_digest
 
-__all__ = ["CodeletPlace", "codelet_at", "codelets_of", "place_of"]
+__all__ = ["CodeletPlace", "codelet_at", "codelets_of", "is_own", "place_of"]
 
 _OWN = "tilescope.engine.codelets."
 #: Containers nested in containers, such as a dictionary of pairs.
@@ -90,6 +90,13 @@ def codelet_at(position: CodeletPlace) -> Codelet:
     if same_name:
         raise BadExecutable(f"{where} has changed since the program was compiled: compile it again")
     raise BadExecutable(f"{where} is not available: the module has no codelet of that name")
+
+
+def is_own(codelet: Codelet) -> bool:
+    """Return whether a codelet is the engine's: then the engine's version stands for its kernel."""
+    functions = (codelet.kernel, codelet.law, codelet.flops, codelet.pieces)
+    modules = [getattr(function, "__module__", None) for function in functions if function]
+    return all(str(module).startswith("tilescope.engine.") for module in modules)
 
 
 def codelet_modules() -> Iterator[ModuleType]:

@@ -56,6 +56,28 @@ class Entry:
         self.function, self._counts_references = function, counts_references
         self._address = 0
         self._owned: tuple[Any, ...] = ()  # what must live as long as its code
+        self._make: Callable[[], Entry] | None = None
+
+    @classmethod
+    def named(cls, name: str, make: Callable[[], Entry]) -> Entry:
+        """Return the entry of a name, whose function is made where its code is missing only.
+
+        Parameters
+        ----------
+        name
+            Of an entry that is kept, in this version of the engine.
+        make
+            Returns the entry with its function.
+        """
+        entry = cls.__new__(cls)
+        entry._is_kept, entry.name, entry._address, entry._owned = True, name, 0, ()
+        entry._make = make
+        return entry
+
+    @cached_property
+    def _made(self) -> Entry | None:
+        """The entry with the function, of one that has a name only."""
+        return None if self._make is None else self._make()
 
     def load(self) -> bool:
         """Take the code from its file, or compile it; return whether it was compiled."""
@@ -65,6 +87,10 @@ class Entry:
         if known is not None:
             self._address = load(known)
             return False
+        if self._made is not None:
+            is_new = self._made.load()
+            self._address = self._made.address
+            return is_new
         from tilescope.engine.host.jit.compiler import compiled
 
         dispatcher = compiled(self.function, counts_references=self._counts_references)
@@ -78,6 +104,11 @@ class Entry:
         """Return the code in its file; None if there is none that this process can use."""
         code = code_files.read(self.name) if self._is_kept else None
         return code if code is not None and is_complete(code) else None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether its name stands for its code in other processes."""
+        return self._is_kept
 
     @property
     def is_kept(self) -> bool:
@@ -110,6 +141,8 @@ class Entry:
 
     @cached_property
     def _for_python(self) -> Any:
+        if self._made is not None:
+            return self._made._for_python
         from tilescope.engine.host.jit.compiler import for_python
 
         return for_python(self.function)

@@ -9,8 +9,9 @@ import pytest
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.errors import OutOfTileMemory
+from tilescope.engine.execute.binding import bindings_of
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import bind, compile_launchers
+from tilescope.engine.execute.launch import compile_launchers, launches_of
 from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import ROOT, GraphCopy
 from tilescope.engine.library.poplin.convolution import matmul
@@ -38,7 +39,10 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     memory = HostMemory(GraphCopy(graph).freeze())
     memory.write(a, left, "a")
     threads = Threads(n_threads)
-    stages = [bind(compute_set, memory, 6) for compute_set in graph.compute_sets]
+    stages = [
+        launches_of(bindings_of(compute_set, memory.layout), memory, 6)
+        for compute_set in graph.compute_sets
+    ]
     launches = [launch for stage in stages for launch in stage]
     assert max(launch.work for launch in launches) > 1 << 15, "large enough to be shared"
     compile_launchers(launches)

@@ -7,7 +7,7 @@ import pytest
 
 from tilescope.engine import Engine, compile_model, load_machine, resolve_options
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.execute.host_arenas import HostLayout, HostMemory
 from tilescope.engine.graph import Tensor, Variable
 from tilescope.engine.ir import IrBuilder
 from tilescope.engine.operators import OPERATORS
@@ -33,7 +33,9 @@ def layers() -> tuple[list[np.ndarray], CompiledModel]:
 
 def memory_of(compiled: CompiledModel) -> HostMemory:
     executable = compiled.executable
-    return HostMemory(executable.graph, lives=executable.memory.lives)
+    return HostMemory(
+        executable.graph, layout=HostLayout.of(executable.graph, executable.memory.lives)
+    )
 
 
 def whole(variable: Variable) -> Tensor:

@@ -1,0 +1,111 @@
+"""What the host computes of an executable: its memory and its bindings, kept beside the program."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tilescope.collection import without_collection
+from tilescope.engine.compiler.executable.codelet_place import is_own
+from tilescope.engine.compiler.executable.container import Container, NotAnEntry
+from tilescope.engine.compiler.executable.executable import Executable
+from tilescope.engine.compiler.executable.objects import ObjectReader, write_objects
+from tilescope.engine.errors import BadExecutable
+from tilescope.engine.execute.binding import Binding, bindings_of
+from tilescope.engine.execute.host_arenas import HostLayout, HostMemory
+from tilescope.engine.execute.launch import Launch, compile_launchers, launches_of
+from tilescope.engine.number.grid import Grid
+
+__all__ = ["HostProgram", "bind_all", "host_program"]
+
+_log = logging.getLogger(__name__)
+
+_PART = "launches"
+
+
+@dataclass(frozen=True, eq=False)
+class HostProgram:
+    """The places of all variables and batches in the host's memory.
+
+    Parameters
+    ----------
+    layout
+        That of the variables.
+    bindings
+        Those of every compute set in use, by its id.
+    """
+
+    layout: HostLayout
+    bindings: Mapping[int, tuple[Binding, ...]]
+
+
+_KINDS = (Binding, Grid, HostLayout, HostProgram)
+
+
+@without_collection()
+def host_program(executable: Executable) -> HostProgram:
+    """Return what the host computes of an executable: as it was stored with it, or anew."""
+    parts = executable.parts
+    stored = None if parts is None else parts.take(_PART, "", _read)
+    if stored is not None:
+        return stored
+    lives = executable.memory.lives if executable.is_model else {}
+    layout = HostLayout.of(executable.graph, lives)
+    used = {step.compute_set.compute_set_id: step.compute_set for step in executable.steps
+            if step.compute_set is not None}  # fmt: skip
+    program = HostProgram(
+        layout, {key: tuple(bindings_of(item, layout)) for key, item in used.items()}
+    )
+    if parts is not None and all(map(_lasts, program.bindings.values())):
+        try:
+            facts, arrays = write_objects(program, _KINDS, is_split=True)
+        except (TypeError, BadExecutable) as error:
+            _log.info("launches not stored: %s", error)
+        else:
+            plain = [name for name in arrays if not name.startswith("objects.")]
+            parts.keep(_PART, "", {"objects": facts}, arrays, plain)
+    return program
+
+
+def _lasts(bindings: tuple[Binding, ...]) -> bool:
+    """Return whether the launchers are the engine's own, which the name of the program covers."""
+    return all(item.launcher_name and is_own(item.codelet) for item in bindings)
+
+
+def _read(entry: Container) -> HostProgram:
+    try:
+        program = ObjectReader(_KINDS, entry.facts["objects"], entry.array).root
+    except Exception as error:  # what a malformed pickle makes of its records can raise anything
+        raise NotAnEntry(f"its objects are malformed: {error}") from None
+    if not isinstance(program, HostProgram):
+        raise NotAnEntry("it does not hold launches")
+    return program
+
+
+def bind_all(
+    executable: Executable,
+    program: HostProgram,
+    memory: HostMemory,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[int, list[Launch]]:
+    """Return the launches of every compute step, by step id, with their kernels compiled.
+
+    Raises
+    ------
+    BadGraph
+        When a kernel cannot be compiled.
+    """
+    n_workers = executable.machine.n_worker_contexts
+    bound = {
+        key: launches_of(bindings, memory, n_workers) for key, bindings in program.bindings.items()
+    }
+    by_step = {
+        step.step_id: bound[step.compute_set.compute_set_id]
+        for step in executable.steps
+        if step.compute_set is not None
+    }
+    compile_launchers((launch for launches in bound.values() for launch in launches), progress)
+    n_launches = sum(len(launches) for launches in bound.values())
+    _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
+    return by_step
