@@ -29,6 +29,7 @@ from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
     from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.writing.template import ReportTemplate
     from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "ReportNotFound",
     "ReportNotWritable",
     "ReportState",
+    "ReportTemplate",
     "ReportWriter",
     "State",
     "UnsupportedSchema",
@@ -60,6 +62,7 @@ __all__ = [
 
 _MODULES = {
     "Problem": "check",
+    "ReportTemplate": "writing.template",
     "ReportWriter": "writing.writer",
     "check_report": "check",
 }

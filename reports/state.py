@@ -17,8 +17,10 @@ from pathlib import Path
 __all__ = [
     "ENDED_EARLY",
     "FINISHED",
+    "PROGRAM",
     "ReportState",
     "State",
+    "has_begun",
     "is_unfinished_name",
     "sign_of_life",
     "state_after",
@@ -30,6 +32,11 @@ FINISHED = "finished"
 #: Milestone that seals the report of an engine that was closed by an exception or an interrupt.
 ENDED_EARLY = "ended early"
 
+#: Milestones of a report before what was compiled, and by whom, is in it: ``program`` is the part
+#: that other runs of the same program begin with.
+PROGRAM = "program"
+_BEGINNINGS = frozenset(("created", PROGRAM))
+
 _UNFINISHED_NAME = re.compile(r"profile_[0-9a-f]+\.pop")
 #: Files whose time of modification is a sign of life; the writer touches the last once a second.
 _SUFFIXES = ("", "-wal", "-shm")
@@ -37,6 +44,11 @@ _SUFFIXES = ("", "-wal", "-shm")
 _FUTURE_S = 60.0
 #: Without locks, an engine is alive if its last sign of life is at most this old, in seconds.
 _SILENCE_S = 30.0
+
+
+def has_begun(milestones: Sequence[str]) -> bool:
+    """Return whether a report holds a compilation."""
+    return bool(milestones) and milestones[-1] not in _BEGINNINGS
 
 
 class State(StrEnum):

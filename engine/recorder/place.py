@@ -7,7 +7,7 @@ import os
 from itertools import chain, count
 from pathlib import Path
 
-from tilescope.reports import ReportInUse, ReportWriter
+from tilescope.reports import ReportInUse, ReportTemplate, ReportWriter
 from tilescope.reports.schema import REPORT_NAME
 
 __all__ = ["KEEP_REPORTS", "new_report"]
@@ -20,10 +20,17 @@ KEEP_REPORTS = "TILESCOPE_KEEP_REPORTS"
 _MOST_ENGINES = 64
 
 
-def new_report(directory: Path) -> ReportWriter:
+def new_report(directory: Path, template: ReportTemplate | None = None) -> ReportWriter:
     """Begin a report; in a subdirectory while another engine writes into the directory.
 
     With ``TILESCOPE_KEEP_REPORTS=1``, also if the directory holds a report already.
+
+    Parameters
+    ----------
+    directory
+        Where to write it.
+    template
+        What the report begins as; None for an empty one.
 
     Raises
     ------
@@ -36,7 +43,7 @@ def new_report(directory: Path) -> ReportWriter:
         if keeps and (folder / REPORT_NAME).exists():
             continue
         try:
-            writer = ReportWriter.create(folder)
+            writer = ReportWriter.create(folder, template)
         except ReportInUse:
             n_used += 1
             if n_used == _MOST_ENGINES:

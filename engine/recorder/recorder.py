@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import EngineError, said
 from tilescope.engine.fidelity import packaged_version
 from tilescope.engine.options import EngineOptions, engine_directory
-from tilescope.engine.recorder.compilation import write_compilation
+from tilescope.engine.recorder.beginning import begun_report
 from tilescope.engine.recorder.digests import program_digests
-from tilescope.engine.recorder.place import new_report
 from tilescope.engine.recorder.recording import FailureNote, Recording, warn_of_loss
 from tilescope.engine.recorder.runs import RunRecord, RunWriter
 from tilescope.engine.recorder.training import StepRecord
@@ -120,12 +119,12 @@ class Recorder:
         if not options.writes_report:
             return cls(None, executable)
         try:
-            writer = new_report(engine_directory(options, name))
+            directory = engine_directory(options, name)
+            writer, patterns = begun_report(directory, executable, options)
         except (ReportInUse, ReportNotWritable) as error:
             return cls._without_report(executable, error)
         try:
             _write_header(writer, executable, options, name, facts)
-            patterns = write_compilation(writer, executable, options)
             if options.wants_execution_profile and not options.writes_execution_profile:
                 row = {"severity": "info", "code": "not_instrumented", "message": _NOT_COUNTED}
                 writer.add(notice, [row])

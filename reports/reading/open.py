@@ -27,6 +27,7 @@ from tilescope.reports.schema import REPORT_NAME, provenance
 from tilescope.reports.state import (
     ReportState,
     State,
+    has_begun,
     is_unfinished_name,
     sign_of_life,
     state_after,
@@ -160,7 +161,7 @@ def _open_unfinished(files: Sequence[Path], name: str | None) -> Report:
         except (FileNotFoundError, ReportError) as error:
             problem = error if isinstance(problem, FileNotFoundError) else problem
             continue
-        if len(report.milestones) > 1:
+        if has_begun(report.milestones):
             if empty is not None:
                 empty.close()
             return report
@@ -182,7 +183,7 @@ def _newer_run(directory: Path, report: Report) -> NewerRun | None:
             return NewerRun(file, state)
         try:
             with open_report(file) as candidate:
-                if len(candidate.milestones) < 2 or not _is_newer(candidate, report):
+                if not has_begun(candidate.milestones) or not _is_newer(candidate, report):
                     continue
                 if candidate.state.is_complete:  # sealed, and not renamed
                     candidate.verify()
@@ -254,7 +255,7 @@ def report_state(file: Path, *, verify: bool = False) -> ReportState | None:
 
 
 def _is_idle_start(report: Report, state: ReportState) -> bool:
-    return len(report.milestones) < 2 and state.state is not State.RUNNING
+    return not has_begun(report.milestones) and state.state is not State.RUNNING
 
 
 def regular_file(path: Path) -> Path:

@@ -8,8 +8,11 @@ from hashlib import blake2b
 import numpy as np
 
 from tilescope.reports.schema import ArraySpec
+from tilescope.reports.writing.template import ArrayState
 
 __all__ = ["ArrayBuffer"]
+
+_PATTERN_BYTES = 16
 
 
 class ArrayBuffer:
@@ -49,11 +52,32 @@ class ArrayBuffer:
     def pattern(self, values: np.ndarray) -> int:
         """Append one row unless an equal row exists; return its index."""
         row = self._as_rows(np.asarray(values).reshape(1, -1))
-        digest = blake2b(np.ascontiguousarray(row[0]).data, digest_size=16).digest()
+        digest = blake2b(np.ascontiguousarray(row[0]).data, digest_size=_PATTERN_BYTES).digest()
         index = self._pattern_rows.get(digest)
         if index is None:
             index = self._pattern_rows[digest] = self.append(row)
         return index
+
+    def state(self) -> ArrayState | None:
+        """Return how the array goes on; None if it has no rows yet."""
+        if self.array_id is None:
+            return None
+        digests = np.frombuffer(b"".join(self._pattern_rows), np.uint8)
+        rows = np.array([*self._pattern_rows.values()], np.int64)
+        digests = digests.reshape(-1, _PATTERN_BYTES)
+        return ArrayState(self.array_id, self.n_columns, self.n_rows, digests, rows)
+
+    @classmethod
+    def resumed(cls, spec: ArraySpec, state: ArrayState) -> ArrayBuffer:
+        """Return the buffer of an array that goes on."""
+        buffer = cls(spec)
+        buffer.array_id, buffer.n_columns = state.array_id, state.n_columns
+        buffer.n_rows = state.n_rows
+        content = state.pattern_digests.tobytes()
+        starts = range(0, len(content), _PATTERN_BYTES)
+        digests = [content[start : start + _PATTERN_BYTES] for start in starts]
+        buffer._pattern_rows = dict(zip(digests, state.pattern_rows.tolist(), strict=True))
+        return buffer
 
     def blocks(self, *, everything: bool) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (first row, rows) of full chunks, and of a partial one if `everything` is true."""

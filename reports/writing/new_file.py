@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import apsw
@@ -17,8 +18,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PAGE_BYTES = 2_048
 
 
-def new_file(path: Path) -> apsw.Connection:
-    """Create an empty database."""
+def new_file(path: Path, content: bytes | None = None) -> apsw.Connection:
+    """Create a database: an empty one, or one that begins as another."""
+    if content is not None:
+        with path.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # commits sync the log beside it only
     connection = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilescope.reports.schema import ColumnSpec, TableSpec
+from tilescope.reports.writing.template import TableState
 
 __all__ = ["MAX_TEXT_BYTES", "RowBuffer", "RowMark"]
 
@@ -45,6 +46,17 @@ class RowBuffer:
         self._key_place = self.names.index(self._key)
         self.next_id = 0
         self._last_id: int | None = None
+
+    def state(self) -> TableState:
+        """Return where the numbers of its rows go on."""
+        return TableState(self.next_id, self._last_id)
+
+    @classmethod
+    def resumed(cls, table: TableSpec, state: TableState) -> RowBuffer:
+        """Return the buffer of a table that goes on, with no rows to store."""
+        buffer = cls(table)
+        buffer.next_id, buffer._last_id = state.next_id, state.last_id
+        return buffer
 
     def drop(self, n_rows: int) -> None:
         """Drop the first rows, which are sealed."""

@@ -21,10 +21,11 @@ from tilescope.reports.integrity.chunks import (
     pack,
     saturated_sum,
 )
-from tilescope.reports.integrity.digests import ROWS_PER_BLOCK, chain, digest_columns
+from tilescope.reports.integrity.digests import DIGEST_BYTES, ROWS_PER_BLOCK, chain, digest_columns
 from tilescope.reports.schema import ARRAYS, TableSpec
 from tilescope.reports.writing.array_buffer import ArrayBuffer
 from tilescope.reports.writing.row_buffer import RowBuffer, RowMark
+from tilescope.reports.writing.template import StoreState
 
 __all__ = ["ReportStore"]
 
@@ -59,6 +60,46 @@ class ReportStore:
         self._tail: _Tail | None = None
         self._spare_chunks: dict[bytes, PackedChunk] = {}
         self._growing_milestone = ""
+
+    def state(self) -> StoreState:
+        """Return what another process needs to go on, after a commit that does not grow.
+
+        Raises
+        ------
+        ValueError
+            When there is something that no commit has sealed.
+        """
+        seals = self._rows_of(schema.milestone)
+        waiting = [buffer.table.name for buffer in self._tables.values() if buffer.rows]
+        if self._growing_milestone or waiting != [schema.milestone.name] or len(seals.rows) != 1:
+            raise ValueError("a report goes on after a commit that does not grow")
+        arrays = {name: buffer.state() for name, buffer in self._arrays.items()}
+        digests = np.frombuffer(b"".join(sorted(self._chunk_digests)), np.uint8)
+        return StoreState(
+            {name: buffer.state() for name, buffer in self._tables.items()},
+            {name: state for name, state in arrays.items() if state is not None},
+            digests.reshape(-1, DIGEST_BYTES),
+            seals.rows[0],
+            self._n_row_blocks,
+        )
+
+    @classmethod
+    def resumed(cls, connection: apsw.Connection, state: StoreState) -> ReportStore:
+        """Return the store of a file that goes on."""
+        store = cls(connection)
+        for name, table in state.tables.items():
+            store._tables[name] = RowBuffer.resumed(schema.TABLES[name], table)
+        for name, array in state.arrays.items():
+            store._arrays[name] = ArrayBuffer.resumed(ARRAYS[name], array)
+        content = state.chunk_digests.tobytes()
+        starts = range(0, len(content), DIGEST_BYTES)
+        store._chunk_digests = {content[start : start + DIGEST_BYTES] for start in starts}
+        seals = store._rows_of(schema.milestone)
+        seals.rows.append(tuple(state.milestone))
+        seals.n_stored = 1
+        store._digest = dict(zip(seals.names, state.milestone, strict=True))["digest"]
+        store._n_row_blocks = state.n_row_blocks
+        return store
 
     def table(self, table: TableSpec) -> RowBuffer:
         """Return the buffer of a table that a caller may add to."""

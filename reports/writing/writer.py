@@ -31,6 +31,7 @@ from tilescope.reports.state import ENDED_EARLY, FINISHED
 from tilescope.reports.writing.lock import DirectoryLock
 from tilescope.reports.writing.new_file import PAGE_BYTES, new_file, refusal
 from tilescope.reports.writing.store import ReportStore
+from tilescope.reports.writing.template import ReportTemplate
 
 __all__ = ["ReportWriter"]
 #: The log is written back into the file when it has this many pages, at most every so often, so
@@ -51,28 +52,40 @@ class ReportWriter:
     that an interrupt or lack of memory has ended halfway: nothing is committed any more.
     """
 
-    def __init__(self, path: Path, lock: DirectoryLock, connection: apsw.Connection) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lock: DirectoryLock,
+        connection: apsw.Connection,
+        template: ReportTemplate | None = None,
+    ) -> None:
         self.path = path
         self._lock = lock
         self._connection: apsw.Connection | None = connection
         self._pid = os.getpid()
         self._failure: ReportNotWritable | None = None
-        self._store = ReportStore(connection)
+        self._store = (
+            ReportStore(connection)
+            if template is None
+            else ReportStore.resumed(connection, template.state)
+        )
         self._is_changing = False
         self._n_commits = 0
-        self._beside: dict[str, bytes] = {}
+        self._beside = {} if template is None else dict(template.beside)
         self._inode = os.stat(path).st_ino
         self._checkpointed_at = time.monotonic()
         _live.add(self)
 
     @classmethod
-    def create(cls, directory: Path | str) -> ReportWriter:
+    def create(cls, directory: Path | str, template: ReportTemplate | None = None) -> ReportWriter:
         """Create the directory if needed, lock it and start a report.
 
         Parameters
         ----------
         directory : Path or str
             Directory of the finished ``profile.pop``.
+        template : ReportTemplate, optional
+            What `template` returned of an earlier report, which this one begins as.
 
         Raises
         ------
@@ -86,8 +99,12 @@ class ReportWriter:
         path = directory / f"profile_{secrets.token_hex(4)}.pop"
         writer = None
         try:
-            writer = cls(path, lock, new_file(path))
-            writer._create_tables()
+            content = None if template is None else template.content
+            writer = cls(path, lock, new_file(path, content), template)
+            if template is None:
+                writer._create_tables()
+            else:
+                writer._open_log()
         except (apsw.Error, OSError) as error:
             if writer is not None:
                 writer.abandon()
@@ -245,6 +262,22 @@ class ReportWriter:
         self._check_owner()
         self._beside[name] = content
 
+    def template(self) -> ReportTemplate:
+        """Return the report so far, so that others can begin as it.
+
+        Raises
+        ------
+        ValueError
+            When the last call was not a `commit` that does not grow.
+        ReportNotWritable
+            A write failed.
+        """
+        self._check_owner()
+        if self._failure is not None:
+            raise ReportNotWritable(str(self._failure))
+        content = self._open_connection().serialize("main")
+        return ReportTemplate(content, self._store.state(), dict(self._beside))
+
     def commit(self, milestone: str, *, grows: bool = False) -> None:
         """Write all data so far durably, and record a milestone.
 
@@ -335,6 +368,11 @@ class ReportWriter:
             connection.execute(table.create)
         self._store.commit("created")
         # From here on, the file identifies itself without its -wal.
+        self._open_log()
+
+    def _open_log(self) -> None:
+        """Have commits go to the log beside the file, which is written back now and then."""
+        connection = self._open_connection()
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
         connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()
         self._lock.sync()
