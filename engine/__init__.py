@@ -13,7 +13,7 @@ from tilescope.engine.log_output import follow_environment
 
 if TYPE_CHECKING:
     from tilescope.engine.codelets.define import codelet
-    from tilescope.engine.compiler import Executable
+    from tilescope.engine.compiler.executable.executable import Executable
     from tilescope.engine.frontend.onnx import load_onnx
     from tilescope.engine.frontend.onnx.facts.trainables import write_trained
     from tilescope.engine.graph import Graph, Tensor, concat
@@ -64,7 +64,7 @@ _PLACES = {
     "CompiledModel": ("tilescope.engine.session.compiled_model", "CompiledModel"),
     "Engine": ("tilescope.engine.session.engine", "Engine"),
     "EngineOptions": ("tilescope.engine.options", "EngineOptions"),
-    "Executable": ("tilescope.engine.compiler", "Executable"),
+    "Executable": ("tilescope.engine.compiler.executable.executable", "Executable"),
     "Field": ("tilescope.engine.graph.vertex.codelet", "Field"),
     "Graph": ("tilescope.engine.graph", "Graph"),
     "Loss": ("tilescope.engine.training", "Loss"),

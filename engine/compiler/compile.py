@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from tilescope.engine.compiler.cache import CachedCompilation
+from tilescope.engine.compiler.cache.cached import CachedCompilation
 from tilescope.engine.compiler.cycles.cycles import take_slow_paths
 from tilescope.engine.compiler.exchange.exchanges import Exchanges
-from tilescope.engine.compiler.executable.executable import CompileRecord, Executable, Step
+from tilescope.engine.compiler.executable.executable import Executable, Step, Stopwatch
 from tilescope.engine.compiler.lower.lowering import Lowering
 from tilescope.engine.compiler.memory.layout import lay_out
 from tilescope.engine.compiler.memory.liveness import live_ranges
@@ -21,22 +19,9 @@ from tilescope.engine.log_output import TRACE
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
 
-__all__ = ["Stopwatch", "compile_image"]
+__all__ = ["compile_image"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Stopwatch:
-    """Start of a compilation: microseconds since the Unix epoch, and the performance counter."""
-
-    began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
-    counter_ns: int = field(default_factory=time.perf_counter_ns)
-
-    def record(self, cache: str) -> CompileRecord:
-        """Return the record of a compilation that ends now."""
-        elapsed_us = (time.perf_counter_ns() - self.counter_ns) // 1000
-        return CompileRecord(cache, self.began_us, elapsed_us)
 
 
 def compile_image(

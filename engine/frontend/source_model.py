@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,6 +59,30 @@ class SourceModel(Protocol):
     def place(self) -> str:
         """Where it is, as sentences name it: the path of a file, for example."""
 
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Names of what else it is made of, such as files of weights; they are found by reading it.
+
+        Raises
+        ------
+        BadModel
+            When the model cannot be read.
+        """
+
+    def digest(self, outside: Sequence[str]) -> str:
+        """Return a digest of all bytes that it consists of, which does not read it as a model.
+
+        Parameters
+        ----------
+        outside
+            Names of what else it is made of.
+
+        Raises
+        ------
+        BadModel
+            When it, or what else it is made of, cannot be read.
+        """
+
     def stored_bytes(self) -> int:
         """Return how many bytes its weights take at most, without reading it."""
 
@@ -80,11 +104,13 @@ class SourceModel(Protocol):
             When the model cannot be used.
         """
 
-    def facts(self, model: Model) -> dict[str, str]:
+    def facts(self, model: Model, digest: str = "") -> dict[str, str]:
         """Return facts of its provenance for a report, by their keys.
 
         Parameters
         ----------
         model
-            What `load` returned.
+            What `load` returned, or the interface of that.
+        digest
+            Digest of all that it consists of, where it is known.
         """

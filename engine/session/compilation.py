@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tilescope.collection import without_collection
-from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
+from tilescope.engine.compiler.cache.exchange_folder import ExchangeFolder
+from tilescope.engine.compiler.cache.plans import PlanFolder
 from tilescope.engine.compiler.cache.programs import ProgramFolder
 from tilescope.engine.compiler.exchange.exchanges import Exchanges
-from tilescope.engine.compiler.executable.executable import CompileRecord, Executable
+from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
@@ -28,17 +27,22 @@ from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.outline import outline
-from tilescope.engine.session.stored_program import keep_program, parts_of, take_program
+from tilescope.engine.session.settings import CompileSettings
+from tilescope.engine.session.stored_program import (
+    keep_program,
+    parts_of,
+    recorded,
+    take_program,
+)
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
 from tilescope.reports.figures import bytes_past
 
-__all__ = ["compile_model"]
+__all__ = ["compile_model", "compile_with"]
 
 _log = logging.getLogger(__name__)
 
 
-@without_collection()
 def compile_model(  # noqa: PLR0913 # the options of a compilation
     model: Model,
     machine: Machine,
@@ -90,56 +94,71 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     OutOfTileMemory
         When a value, or the least code of its operations, exceeds the tiles by more than `excess`.
     """
-    began_us, timer = time.time_ns() // 1000, time.perf_counter_ns()
+    settings = CompileSettings.given(
+        is_instrumented, is_checked, available_memory, partials, outlines, without, excess
+    )
     cache_directory = cache_directory or resolve().cache_directory
     if programs is None and cache_directory is not None:
         programs = ProgramFolder(cache_directory)
-    settings = {
-        "is_instrumented": resolve().allows_instrumentation
-        if is_instrumented is None
-        else is_instrumented,
-        "is_checked": is_checked,
-        "available_memory": available_memory,
-        "partials": partials,
-        "outlines": outlines,
-        "without": sorted(without),
-        "excess": excess,
-    }
+    return compile_with(model, machine, settings, cache_directory, programs)
+
+
+@without_collection()
+def compile_with(
+    model: Model,
+    machine: Machine,
+    settings: CompileSettings,
+    cache_directory: Path | str | None = None,
+    programs: ProgramFolder | None = None,
+) -> CompiledModel:
+    """Compile a model as `compile_model` does, with settings.
+
+    Parameters
+    ----------
+    model, machine
+        The operator graph, and the machine to compile for.
+    settings
+        All options of the compilation.
+    cache_directory
+        Directory of the executable cache; None for none.
+    programs
+        Programs compiled before; None takes and keeps none.
+
+    Raises
+    ------
+    BadOption, BadModel, OutOfTileMemory
+        As for `compile_model`.
+    """
+    stopwatch = Stopwatch()
     parts = None if programs is None else parts_of(programs, model, machine, settings)
     known = None if parts is None else take_program(parts)
     if known is not None:
-        return replace(known, executable=_recorded(known.executable, "hit", began_us, timer))
+        return recorded(known, "hit", stopwatch)
     compiled = _compiled(model, machine, settings, cache_directory)
     state = compiled.executable.record.cache if programs is None else "miss"
-    executable = _recorded(replace(compiled.executable, parts=parts), state, began_us, timer)
-    compiled = replace(compiled, executable=executable)
-    if parts is not None:
-        keep_program(parts, compiled)
+    compiled = recorded(compiled, state, stopwatch)
+    if parts is None:
+        return compiled
+    compiled = replace(compiled, executable=replace(compiled.executable, parts=parts))
+    keep_program(parts, compiled)
     return compiled
-
-
-def _recorded(executable: Executable, cache: str, began_us: int, timer: int) -> Executable:
-    """Return a program with the record of how it was made."""
-    elapsed_us = (time.perf_counter_ns() - timer) // 1000
-    return replace(executable, record=CompileRecord(cache, began_us, elapsed_us))
 
 
 def _compiled(
     model: Model,
     machine: Machine,
-    settings: Mapping[str, Any],
+    settings: CompileSettings,
     cache_directory: Path | str | None,
 ) -> CompiledModel:
     """Return a model that is compiled anew."""
-    without, excess = settings["without"], settings["excess"]
-    partials, outlines = settings["partials"], settings["outlines"]
-    available_memory = settings["available_memory"]
-    stated, model = model, transform(model, without)
-    if excess is not None:
-        check_capacity(model, machine, excess)
+    partials, outlines = settings.partials, settings.outlines
+    available_memory = settings.available_memory
+    stated, model = model, transform(model, settings.without)
+    if settings.excess is not None:
+        check_capacity(model, machine, settings.excess)
     graph_digest, weights_digest = model_digests(stated)
     exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
-    key = graph_digest, available_memory, partials, outlines, without
+    key = graph_digest, available_memory, partials, outlines, [*settings.without]
     costed.take(key, exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
 
@@ -151,8 +170,8 @@ def _compiled(
             lowered.graph,
             lowered.programs,
             plans=lowered.plans,
-            is_instrumented=settings["is_instrumented"],
-            is_checked=settings["is_checked"],
+            is_instrumented=settings.is_instrumented,
+            is_checked=settings.is_checked,
             cache_directory=cache_directory,
             exchanges=exchanges,
         )

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilescope.engine.arguments import a_kind, a_list, a_switch
-from tilescope.engine.compiler import CompileOptions, Executable, Stopwatch, compile_image
+from tilescope.engine.compiler.compile import compile_image
 from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
+from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.graph import Graph
 from tilescope.engine.options import resolve
 from tilescope.engine.planner.plan import Plan

@@ -10,7 +10,7 @@ from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.capacity import REPORTED
 from tilescope.engine.session.compilation import compile_model
-from tilescope.engine.session.model_run import load_model
+from tilescope.engine.session.source_compilation import load_model
 
 __all__ = ["CompiledFit", "compile_fit"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import struct
 import zipfile
@@ -16,34 +15,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.errors import BadInput, BadOption, OutOfTileMemory, RunFailed
+from tilescope.engine.errors import BadInput, OutOfTileMemory, RunFailed
 from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.host.memory import give_back
-from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
-from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.options.catalogue import ALLOW_OUT_OF_MEMORY, OUTLINING
-from tilescope.engine.options.partials import PartialsTypes
+from tilescope.engine.options.catalogue import ALLOW_OUT_OF_MEMORY
 from tilescope.engine.session.capacity import NOTHING_BEYOND, REPORTED, Excess
-from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
-from tilescope.engine.session.synthetic_data import with_synthetic_data
-from tilescope.engine.transform import in_half
+from tilescope.engine.session.settings import CompileSettings
+from tilescope.engine.session.source_compilation import compile_source
 
 __all__ = [
     "PRECISIONS",
     "ModelRun",
     "check_writable",
-    "load_model",
     "read_inputs",
     "run_model",
     "write_outputs",
 ]
-
-_log = logging.getLogger(__name__)
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -150,30 +142,6 @@ def check_writable(path: Path) -> None:
         raise RunFailed(f"Cannot write {path}: {error.strerror}") from None
 
 
-def _check_weights_fit(source: SourceModel, machine: Machine, setup: Setup, excess: Excess) -> None:
-    """Refuse a model whose weights alone exceed the memory of all tiles, before it is read.
-
-    Weights within the excess are let pass: the report says what of them does not fit.
-
-    Raises
-    ------
-    OutOfTileMemory
-        When it cannot fit however it is compiled.
-    """
-    capacity = machine.capacity_bytes
-    most_bytes = max(capacity, excess.n_bytes)
-    if source.stored_bytes() <= most_bytes:
-        return
-    weight_bytes = source.weight_bytes(setup)
-    if weight_bytes <= most_bytes:
-        return
-    half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
-    raise OutOfTileMemory(
-        f"The weights of {source.place} take {weight_bytes:,} bytes, and all {machine.n_tiles:,}"
-        f" tiles together have {capacity:,}{half}"
-    )
-
-
 def _excess(options: EngineOptions) -> Excess | None:
     """Return how large a model that cannot fit may be; None where it is to run all the same."""
     if options.allow_out_of_memory and options.is_given(ALLOW_OUT_OF_MEMORY):
@@ -187,32 +155,6 @@ def _sized(setup: Setup, inputs: Arrays) -> Setup:
         return setup
     shapes = {name: array.shape for name, array in inputs.items() if name not in setup.values}
     return replace(setup, shapes={**shapes, **setup.shapes})
-
-
-def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
-    """Return a model as it is set up.
-
-    Parameters
-    ----------
-    source
-        The model of a front end.
-    setup
-        Sizes, values, precision and data.
-    seed
-        Seed of synthetic data.
-
-    Raises
-    ------
-    BadOption
-        When the precision or the synthetic data are unknown.
-    """
-    if setup.precision not in PRECISIONS:
-        allowed = " or ".join(PRECISIONS)
-        raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
-    model = source.load(setup)
-    if setup.precision == "half":
-        model = in_half(model)
-    return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 
 @contextlib.contextmanager
@@ -270,40 +212,18 @@ def run_model(
         or one of its values exceed all tiles and 1 GiB, or its steps the code of a tile and 10,100.
     """
     say = progress or (lambda _: None)
-    say(f"Reading {source.place}")
     setup = _sized(setup or Setup(), inputs or {})
-    excess = _excess(options)
-    if excess is not None:
-        _check_weights_fit(source, machine, setup, excess)
-    model = load_model(source, setup, seed)
-    _log.info(
-        "read %s: %d inputs, %d operations, %d outputs",
-        source.place,
-        len(model.inputs),
-        len(model.operations),
-        len(model.outputs),
+    settings = CompileSettings.of(options, _excess(options))
+    program = compile_source(
+        source, machine, settings, options=options, setup=setup, seed=seed, progress=say
     )
-    say(f"Compiling {len(model.operations)} operations for {machine.n_tiles:,} tiles")
-    compiled = compile_model(
-        model,
-        machine,
-        is_instrumented=options.instrument,
-        is_checked=options.flag("debug.verify"),
-        available_memory=AvailableMemory.given(options),
-        cache_directory=options.cache_directory,
-        partials=PartialsTypes.of(options),
-        outlines=options.flag(OUTLINING),
-        without=options.patterns_off,
-        excess=excess,
-    )
-    facts = {**source.facts(model), "seed": str(seed)}
+    compiled, facts = program.compiled, {**program.facts, "seed": str(seed)}
     if setup.precision != PRECISIONS[0]:
         facts["precision"] = setup.precision
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
     if setup.synthetic:
         facts["synthetic_data"] = setup.synthetic
-    del model  # with its weights: the executable has them as its vertices read them
     give_back()
     outputs: dict[str, NDArray[Any]] = {}
     engine = Engine(compiled.executable, options, provenance=facts)

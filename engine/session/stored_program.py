@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilescope.collection import without_collection
 from tilescope.engine.compiler.cache.programs import ProgramFolder
 from tilescope.engine.compiler.executable.container import Container, NotAnEntry
-from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS
+from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS, Stopwatch
 from tilescope.engine.compiler.executable.objects import WEIGHTS, ObjectReader, write_objects
 from tilescope.engine.compiler.executable.parts import Parts
 from tilescope.engine.errors import BadExecutable
@@ -33,8 +33,9 @@ from tilescope.engine.ir import (
 from tilescope.engine.ir.digest import model_identity
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.compiled_model import CompiledModel, Held
+from tilescope.engine.session.settings import CompileSettings
 
-__all__ = ["keep_program", "parts_of", "take_program"]
+__all__ = ["keep_program", "parts_of", "recorded", "take_program"]
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ _SHARED = (ComputeSet, DebugContext, PlanStage, RemoteBuffer, Variable)
 
 
 def parts_of(
-    programs: ProgramFolder, model: Model, machine: Machine, settings: Mapping[str, Any]
+    programs: ProgramFolder, model: Model, machine: Machine, settings: CompileSettings
 ) -> Parts | None:
     """Return the parts of the program of a model; None if nothing can stand for the model.
 
@@ -73,10 +74,16 @@ def parts_of(
         All options of the compilation.
     """
     try:
-        return programs.parts(("model", model_identity(model), machine, dict(settings)))
+        return programs.parts(("model", model_identity(model), machine, settings))
     except TypeError as error:
         _log.info("program not stored: %s", error)
         return None
+
+
+def recorded(compiled: CompiledModel, cache: str, stopwatch: Stopwatch) -> CompiledModel:
+    """Return a model with the record of how its program was made."""
+    executable = replace(compiled.executable, record=stopwatch.record(cache))
+    return replace(compiled, executable=executable)
 
 
 @without_collection()

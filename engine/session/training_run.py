@@ -18,7 +18,7 @@ from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.session.model_run import load_model
+from tilescope.engine.session.source_compilation import load_model
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
 from tilescope.engine.training import LOSS_OUTPUT, Loss, for_training
 

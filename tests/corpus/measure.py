@@ -8,7 +8,7 @@ from time import process_time
 from tests.corpus.programs import MISSING, Built, build
 from tests.corpus.rows import Figures, Row
 
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.errors import EngineError
 from tilescope.engine.execute.timeline import timeline_of
 from tilescope.engine.session.compile import compile_programs

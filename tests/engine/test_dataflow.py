@@ -14,7 +14,7 @@ from tests.engine.test_outlining import convolved
 
 from tilescope import engine
 from tilescope.engine import compile_model, compile_programs, load_machine
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.graph import DebugContext, Graph, Tensor, blocks
 from tilescope.engine.ir import IrBuilder, Model

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.ir import IrBuilder, Model, Value
 from tilescope.engine.machine import load_machine
 from tilescope.engine.operators import OPERATORS

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Builder, Engine, Graph, compile_model, compile_programs, load_machine
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.fidelity import packaged_version
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.library.poplin.convolution import matmul

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 from tests.fidelity.stencils import Blocks, blur_step
 
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Graph
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution

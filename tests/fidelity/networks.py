@@ -13,7 +13,7 @@ from onnx import TensorProto, numpy_helper
 from tests.fidelity.read_off import kind_cycles, total_cycles
 
 from tilescope.engine import load_machine, load_onnx
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.ir import Model
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.compilation import compile_model

@@ -18,7 +18,7 @@ from tests.fidelity.read_off import (
 
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Graph, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch

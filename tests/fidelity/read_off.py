@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilescope.engine.compiler import Executable
-from tilescope.engine.compiler.executable.executable import Step
+from tilescope.engine.compiler.executable.executable import Executable, Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.timeline import timeline_of
 from tilescope.reports import figures

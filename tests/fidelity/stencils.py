@@ -20,7 +20,7 @@ from tests.fidelity.read_off import compute_cycles, kind_cycles, total_cycles
 
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.popops.elementwise.copy import COPY_BLOCK
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Graph, Tensor, blocks
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch

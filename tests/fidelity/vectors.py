@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.fidelity.read_off import compute_cycles, kind_cycles
 
 from tilescope.engine.codelets.define import codelet
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Graph, blocks, float8
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch

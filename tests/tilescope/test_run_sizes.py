@@ -14,7 +14,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from tests.engine.operators.graphs import info, model_of
 from tests.tilescope.conftest import Outcome
 
-from tilescope.engine.frontend.onnx.source.read import model_digest
+from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
 
 Run = Callable[..., Outcome]
 COMMON = ("--tiles", "4", "--no-report")
@@ -108,7 +108,8 @@ def test_the_digest_covers_external_weights(tmp_path: Path) -> None:
         model = model_of([node], [info("x", [64, 64])], [info("y", [64, 64])], weights)
         convert_model_to_external_data(model, location="weights.bin", size_threshold=0)
         onnx.save(model, folder / "m.onnx")
-        digests.append(model_digest(folder / "m.onnx"))
+        source = OnnxFile(folder / "m.onnx")
+        digests.append(source.digest(source.outside))
     assert digests[0] != digests[1]
 
 

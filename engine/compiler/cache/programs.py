@@ -62,12 +62,24 @@ class ProgramFolder:
         """
         return ProgramParts(self, describe(question).decode())
 
+    def named(self, question: str) -> ProgramParts:
+        """Return the parts of the program that answers a question described before."""
+        return ProgramParts(self, question)
+
 
 class ProgramParts:
-    """The files of one program (`tilescope.engine.compiler.executable.parts.Parts`)."""
+    """The files of one program (`tilescope.engine.compiler.executable.parts.Parts`).
+
+    Parameters
+    ----------
+    folder
+        Where they are.
+    question
+        What the program answers, in full.
+    """
 
     def __init__(self, folder: ProgramFolder, question: str) -> None:
-        self._folder, self._question = folder, question
+        self._folder, self.question = folder, question
         self._folders: dict[str, CacheFolder] = {}
 
     def take(self, kind: str, about: object, build: Callable[[Container], T]) -> T | None:
@@ -91,5 +103,5 @@ class ProgramParts:
         return self._folders[kind]
 
     def _described(self, about: object) -> bytes:
-        content = {"program": self._question, "about": describe(about).decode()}
+        content = {"program": self.question, "about": describe(about).decode()}
         return json.dumps(content, sort_keys=True).encode()

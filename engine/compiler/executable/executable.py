@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -43,6 +44,7 @@ __all__ = [
     "Node",
     "RemoteAccess",
     "Step",
+    "Stopwatch",
     "StreamAccess",
     "VertexUse",
 ]
@@ -196,6 +198,19 @@ class CompileRecord:
     cache: str = "off"
     wall_start_us: int = 0
     wall_duration_us: int = 0
+
+
+@dataclass(frozen=True)
+class Stopwatch:
+    """Start of a compilation: microseconds since the Unix epoch, and the performance counter."""
+
+    began_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+    counter_ns: int = field(default_factory=time.perf_counter_ns)
+
+    def record(self, cache: str) -> CompileRecord:
+        """Return the record of a compilation that ends now."""
+        elapsed_us = (time.perf_counter_ns() - self.counter_ns) // 1000
+        return CompileRecord(cache, self.began_us, elapsed_us)
 
 
 @dataclass(frozen=True)

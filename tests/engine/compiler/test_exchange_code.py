@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import ROOT, Graph, blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.machine import load_machine

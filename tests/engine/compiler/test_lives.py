@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.compiler.kernels.placement import Lifetimes, first_fit, nothing_asked
 from tilescope.engine.graph import ROOT, Graph, Tensor
 from tilescope.engine.library.builder import Builder

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tilescope.engine import Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Regions, Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
-from tilescope.engine.compiler import Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.options import ENVIRONMENT_VARIABLE
 from tilescope.engine.program import Sequence

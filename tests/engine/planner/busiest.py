@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilescope.engine.compiler import Executable
-from tilescope.engine.compiler.executable.executable import Step
+from tilescope.engine.compiler.executable.executable import Executable, Step
 from tilescope.engine.machine import Machine, tile_rows
 
 __all__ = ["planners_cycles", "planners_total"]

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.source.walk import graphs_of
 
-__all__ = ["array_of", "load_small_tensors", "without_large_tensors"]
+__all__ = ["array_of", "load_small_tensors", "outside_names", "without_large_tensors"]
 
 #: Bytes of an external tensor that is read at once, as if the model file held it.
 _SMALL = 1 << 20
@@ -51,6 +51,32 @@ def array_of(tensor: TensorProto, folder: Path) -> NDArray[Any]:
         held.raw_data = _read(path, offset, n_bytes)
         return numpy_helper.to_array(held)
     return np.memmap(path, dtype.newbyteorder("<"), "r", offset, shape)
+
+
+def outside_names(model: onnx.ModelProto) -> list[str]:
+    """Return the names of the files that hold tensors of a model, in order."""
+    tensors: list[TensorProto] = []
+    for graph in graphs_of(model.graph):
+        tensors += graph.initializer
+        tensors += [part for sparse in graph.sparse_initializer for part in _parts(sparse)]
+        tensors += [tensor for node in graph.node for tensor in _stated(node)]
+    tensors += [tensor for f in model.functions for node in f.node for tensor in _stated(node)]
+    entries = [entry for tensor in tensors for entry in tensor.external_data]
+    return sorted({entry.value for entry in entries if entry.key == "location"})
+
+
+def _stated(node: onnx.NodeProto) -> list[TensorProto]:
+    """Return the tensors in the attributes of a node."""
+    tensors: list[TensorProto] = []
+    for attribute in node.attribute:
+        tensors += [attribute.t, *attribute.tensors]
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            tensors += _parts(sparse)
+    return tensors
+
+
+def _parts(sparse: onnx.SparseTensorProto) -> tuple[TensorProto, TensorProto]:
+    return sparse.values, sparse.indices
 
 
 def load_small_tensors(model: onnx.ModelProto, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import google.protobuf.message
@@ -22,12 +21,11 @@ from tilescope.engine.frontend.onnx.source.tidy import (
     order_nodes,
     with_dense_initializers,
 )
-from tilescope.engine.frontend.onnx.source.walk import graphs_of, key_of, nodes_of
+from tilescope.engine.frontend.onnx.source.walk import key_of, nodes_of
 from tilescope.engine.operators import OPERATORS
 
 __all__ = [
     "expanded",
-    "model_digest",
     "opsets_of",
     "read_model",
     "unsupported",
@@ -38,27 +36,6 @@ __all__ = [
 _DEEPEST_BODIES = 4
 #: Operators that one message lists.
 _MOST_LISTED = 100
-
-
-@refusing_plainly
-def model_digest(path: Path) -> str:
-    """Return the SHA-256 of a model file, and of its external weights, as hexadecimal digits."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(content)
-    model = onnx.load_model_from_string(content)
-    outside = {
-        entry.value
-        for graph in graphs_of(model.graph)
-        for tensor in graph.initializer
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-    for name in sorted(outside):
-        digest.update(name.encode())
-        with (path.parent / name).open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
 
 
 def opsets_of(model: onnx.ModelProto) -> dict[str, int]:
