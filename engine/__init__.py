@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tilescope.engine.codelets.define import codelet
     from tilescope.engine.compiler.executable.executable import Executable
     from tilescope.engine.frontend.onnx import load_onnx
+    from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
     from tilescope.engine.frontend.onnx.facts.trainables import write_trained
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tilescope.engine.session.compile import compile_programs
     from tilescope.engine.session.compiled_model import CompiledModel
     from tilescope.engine.session.engine import Engine
+    from tilescope.engine.session.source_compilation import compile_source
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.session.trainer import LossNotFinite, Trainer
     from tilescope.engine.training import Loss, Sgd, for_training
@@ -42,6 +44,7 @@ __all__ = [
     "Loss",
     "LossNotFinite",
     "Machine",
+    "OnnxFile",
     "Scalar",
     "Sgd",
     "Tensor",
@@ -49,6 +52,7 @@ __all__ = [
     "codelet",
     "compile_model",
     "compile_programs",
+    "compile_source",
     "concat",
     "for_training",
     "in_half",
@@ -69,6 +73,7 @@ _PLACES = {
     "Graph": ("tilescope.engine.graph", "Graph"),
     "Loss": ("tilescope.engine.training", "Loss"),
     "LossNotFinite": ("tilescope.engine.session.trainer", "LossNotFinite"),
+    "OnnxFile": ("tilescope.engine.frontend.onnx.onnx_file", "OnnxFile"),
     "Machine": ("tilescope.engine.machine", "Machine"),
     "Scalar": ("tilescope.engine.graph.vertex.codelet", "Scalar"),
     "Sgd": ("tilescope.engine.training", "Sgd"),
@@ -77,6 +82,7 @@ _PLACES = {
     "codelet": ("tilescope.engine.codelets.define", "codelet"),
     "compile_model": ("tilescope.engine.session.compilation", "compile_model"),
     "compile_programs": ("tilescope.engine.session.compile", "compile_programs"),
+    "compile_source": ("tilescope.engine.session.source_compilation", "compile_source"),
     "concat": ("tilescope.engine.graph", "concat"),
     "for_training": ("tilescope.engine.training", "for_training"),
     "in_half": ("tilescope.engine.transform.half", "in_half"),

@@ -34,7 +34,7 @@ names a known one if it is near; an invalid value is an error that names the all
 
 `{"`, `".join(CACHE_VARIABLES)}` set the directory of the executable cache and
 enable it; the first one set is used. See
-[Cache compiled executables](../how-to/executable-cache.md).
+[Run again without compiling](../how-to/executable-cache.md).
 """
 
 

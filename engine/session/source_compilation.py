@@ -17,7 +17,7 @@ from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.machine import Machine
-from tilescope.engine.options import EngineOptions
+from tilescope.engine.options import EngineOptions, resolve
 from tilescope.engine.session.capacity import Excess
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.settings import CompileSettings
@@ -56,9 +56,9 @@ def programs_of(options: EngineOptions) -> ProgramFolder | None:
 def compile_source(
     source: SourceModel,
     machine: Machine,
-    settings: CompileSettings,
+    settings: CompileSettings | None = None,
     *,
-    options: EngineOptions,
+    options: EngineOptions | None = None,
     setup: Setup | None = None,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
@@ -72,9 +72,10 @@ def compile_source(
     machine
         The machine to compile for.
     settings
-        All options of the compilation.
+        All options of the compilation; None takes those of the engine options.
     options
-        The engine options in effect: the directory of programs compiled before.
+        The engine options in effect, among them the directory of programs compiled before; None
+        takes those of the environment.
     setup
         What is said of the model.
     seed
@@ -92,7 +93,8 @@ def compile_source(
         When its weights, or a value, exceed the tiles by more than the settings allow.
     """
     say = progress or (lambda _: None)
-    setup = setup or Setup()
+    setup, options = setup or Setup(), options or resolve()
+    settings = settings or CompileSettings.of(options)
     stopwatch = Stopwatch()
     say(f"Reading {source.place}")
     programs = programs_of(options)
@@ -163,7 +165,7 @@ class _Key:
 
         def build(entry: Container) -> tuple[str, str]:
             outside, whole = entry.facts["outside"], entry.facts["digest"]
-            if source.digest(outside) != whole:
+            if (source.digest(outside) if outside else self._digest) != whole:
                 return "", whole
             return str(entry.facts["program"]), whole
 

@@ -18,7 +18,7 @@ from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.catalogue import OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.session.source_compilation import load_model
+from tilescope.engine.session.source_compilation import load_model, programs_of
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
 from tilescope.engine.training import LOSS_OUTPUT, Loss, for_training
 
@@ -181,6 +181,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.given(options),
         cache_directory=options.cache_directory,
+        programs=programs_of(options),
         partials=PartialsTypes.of(options),
         outlines=options.flag(OUTLINING),
         without=options.patterns_off,

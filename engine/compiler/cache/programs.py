@@ -9,22 +9,22 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.cache import plans
 from tilescope.engine.compiler.cache.description import describe
 from tilescope.engine.compiler.cache.store import CacheFolder
 from tilescope.engine.compiler.executable.container import Container
-from tilescope.engine.host.jit.code_files import cache_folder
 
 __all__ = ["ProgramFolder", "ProgramParts", "programs_folder"]
 
 T = TypeVar("T")
 
-#: Bytes of all programs kept beside the compiled kernels.
+#: Bytes of all programs kept beside the plans.
 _MOST_BYTES = 1 << 30
 
 
 def programs_folder() -> Path:
     """Return the folder of programs that belongs to this version of the engine."""
-    return cache_folder() / "programs"
+    return plans.memo_folder() / "programs"
 
 
 class ProgramFolder:
@@ -34,7 +34,7 @@ class ProgramFolder:
     ----------
     directory
         Directory of the executable cache, from which nothing is removed; if None, one beside the
-        compiled kernels, from which the parts used longest ago are removed beyond 1 GiB.
+        plans of the engine, from which the parts used longest ago are removed beyond 1 GiB.
     """
 
     def __init__(self, directory: Path | str | None = None) -> None:

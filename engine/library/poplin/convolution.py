@@ -30,7 +30,7 @@ from tilescope.engine.library.poplin.patches import as_view, channel_patches
 from tilescope.engine.library.poplin.product_types import ProductTypes, product_types
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.window import Window, output_size
-from tilescope.engine.planner import Plan
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["convolution", "matmul"]

@@ -21,7 +21,7 @@ from tilescope.engine.library.poplin.convolution_vertices import convolve
 from tilescope.engine.library.poplin.placement import Placement, map_weights
 from tilescope.engine.library.poplin.serial import inputs_in_series, outputs_in_series
 from tilescope.engine.library.popops.elementwise.operations import copy_together, row_major_copy
-from tilescope.engine.planner import Plan
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
 

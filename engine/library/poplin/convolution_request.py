@@ -15,7 +15,8 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.operand_layout import channel_runs, weight_groupings
 from tilescope.engine.library.poplin.product_types import ProductTypes
 from tilescope.engine.library.window import Window, output_size
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = [

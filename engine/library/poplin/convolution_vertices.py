@@ -16,10 +16,10 @@ from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.placement import Placement
 from tilescope.engine.library.repeated import repeated
-from tilescope.engine.planner import Plan
 from tilescope.engine.planner.convolution.reduction import left_after_stages
 from tilescope.engine.planner.families import FAMILIES
 from tilescope.engine.planner.phase import stage_name
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape, Dimension, Grouping, PerDimension
 from tilescope.engine.tiling.channel_layout import output_layout
 from tilescope.engine.tiling.division import TileShares, share_out

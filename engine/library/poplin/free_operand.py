@@ -29,8 +29,8 @@ from tilescope.engine.library.poplin.placement import Placement, map_weights
 from tilescope.engine.library.poplin.product_types import product_types
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner import Plan
 from tilescope.engine.planner.convolution.arrange import are_weights_arranged, is_arranged
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
-from tilescope.engine.planner import Plan
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import (
     SUMMED,
     TILE_ORDER,

@@ -36,7 +36,8 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import binary
 from tilescope.engine.library.popops.reduction.reduce import reduce
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import (
     Call,
     Copy,

@@ -16,9 +16,10 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.planner.convolution.memo import PlanMemo
 from tilescope.engine.planner.phase import Phase
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.planner.serial import Serial
 from tilescope.engine.program import Sequence
 from tilescope.engine.tiling import ConvolutionShape

@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from tilescope.engine import load_machine
-from tilescope.engine.planner import plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.tiling import DIMENSIONS, ConvolutionShape
 
 MACHINE = load_machine("gc200")

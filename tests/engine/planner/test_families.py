@@ -16,7 +16,7 @@ from tilescope.engine.codelets.poplin.slic import slic_cycles
 from tilescope.engine.codelets.poplin.vertical_mac import vertical_mac_cycles
 from tilescope.engine.codelets.poplin.work import Work
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.planner import plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.planner.families import FAMILIES
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 

@@ -17,7 +17,8 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.window import Window, output_size
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Sequence
 from tilescope.engine.tiling import KERNEL, ConvolutionShape
 

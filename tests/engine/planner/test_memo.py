@@ -12,8 +12,9 @@ import pytest
 from tilescope.engine import compile_model, load_machine
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.operators import OPERATORS
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.planner.convolution.memo import PlanMemo
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.tiling import ConvolutionShape
 
 MACHINE = load_machine("gc200", tiles_per_ipu=64)

@@ -16,8 +16,9 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.planner.families import FAMILIES
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Sequence
 from tilescope.engine.tiling import DIMENSIONS, ConvolutionShape
 

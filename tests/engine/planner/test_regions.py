@@ -9,7 +9,8 @@ from tilescope.engine import Executable, Graph, compile_programs, load_machine
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.machine import Machine
-from tilescope.engine.planner import Plan, plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
+from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Sequence
 from tilescope.engine.tiling import ConvolutionShape
 

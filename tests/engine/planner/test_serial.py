@@ -24,7 +24,7 @@ from tilescope.engine.graph import dtype_of
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner import plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.program import Sequence
 from tilescope.engine.tiling import ConvolutionShape
 

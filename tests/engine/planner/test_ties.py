@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilescope.engine.machine import load_machine
-from tilescope.engine.planner import plan_convolution
+from tilescope.engine.planner.convolution.convolution import plan_convolution
 from tilescope.engine.tiling import ConvolutionShape
 
 
