@@ -1,6 +1,6 @@
 """Compilation of a model as its author has it, which is not even read if it was compiled before.
 
-What reads and compiles models is imported only where there is no such program.
+What reads and compiles models is imported only where there is none.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ IMPORTS = {
     "engine/__init__.py __getattr__": "names of the package",
     "engine/compiler/executable/codelet_place.py codelet_at": "executables: trusted, documented",
     "engine/compiler/executable/codelet_place.py codelet_modules": "modules of codelets",
+    "engine/frontend/onnx/__init__.py __getattr__": "names of the package",
     "engine/host/jit/settings.py _setting": "numba",
     "engine/session/warmup.py _Kernel.launcher": "modules of codelets",
     "reports/__init__.py __getattr__": "names of the package",
@@ -98,6 +99,10 @@ def test_the_list_would_hold_a_new_program(callee: str) -> None:
     assert starts_a_program(callee)
 
 
+#: Reads pickles of listed types only, which are data: see `_Reader.find_class`.
+LISTED_OBJECTS = ("engine/compiler/executable/objects.py",)
+
+
 def test_no_shell_and_no_object_that_is_code_in_a_file() -> None:
     for path, tree in source_files():
         for node in ast.walk(tree):
@@ -107,7 +112,7 @@ def test_no_shell_and_no_object_that_is_code_in_a_file() -> None:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = {alias.name.partition(".")[0] for alias in node.names}
                 names.add((getattr(node, "module", None) or "").partition(".")[0])
-                assert not names & _UNPICKLE, path
+                assert not names & _UNPICKLE or path in LISTED_OBJECTS, path
                 assert not names & _MODULES or any(start.startswith(path) for start in STARTS), path
 
 

@@ -35,12 +35,12 @@ _ARRAY, _CODELET, _DTYPE, _SHARED, _LATER = range(5)
 _PROTOCOL = 5
 
 
-def frozen_map(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+def _frozen_map(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     """Return a mapping that cannot be changed."""
     return MappingProxyType(items)
 
 
-def revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any]) -> Deferred:
+def _revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any]) -> Deferred:
     """Return a record whose deferred attributes come from a function."""
     record = kind.__new__(kind)
     record.__dict__.update(state)
@@ -142,11 +142,11 @@ class _Writer(pickle.Pickler):
         """Return how a value is made again; other types than those listed are refused."""
         kind = type(value)
         if isinstance(value, type | FunctionType):
-            if value in self._program.kinds or value in (frozen_map, revived):
+            if value in self._program.kinds or value in (_frozen_map, _revived):
                 return NotImplemented  # by its name, which the reader checks
             raise TypeError(f"{value.__name__} is not part of a program")
         if kind is MappingProxyType:
-            return frozen_map, (dict(value),)
+            return _frozen_map, (dict(value),)
         if isinstance(value, np.generic):
             raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
         if kind in self._program.kinds:
@@ -194,7 +194,7 @@ class _Program:
         state = {k: v for k, v in record.__dict__.items() if k not in kind.deferred}
         numbered = self.later.setdefault(kind, [])
         numbered.append(later)
-        return revived, (kind, state, _Later(kind.__name__, len(numbered) - 1))
+        return _revived, (kind, state, _Later(kind.__name__, len(numbered) - 1))
 
 
 def write_objects(
@@ -314,7 +314,7 @@ class ObjectReader:
         facts: Mapping[str, Any],
         array: Callable[[str], NDArray[Any]],
     ) -> None:
-        known: list[Any] = [*kinds, frozen_map, revived]
+        known: list[Any] = [*kinds, _frozen_map, _revived]
         self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
         self.shared: list[Any] = []
         self._deferring = {kind.__name__: kind for kind in kinds if issubclass(kind, Deferred)}
