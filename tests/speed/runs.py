@@ -13,52 +13,57 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.speed.subjects import Subject
 from tests.speed.worker import N_THREADS
 
-__all__ = ["SMALL", "Compared", "compare"]
+__all__ = ["Compared", "compare"]
 
 _ROOT = Path(__file__).parents[2]
 #: Turns of each process, and seconds of a turn.
 _N_TURNS, _TURN_S = 5, 0.5
-#: Multiply-adds below which a model is small.
-SMALL = 10_000_000
 #: Fewest and most runs of a turn.
 _FEWEST, _MOST = 3, 2_000
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Times of a model, seconds; ratios are ours over theirs, from turns next to each other.
+    """Times of a model, seconds of the processor; a ratio is ours over theirs.
 
     Parameters
     ----------
-    run_clock_s, run_cpu_s, their_clock_s, their_cpu_s
+    kind
+        Its class.
+    run_s, their_run_s
         Median of all runs. The report is on; it records the first two runs, as by default.
-    recorded_clock_s
-        The same of runs that are all recorded; measured of small models only.
-    clock_ratio, cpu_ratio
-        Median over turns of the ratio of the turns' medians.
-    clock_spread
+    recorded_s
+        The same of runs that are all recorded.
+    run_ratio
+        Median, over turns next to each other, of the ratio of the turns' medians.
+    spread
         Smallest and largest of these ratios.
-    load_s, compile_s, their_compile_s
-        Processor time: the file read and imported, compiled, and a session of theirs made.
+    anew_s
+        A model read, imported and compiled, with plans and exchanges known.
+    stored_s
+        The same model where its program is stored.
+    session_s
+        A session of theirs. All three are medians of five, in a process that did so before.
+    chip_s
+        Time of a run on the simulated machine.
     machine_load
-        Load average of the last minute as the model was done; 2 is what the measurement makes.
+        Load average of the last minute as the model was done; 1 is what the measurement makes.
     """
 
     name: str
-    multiply_adds: int
-    run_clock_s: float
-    run_cpu_s: float
-    recorded_clock_s: float | None
-    their_clock_s: float
-    their_cpu_s: float
-    clock_ratio: float
-    cpu_ratio: float
-    clock_spread: tuple[float, float]
-    load_s: float
-    compile_s: float
-    their_compile_s: float
+    kind: str
+    run_s: float
+    recorded_s: float
+    their_run_s: float
+    run_ratio: float
+    spread: tuple[float, float]
+    anew_s: float
+    stored_s: float
+    session_s: float
+    chip_s: float
     machine_load: float
 
 
@@ -108,20 +113,11 @@ def _n_runs(times: Sequence[dict[str, float]]) -> int:
     return max(_FEWEST, min(_MOST, int(_TURN_S / median(row["clock_s"] for row in times))))
 
 
-def compare(name: str, multiply_adds: int) -> Compared:
-    """Measure a model of the catalogue in both programs.
-
-    Parameters
-    ----------
-    name
-        Name of the model.
-    multiply_adds
-        Of one execution.
-    """
+def compare(subject: Subject) -> Compared:
+    """Measure a model in both programs."""
     peers: list[_Peer] = []
     try:
-        also = ["recorded"] if multiply_adds < SMALL else []
-        peers.extend(_Peer(peer, name) for peer in ("ours", "theirs", *also))
+        peers.extend(_Peer(peer, subject.name) for peer in ("ours", "theirs", "recorded"))
         counts = [_n_runs(peer.turn(_FEWEST)) for peer in peers]
         turns = [
             [peer.turn(n) for peer, n in zip(peers, counts, strict=True)] for _ in range(_N_TURNS)
@@ -131,29 +127,24 @@ def compare(name: str, multiply_adds: int) -> Compared:
         for peer in peers:
             peer.close()
 
-    def of(times: Sequence[dict[str, float]], clock: str) -> float:
-        return median(row[clock] for row in times)
+    def of(times: Sequence[dict[str, float]]) -> float:
+        return median(row["cpu_s"] for row in times)
 
-    ratios = {
-        clock: [of(turn[0], clock) / of(turn[1], clock) for turn in turns]
-        for clock in ("clock_s", "cpu_s")
-    }
-    all_ours, all_theirs, *recorded = (
+    ratios = [of(turn[0]) / of(turn[1]) for turn in turns]
+    all_ours, all_theirs, recorded = (
         [row for times in of_peer for row in times] for of_peer in zip(*turns, strict=True)
     )
     return Compared(
-        name=name,
-        multiply_adds=multiply_adds,
-        run_clock_s=of(all_ours, "clock_s"),
-        run_cpu_s=of(all_ours, "cpu_s"),
-        recorded_clock_s=of(recorded[0], "clock_s") if recorded else None,
-        their_clock_s=of(all_theirs, "clock_s"),
-        their_cpu_s=of(all_theirs, "cpu_s"),
-        clock_ratio=median(ratios["clock_s"]),
-        cpu_ratio=median(ratios["cpu_s"]),
-        clock_spread=(min(ratios["clock_s"]), max(ratios["clock_s"])),
-        load_s=ours["load"]["cpu_s"],
-        compile_s=ours["compile"]["cpu_s"],
-        their_compile_s=theirs["compile"]["cpu_s"],
+        name=subject.name,
+        kind=subject.kind,
+        run_s=of(all_ours),
+        recorded_s=of(recorded),
+        their_run_s=of(all_theirs),
+        run_ratio=median(ratios),
+        spread=(min(ratios), max(ratios)),
+        anew_s=ours["anew"]["cpu_s"],
+        stored_s=ours["stored"]["cpu_s"],
+        session_s=theirs["session"]["cpu_s"],
+        chip_s=ours["chip"]["clock_s"],
         machine_load=os.getloadavg()[0],
     )

@@ -11,18 +11,21 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from tests.speed.subjects import SUBJECTS, Subject
 
 __all__ = ["main"]
 
 #: Threads of both peers; the caller sets ours in the environment.
-N_THREADS = 2
-
-Arrays = Mapping[str, NDArray[Any]]
+N_THREADS = 1
+#: Compilations and sessions of which the median counts.
+N_TIMES = 5
+_MANY = 1_000_000
 
 
 def _times(call: Callable[[], object]) -> dict[str, float]:
@@ -45,49 +48,45 @@ def _say(value: object) -> None:
     sys.stdout.flush()
 
 
-def _ours(name: str, given: Arrays, options_of_report: Mapping[str, object]) -> None:
-    """Compile a model and run it with a report."""
-    from tests.models.measure import fixed_of
-
-    from tilescope.engine import Engine, compile_model, load_machine, load_onnx, resolve_options
-    from tilescope.engine.models import fetch
-
-    path, machine = fetch(name), load_machine("gc200")
-    shapes, fixed = fixed_of(path, given)
-    results: dict[str, Any] = {}
-
-    def load() -> None:
-        results["model"] = load_onnx(path, shapes, values=fixed)
-
-    def compile_it() -> None:
-        results["compiled"] = compile_model(results["model"], machine)
-
-    load()
-    compile_it()  # loads the compiler's own kernels
-    prepared = {"load": _times(load), "compile": _times(compile_it)}
-    compiled = results["compiled"]
-    used = {value.name: given[value.name] for value in results["model"].inputs}
-    with TemporaryDirectory() as folder:
-        options = resolve_options(
-            environ={},
-            code={
-                "autoReport.all": True,
-                "autoReport.directory": folder,
-                **options_of_report,
-            },
-        )
-        with Engine(compiled.executable, options) as engine:
-            compiled.run(engine, used)
-            _answer(prepared, lambda: compiled.run(engine, used))
+def _median_of(call: Callable[[], object]) -> dict[str, float]:
+    """Return the median seconds of several calls, after one that loads what they need."""
+    call()
+    times = [_times(call) for _ in range(N_TIMES)]
+    return {key: median(row[key] for row in times) for key in times[0]}
 
 
-def _theirs(name: str, given: Arrays) -> None:
+def _ours(subject: Subject, folder: Path, options_of_report: Mapping[str, object]) -> None:
+    """Compile a model, take its stored program, and run it with a report."""
+    from tilescope.engine import OnnxFile, compile_source, load_machine, resolve_options
+    from tilescope.engine.session.engine import Engine
+
+    path, machine = subject.path(folder), load_machine("gc200")
+    setup, given = subject.setup(path), subject.inputs()
+    source = OnnxFile(path)
+    anew = resolve_options(environ={}, code={"enableEngineCaching": False})
+    stored = resolve_options(
+        environ={}, code={"enableEngineCaching": True, "cachePath": str(folder / "kept")}
+    )
+    prepared = {
+        "anew": _median_of(lambda: compile_source(source, machine, setup=setup, options=anew)),
+        "stored": _median_of(lambda: compile_source(source, machine, setup=setup, options=stored)),
+    }
+    compiled = compile_source(source, machine, setup=setup, options=stored).compiled
+    used = {value.name: given[value.name] for value in compiled.model.inputs}
+    report = {"autoReport.all": True, "autoReport.directory": str(folder / "report")}
+    options = resolve_options(environ={}, code={**report, **options_of_report})
+    with Engine(compiled.executable, options) as engine:
+        compiled.run(engine, used)
+        cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
+        prepared["chip"] = {"clock_s": cycles / machine.clock_hz, "cpu_s": 0.0}
+        _answer(prepared, lambda: compiled.run(engine, used))
+
+
+def _theirs(subject: Subject, folder: Path) -> None:
     """Make a session of onnxruntime and run it."""
     import onnxruntime
 
-    from tilescope.engine.models import fetch
-
-    path = fetch(name)
+    path = subject.path(folder)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = N_THREADS
     options.log_severity_level = 3  # errors
@@ -98,29 +97,25 @@ def _theirs(name: str, given: Arrays) -> None:
             str(path), options, ["CPUExecutionProvider"]
         )
 
-    load()
-    prepared = {"compile": _times(load)}
+    prepared = {"session": _median_of(load)}
     session = results["session"]
-    inputs = {key: np.asarray(array) for key, array in given.items()}
+    inputs = {key: np.asarray(array) for key, array in subject.inputs().items()}
     session.run(None, inputs)
     _answer(prepared, lambda: session.run(None, inputs))
 
 
 def main() -> None:
     """Prepare one peer and answer."""
-    from tests.models.measure import inputs_of
-
-    from tilescope.engine.models import all_models
-
     peer, name = sys.argv[1:]
-    value = inputs_of(all_models()[name])
-    match peer:
-        case "ours":
-            _ours(name, value, {})
-        case "recorded":
-            _ours(name, value, {"autoReport.executionProfileProgramRunCount": 1_000_000})
-        case "theirs":
-            _theirs(name, value)
+    subject = SUBJECTS[name]
+    with TemporaryDirectory() as folder:
+        match peer:
+            case "ours":
+                _ours(subject, Path(folder), {})
+            case "recorded":
+                _ours(subject, Path(folder), {"autoReport.executionProfileProgramRunCount": _MANY})
+            case "theirs":
+                _theirs(subject, Path(folder))
 
 
 if __name__ == "__main__":
