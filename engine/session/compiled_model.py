@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tilescope.collection import without_collection
 from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.cache import ExchangeFolder, PlanFolder
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import CompileRecord
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.errors import BadInput
 from tilescope.engine.ir import Count, Model, Optimiser, Training, Value
 from tilescope.engine.ir.digest import model_digests
@@ -294,15 +294,15 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
         check_capacity(model, machine, excess)
     graph_digest, weights_digest = model_digests(stated)
     cache_directory = cache_directory or resolve().cache_directory
-    exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
+    costs, costed = PhaseCosts(machine), ExchangeFolder(cache_directory)
     key = graph_digest, available_memory, partials, outlines, sorted(without)
-    costed.take(key, exchanges)
+    costed.take(key, costs.exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
         lowered = lower(model, machine, share, partials, memo)
         if outlines:
-            outline(lowered.graph, lowered.programs[0], exchanges)
+            outline(lowered.graph, lowered.programs[0], costs)
         return compile_programs(
             lowered.graph,
             lowered.programs,
@@ -310,13 +310,13 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
             is_instrumented=is_instrumented,
             is_checked=is_checked,
             cache_directory=cache_directory,
-            exchanges=exchanges,
+            costs=costs,
         )
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
-    costed.keep(key, exchanges)
+    costed.keep(key, costs.exchanges)
     elapsed_us = (time.perf_counter_ns() - timer) // 1000
     record = CompileRecord(executable.record.cache, began_us, elapsed_us)
     executable = replace(
