@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tilescope.engine.codelets.define import codelet
     from tilescope.engine.compiler.executable.executable import Executable
     from tilescope.engine.frontend.onnx import load_onnx
-    from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
     from tilescope.engine.frontend.onnx.facts.trainables import write_trained
+    from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.library.builder import Builder

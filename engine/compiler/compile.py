@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from tilescope.engine.compiler.cache.cached import CachedCompilation
 from tilescope.engine.compiler.cycles.cycles import take_slow_paths
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import Executable, Step, Stopwatch
 from tilescope.engine.compiler.lower.lowering import Lowering
 from tilescope.engine.compiler.memory.layout import lay_out
 from tilescope.engine.compiler.memory.liveness import live_ranges
 from tilescope.engine.compiler.options import CompileOptions
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.graph.vertex.check import check_compute_sets
 from tilescope.engine.log_output import TRACE
@@ -30,7 +30,7 @@ def compile_image(
     plans: Sequence[Plan],
     options: CompileOptions,
     stopwatch: Stopwatch,
-    exchanges: Exchanges | None = None,
+    costs: PhaseCosts | None = None,
 ) -> Executable:
     """Compile control programs of a frozen graph.
 
@@ -46,15 +46,16 @@ def compile_image(
         What to check and count, and the location of the cache.
     stopwatch
         Started when the compilation began.
-    exchanges
-        Exchanges costed before for the same machine.
+    costs
+        Costs computed before for the same machine.
 
     Raises
     ------
     BadGraph
         When a rule of the machine is broken.
     """
-    lowering = Lowering(graph, exchanges or Exchanges(graph.machine))
+    costs = costs or PhaseCosts(graph.machine)
+    lowering = Lowering(graph, costs)
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options)
     if cached.found is not None:
         lowering.around.update(cached.found.around)
@@ -77,7 +78,7 @@ def compile_image(
         liveness = live_ranges(graph, roots)
         memory = lay_out(graph, lowering.steps, liveness, is_instrumented=options.is_instrumented)
         cached.keep(lowering.around, memory)
-    take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, graph.machine)
+    take_slow_paths(lowering.steps, memory.slow_tiles, lowering.vertex_uses, costs.compute)
     uses = [use for key in sorted(lowering.vertex_uses) for use in lowering.vertex_uses[key]]
     for node in lowering.nodes:
         node.freeze()

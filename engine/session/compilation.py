@@ -13,8 +13,8 @@ from tilescope.collection import without_collection
 from tilescope.engine.compiler.cache.exchange_folder import ExchangeFolder
 from tilescope.engine.compiler.cache.plans import PlanFolder
 from tilescope.engine.compiler.cache.programs import ProgramFolder
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
@@ -157,15 +157,15 @@ def _compiled(
     if settings.excess is not None:
         check_capacity(model, machine, settings.excess)
     graph_digest, weights_digest = model_digests(stated)
-    exchanges, costed = Exchanges(machine), ExchangeFolder(cache_directory)
+    costs, costed = PhaseCosts(machine), ExchangeFolder(cache_directory)
     key = graph_digest, available_memory, partials, outlines, [*settings.without]
-    costed.take(key, exchanges)
+    costed.take(key, costs.exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
         lowered = lower(model, machine, share, partials, memo)
         if outlines:
-            outline(lowered.graph, lowered.programs[0], exchanges)
+            outline(lowered.graph, lowered.programs[0], costs)
         return compile_programs(
             lowered.graph,
             lowered.programs,
@@ -173,13 +173,13 @@ def _compiled(
             is_instrumented=settings.is_instrumented,
             is_checked=settings.is_checked,
             cache_directory=cache_directory,
-            exchanges=exchanges,
+            costs=costs,
         )
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
-    costed.keep(key, exchanges)
+    costed.keep(key, costs.exchanges)
     executable = replace(
         executable,
         graph_digest=graph_digest,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tilescope.engine.arguments import a_kind, a_list, a_switch
 from tilescope.engine.compiler.compile import compile_image
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.options import CompileOptions
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import Graph
 from tilescope.engine.options import resolve
 from tilescope.engine.planner.plan import Plan
@@ -28,7 +28,7 @@ def compile_programs(
     is_instrumented: bool | None = None,
     is_checked: bool = False,
     cache_directory: Path | str | None = None,
-    exchanges: Exchanges | None = None,
+    costs: PhaseCosts | None = None,
 ) -> Executable:
     """Compile control programs for the graph's machine.
 
@@ -51,8 +51,8 @@ def compile_programs(
         writes.
     cache_directory
         Directory of the executable cache; if None, the one in the environment's options.
-    exchanges
-        Exchanges costed before for the same machine, which this compilation adds to.
+    costs
+        Costs computed before for the same machine, which this compilation adds to.
 
     Returns
     -------
@@ -82,4 +82,4 @@ def compile_programs(
         cache_directory=cache_directory or resolved.cache_directory,
     )
     image, expanded = expand_programs(graph, programs)
-    return compile_image(image, expanded, tuple(plans), options, stopwatch, exchanges)
+    return compile_image(image, expanded, tuple(plans), options, stopwatch, costs)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
-from tilescope.engine.compiler.cycles.cycles import compute_cost
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import (
     OUTLINE_COPY,
     ComputeSet,
@@ -40,10 +39,13 @@ _LEAST_BYTES = 128  # Assumption: all products and convolutions, as PopART's out
 #: Largest share of the cycles of a call that its copies may take.
 _MOST_CYCLES = 0.1  # Assumption: a tenth is bearable where code is short
 
+#: A bound is a difference of sums: it may be rounded below a gain.
+_ROUNDED_UP = 1 + 1e-9
+
 Pairs = list[tuple[Variable, Variable]]
 
 
-def outline(graph: Graph, root: ProgramSequence, exchanges: Exchanges) -> None:
+def outline(graph: Graph, root: ProgramSequence, costs: PhaseCosts) -> None:
     """Outline the repeated operations of a program, in place.
 
     Parameters
@@ -52,8 +54,8 @@ def outline(graph: Graph, root: ProgramSequence, exchanges: Exchanges) -> None:
         Graph of the program; vertices and variables that nothing uses any more are removed.
     root
         The program.
-    exchanges
-        Costs the exchanges for the graph's machine.
+    costs
+        Costs compute sets for the graph's machine.
 
     Notes
     -----
@@ -63,9 +65,9 @@ def outline(graph: Graph, root: ProgramSequence, exchanges: Exchanges) -> None:
     Source: graphcore/popart, willow/include/popart/sessionoptions.hpp, outlineThreshold: all
     operations of high value, such as convolutions, become functions; a Relu alone does not.
     """
-    uses = _Uses(Structures(exchanges.digests).leaves(root))
-    costs = _Costs(exchanges, uses)
-    repeats = find_repeats(uses.leaves, costs.gain)
+    uses = _Uses(Structures(costs.exchanges.digests).leaves(root))
+    gains = _Gains(costs, uses)
+    repeats = find_repeats(uses.leaves, gains.gain, gains.bound)
     outliner = _Outliner(graph, uses)
     for repeat in repeats:
         outliner.outline(repeat)
@@ -172,15 +174,25 @@ def _whole(variable: Variable) -> Tensor:
     return Tensor(variable, 0, (((variable.n_elements, 1),),))
 
 
-class _Costs:
+class _Gains:
     """Weighs what leaves take in memory and cycles against copies of their variables."""
 
-    def __init__(self, exchanges: Exchanges, uses: _Uses) -> None:
-        self.exchanges, self.machine, self.uses = exchanges, exchanges.machine, uses
+    def __init__(self, costs: PhaseCosts, uses: _Uses) -> None:
+        self.costs, self.machine, self.uses = costs, costs.machine, uses
         self._of_leaf: dict[bytes, tuple[float, float]] = {}
         self._of_variable: dict[Variable, tuple[float, float]] = {}
         #: By type, number of elements and digests of the mapping.
         self._of_mapping: dict[tuple[str, int, bytes], tuple[float, float]] = {}
+        of_leaves = [self._leaf(leaf) if leaf.structure else (0.0, 0.0) for leaf in uses.leaves]
+        #: Mean bytes per tile of the code of all leaves before a leaf.
+        self._code = np.cumsum([0.0, *(code for code, _ in of_leaves)])
+
+    def bound(self, repeat: Repeat) -> float:
+        """Return an upper bound on the gain: the bytes saved if calls copied nothing."""
+        start, n_calls = repeat.starts[0], len(repeat.starts)
+        code = float(self._code[start + repeat.length] - self._code[start])
+        saved = (n_calls - 1) * code * _ROUNDED_UP
+        return 0 if saved < n_calls * _LEAST_BYTES else saved
 
     def gain(self, repeat: Repeat) -> float:
         """Return the bytes that outlining saves on a tile, in the mean; 0 where it does not pay."""
@@ -208,9 +220,9 @@ class _Costs:
         """Return the mean bytes per tile of a leaf's code, and its cycles."""
         if leaf.structure not in self._of_leaf:
             compute_set = leaf.compute_set
-            around = self.exchanges.around(compute_set)
+            around = self.costs.around(compute_set)
             n_bytes = sum(batch.state_bytes for batch in compute_set.batches)
-            cycles = compute_cost(compute_set, self.machine)[0].cycles.max()
+            cycles = self.costs.compute(compute_set)[0].cycles.max()
             for transfer in (around.before, around.after):
                 if transfer is not None:
                     n_bytes += int(transfer.code_bytes.sum())
@@ -221,7 +233,7 @@ class _Costs:
     def _variable(self, variable: Variable) -> tuple[float, float]:
         """Return the mean state of the vertices that copy a variable, and their cycles."""
         if variable not in self._of_variable:
-            digest = self.exchanges.digests.of
+            digest = self.costs.exchanges.digests.of
             mapping = digest(variable.map_start) + digest(variable.map_tile)
             key = variable.dtype.name, variable.n_elements, mapping
             if key not in self._of_mapping:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from heapq import heappop, heappush
 from itertools import pairwise
 
 import numpy as np
@@ -132,7 +133,9 @@ def _named(program: Program) -> dict[Variable, None]:
     return named
 
 
-def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> list[Repeat]:
+def find_repeats(
+    leaves: Sequence[Leaf], gain: Callable[[Repeat], float], bound: Callable[[Repeat], float]
+) -> list[Repeat]:
     """Return the repeats to outline: the one with most gain first, apart from the others.
 
     Parameters
@@ -141,32 +144,76 @@ def find_repeats(leaves: Sequence[Leaf], gain: Callable[[Repeat], float]) -> lis
         In program order.
     gain
         Returns what outlining a repeat gains; repeats without gain are left out.
+    bound
+        Returns an upper bound on the gain of a repeat, and of its stretches without some of them.
+
+    Notes
+    -----
+    A gain is evaluated only where its bound exceeds the gains that are known.
     """
-    n_taken = np.zeros(len(leaves) + 1, np.int64)
+    candidates = _Candidates(leaves, bound)
     repeats: list[Repeat] = []
-    worth = {repeat: gain(repeat) for repeat in all_repeats(leaves)}
-    candidates = [repeat for repeat in worth if worth[repeat] > 0]
-    while candidates:
-        best = max(candidates, key=lambda repeat: (worth[repeat], -repeat.length, repeat.starts))
+    while (best := candidates.best(gain)) is not None:
         repeats.append(best)
-        is_taken = np.zeros(len(leaves), np.bool_)
-        is_taken[np.add.outer(best.starts, np.arange(best.length))] = True
-        n_taken[1:] += np.cumsum(is_taken)
-        left = []
-        for repeat in candidates:
-            starts = np.array(repeat.starts)
-            free = starts[n_taken[starts + repeat.length] == n_taken[starts]]
-            if free.size < 2:
-                continue
-            rest = (
-                repeat if free.size == starts.size else Repeat(tuple(free.tolist()), repeat.length)
-            )
-            if rest not in worth:
-                worth[rest] = gain(rest)
-            if worth[rest] > 0:
-                left.append(rest)
-        candidates = left
+        candidates.take(best)
     return repeats
+
+
+class _Candidates:
+    """Repeats by their gain, or by an upper bound until it is evaluated."""
+
+    def __init__(self, leaves: Sequence[Leaf], bound: Callable[[Repeat], float]) -> None:
+        self._bound = bound
+        self._n_taken = np.zeros(len(leaves) + 1, np.int64)
+        #: Upper bounds and gains, largest first, then the shortest and the last repeat.
+        self._queue: list[tuple[float, int, int, Repeat]] = []
+        self._bounded: set[Repeat] = set()
+        self._evaluated: set[Repeat] = set()
+        for repeat in all_repeats(leaves):
+            self._add(repeat)
+
+    def _add(self, repeat: Repeat | None) -> None:
+        """Add a repeat by its bound, unless it was added before."""
+        if repeat is not None and repeat not in self._bounded:
+            self._bounded.add(repeat)
+            self._push(repeat, self._bound(repeat))
+
+    def _push(self, repeat: Repeat, worth: float) -> None:
+        if worth > 0:
+            heappush(self._queue, (-worth, repeat.length, -repeat.starts[0], repeat))
+
+    def best(self, gain: Callable[[Repeat], float]) -> Repeat | None:
+        """Return the repeat with most gain, of the stretches that are left; None without any."""
+        while self._queue:
+            *_, repeat = heappop(self._queue)
+            rest = self._rest(repeat)
+            if rest is not repeat:
+                self._add(rest)
+            elif repeat in self._evaluated:
+                return repeat
+            else:
+                self._evaluated.add(repeat)
+                self._push(repeat, gain(repeat))
+        return None
+
+    def take(self, repeat: Repeat) -> None:
+        """Take the leaves of a repeat: those that overlap lose stretches."""
+        is_taken = np.zeros(self._n_taken.size - 1, np.bool_)
+        is_taken[np.add.outer(repeat.starts, np.arange(repeat.length))] = True
+        self._n_taken[1:] += np.cumsum(is_taken)
+        # A gain may grow when stretches are lost: it is no bound on what is left.
+        for evaluated in self._evaluated:
+            rest = self._rest(evaluated)
+            if rest is not evaluated:
+                self._add(rest)
+
+    def _rest(self, repeat: Repeat) -> Repeat | None:
+        """Return the stretches of a repeat that are left; None if there are fewer than two."""
+        starts = np.array(repeat.starts)
+        free = starts[self._n_taken[starts + repeat.length] == self._n_taken[starts]]
+        if free.size < 2:
+            return None
+        return repeat if free.size == starts.size else Repeat(tuple(free.tolist()), repeat.length)
 
 
 def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:

@@ -135,17 +135,17 @@ _INFERENCE = (
     + """
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.exchange.exchange import exchange_of
-from tilescope.engine.compiler.exchange.exchanges import Exchanges
 from tilescope.engine.compiler.memory.liveness import live_ranges
 from tilescope.engine.compiler.lower.lowering import Lowering
 from tilescope.engine.compiler.memory.layout import lay_out
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.session.expand import expand_programs
 
 
 def once(n, n_ipus):
     graph, program, _, _ = build(n, n_ipus)
     image, expanded = expand_programs(graph, [program])
-    lowering = Lowering(image, Exchanges(graph.machine))
+    lowering = Lowering(image, PhaseCosts(graph.machine))
     roots = lowering.lower(expanded)
     addresses = Addresses(image.variables)
     began = perf_counter()

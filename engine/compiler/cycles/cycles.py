@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,7 +267,7 @@ def take_slow_paths(
     steps: Sequence[Step],
     slow_tiles: Mapping[tuple[int, int], NDArray[np.int64]],
     uses: dict[int, list[VertexUse]],
-    machine: Machine,
+    cost_of: Callable[[ComputeSet, Sequence[NDArray[np.int64]]], tuple[StepCost, list[VertexUse]]],
 ) -> None:
     """Recompute the cost of steps with vertices that must take their slow path.
 
@@ -281,8 +281,8 @@ def take_slow_paths(
         By step and batch, the tiles on which the slow path is taken: ndarray of int64.
     uses
         By compute set; the last step that runs a compute set determines its entry.
-    machine
-        The machine the steps run on.
+    cost_of
+        Returns the cost of a compute set with slow tiles by batch; see `compute_cost`.
     """
     for step_id in sorted({step_id for step_id, _ in slow_tiles}):
         step = steps[step_id]
@@ -292,7 +292,5 @@ def take_slow_paths(
             slow_tiles.get((step_id, batch_index), none)
             for batch_index in range(len(step.compute_set.batches))
         )
-        step.cost, vertex_cycles = compute_cost(
-            step.compute_set, machine, slow_tiles=step.slow_tiles
-        )
+        step.cost, vertex_cycles = cost_of(step.compute_set, step.slow_tiles)
         uses[step.compute_set.compute_set_id] = vertex_cycles

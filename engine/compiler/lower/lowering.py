@@ -8,11 +8,10 @@ import numpy as np
 
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
-from tilescope.engine.compiler.cycles.cycles import compute_cost
 from tilescope.engine.compiler.cycles.host_copy import host_copy_cost
 from tilescope.engine.compiler.exchange.code import exchange_code_bytes
 from tilescope.engine.compiler.exchange.exchange import Exchange
-from tilescope.engine.compiler.exchange.exchanges import Around, Exchanges
+from tilescope.engine.compiler.exchange.exchanges import Around
 from tilescope.engine.compiler.exchange.transfer import Transfer
 from tilescope.engine.compiler.executable.executable import (
     Node,
@@ -24,6 +23,7 @@ from tilescope.engine.compiler.executable.executable import (
 from tilescope.engine.compiler.executable.step_cost import StepCost
 from tilescope.engine.compiler.lower.accesses import accesses, overwritten, written
 from tilescope.engine.compiler.overlap import check_overlap
+from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import ComputeSet, DebugContext, GraphImage, Tensor
 from tilescope.engine.machine import Machine
@@ -60,14 +60,14 @@ class Lowering:
     ----------
     graph
         Every variable that programs use must be mapped.
-    exchanges
-        Costs the exchanges for the graph's machine.
+    costs
+        Costs compute sets for the graph's machine.
     """
 
-    def __init__(self, graph: GraphImage, exchanges: Exchanges) -> None:
+    def __init__(self, graph: GraphImage, costs: PhaseCosts) -> None:
         self.graph = graph
         self.machine: Machine = graph.machine
-        self._exchanges = exchanges
+        self._costs = costs
         self.nodes: list[Node] = []
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
@@ -306,7 +306,7 @@ class Lowering:
         """
         key = compute_set.compute_set_id
         if key not in self._compute:
-            self._compute[key], self.vertex_uses[key] = compute_cost(compute_set, self.machine)
+            self._compute[key], self.vertex_uses[key] = self._costs.compute(compute_set)
         return self._compute[key]
 
     def _execute(self, compute_set: ComputeSet, site: Site, parent: Node) -> None:
@@ -314,7 +314,7 @@ class Lowering:
         self._check_mapped([*reads, *writes])
         cost, key = self.compute_cost(compute_set), compute_set.compute_set_id
         if key not in self.around:
-            self.around[key] = self._exchanges.around(compute_set)
+            self.around[key] = self._costs.around(compute_set)
         arrival = None
         before, after = self.around[key].before, self.around[key].after
         self._is_repeated = key in self._executed

@@ -18,11 +18,15 @@ class ArrayDigests:
 
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], tuple[NDArray[Any], bytes]] = {}
+        self._by_id: dict[int, tuple[NDArray[Any], bytes]] = {}
 
     def of(self, array: NDArray[Any] | None) -> bytes:
         """Return the digest of an array with its type and shape, or that of None."""
         if array is None:
             return b"\0" * _DIGEST_BYTES
+        result = self._by_id.get(id(array))
+        if result is not None:
+            return result[1]
         memory = array.__array_interface__
         key = memory["data"][0], memory["shape"], memory["strides"], memory["typestr"]
         result = self._found.get(key)
@@ -31,4 +35,5 @@ class ArrayDigests:
             digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             # Kept with the digest: another array could get the memory of one that is gone.
             result = self._found[key] = array, digest.digest()
+        self._by_id[id(array)] = array, result[1]
         return result[1]

@@ -21,6 +21,9 @@ from tilescope.engine.operators.movement.slicing import UNSLICE, along
 
 __all__ = ["RECORDS", "TAKE", "put_back", "taken"]
 
+#: Sequences of positions that may alternate; a resized axis has as many as its factor's numerator.
+_MOST_SEQUENCES = 64
+
 
 def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
     x, axis = node.operand(0), node.attributes["axis"]
@@ -58,9 +61,27 @@ def _blocks(positions: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
     return repeats, positions[::repeats]
 
 
-def _at(lowering: Lowering, x: Tensor, axis: int, where: Sequence[int]) -> tuple[View, bool]:
-    """Return the elements at some positions, and whether they have to be copied."""
-    repeats, positions = _blocks(np.asarray(where, np.int64))
+def _n_runs(positions: NDArray[np.int64], n_sequences: int) -> int:
+    """Return how many runs a number of interleaved sequences of positions have at most."""
+    rows = positions.reshape(-1, n_sequences)
+    return n_sequences + int(np.count_nonzero(np.diff(rows, n=2, axis=0)))
+
+
+def _interleaved(positions: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return sequences of positions that alternate, with few runs in all.
+
+    A resized axis reads positions 0 0 1 1 2 2 or 0 1 1 2 2 3: two sequences of one run.
+    """
+    n = positions.size
+    counts = [k for k in range(1, min(n // 3, _MOST_SEQUENCES) + 1) if n % k == 0] or [1]
+    n_runs = [_n_runs(positions, k) for k in counts]
+    best = int(np.argmin(n_runs))
+    k = counts[best] if 2 * n_runs[best] <= n_runs[0] else 1
+    return [positions[first::k] for first in range(k)]
+
+
+def _along(x: Tensor, axis: int, positions: NDArray[np.int64]) -> View:
+    """Return the elements at some positions along an axis as a view."""
     parts: list[View] = []
     for first, step, n in _runs(positions):
         last = first + step * (n - 1)
@@ -72,14 +93,28 @@ def _at(lowering: Lowering, x: Tensor, axis: int, where: Sequence[int]) -> tuple
         if step == 0:
             run = run.broadcast_to((*x.shape[:axis], n, *x.shape[axis + 1 :]))
         parts.append(run)
-    once = concat(parts, axis)
+    return concat(parts, axis)
+
+
+def _at(lowering: Lowering, x: Tensor, axis: int, where: Sequence[int]) -> tuple[View, bool]:
+    """Return the elements at some positions, and whether they have to be copied.
+
+    The view has a dimension more after the axis where positions repeat or alternate.
+    """
+    repeats, positions = _blocks(np.asarray(where, np.int64))
+    sequences = _interleaved(positions)
+    apart = x.reshape(*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
+    if len(sequences) > 1:
+        once = concat([_along(apart, axis, sequence) for sequence in sequences], axis + 1)
+    else:
+        once = _along(x, axis, positions)
     if repeats == 1:
         return once, not isinstance(once, Tensor)
     if not isinstance(once, Tensor):
         once = blocked_copy(lowering.builder, once, "take")
-    shape = once.shape
-    apart = once.reshape(*shape[: axis + 1], 1, *shape[axis + 1 :])
-    return apart.broadcast_to((*shape[: axis + 1], repeats, *shape[axis + 1 :])), True
+    shape = (*x.shape[:axis], positions.size, 1, *x.shape[axis + 1 :])
+    wide = (*shape[: axis + 1], repeats, *shape[axis + 2 :])
+    return once.reshape(*shape).broadcast_to(wide), True
 
 
 def _lower(lowering: Lowering, op: Operation) -> tuple[View, ...]:
