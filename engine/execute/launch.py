@@ -16,7 +16,12 @@ from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.join import Blocks, join
-from tilescope.engine.execute.launcher import launch_arrays, launch_table, launcher_of
+from tilescope.engine.execute.launcher import (
+    launch_arrays,
+    launch_table,
+    launcher_of,
+    rounded_fields,
+)
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.host.jit.entry import Entry
@@ -122,12 +127,7 @@ def bind(compute_set: ComputeSet, memory: HostMemory, n_workers: int) -> list[La
     for batch in compute_set.batches:
         codelet = batch.codelet
         regions = [batch.fields[field.name] for field in codelet.fields]
-        grids = [region.variable.dtype.grid for region in regions]
-        rounded = tuple(
-            (field.name, grid)
-            for field, grid in zip(codelet.fields, grids, strict=True)
-            if field.is_written and grid is not None
-        )
+        rounded = rounded_fields(codelet, [region.variable.dtype for region in regions])
         blocks = join(
             codelet,
             Blocks(
