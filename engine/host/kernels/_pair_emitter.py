@@ -145,9 +145,7 @@ class PairEmitter:
         """Return the numbers of all dimensions, that of `d` and the last swapped if wanted."""
         swapped_numbers = list(numbers)
         for first, second in ((d, 2), (2, d)):
-            swapped_numbers[first] = self.builder.select(
-                is_wanted, numbers[second], numbers[first]
-            )
+            swapped_numbers[first] = self.builder.select(is_wanted, numbers[second], numbers[first])
         return swapped_numbers
 
     def repeat(self, row: Any, room: Any, n: Any, length: Any) -> None:
