@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.execute.host_arenas import HostLayout
 from tilescope.engine.execute.join import Blocks, join
-from tilescope.engine.execute.launcher import launch_arrays, launcher_of
+from tilescope.engine.execute.launcher import launch_arrays, launcher_of, rounded_fields
 from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.vertex.codelet import Codelet
@@ -89,12 +89,7 @@ def bindings_of(compute_set: ComputeSet, layout: HostLayout) -> list[Binding]:
 def _binding(compute_set_name: str, batch: VertexBatch, layout: HostLayout) -> Binding:
     codelet = batch.codelet
     regions = [batch.fields[field.name] for field in codelet.fields]
-    grids = [region.variable.dtype.grid for region in regions]
-    rounded = tuple(
-        (field.name, grid)
-        for field, grid in zip(codelet.fields, grids, strict=True)
-        if field.is_written and grid is not None
-    )
+    rounded = rounded_fields(codelet, [region.variable.dtype for region in regions])
     blocks = join(
         codelet,
         Blocks(

@@ -22,6 +22,7 @@ from tilescope.engine.host.jit.tables import array_in, call_at, numbers_of
 from tilescope.engine.host.kernels._addresses import address
 from tilescope.engine.host.kernels._rounding import rounder_of
 from tilescope.engine.host.kernels._work_arrays import stack_array_of
+from tilescope.engine.number.dtype import DType
 from tilescope.engine.number.grid import Grid
 
 #: Types of arrays, by their name in a launcher.
@@ -30,7 +31,27 @@ _TYPES = {
     for kind in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
 }
 
-__all__ = ["launch_arrays", "launch_table", "launcher_named", "launcher_of"]
+__all__ = ["launch_arrays", "launch_table", "launcher_named", "launcher_of", "rounded_fields"]
+
+
+def rounded_fields(codelet: Codelet, dtypes: Sequence[DType]) -> tuple[tuple[str, Grid], ...]:
+    """Return the written fields that are rounded after every vertex, with their grids.
+
+    Parameters
+    ----------
+    dtypes
+        Types of the fields, in order.
+    """
+    free_dtypes = {
+        dtype for field, dtype in zip(codelet.fields, dtypes, strict=True) if not field.dtype
+    }
+    if codelet.is_selection and len(free_dtypes) == 1:
+        return ()
+    return tuple(
+        (field.name, dtype.grid)
+        for field, dtype in zip(codelet.fields, dtypes, strict=True)
+        if field.is_written and dtype.grid is not None
+    )
 
 
 @functools.cache

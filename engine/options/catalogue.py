@@ -209,8 +209,8 @@ _DEBUG = (
 _CACHE = (
     _flag(
         "enableEngineCaching",
-        "Store and load compiled programs in the directory `cachePath`; false, if it is given, stores"
-        " no programs at all",
+        "Store and load compiled programs in the directory `cachePath`; false, if it is given,"
+        " stores no programs at all",
         acts=True,
     ),
     _text(

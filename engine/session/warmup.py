@@ -15,7 +15,7 @@ import numpy as np
 
 from tilescope.engine.compiler.executable.codelet_place import codelet_modules, codelets_of
 from tilescope.engine.errors import BadInput
-from tilescope.engine.execute.launcher import launcher_of
+from tilescope.engine.execute.launcher import launcher_of, rounded_fields
 from tilescope.engine.graph import Graph
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.host.jit.code_files import CHOICE, cache_folder
@@ -59,11 +59,7 @@ class _Kernel:
         types = [DTYPES[field.dtype or self.dtype] for field in codelet.fields]
         hosts = [dtype.host for dtype in types]
         distinct = tuple(dict.fromkeys(hosts))
-        rounded = tuple(
-            (field.name, dtype.grid)
-            for field, dtype in zip(codelet.fields, types, strict=True)
-            if field.is_written and dtype.grid is not None
-        )
+        rounded = rounded_fields(codelet, types)
         entry: Entry = launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
         return entry
 

@@ -30,6 +30,7 @@ from tilescope.engine import (
     load_onnx,
 )
 from tilescope.engine.models import all_models, fetch
+from tilescope.engine.transform import in_half
 
 __all__ = ["model"]
 
@@ -95,12 +96,16 @@ def _digest(compiled: CompiledModel, inputs: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _of_kernels() -> str:
-    """Return the digests of the model of this file: of a run, and of its weights after training."""
+    """Return the digests of the model of this file: of runs in float and half, and of its weights.
+
+    The weights are those after training.
+    """
     machine = load_machine("gc200", tiles_per_ipu=16)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.onnx"
         onnx.save(model(), path)
         compiled = compile_model(load_onnx(path), machine)
+        in_halves = compile_model(in_half(load_onnx(path)), machine)
         trained = for_training(
             load_onnx(path, trainable="*"), Loss(kind="mse"), Sgd(lr=0.1, momentum=0.9), 2
         )
@@ -112,7 +117,8 @@ def _of_kernels() -> str:
         weights = trainer.weights()
     content = b"".join(weights[name].tobytes() for name in sorted(weights))
     of_weights = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return f"{_digest(compiled, compiled.random_inputs(0))} {of_weights}"
+    of_runs = " ".join(_digest(one, one.random_inputs(0)) for one in (compiled, in_halves))
+    return f"{of_runs} {of_weights}"
 
 
 def _of_model(name: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.poplin.work import Counts
 from tilescope.engine.codelets.popops.elementwise.copy import cast_cycles
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.kernels._moves import move_block
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -21,17 +23,15 @@ def _cast(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, out, out_start, out_size, out_stride
 ):
     """Copy blocks [group, image, out group, y, x, output]."""
+    size = (out_size[3], out_size[4], out_size[5])
+    x_apart = (x_stride[3], x_stride[4], x_stride[5])
+    apart = (out_stride[3], out_stride[4], out_stride[5])
     for g in range(out_size[0]):
         for n in range(out_size[1]):
             for o in range(out_size[2]):
-                for y in range(out_size[3]):
-                    source = x_start + g * x_stride[0] + n * x_stride[1] + o * x_stride[2]
-                    target = out_start + g * out_stride[0] + n * out_stride[1] + o * out_stride[2]
-                    source += y * x_stride[3]
-                    target += y * out_stride[3]
-                    for p in range(out_size[4]):
-                        for c in range(out_size[5]):
-                            out[target + p * out_stride[4] + c] = x[source + p * x_stride[4] + c]
+                source = x_start + g * x_stride[0] + n * x_stride[1] + o * x_stride[2]
+                target = out_start + g * out_stride[0] + n * out_stride[1] + o * out_stride[2]
+                move_block(x, source, x_apart, out, target, size, apart)
 
 
 def _law(batch: Batch, machine: Machine) -> Counts:
@@ -47,4 +47,5 @@ CAST_PARTIALS = Codelet(
     code_bytes=240,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/PerformanceEstimation.cpp, Cast1D: what a"
     " tile has lies together",
+    independent=every_dim(2, 6),
 )

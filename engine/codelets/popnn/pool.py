@@ -148,6 +148,7 @@ def _pool(name: str, is_max: bool, per_loop: int, begin: int) -> Codelet:
         flops=_pool_flops(is_max),
         independent=((2, 2),),
         sliding=(_window(0, "height", "y"), _window(1, "width", "x")),
+        is_selection=is_max,
     )
 
 

@@ -75,6 +75,9 @@ class Codelet:
     sliding
         Dimensions along which windows move, outermost first: adjoining vertices are computed in one
         call if their windows take the same elements as before.
+    is_selection
+        Whether it writes nothing but elements that it reads, and zero: results in the type of the
+        operands need no rounding.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Codelet:
     is_multi_vertex: bool = False
     reads_clock: bool = False
     pieces: SharedWork | None = None
+    is_selection: bool = False
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.

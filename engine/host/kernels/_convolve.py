@@ -26,7 +26,7 @@ __all__ = ["convolve"]
 #: Pixels whose inputs stay in the cache for all outputs.
 _PIXELS = 256
 _DOT_LANES = DOT_LANES
-_by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (16, 8, 4, 1))
+_by_32, _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (32, 16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 _dots = dot_kernel()
 _several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
@@ -155,8 +155,8 @@ def _products(  # type: ignore[no-untyped-def]
     """Compute all groups, images and outputs of some pixels.
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
-    then 8 and 4, then the rest singly. Two channel groups of 8 outputs are 16 lanes. Or lanes are
-    the inputs of several pixels: then a place of the lists stands for all of them. All that a
+    then 8 and 4, then the rest singly. Two channel groups of 8 or 16 outputs are 16 or 32 lanes. Or
+    lanes are the inputs of several pixels: then a place of the lists stands for all of them. All that a
     kernel takes is numbers and addresses: see `row_kernel`.
     """
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
@@ -171,7 +171,7 @@ def _products(  # type: ignore[no-untyped-def]
             row_at = group * out_stride[0] + image * out_stride[1] + out_group * out_stride[2]
             row_at = out + 4 * row_at
             w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
-            is_pair = n_own == 8 and out_group + 1 < out_size[2]
+            is_pair = (n_own == 8 or n_own == 16) and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
             if is_spread:
                 _spread(row_at, out_places, 0, image_at, x_places, 0, w_at, 0, 0, tap_x, tap_w,
@@ -186,11 +186,15 @@ def _products(  # type: ignore[no-untyped-def]
                 n_done = _of_own_inputs(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
                                         n_taps, n_inside, n_own, n_pixels)  # fmt: skip
             out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
-            step = 8 if is_pair else 16
+            step = 8 if is_pair else 16  # of a pair, the first half
             for g in range(n_done, n_inside):
                 x_at = image_at + 4 * g * count * x_step
                 out_at, own_at = row_at + 4 * g * n_own, w_at + 4 * g * n_own
                 o = 0
+                if is_pair and n_own == 16:
+                    _by_32(out_at, out_places, out_half, x_at, x_places, x_step, own_at, w_pitch,
+                           w_half, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                    o = 16
                 while n_own - o >= step:
                     _by_16(out_at + 4 * o, out_places, out_half, x_at, x_places, x_step,
                            own_at + 4 * o, w_pitch, w_half, tap_x, tap_w, n_taps, count,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,9 @@ _BLOCK = 16
 _COLUMNS, _ROWS = 4, (16, 8, 4)
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_ZERO, _ONE = _I64(0), _I64(1)
+_ZERO, _ONE, _TWO = _I64(0), _I64(1), _I64(2)
+#: Two elements that are moved as one.
+_PAIR_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -269,9 +272,7 @@ class MoveEmitter:
         is_plain = builder.and_(has_row, builder.icmp_signed("==", rows.x, _ONE))
         with builder.if_else(is_plain) as (plain, general):
             with plain:
-                is_longer = builder.icmp_signed(">", dims[0].size, dims[1].size)
-                outer, inner, _ = self.swapped(is_longer, dims, 0, 1)
-                self.rows(outer, inner, rows.size, to, offset)
+                self.plain(dims, to, offset)
             with general:
                 plane, columns, _ = self.swapped(is_contiguous(dims[0], dims[0].x), dims, 0, 1)
                 is_wide = builder.icmp_signed(">=", rows.size, _I64(_ROWS[-1]))
@@ -282,6 +283,50 @@ class MoveEmitter:
                         self.transposed(plane, columns, rows, to, offset)
                     with single:
                         self.one_by_one(dims, to, offset, copy_one)
+
+    def plain(self, dims: list[Dim], to: Any, offset: Any) -> None:
+        """Emit the copy of rows of contiguous elements, or the transposition of pairs of them."""
+        builder = self.builder
+
+        def by_rows() -> None:
+            is_longer = builder.icmp_signed(">", dims[0].size, dims[1].size)
+            outer, inner, row = self.swapped(is_longer, dims, 0, 1)
+            self.rows(outer, inner, row.size, to, offset)
+
+        if self.item_bytes != _PAIR_BYTES // 2:
+            by_rows()
+            return
+        is_second = builder.icmp_signed("==", dims[0].out, _TWO)
+        columns, rows, pair = self.swapped(is_second, dims, 0, 1)
+        conditions = [
+            builder.icmp_signed("==", number, _TWO) for number in (pair.size, rows.out, columns.x)
+        ]
+        conditions += [
+            builder.icmp_signed(">=", rows.size, _I64(_ROWS[-1])),
+            builder.icmp_signed(">=", columns.size, _I64(_COLUMNS)),
+        ]
+        halves = []
+        for step in (rows.x, columns.out):
+            halves.append(builder.ashr(step, _ONE))
+            conditions.append(builder.icmp_signed("==", builder.shl(halves[-1], _ONE), step))
+        is_tiled = functools.reduce(builder.and_, conditions)
+        with builder.if_else(is_tiled) as (tiled, otherwise):
+            with tiled:
+                kind = ir.IntType(8 * _PAIR_BYTES).as_pointer()
+                out, x = (
+                    builder.bitcast(builder.gep(pointer, [first]), kind)
+                    for pointer, first in ((self.out, to), (self.x, offset))
+                )
+                of_pairs = MoveEmitter(builder, out, x, self.item_bytes)
+                of_pairs.transposed(
+                    Dim(_ONE, _ZERO, _ZERO),
+                    Dim(columns.size, _ONE, halves[1]),
+                    Dim(rows.size, halves[0], _ONE),
+                    _ZERO,
+                    _ZERO,
+                )
+            with otherwise:
+                by_rows()
 
     def one_by_one(
         self, dims: list[Dim], to: Any, offset: Any, copy_one: Callable[[Any, Any], None]

@@ -14,6 +14,8 @@ __all__ = ["Operand", "PairEmitter"]
 
 _I64 = ir.IntType(64)
 _ZERO, _ONE = _I64(0), _I64(1)
+#: Elements of a row that adjoin in all operands from which no other dimension is tried as the rows.
+_LEAST_DENSE = 8
 #: Elements of all copies of a row, and the rows of a block from which it is worth making them.
 _ROOM, _LEAST_ROWS = 128, 8
 
@@ -65,15 +67,9 @@ class PairEmitter:
         are longer rows.
         """
         builder, choose = self.builder, self.builder.select
+        a, b, out = self.ordered(a, b, out)
         n_planes, n_rows, n = self.sizes
-        is_one_row = self.all_true(
-            *(self.equal(operand.strides[2], _ONE) for operand in (a, b, out)),
-            *(self.equal(operand.strides[1], n) for operand in (a, out)),
-            self.equal(b.strides[1], _ZERO),
-            builder.icmp_signed("<=", n, _I64(_ROOM // 2)),
-            builder.icmp_signed(">=", n_rows, _I64(_LEAST_ROWS)),
-            builder.icmp_signed(">", n, _ZERO),
-        )
+        is_one_row = self.shares_row(a, b, out)
         n_whole = builder.sub(_I64(_ROOM), builder.srem(_I64(_ROOM), choose(is_one_row, n, _ONE)))
         length = choose(is_one_row, n_whole, n)
         steps = [
@@ -108,6 +104,49 @@ class PairEmitter:
 
         planes = [(_ZERO, _ONE), *((part.start, part.strides[0]) for part in (a, b, out))]
         emit_loop(builder, n_planes, planes, [], plane)
+
+    def shares_row(self, a: Operand, b: Operand, out: Operand) -> Any:
+        """Return whether `b` is one short row for many, which adjoin."""
+        _, n_rows, n = self.sizes
+        return self.all_true(
+            *(self.equal(operand.strides[2], _ONE) for operand in (a, b, out)),
+            *(self.equal(operand.strides[1], n) for operand in (a, out)),
+            self.equal(b.strides[1], _ZERO),
+            self.builder.icmp_signed("<=", n, _I64(_ROOM // 2)),
+            self.builder.icmp_signed(">=", n_rows, _I64(_LEAST_ROWS)),
+            self.builder.icmp_signed(">", n, _ZERO),
+        )
+
+    def ordered(self, a: Operand, b: Operand, out: Operand) -> tuple[Operand, Operand, Operand]:
+        """Return the operands with the longest dimension innermost, unless the elements adjoin.
+
+        A short row pays for its beginning.
+        """
+        builder, operands = self.builder, [a, b, out]
+        n = self.sizes[2]
+        is_dense = self.all_true(
+            self.equal(a.strides[2], _ONE),
+            self.equal(out.strides[2], _ONE),
+            builder.icmp_unsigned("<=", b.strides[2], _ONE),
+            builder.icmp_signed(">=", n, _I64(_LEAST_DENSE)),
+        )
+        is_kept = builder.or_(is_dense, self.shares_row(a, b, out))
+        for d in (0, 1):
+            is_longer = builder.icmp_signed(">", self.sizes[d], self.sizes[2])
+            is_wanted = builder.and_(is_longer, builder.not_(is_kept))
+            self.sizes = self.swapped(is_wanted, self.sizes, d)
+            operands = [
+                Operand(part.memory, part.start, self.swapped(is_wanted, part.strides, d))
+                for part in operands
+            ]
+        return operands[0], operands[1], operands[2]
+
+    def swapped(self, is_wanted: Any, numbers: list[Any], d: int) -> list[Any]:
+        """Return the numbers of all dimensions, that of `d` and the last swapped if wanted."""
+        swapped_numbers = list(numbers)
+        for first, second in ((d, 2), (2, d)):
+            swapped_numbers[first] = self.builder.select(is_wanted, numbers[second], numbers[first])
+        return swapped_numbers
 
     def repeat(self, row: Any, room: Any, n: Any, length: Any) -> None:
         """Store copies of a row one after the other."""

@@ -36,6 +36,8 @@ def _compiled() -> Any:
                 return context.make_array(signature.args[k])(context, builder, arguments[k]).data
 
             def numbers(k: int) -> list[Any]:
+                if isinstance(signature.args[k], types.BaseTuple):
+                    return [builder.extract_value(arguments[k], d) for d in range(3)]
                 elements = pointer(k)
                 return [builder.load(builder.gep(elements, [ir.IntType(64)(d)])) for d in range(3)]
 
@@ -79,5 +81,5 @@ def _plain(  # type: ignore[no-untyped-def]
 
 #: Stores the results of a function of pairs: the function; array, start and strides of the first
 #: operand and of the second one; array and start of the result, sizes, and strides of the result,
-#: which may be the first operand.
+#: which may be the first operand. Sizes and strides are arrays or tuples of three numbers.
 combine_blocks = _compiled() if IS_COMPILED else _plain

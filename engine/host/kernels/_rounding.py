@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 
 from tilescope.engine.host.jit._jit import intrinsic, jit
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.settings import IS_COMPILED
 from tilescope.engine.host.kernels._addresses import all_floats, all_numbers
+from tilescope.engine.host.kernels._half_emitter import emit_half_rows
 from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.number.grid import HALF, Grid
 
@@ -20,30 +20,9 @@ __all__ = ["rounder_of"]
 
 
 def _plain_to_half(value: float) -> np.float32:
-    """Return a pure Python version, for runs without compilation."""
+    """Round to the nearest half, ties to even, in runs without compilation."""
     with np.errstate(over="ignore"):
         return np.float32(np.float16(value))
-
-
-def _compiled_to_half() -> Any:
-    """Return a function that rounds a float32 to the nearest half, ties to even."""
-
-    @intrinsic
-    def to_half(typing_context, value):  # type: ignore[no-untyped-def]
-        from numba.core import types
-
-        if value != types.float32:
-            return None
-
-        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.fpext(builder.fptrunc(arguments[0], ir.HalfType()), ir.FloatType())
-
-        return types.float32(value), generate
-
-    return to_half
-
-
-_to_half = _compiled_to_half() if IS_COMPILED else _plain_to_half
 
 
 @jit
@@ -62,34 +41,113 @@ def _to_float8(value, mantissa_bits, lowest_exponent, largest):  # type: ignore[
     return near if value > 0 else -near
 
 
-def _round_region(round_one: Any) -> Any:
+@jit
+def _inner_dim(numbers, n_dims):  # type: ignore[no-untyped-def]
+    """Return the dimension whose elements adjoin, or else the last one."""
+    for d in range(n_dims):
+        if numbers[1 + n_dims + d] == 1 and numbers[1 + d] > 1:
+            return d
+    return n_dims - 1
+
+
+@jit
+def _following_dim(numbers, n_dims, used, apart):  # type: ignore[no-untyped-def]
+    """Return an unused dimension with that stride, or else -1; `used` has a bit per dimension."""
+    for d in range(n_dims):
+        if used >> d & 1 == 0 and numbers[1 + n_dims + d] == apart:
+            return d
+    return -1
+
+
+@jit
+def _longest_dim(numbers, n_dims, used):  # type: ignore[no-untyped-def]
+    """Return the unused dimension with the most elements, or else -1."""
+    longest = -1
+    for d in range(n_dims):
+        if used >> d & 1 == 0 and (longest < 0 or numbers[1 + d] > numbers[1 + longest]):
+            longest = d
+    return longest
+
+
+def _round_region(round_rows: Any) -> Any:
     """Return the function that rounds the elements of a region in place.
 
     Its arguments are the address of the memory, that of the region, which is the first element,
     sizes and strides, and the number of dimensions.
+
+    Parameters
+    ----------
+    round_rows
+        Rounds rows of elements: takes the memory, its first element, the number of rows and the
+        elements between their beginnings, and the number of elements of a row and their stride.
     """
 
     def round_region(memory, region, n_dims):  # type: ignore[no-untyped-def]
         values, numbers = all_floats(memory), all_numbers(region)
-        last = n_dims - 1
-        n, step = unsigned(numbers[n_dims]), unsigned(numbers[2 * n_dims])
-        n_rows = 1
-        for d in range(last):
-            n_rows *= numbers[1 + d]
-        for row in range(n_rows):
-            offset, rest = numbers[0], row
-            for d in range(last - 1, -1, -1):
-                offset += rest % numbers[1 + d] * numbers[1 + n_dims + d]
-                rest //= numbers[1 + d]
-            first = unsigned(offset)
-            if step == 1:
-                for i in range(n):
-                    values[first + i] = round_one(values[first + i])
-            else:
-                for i in range(n):
-                    values[first + i * step] = round_one(values[first + i * step])
+        inner = _inner_dim(numbers, n_dims)
+        n, step, used = numbers[1 + inner], numbers[1 + n_dims + inner], 1 << inner
+        following = _following_dim(numbers, n_dims, used, n * step)
+        while following >= 0:
+            n, used = n * numbers[1 + following], used | 1 << following
+            following = _following_dim(numbers, n_dims, used, n * step)
+        longest, n_rows, pitch = _longest_dim(numbers, n_dims, used), 1, 0
+        if longest >= 0:
+            n_rows, pitch, used = (
+                numbers[1 + longest],
+                numbers[1 + n_dims + longest],
+                (used | 1 << longest),
+            )
+        n_planes = 1
+        for d in range(n_dims):
+            if used >> d & 1 == 0:
+                n_planes *= numbers[1 + d]
+        for plane in range(n_planes):
+            first, rest = numbers[0], plane
+            for d in range(n_dims):
+                if used >> d & 1 == 0:
+                    first += rest % numbers[1 + d] * numbers[1 + n_dims + d]
+                    rest //= numbers[1 + d]
+            round_rows(values, first, n_rows, pitch, n, step)
 
     return round_region
+
+
+def _singly(round_one: Any) -> Any:
+    """Return the function that rounds rows element by element."""
+
+    @jit
+    def round_rows(values, first, n_rows, pitch, n, step):  # type: ignore[no-untyped-def]
+        for row in range(n_rows):
+            at, apart = unsigned(first + row * pitch), unsigned(step)
+            for i in range(unsigned(n)):
+                values[at + i * apart] = round_one(values[at + i * apart])
+
+    return round_rows
+
+
+def _compiled_half_rows() -> Any:
+    """Return the function that rounds rows to half, in vectors where elements adjoin.
+
+    A number on the grid stays as it is, so that the last vector of a row may round some again.
+    """
+
+    @intrinsic
+    def round_rows(typing_context, values, first, n_rows, pitch, n, step):  # type: ignore[no-untyped-def]
+        from numba.core import types
+
+        number = types.int64
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            emit_half_rows(builder, builder.gep(data, [arguments[1]]), *arguments[2:])
+            return context.get_dummy_value()
+
+        return types.void(values, number, number, number, number, number), generate
+
+    return round_rows
+
+
+_half_rows = _compiled_half_rows() if IS_COMPILED else _singly(_plain_to_half)
 
 
 @functools.cache
@@ -99,7 +157,7 @@ def rounder_of(grid: Grid) -> Any:
     It is compiled once, not as part of every launcher.
     """
     if grid == HALF:
-        label, round_one = "round_half", _to_half
+        label, round_rows = "round_half", _half_rows
     else:
         mantissa_bits, lowest_exponent, largest = (
             grid.mantissa_bits,
@@ -110,6 +168,6 @@ def rounder_of(grid: Grid) -> Any:
         def to_float8(value):  # type: ignore[no-untyped-def]
             return _to_float8(value, mantissa_bits, lowest_exponent, largest)
 
-        label, round_one = "round_float8", jit(to_float8)
-    function = _round_region(round_one)
+        label, round_rows = "round_float8", _singly(jit(to_float8))
+    function = _round_region(round_rows)
     return Entry(label, function) if IS_COMPILED else function

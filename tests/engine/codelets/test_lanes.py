@@ -59,9 +59,9 @@ def _compare(
     counts = (1,) if n_own else _COUNTS
     for n_pixels, offset, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
         held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
-        out = random.integers(-4, 4, offset + 20 * n_pixels + 16 + out_half).astype(np.float32)
+        out = random.integers(-4, 4, offset + 40 * n_pixels + 16 + out_half).astype(np.float32)
         x = random.integers(-4, 4, 90 + 40 * n_pixels).astype(np.float32)
-        w = random.integers(-4, 4, 50 + w_half + 18 * max(count, 1)).astype(np.float32)
+        w = random.integers(-4, 4, 50 + w_half + 34 * max(count, 1)).astype(np.float32)
         expected = out.copy()
         for p in range(n_pixels):
             total = np.zeros(n_lanes)
@@ -69,19 +69,20 @@ def _compare(
                 source = 1 + p * 40 + tap_x[tap] + i * x_step
                 row = 3 + tap_w[tap] + i * w_pitch
                 total += x[source + x_lanes] * w[row + w_lanes]
-            expected[offset + p * 20 + out_lanes] = total
-        run(out, offset, held * 20, x, held * 40, w, tap_x, tap_w, count, n_pixels)
+            expected[offset + p * 40 + out_lanes] = total
+        run(out, offset, held * 40, x, held * 40, w, tap_x, tap_w, count, n_pixels)
         assert out.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("n_lanes", BLOCKS)
 def test_rows_hold_their_products_at_any_alignment(n_lanes: int) -> None:
-    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 18))
+    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34))
 
 
-def test_two_groups_of_outputs_share_their_inputs() -> None:
+@pytest.mark.parametrize("n_lanes", PAIR_LANES)
+def test_two_groups_of_outputs_share_their_inputs(n_lanes: int) -> None:
     """The second group is as far as all pixels of the first, and beyond its weights."""
-    _compare(row_kernel(PAIR_LANES), PAIR_LANES, steps=(2, 18), halves=(300, 700))
+    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34), halves=(600, 1300))
 
 
 @pytest.mark.parametrize("n_lanes", EACH_BLOCKS)

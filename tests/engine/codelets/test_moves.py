@@ -62,6 +62,16 @@ def test_blocks_are_copied_in_any_order(x_order: list[int], order: list[int]) ->
         )
 
 
+@pytest.mark.parametrize("gap", [0, 1, 6])
+def test_pairs_are_transposed_as_one_element(gap: int) -> None:
+    for rows, columns in ((3, 9), (4, 4), (5, 19), (16, 7), (37, 8)):
+        by_row, by_column = 2 * columns + gap, 2 * rows + gap
+        size, x_stride, stride = [columns, rows, 2], [2, by_row, 1], [by_column, 2, 1]
+        _check(COPY_BLOCK, ("float32",) * 2, size, x_stride, stride)
+        turned = [[numbers[1], numbers[0], numbers[2]] for numbers in (size, x_stride, stride)]
+        _check(COPY_BLOCK, ("int32",) * 2, *turned)
+
+
 @pytest.mark.parametrize("x_stride", [(0, 0, 0), (1, 1, 1), (0, 1, 0), (-1, 9, 1), (40, -1, -3)])
 @pytest.mark.parametrize("order", _ORDERS)
 def test_operands_may_repeat_overlap_and_run_backwards(x_stride: Any, order: list[int]) -> None:

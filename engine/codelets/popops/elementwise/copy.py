@@ -278,6 +278,7 @@ COPY = Codelet(
     is_supervisor=False,
     independent=every_dim(2),
     pieces=_OF_VECTOR,
+    is_selection=True,
 )
 
 COPY_BLOCK = Codelet(
@@ -293,6 +294,7 @@ COPY_BLOCK = Codelet(
     is_supervisor=False,
     independent=every_dim(2, 3),
     pieces=_OF_BLOCK,
+    is_selection=True,
 )
 
 # Casts reuse the copy kernels: only the memory types differ. Source of the memory constraints: the

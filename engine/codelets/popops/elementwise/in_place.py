@@ -22,6 +22,7 @@ from tilescope.engine.codelets.popops.elementwise.binary_functions import (
 from tilescope.engine.codelets.popops.elementwise.operations import (
     BINARY,
     BINARY_BLOCK,
+    SELECTIONS,
     TO_BOOL,
     UNARY,
     UNARY_BLOCK,
@@ -155,6 +156,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(UNARY[name]),
         independent=every_dim(1),
+        is_selection=name in SELECTIONS,
     )
     two = Codelet(
         f"popops::UnaryOp2DInPlace<{name}>",
@@ -165,6 +167,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(UNARY_BLOCK[name]),
         independent=every_dim(1, 3),
+        is_selection=name in SELECTIONS,
     )
     return codelet, two
 
@@ -181,6 +184,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(BINARY[name]),
         independent=every_dim(2),
+        is_selection=name in SELECTIONS,
     )
     two = Codelet(
         f"popops::BroadcastOp2DInPlace<{name}>",
@@ -194,6 +198,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(BINARY_BLOCK[name]),
         independent=every_dim(2, 3),
+        is_selection=name in SELECTIONS,
     )
     return codelet, two
 

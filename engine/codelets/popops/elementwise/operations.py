@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BINARY",
     "BINARY_BLOCK",
+    "SELECTIONS",
     "TO_BOOL",
     "UNARY",
     "UNARY_BLOCK",
@@ -50,6 +51,9 @@ __all__ = [
 
 #: Functions that return a bool for any operand type.
 TO_BOOL = UNARY_TO_BOOL | BINARY_TO_BOOL
+
+#: Functions that return an operand or zero.
+SELECTIONS = frozenset({"maximum", "minimum", "relu"})
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
 
@@ -274,6 +278,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(name),
         independent=every_dim(2),
+        is_selection=name in SELECTIONS,
     )
     two = Codelet(
         f"popops::UnaryOp2D<{name}>",
@@ -284,6 +289,7 @@ def _unary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(name),
         independent=every_dim(2, 3),
+        is_selection=name in SELECTIONS,
     )
     return codelet, two
 
@@ -303,6 +309,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(name),
         independent=every_dim(3),
+        is_selection=name in SELECTIONS,
     )
     two = Codelet(
         f"popops::BroadcastOp2D<{name}>",
@@ -317,6 +324,7 @@ def _binary(name: str) -> tuple[Codelet, Codelet]:
         source=_SOURCE,
         flops=_flops(name),
         independent=every_dim(3, 3),
+        is_selection=name in SELECTIONS,
     )
     return codelet, two
 

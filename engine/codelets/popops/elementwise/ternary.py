@@ -160,6 +160,7 @@ def _ternary(name: str) -> tuple[Codelet, Codelet]:
                 source=_SOURCE,
                 flops=_flops(name),
                 independent=every_dim(4, dims),
+                is_selection=True,
             )
         )
     return codelets[0], codelets[1]
@@ -186,6 +187,7 @@ def _select_over_first(dims: int) -> Codelet:
         source=_SOURCE,
         flops=lambda batch: np.zeros(batch.n_vertices, np.int64),
         independent=every_dim(3, dims),
+        is_selection=True,
     )
 
 

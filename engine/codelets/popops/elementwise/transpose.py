@@ -100,4 +100,6 @@ TRANSPOSE = Codelet(
     _law,
     code_bytes=340,
     source="graphcore/poplibs sdk-release-2.4, lib/popops/popopsCycleEstimators.cpp",
+    independent=COPY_BLOCK.independent,
+    is_selection=True,
 )

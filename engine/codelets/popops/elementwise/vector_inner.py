@@ -17,6 +17,7 @@ from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch, start_cycles, worker_share
 from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.kernels._pairs import combine_blocks
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -168,36 +169,40 @@ def _law(frame: _Frame, result: str) -> Any:
     return law
 
 
-def _kernel(function: Any) -> Any:
+def _kernels(function: Any) -> tuple[Any, Any]:
+    """Return the kernels with a result of their own, and in place.
+
+    Joined planes may be a multiple of the rows of `b`, which then serve them in turn.
+    """
+
     @jit
     def shared_row(  # type: ignore[no-untyped-def]
         a, a_start, a_size, a_stride, b, b_start, b_size, b_stride, out, out_start, size, stride
     ):
-        for p in range(size[0]):
-            shared = b_start + (p * b_stride[0] if b_size[0] > 1 else 0)
-            for r in range(size[1]):
-                source = a_start + p * a_stride[0] + r * a_stride[1]
-                target = out_start + p * stride[0] + r * stride[1]
-                for c in range(size[2]):
-                    out[target + c] = function(a[source + c], b[shared + c])
+        # One row for all planes, or one per plane.
+        n, step = (size[0], 0) if b_size[0] == 1 else (b_size[0], b_stride[0])
+        for p in range(0, size[0], max(n, 1)):
+            combine_blocks(
+                function, a, a_start + p * a_stride[0], a_stride, b, b_start,
+                (step, 0, b_stride[1]), out, out_start + p * stride[0],
+                (n, size[1], size[2]), stride,
+            )  # fmt: skip
 
-    return shared_row
-
-
-def _kernel_in_place(function: Any) -> Any:
     @jit
-    def shared_row(a, start, size, stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
-        for p in range(size[0]):
-            shared = b_start + (p * b_stride[0] if b_size[0] > 1 else 0)
-            for r in range(size[1]):
-                target = start + p * stride[0] + r * stride[1]
-                for c in range(size[2]):
-                    a[target + c] = function(a[target + c], b[shared + c])
+    def shared_row_in_place(a, start, size, stride, b, b_start, b_size, b_stride):  # type: ignore[no-untyped-def]
+        shared_row(a, start, size, stride, b, b_start, b_size, b_stride, a, start, size, stride)
 
-    return shared_row
+    return shared_row, shared_row_in_place
 
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp"
+
+
+def _independent(n_results: int) -> tuple[tuple[int, ...], ...]:
+    """Return planes with the same rows of `b`, planes with rows of their own, rows, and columns."""
+    return tuple(
+        (dim, dim_of_b, *(dim,) * n_results) for dim, dim_of_b in ((0, -1), (0, 0), (1, -1), (2, 1))
+    )
 
 
 def _codelet(name: str) -> Codelet:
@@ -208,7 +213,7 @@ def _codelet(name: str) -> Codelet:
             Field("b", "in", 2, kind="block", dtype_of="out"),
             Field("out", "out", 3, kind="block"),
         ),
-        _kernel(BINARY_FUNCTIONS[name]),
+        _kernels(BINARY_FUNCTIONS[name])[0],
         _law(_FRAMES[name], "out"),
         code_bytes=300,
         source=_SOURCE,
@@ -216,6 +221,7 @@ def _codelet(name: str) -> Codelet:
         # Source: the same release, lib/popops/codelets/BroadcastVectorInner1D.cpp and
         # BroadcastVectorInner2D.cpp.
         apart=(("a", "out"),),
+        independent=_independent(1),
     )
 
 
@@ -229,11 +235,12 @@ def _codelet_in_place(name: str) -> Codelet:
             Field("a", "inout", 3, kind="block", interleaved=name != "divide"),
             Field("b", "in", 2, kind="block", dtype_of="a"),
         ),
-        _kernel_in_place(BINARY_FUNCTIONS[name]),
+        _kernels(BINARY_FUNCTIONS[name])[1],
         _law(_FRAMES_IN_PLACE[name], "a"),
         code_bytes=300,
         source=_SOURCE,
         flops=lambda batch: batch.n_elements("a"),
+        independent=_independent(0),
     )
 
 

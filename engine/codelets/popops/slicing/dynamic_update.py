@@ -58,4 +58,5 @@ DYNAMIC_UPDATE = Codelet(
     code_bytes=200,
     source="graphcore/poplibs sdk-release-3.4, lib/popops/popopsCycleEstimators.cpp",
     independent=((0, -1, 0), (2, -1, 2)),
+    is_selection=True,
 )

@@ -364,6 +364,7 @@ DYNAMIC_SLICE = Codelet(
     code_bytes=200,
     source=_SOURCE,
     independent=((0, -1, 0), (2, -1, 2)),
+    is_selection=True,
 )
 MULTI_SLICE = Codelet(
     "popops::MultiSlice",
@@ -374,6 +375,7 @@ MULTI_SLICE = Codelet(
     source=_SOURCE,
     scalars=_SCALARS,
     independent=((0, 0, 0), (2, -1, 2)),
+    is_selection=True,
 )
 #: The second stage of a multi-slice: chooses between the parts of the first. Offsets are the parts.
 MULTI_SLICE_PARTS = Codelet(
@@ -384,6 +386,7 @@ MULTI_SLICE_PARTS = Codelet(
     code_bytes=220,
     source=_SOURCE,
     independent=((1, 0, 0), (3, -1, 2)),
+    is_selection=True,
 )
 MULTI_UPDATE = Codelet(
     "popops::MultiUpdate",
@@ -393,6 +396,7 @@ MULTI_UPDATE = Codelet(
     code_bytes=220,
     source=_SOURCE,
     scalars=_SCALARS,
+    is_selection=True,
 )
 #: Assumption: a minimum takes as long as a maximum; the library has none.
 MULTI_UPDATE_OP = {

@@ -153,6 +153,7 @@ COMPARE_AND_SWAP = Codelet(
     source=_SOURCE,
     scalars=(Scalar("is_descending"),),
     flops=_flops,
+    is_selection=True,
 )
 COMPARE_AND_SWAP_PAIRS = Codelet(
     "popops::CompareAndSwapAtDistanceKeyVal",
@@ -167,4 +168,5 @@ COMPARE_AND_SWAP_PAIRS = Codelet(
     source=_SOURCE,
     scalars=(Scalar("is_descending"), Scalar("is_stable")),
     flops=_flops,
+    is_selection=True,
 )
