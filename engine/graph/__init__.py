@@ -6,7 +6,7 @@ from tilescope.engine.graph.image import GraphCopy, GraphImage
 from tilescope.engine.graph.mapping.mapping import TileMapping
 from tilescope.engine.graph.mapping.tile_set import TileSet
 from tilescope.engine.graph.remote import RemoteBuffer
-from tilescope.engine.graph.tensor.joined import Joined, View, aligned, concat
+from tilescope.engine.graph.tensor.joined import Joined, View, aligned, concat, section
 from tilescope.engine.graph.tensor.tensor import Tensor
 from tilescope.engine.graph.variable import Variable
 from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
@@ -63,4 +63,5 @@ __all__ = [
     "dtype_of",
     "float8",
     "interval_lists",
+    "section",
 ]

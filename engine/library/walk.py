@@ -13,14 +13,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks
+from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks, section
 from tilescope.engine.graph.mapping.elements import check_each_once
 from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces
 
 __all__ = ["TileRectangles", "Walk", "cut_rows", "joint_walk", "joint_walks"]
+
+#: Sections that blocks of different sizes divide a walk into, at most; beyond, an operand is copied
+#: to another layout first.
+_MOST_SECTIONS = 16  # Assumption: a section may be one more vertex on a tile
 
 
 @dataclass(frozen=True)
@@ -180,8 +183,8 @@ class Walk:
         return batches
 
 
-def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int] | None:
-    """Return sizes, outermost first, into which the atoms of all operands can be split."""
+def _block_sizes(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int]:
+    """Return the sizes of the blocks of a dimension in all operands, ascending, with 1 and all."""
     inner = {1, size}
     for atoms in dims:
         extent = 1
@@ -189,7 +192,12 @@ def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> lis
             extent *= atom_size
             if extent < size:
                 inner.add(extent)
-    chain = sorted(inner)
+    return sorted(inner)
+
+
+def _common_factors(dims: Sequence[Sequence[tuple[int, int]]], size: int) -> list[int] | None:
+    """Return sizes, outermost first, into which the atoms of all operands can be split."""
+    chain = _block_sizes(dims, size)
     if any(b % a for a, b in pairwise(chain)):
         return None
     return [b // a for a, b in pairwise(chain)][::-1] or [1]
@@ -256,8 +264,8 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     Returns
     -------
     list of Walk or None
-        One per section of the output on which every operand is on one variable; None when their
-        strides are incompatible.
+        One per section of the output on which every operand is on one variable and no block of one
+        ends within a block of another; None when there would be too many.
 
     Raises
     ------
@@ -266,9 +274,36 @@ def joint_walks(operands: Sequence[View], out: View) -> list[Walk] | None:
     """
     check_each_once("The output", out)
     views = [*(view.broadcast_to(out.shape) for view in operands), out]
-    try:
-        aligned_parts = aligned(views)
-    except BadGraph:  # The strides of a dimension are incompatible with the sections.
-        return None
-    walks = [joint_walk(aligned_part[:-1], aligned_part[-1]) for aligned_part in aligned_parts]
-    return None if None in walks else [walk for walk in walks if walk is not None]
+    walks: list[Walk] = []
+    n_sections = 0
+    rest = aligned(views)[::-1]
+    while rest:
+        tensors = rest.pop()
+        walk = joint_walk(tensors[:-1], tensors[-1])
+        if walk is None:
+            d, block = _crossed_block(tensors)
+            n_sections += tensors[-1].shape[d] // block
+            if n_sections > _MOST_SECTIONS:
+                return None
+            rest += _sections(tensors, d, block)[::-1]
+        else:
+            walks.append(walk)
+    return walks
+
+
+def _crossed_block(tensors: Sequence[Tensor]) -> tuple[int, int]:
+    """Return a dimension and the size of blocks in it whose ends lie within those of another."""
+    for d, size in enumerate(tensors[-1].shape):
+        chain = _block_sizes([tensor.dims[d] for tensor in tensors], size)
+        crossed = [large for small, large in pairwise(chain) if large % small]
+        if crossed:
+            return d, crossed[-1]
+    raise AssertionError("strides are compatible")
+
+
+def _sections(tensors: Sequence[Tensor], d: int, block: int) -> list[tuple[Tensor, ...]]:
+    """Return tensors of one shape divided at the ends of all blocks of a dimension."""
+    sections: list[tuple[Tensor, ...]] = []
+    for start in range(0, tensors[-1].shape[d], block):
+        sections += aligned([section(tensor, d, start, start + block) for tensor in tensors])
+    return sections

@@ -202,6 +202,19 @@ def test_a_scaled_addition_of_a_tensor_in_another_order() -> None:
     assert _cycles(build) < 3 * _cycles(copied)
 
 
+def test_a_scaled_addition_to_a_tensor_on_one_tile() -> None:
+    """An addend in columns is copied into the rows of its target by all tiles."""
+    graph, build = _new()
+    target = graph.add_variable("float16", (96, 128), "target")
+    graph.set_tile_mapping(target, [0], [7])
+    addend = _linear(build, (128, 96), "addend").dim_shuffle(1, 0)
+    scaled_add(build, target, addend, 1.0)
+    (copies,) = (step for step in graph.compute_sets if step.name.endswith("rearrange"))
+    tiles = {tile for batch in copies.batches for tile in batch.tile.tolist()}
+    assert len(tiles) == N_TILES
+    assert _steps(build, "OnTileExecute", "rearrange") < 1000
+
+
 @pytest.mark.parametrize(
     "window", [Window((1, 1)), Window((1, 1), (2, 2)), Window((5, 1)), Window((1, 5))]
 )

@@ -77,6 +77,24 @@ def test_matmul_reads_both_operands_in_place(case: str) -> None:
     near(result, kinds[0] @ kinds[1], inner, dtype)
 
 
+@pytest.mark.parametrize(("n_rows", "is_left"), [(16, True), (64, False)])
+def test_blocks_that_the_plan_does_not_divide_are_arranged_at_once(
+    n_rows: int, is_left: bool
+) -> None:
+    """An operand in two blocks, as a plan with divided inputs allocates it, is copied once."""
+    builder = new_builder()
+    blocks = spread(builder, "float16", (1, 2, n_rows, 50), "blocks").dim_shuffle(0, 2, 1, 3)
+    rows = blocks.reshape(1, n_rows, 100)
+    other = spread(builder, "float16", (1, 100, 48), "other")
+    a, b = (rows, other) if is_left else (other.dim_shuffle(0, 2, 1), rows.dim_shuffle(0, 2, 1))
+    out = matmul(builder, a, b)
+    assert "rowMajor" not in names_of(builder)
+    values = [(a, values_for(a, 1)), (b, values_for(b, 2))]
+    (result,) = check(builder, values, [out])
+    kinds = [value.astype("float16").astype(np.float64) for _, value in values]
+    near(result, kinds[0] @ kinds[1], 100, "float16")
+
+
 @pytest.mark.parametrize("case", ["reduced", "half", "batch", "odd", "row"])
 def test_matmul_takes_no_longer_than_with_row_major_operands(case: str) -> None:
     (batch, rows, inner, columns), dtype, _ = MATMULS[case]

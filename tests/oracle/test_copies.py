@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,30 @@ def test_condition_for_the_transposition_vertex(dtype: str, rows: int, is_taken:
     (compute_set,) = graph.compute_sets
     names = {batch.codelet.name for batch in compute_set.batches}
     assert names == {"poplar_rt::Transpose" if is_taken else "poplar::StridedCopy"}
+
+
+@given(machines(), st.data(), seeds)
+def test_blocks_of_one_size_into_blocks_of_another(
+    machine: Any, data: st.DataObject, seed: int
+) -> None:
+    """Channels in groups of one size are copied to groups of another, whatever the sizes."""
+    graph, builder = new_builder(machine)
+    sizes = [data.draw(st.integers(1, 6)) for _ in range(2)]
+    n = math.lcm(*sizes) * data.draw(st.integers(1, 2))
+
+    def grouped(name: str, size: int) -> Tensor:
+        x = graph.add_variable("float32", (n // size, 3, size), name)
+        graph.map_linearly(x)
+        return x.dim_shuffle(1, 0, 2).reshape(3, n)
+
+    source, target = grouped("source", sizes[0]), grouped("target", sizes[1])
+    copy_to(builder, source, target)
+    values = values_for(source, seed)
+    _, (result,) = run_both(graph, builder.sequence, [(source, values)], [target])
+    np.testing.assert_array_equal(result, values)
+    n_sections = n // max(sizes)
+    crosses = max(sizes) % min(sizes) != 0
+    assert len(graph.compute_sets) == 1 + (crosses and n_sections > 16)
 
 
 @given(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
     from tilescope.engine.number.dtype import DType
 
-__all__ = ["Joined", "View", "aligned", "concat"]
+__all__ = ["Joined", "View", "aligned", "concat", "section"]
 
 #: Maximum number of fragments, one object each, that a reshape may split a joined tensor into.
 _MOST_PIECES = 65_536
@@ -260,22 +260,62 @@ def _one_atom_more(left: Dim, right: Dim, distance: int) -> Dim | None:
     return ((sum(counts), stride), *inner)
 
 
-def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:
-    """Split views of one shape alike until every part is on one variable.
+def section(view: View, dim: int, start: int, stop: int) -> View:
+    """Return elements `start` to `stop` (half-open) along one dimension, of any layout.
+
+    Parameters
+    ----------
+    view
+        A tensor, or several joined ones.
+    dim, start, stop
+        As for `Tensor.slice`.
+
+    Returns
+    -------
+    View
+        Shape of the slice: as `Tensor.slice` returns it where one tensor has these elements. Where
+        the range ends within a block of a blocked dimension, its parts are joined.
 
     Raises
     ------
     BadGraph
-        When that would split a dimension of a view unevenly.
+        When the range is out of bounds.
     """
+    dim, start, stop = slice_range(view.shape, dim, start, stop)
+    if isinstance(view, Joined):
+        if dim != view.dim:
+            parts = [section(part, dim, start, stop) for part in view.parts]
+            return concat(parts, view.dim)
+        inside = [
+            section(part, dim, max(start, first) - first, min(stop, end) - first)
+            for part, (first, end) in zip(view.parts, pairwise((0, *view.ends)), strict=True)
+            if max(start, first) < min(stop, end)
+        ]
+        return concat(inside, dim)
+    try:
+        return view.slice(dim, start, stop)
+    except BadGraph:  # The range ends within a block.
+        block = prod([size for size, _ in view.dims[dim] if size > 1][1:])
+        first = start // block * block
+        if stop <= first + block:
+            whole = view.slice(dim, first, first + block)
+            return section(whole, dim, start - first, stop - first)
+        edges = (start, -(-start // block) * block, stop // block * block, stop)
+        ranges = [(first, end) for first, end in pairwise(edges) if first < end]
+        return concat([section(view, dim, first, end) for first, end in ranges], dim)
+
+
+def aligned(views: Sequence[View]) -> list[tuple[Tensor, ...]]:
+    """Split views of one shape alike until every part is on one variable."""
     plain = [view for view in views if isinstance(view, Tensor)]
     if len(plain) == len(views):
         return [tuple(plain)]
     joined = next(view for view in views if isinstance(view, Joined))
     aligned_parts: list[tuple[Tensor, ...]] = []
     for part, (first, end) in zip(joined.parts, pairwise((0, *joined.ends)), strict=True):
-        cut = [view if view is joined else view.slice(joined.dim, first, end) for view in views]
-        aligned_parts += aligned([part if view is joined else view for view in cut])
+        aligned_parts += aligned(
+            [part if view is joined else section(view, joined.dim, first, end) for view in views]
+        )
     return aligned_parts
 
 

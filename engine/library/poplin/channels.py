@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Stage, Tensor
+from tilescope.engine.graph import Stage, Tensor, View, section
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.operand_layout import images_in_place, weights_in_place
 from tilescope.engine.library.popops.elementwise.operations import copy_together, row_major_copy
@@ -48,17 +48,16 @@ class _Axis:
     have: int
     size: int
 
-    def real(self, source: Tensor, target: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def real(self, source: View, target: Tensor) -> list[tuple[View, Tensor]]:
         """Return the full blocks of a source and a target, and the partial last block."""
         full, rest = divmod(self.have, self.size)
         pairs = []
         if full:
-            pairs.append(
-                (source.slice(self.logical, 0, full * self.size), target.slice(self.block, 0, full))
-            )
+            whole = section(source, self.logical, 0, full * self.size)
+            pairs.append((whole, target.slice(self.block, 0, full)))
         if rest:
             last = target.slice(self.block, full, full + 1).slice(self.unit, 0, rest)
-            pairs.append((source.slice(self.logical, full * self.size, self.have), last))
+            pairs.append((section(source, self.logical, full * self.size, self.have), last))
         return pairs
 
     def padding(self, target: Tensor) -> list[Tensor]:
@@ -84,25 +83,22 @@ def zeros_into(
 
 def _pairs(
     builder: Builder, source: Tensor, target: Tensor, axes: Sequence[_Axis], order: Sequence[int]
-) -> list[tuple[Tensor, Tensor]]:
+) -> list[tuple[View, Tensor]]:
     """Return the copies that store a tensor in blocks, padded with zeros.
 
     `order` brings the target's dimensions into logical order.
     """
-    try:
-        real, padding = _cut(source, target, axes)
-    except BadGraph:  # The strides of a dimension are incompatible with the cut.
-        source = row_major_copy(builder, source, "rowMajor")
-        real, padding = _cut(source, target, axes)
+    real, padding = _cut(source, target, axes)
     pairs = [(of, to.dim_shuffle(*order).reshape(*of.shape)) for of, to in real]
     return pairs + zeros_into(builder, source, padding)
 
 
 def _cut(
     source: Tensor, target: Tensor, axes: Sequence[_Axis]
-) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
+) -> tuple[list[tuple[View, Tensor]], list[Tensor]]:
     """Return the full pieces of both, and the padding of the target."""
-    real, padding = [(source, target)], []
+    real: list[tuple[View, Tensor]] = [(source, target)]
+    padding: list[Tensor] = []
     for axis in axes:
         padding += [part for _, to in real for part in axis.padding(to)]
         real = [pair for of, to in real for pair in axis.real(of, to)]
@@ -198,7 +194,7 @@ def weight_values(
 
 def arranged_weights(
     builder: Builder, weights: Tensor, shape: ConvolutionShape, grouping: Grouping
-) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+) -> tuple[Tensor, list[tuple[View, Tensor]]]:
     """Return computed weights as the vertices read them, and the copies into them.
 
     Parameters
@@ -241,7 +237,7 @@ def arranged_weights(
 
 def _combined_weights(
     builder: Builder, weights: Tensor, target: Tensor, grouping: Grouping
-) -> list[tuple[Tensor, Tensor]]:
+) -> list[tuple[View, Tensor]]:
     """Return the copies that combine groups into one, with zeros between different groups."""
     n, n_in, n_out = grouping.combined, grouping.own_inputs, grouping.own_outputs
     full, rest = divmod(weights.shape[0], n)
@@ -254,7 +250,8 @@ def _combined_weights(
     except BadGraph:  # The strides of a dimension are incompatible with the cut.
         weights = row_major_copy(builder, weights, "rowMajor")
         return _combined_weights(builder, weights, target, grouping)
-    pairs, zeros = [], []
+    pairs: list[tuple[View, Tensor]] = []
+    zeros = []
     for i in range(n):
         inputs = dense.slice(5, i, i + 1)
         group_weights = inputs.slice(7, i, i + 1).reshape(*sizes, n_in, n_out)

@@ -20,7 +20,7 @@ from tilescope.engine import (
     resolve_options,
 )
 from tilescope.engine.errors import BadGraph, BadInput
-from tilescope.engine.graph import Joined, View, aligned, blocks
+from tilescope.engine.graph import Joined, View, aligned, blocks, section
 from tilescope.engine.program import (
     Copy,
     ErrorProgram,
@@ -140,6 +140,34 @@ def test_any_chain_of_views_is_numpys(data: st.DataObject) -> None:
         assert view.shape == array.shape
         assert view.n_elements == array.size
         assert elements(view).tolist() == array.tolist()
+
+
+@given(st.data())
+def test_a_section_of_any_layout_is_numpys(data: st.DataObject) -> None:
+    """A dimension of blocks may be cut within a block, which no single tensor has as a slice."""
+    graph = new()
+    view, array = data.draw(joined(graph))
+    shape = data.draw(factorised(array.size))
+    if view.can_reshape(*shape):
+        view, array = view.reshape(*shape), array.reshape(shape)
+    dim = data.draw(st.integers(0, array.ndim - 1))
+    start = data.draw(st.integers(0, array.shape[dim] - 1))
+    stop = data.draw(st.integers(start + 1, array.shape[dim]))
+    part = section(view, dim, start, stop)
+    expected = np.take(array, range(start, stop), axis=dim)
+    assert part.shape == expected.shape
+    assert elements(part).tolist() == expected.tolist()
+
+
+def test_a_section_is_in_few_parts() -> None:
+    """It has at most two parts for every level of blocks, and one more."""
+    blocked = variable(new(), (4, 3, 5)).dim_shuffle(1, 0, 2).reshape(60)
+    part = section(blocked, 0, 3, 57)
+    assert isinstance(part, Joined)
+    assert [piece.n_elements for piece in part.pieces] == [2, 15, 20, 15, 2]
+    assert isinstance(section(blocked, 0, 20, 40), Tensor)
+    with pytest.raises(BadGraph, match="out of range"):
+        section(blocked, 0, 50, 61)
 
 
 @given(st.data())

@@ -15,6 +15,7 @@ from tilescope.engine.codelets.popops.elementwise.scaled_add import (
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, blocks
 from tilescope.engine.graph.mapping.elements import share_elements
+from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import (
@@ -30,6 +31,12 @@ __all__ = ["scaled_add"]
 #: Addends with shorter contiguous runs than this many vectors are copied into the target's order: a
 #: vertex of the library spends more on a row than a copy on its elements.
 _SHORTEST_VECTORS = 2
+#: Addends are copied into the order of a target on all tiles, rather than on its own, if one of
+#: those holds more than so many even shares.
+_UNEVEN = 2  # Assumption: an even copy takes an exchange more
+#: Bytes of such a copy that a tile holds at least.
+#: Source: graphcore/poplibs sdk-release-3.3, lib/poputil/TileMapping.cpp, minBytesPerTile.
+_LEAST_BYTES = 128
 
 
 @checked
@@ -127,7 +134,17 @@ def _shortest_run(walks: Sequence[Walk]) -> int:
 
 
 def _in_order_of(builder: Builder, addend: View, target: View) -> Tensor:
-    """Return a copy that lies as the target does; row-major if the target is in several parts."""
+    """Return a copy that lies as the target does; row-major if the target is in several parts.
+
+    Its elements are copied one by one, on all tiles if the target is on few.
+    """
     copy = builder.graph.clone(target, "rearrange", debug=builder.debug)
+    mapping = builder.graph.tile_mapping(copy)
+    fullest = int(np.bincount(mapping.tile, mapping.end - mapping.start).max())
+    least = _LEAST_BYTES // copy.dtype.n_bytes
+    if fullest > _UNEVEN * max(copy.n_elements // builder.tiles.ids.size, least):
+        in_memory = Tensor(copy.variable, 0, row_major(copy.variable.shape))
+        grain = vector_elements(builder.tiles.machine, copy.dtype)
+        builder.spread(in_memory, grain=grain, minimum=least)
     copy_to(builder, addend, copy, "rearrange")
     return copy
