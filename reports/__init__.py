@@ -29,6 +29,7 @@ from tilescope.reports.state import ReportState, State
 
 if TYPE_CHECKING:
     from tilescope.reports.check import Problem, check_report
+    from tilescope.reports.writing.trace import TraceTrack, TraceWriter
     from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
     "ReportState",
     "ReportWriter",
     "State",
+    "TraceTrack",
+    "TraceWriter",
     "UnsupportedSchema",
     "check_report",
     "damage_behind",
@@ -61,6 +64,8 @@ __all__ = [
 _MODULES = {
     "Problem": "check",
     "ReportWriter": "writing.writer",
+    "TraceTrack": "writing.trace",
+    "TraceWriter": "writing.trace",
     "check_report": "check",
 }
 
