@@ -30,6 +30,7 @@ from tilescope.reports.state import ReportState, State
 if TYPE_CHECKING:
     from tilescope.reports.check import Problem, check_report
     from tilescope.reports.writing.template import ReportTemplate
+    from tilescope.reports.writing.trace import TraceTrack, TraceWriter
     from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = [
@@ -50,6 +51,8 @@ __all__ = [
     "ReportTemplate",
     "ReportWriter",
     "State",
+    "TraceTrack",
+    "TraceWriter",
     "UnsupportedSchema",
     "check_report",
     "damage_behind",
@@ -64,6 +67,8 @@ _MODULES = {
     "Problem": "check",
     "ReportTemplate": "writing.template",
     "ReportWriter": "writing.writer",
+    "TraceTrack": "writing.trace",
+    "TraceWriter": "writing.trace",
     "check_report": "check",
 }
 

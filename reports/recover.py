@@ -22,6 +22,7 @@ from tilescope.reports.reading.snapshot import copy_snapshot
 from tilescope.reports.schema import (
     ARRAYS,
     TABLES,
+    TRACE_COLUMNS,
     TableSpec,
     notice,
     run,
@@ -30,6 +31,7 @@ from tilescope.reports.schema import (
     target,
     wall_clock,
 )
+from tilescope.reports.writing.trace import TraceTrack, TraceWriter
 from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["Recovery", "recover_report"]
@@ -39,7 +41,6 @@ _STORAGE = frozenset(("array", "array_chunk", "chunk", "milestone", "row_block")
 #: Tables with rows of runs, which are taken run by run; notices are taken as far as they are sound.
 _BY_RUN = frozenset(("run", "run_trace", "wall_clock", "notice"))
 _PATTERNS = "cycles.pattern"
-_COLUMNS = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,23 @@ class Recovery:
 
 @dataclass(frozen=True)
 class _Track:
-    """Entries of a run on one track of one IPU, as they were stored."""
+    """Entries of a run on one track of one IPU, at the cycles at which the run was."""
 
     ipu_id: int
     track: int
     start_cycle: int
     end_cycle: int
     columns: Sequence[np.ndarray]
+
+    def from_start(self) -> TraceTrack:
+        """Return the same entries from cycle 0."""
+        moved = {"start_cycle": self.start_cycle, "end_cycle": self.start_cycle}
+        columns = [
+            values - moved.get(name, 0)
+            for name, values in zip(TRACE_COLUMNS, self.columns, strict=True)
+        ]
+        n_cycles = self.end_cycle - self.start_cycle
+        return TraceTrack(self.ipu_id, self.track, n_cycles, columns)
 
 
 def recover_report(path: Path | str, directory: Path | str) -> Recovery:
@@ -199,7 +210,8 @@ def _copy_runs(
     n_ipus = salvage.rows(target)[0][0][target.place["n_ipus"]]
     runs = salvage.rows(run)[0]
     last = np.zeros(n_ipus, np.int64)
-    copied = n_entries = 0
+    trace = TraceWriter(writer)
+    copied = 0
     sound_ids = {row[0] for row in runs}
     lost = [row[1] for row in salvage.readable(run) if row[0] not in sound_ids]
     for run_id, name, program, start, end, is_data_dependent in runs:
@@ -215,10 +227,11 @@ def _copy_runs(
             lost.append(name)
             continue
         last[list(ends)] = list(ends.values())
+        starts = np.zeros((1, n_ipus), np.int64)
+        starts[0, list(begins)] = list(begins.values())
         values = (copied, name, program, start, end, bool(is_data_dependent))
         writer.add(run, [dict(zip(run.place, values, strict=True))])
-        for track in sound:
-            n_entries += _copy_track(writer, copied, track, n_entries)
+        trace.add([copied], starts, [track.from_start() for track in sound])
         if run_id in clocks:
             event, _, began_us, duration_us = clocks[run_id][1:]
             row = ("event", event), ("run_id", copied)
@@ -237,15 +250,20 @@ def _sound_tracks(
 ) -> list[_Track]:
     """Return the tracks of a run; none unless all of them are there and plausible."""
     tracks = []
-    for ipu_id, number, start, end, first, n in rows:
+    for ipu_id, number, start, end, first, n, shift in rows:
+        moved = {"start_cycle": shift or 0, "end_cycle": shift or 0}
         columns = [
             arrays[f"trace.{name}"].read(first, first + n)
             if n and f"trace.{name}" in arrays
             else (None if n else np.zeros(0, ARRAYS[f"trace.{name}"].dtype))
-            for name in _COLUMNS
+            for name in TRACE_COLUMNS
         ]
-        present = [column for column in columns if column is not None]
-        if len(present) != len(_COLUMNS) or not 0 <= ipu_id < n_ipus or n < 0 or end < start:
+        present = [
+            column + moved.get(name, 0)
+            for name, column in zip(TRACE_COLUMNS, columns, strict=True)
+            if column is not None
+        ]
+        if len(present) != len(TRACE_COLUMNS) or not 0 <= ipu_id < n_ipus or n < 0 or end < start:
             return []
         track = _Track(ipu_id, number, start, end, present)
         if not _is_plausible(track, *limits):
@@ -272,28 +290,6 @@ def _is_plausible(track: _Track, n_steps: int, n_patterns: int) -> bool:
         and start[0] >= track.start_cycle
         and last.max() <= track.end_cycle
     )
-
-
-def _copy_track(writer: ReportWriter, run_id: int, track: _Track, first_entry: int) -> int:
-    """Copy the entries of a track; return their number."""
-    n_entries = len(track.columns[0])
-    writer.add(
-        run_trace,
-        [
-            {
-                "run_id": run_id,
-                "ipu_id": track.ipu_id,
-                "track": track.track,
-                "start_cycle": track.start_cycle,
-                "end_cycle": track.end_cycle,
-                "first_entry": first_entry,
-                "n_entries": n_entries,
-            }
-        ],
-    )
-    for name, values in zip(_COLUMNS, track.columns, strict=True):
-        writer.append(f"trace.{name}", values)
-    return n_entries
 
 
 def _add(writer: ReportWriter, table: TableSpec, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -262,15 +262,19 @@ def _executed(
         column = costs(report).column
         rows = np.flatnonzero(column["ipu_id"] == ipu_id)
         return column["step_id"][rows], np.ones(len(rows), np.int64), column["pattern_id"][rows]
+    n_rows: dict[tuple[int, int], int] = {}
+    for row in track_rows(report):
+        if row.ipu_id == ipu_id and run_id in {None, row.run_id}:
+            n_rows[row.place] = n_rows.get(row.place, 0) + 1
     parts = [
         np.stack(
             [
-                report.array(f"trace.{name}").read(row.first_entry, row.stop_entry).astype(np.int64)
+                report.array(f"trace.{name}").read(*place).astype(np.int64)
                 for name in ("step_id", "count", "pattern_id")
             ]
         )
-        for row in track_rows(report)
-        if row.ipu_id == ipu_id and run_id in {None, row.run_id}
+        * np.array([[1], [n], [1]])
+        for place, n in n_rows.items()
     ]
     step_id, count, pattern_id = np.concatenate([np.zeros((3, 0), np.int64), *parts], axis=1)
     return step_id, count, pattern_id

@@ -88,10 +88,13 @@ def measured(report: Report, run_id: int | None = None) -> dict[int, Measured]:
     if not is_measured(report).any():
         return {}
     by_ipu: dict[int, list[NDArray[np.int64]]] = {}
+    by_place: dict[tuple[int, int], NDArray[np.int64]] = {}
     for row in track_rows(report):
         if run_id in {None, row.run_id}:
-            entries = _entries(report, row.first_entry, row.stop_entry)
-            by_ipu.setdefault(row.ipu_id, []).append(entries)
+            if row.place not in by_place:
+                by_place[row.place] = _entries(report, *row.place)
+            shift = np.array([0, row.shift_cycles, row.shift_cycles, 0, 0, 0])[:, None]
+            by_ipu.setdefault(row.ipu_id, []).append(by_place[row.place] + shift)
     return {ipu_id: _joined(report, parts) for ipu_id, parts in by_ipu.items()}
 
 

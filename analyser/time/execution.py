@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -258,61 +258,60 @@ def _critical_paths(report: Report, rows: Sequence[TrackRow]) -> Iterator[tuple[
     runs: dict[int, list[TrackRow]] = {}
     for row in rows:
         runs.setdefault(row.run_id, []).append(row)
-    columns = _Columns(report)
-    counts: dict[bytes, int] = {}
-    first: dict[bytes, list[TrackRow]] = {}
+    counts: dict[tuple[tuple[int, ...], ...], int] = {}
+    first: dict[tuple[tuple[int, ...], ...], list[TrackRow]] = {}
     for tracks in runs.values():
-        key = b"".join(columns.signature(row) for row in tracks)
+        key = tuple(
+            (row.ipu_id, row.n_cycles, *row.place, row.shift_cycles - row.start_cycle)
+            for row in tracks
+        )
         counts[key] = counts.get(key, 0) + 1
         first.setdefault(key, tracks)
-    for key, tracks in first.items():
-        yield _critical_path(report, tracks, columns), counts[key]
-
-
-class _Columns:
-    """The columns of the trace by entry, read in large parts."""
-
-    def __init__(self, report: Report) -> None:
-        self._arrays = [report.array(f"trace.{name}") for name in _TRACK_COLUMNS]
-        self._first, self._columns = 0, [np.zeros(0, dtype=np.int64)] * len(_TRACK_COLUMNS)
-
-    def of(self, row: TrackRow) -> list[NDArray[np.int64]]:
-        """Return step, start, end, period and count of the entries of a track, from its start."""
-        stop = self._first + len(self._columns[0])
-        if not self._first <= row.first_entry <= row.stop_entry <= stop:
-            self._first = row.first_entry
-            stop = max(row.stop_entry, row.first_entry + _ENTRIES_AT_A_TIME)
-            self._columns = [
-                array.read(self._first, stop).astype(np.int64) for array in self._arrays
-            ]
-        part = slice(row.first_entry - self._first, row.stop_entry - self._first)
-        step_id, start, end, period, count = (column[part] for column in self._columns)
-        return [step_id, start - row.start_cycle, end - row.start_cycle, period, count]
-
-    def signature(self, row: TrackRow) -> bytes:
-        """Return what two tracks that take the same course have in common."""
-        facts = f"{row.ipu_id} {row.n_cycles} {row.n_entries};".encode()
-        return facts + b"".join(column.tobytes() for column in self.of(row))
+    for kind, tracks in first.items():
+        yield _critical_path(report, tracks), counts[kind]
 
 
 _TRACK_COLUMNS = ("step_id", "start_cycle", "end_cycle", "period", "count")
 
 
-def _critical_path(report: Report, rows: list[TrackRow], columns: _Columns) -> CriticalPath:
+def _critical_path(report: Report, rows: list[TrackRow]) -> CriticalPath:
     """Return the critical path of one run on several IPUs."""
-    n_steps = len(steps(report))
     empty = np.zeros(0, dtype=np.int64)
     tracks = [Track(empty, empty, empty, empty, empty, 0)] * target(report).n_ipus
+    entries = _read_places(report, {row.place for row in rows})
     for row in rows:
-        step_id, start, end, period, count = columns.of(row)
-        began, ended = start + row.start_cycle, end + row.start_cycle
-        _require_sound(report, step_id, began, ended, count, n_steps)
-        tracks[row.ipu_id] = Track(step_id, start, end, period, count, row.n_cycles)
+        step_id, start, end, period, count = entries[row.place]
+        _require_sound(report, step_id, start + row.shift_cycles, end + row.shift_cycles, count)
+        moved = row.shift_cycles - row.start_cycle
+        tracks[row.ipu_id] = Track(step_id, start + moved, end + moved, period, count, row.n_cycles)
     return critical_path(tracks, external_syncs(report))
 
 
+def _read_places(
+    report: Report, places: Collection[tuple[int, int]]
+) -> dict[tuple[int, int], list[NDArray[np.int64]]]:
+    """Return step, start, end, period and count of ranges of entries; adjoining ones read once."""
+    joined: list[list[tuple[int, int]]] = []
+    for place in sorted(places):
+        if not joined or joined[-1][-1][1] != place[0]:
+            joined.append([])
+        joined[-1].append(place)
+    arrays = [report.array(f"trace.{name}") for name in _TRACK_COLUMNS]
+    answer = {}
+    for group in joined:
+        begin = group[0][0]
+        columns = [array.read(begin, group[-1][1]).astype(np.int64) for array in arrays]
+        for first, stop in group:
+            answer[first, stop] = [column[first - begin : stop - begin] for column in columns]
+    return answer
+
+
 class TrackRow(NamedTuple):
-    """Where the trace of one run on one track of an IPU lies; half-open range in cycles."""
+    """Where the trace of one run on one track of an IPU lies; half-open range in cycles.
+
+    Tracks that repeat each other lie at the same place; ``shift_cycles`` is added to the start and
+    end of the entries there.
+    """
 
     run_id: int
     ipu_id: int
@@ -321,6 +320,7 @@ class TrackRow(NamedTuple):
     end_cycle: int
     first_entry: int
     n_entries: int
+    shift_cycles: int
 
     @property
     def n_cycles(self) -> int:
@@ -331,6 +331,11 @@ class TrackRow(NamedTuple):
     def stop_entry(self) -> int:
         """One past the last row in the ``trace`` arrays."""
         return self.first_entry + self.n_entries
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Half-open range of rows in the ``trace`` arrays."""
+        return self.first_entry, self.stop_entry
 
 
 @cached
@@ -344,7 +349,8 @@ def track_rows(report: Report) -> tuple[TrackRow, ...]:
     """
     n_entries = len(report.array("trace.step_id"))
     columns = report.columns(schema.run_trace, *TrackRow._fields)
-    _, ipu_id, _, start, end, first, n = (np.array(column, np.int64) for column in columns)
+    columns = (*columns[:-1], [shift or 0 for shift in columns[-1]])
+    _, ipu_id, _, start, end, first, n, _ = (np.array(column, np.int64) for column in columns)
     exists = (ipu_id >= 0) & (ipu_id < target(report).n_ipus)
     require(report, bool(exists.all()), "a run is on an IPU that does not exist")
     is_ordered = (start >= 0) & (start <= end) & (end < MOST_CYCLES)
@@ -413,25 +419,30 @@ def _sum_trace(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return executions and cycles of every step on every IPU, (n_ipus, n_steps), over tracks.
 
-    Cycles count on one track only if `track` is not None. Adjoining tracks are read together.
+    Cycles count on one track only if `track` is not None. Entries are read once, however many
+    tracks repeat them, and those of adjoining tracks together.
     """
     n_ipus = target(report).n_ipus
     executions = np.zeros(n_ipus * n_steps, dtype=np.int64)
     cycles = np.zeros(n_ipus * n_steps, dtype=np.int64)
     arrays = [report.array(f"trace.{name}") for name in _SUMMED_COLUMNS]
-    for first, stop, parts in _stretches(rows):
+    for first, stop, uses in _stretches(rows):
         ids, counts, began, ended = (array.read(first, stop) for array in arrays)
-        require_below(report, ids, n_steps, "step")
-        _require_sound(report, ids, began, ended, counts, n_steps)
-        sizes = [n_entries for _, n_entries in parts]
-        target_index = np.repeat([row.ipu_id * n_steps for row, _ in parts], sizes) + ids
-        times = counts.astype(np.int64)
-        _add_at(executions, target_index, times)
+        _require_sound(report, ids, began, ended, counts)
+        sizes = [use.stop - use.start for use in uses]
+        lengths = (ended - began) * counts
+        total = sum(float(lengths[use.start : use.stop].sum()) * use.n_rows for use in uses)
+        require(report, total < MOST_CYCLES, "its steps take longer than can be")
+        entry = np.concatenate([np.arange(use.start, use.stop) for use in uses])
+        target_index = np.repeat([use.ipu_id * n_steps for use in uses], sizes) + ids[entry]
+        n_rows = np.repeat([use.n_rows for use in uses], sizes)
+        _add_at(executions, target_index, counts[entry] * n_rows)
         if track is not None:
-            is_counted = np.repeat([row.track == track for row, _ in parts], sizes)
-            target_index, times = target_index[is_counted], times[is_counted]
-            began, ended = began[is_counted], ended[is_counted]
-        _add_at(cycles, target_index, (ended - began) * times)
+            is_counted = np.repeat([use.track == track for use in uses], sizes)
+            target_index, entry, n_rows = (
+                values[is_counted] for values in (target_index, entry, n_rows)
+            )
+        _add_at(cycles, target_index, lengths[entry] * n_rows)
     shape = n_ipus, n_steps
     return executions.reshape(shape), cycles.reshape(shape)
 
@@ -439,29 +450,43 @@ def _sum_trace(
 _SUMMED_COLUMNS = ("step_id", "count", "start_cycle", "end_cycle")
 
 
-def _stretches(
-    rows: Sequence[TrackRow],
-) -> Iterator[tuple[int, int, list[tuple[TrackRow, int]]]]:
-    """Yield ranges of entries of adjoining tracks, and how many entries of which track are in it.
+class _Use(NamedTuple):
+    """How many rows of an IPU and track have some entries, which are counted within a stretch."""
+
+    start: int
+    stop: int
+    ipu_id: int
+    track: int
+    n_rows: int
+
+
+def _stretches(rows: Sequence[TrackRow]) -> Iterator[tuple[int, int, list[_Use]]]:
+    """Yield ranges of entries of adjoining tracks, ascending, and what uses them.
 
     A range has at most `_ENTRIES_AT_A_TIME` entries.
     """
-    parts: list[tuple[TrackRow, int]] = []
-    begin = end = 0
+    n_rows: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
     for row in rows:
-        entry = row.first_entry
-        while entry < row.stop_entry:
-            if parts and (entry != end or end - begin >= _ENTRIES_AT_A_TIME):
-                yield begin, end, parts
-                parts = []
-            if not parts:
+        of_place = n_rows.setdefault(row.place, {})
+        key = row.ipu_id, row.track
+        of_place[key] = of_place.get(key, 0) + 1
+    uses: list[_Use] = []
+    begin = end = 0
+    for (first, stop), of_place in sorted(n_rows.items()):
+        entry = first
+        while entry < stop:
+            if uses and (entry != end or end - begin >= _ENTRIES_AT_A_TIME):
+                yield begin, end, uses
+                uses = []
+            if not uses:
                 begin = end = entry
-            n = min(row.stop_entry - entry, _ENTRIES_AT_A_TIME - (end - begin))
-            parts.append((row, n))
+            n = min(stop - entry, _ENTRIES_AT_A_TIME - (end - begin))
+            part = entry - begin, entry + n - begin
+            uses += [_Use(*part, *key, count) for key, count in of_place.items()]
             entry += n
-            end += n
-    if parts:
-        yield begin, end, parts
+            end = entry
+    if uses:
+        yield begin, end, uses
 
 
 def _require_sound(
@@ -469,11 +494,10 @@ def _require_sound(
     step_id: NDArray[np.integer],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
-    count: NDArray[np.int64],
-    n_steps: int,
+    count: NDArray[np.integer],
 ) -> None:
     """Refuse entries that cannot be of a run."""
-    require_below(report, step_id, n_steps, "step")
+    require_below(report, step_id, len(steps(report)), "step")
     is_sound = bool((start >= 0).all() and (start <= end).all() and (count >= 0).all())
     require(report, is_sound, "a step ends before it begins")
     total = float(((end - start).astype(np.float64) * count).sum())

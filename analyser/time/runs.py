@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine.target import target
-from tilescope.analyser.time.execution import steps, track_rows
+from tilescope.analyser.time.execution import TrackRow, steps, track_rows
 from tilescope.analyser.validation import require, require_below
 from tilescope.reports import schema
 
@@ -92,8 +92,7 @@ def executed(report: Report, run_id: int) -> Executed:
         raise BadQuestion(f"run {run_id} does not exist; this report has {len(runs(report))} runs")
     rows_ = [row for row in track_rows(report) if row.run_id == run_id]
     parts = [
-        _written_out(report, (row.ipu_id, row.track), row.first_entry, row.n_entries)
-        for row in sorted(rows_, key=lambda row: (row.ipu_id, row.track))
+        _written_out(report, row) for row in sorted(rows_, key=lambda row: (row.ipu_id, row.track))
     ]
     rows = np.concatenate(parts) if parts else np.zeros((0, 6), dtype=np.int64)
     # The nth time a step runs on one IPU is the nth time it runs on the others.
@@ -114,15 +113,11 @@ def tracks(report: Report, ipu_id: int) -> tuple[int, ...]:
     return tuple(sorted({row.track for row in track_rows(report) if row.ipu_id == ipu_id}))
 
 
-def _written_out(
-    report: Report, run_and_ipu: tuple[int, int], first: int, n_entries: int
-) -> NDArray[np.int64]:
+def _written_out(report: Report, row: TrackRow) -> NDArray[np.int64]:
     """Return one row per execution on an IPU and track: IPU, step, start, end, pattern, track."""
-    ipu_id, track = run_and_ipu
     names = ("step_id", "start_cycle", "end_cycle", "period", "count", "pattern_id")
     step_id, start, end, period, count, pattern_id = (
-        report.array(f"trace.{name}").read(first, first + n_entries).astype(np.int64)
-        for name in names
+        report.array(f"trace.{name}").read(*row.place).astype(np.int64) for name in names
     )
     total = int(count.sum())
     require_below(report, step_id, len(steps(report)), "step")
@@ -135,15 +130,15 @@ def _written_out(
     require(report, bool(is_periodic), "entries of its trace repeat without a period")
     entry = np.repeat(np.arange(len(count)), count)
     turn = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    shift = turn * period[entry]
+    shift = turn * period[entry] + row.shift_cycles
     return np.stack(
         [
-            np.full(total, ipu_id, dtype=np.int64),
+            np.full(total, row.ipu_id, dtype=np.int64),
             step_id[entry],
             start[entry] + shift,
             end[entry] + shift,
             pattern_id[entry],
-            np.full(total, track, dtype=np.int64),
+            np.full(total, row.track, dtype=np.int64),
         ],
         axis=1,
     )

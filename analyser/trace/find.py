@@ -110,11 +110,11 @@ def slice_at(
     part = trace.group(ipu_id, track).timeline.piece_at(cycle)
     if part is None:
         return None
-    shift = 0
+    shift = part.shift_cycles
     iteration = 0
     if part.period_cycles:
         iteration = min((cycle - part.start_cycle) // part.period_cycles, part.n_iterations - 1)
-        shift = iteration * part.period_cycles
+        shift += iteration * part.period_cycles
     index = lane.at(cycle - shift, part.first_entry, part.stop_entry)
     if index is None:
         return None
@@ -181,10 +181,10 @@ def search(
             if ipu_id not in ipu_ids:
                 continue
             line = trace.group(ipu_id, track).timeline
-            for part in line.pieces:
+            for part, n_pieces in zip(line.bodies, line.n_pieces.tolist(), strict=True):
                 entries = slice(part.first_entry, part.stop_entry)
                 step = line.step[entries]
-                times = part.n_iterations
+                times = part.n_iterations * n_pieces
                 count += np.bincount(step, minlength=n_steps) * times
                 spent = line.end[entries] - line.start[entries]
                 cycles += np.bincount(step, spent, minlength=n_steps) * times

@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilescope.analyser.trace.kinds import GROUP
-from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
+from tilescope.analyser.trace.lane import Bars, Merged, SliceLane, join_bars, merged_bars
 from tilescope.analyser.trace.paths import PathTable
 from tilescope.analyser.trace.timeline import Piece, Timeline
 
 __all__ = ["TrackGroup"]
+
+
+#: So many pieces that repeat each other are drawn one by one, each where it is.
+_FEW = 2
 
 
 @dataclass
@@ -45,15 +49,43 @@ class TrackGroup:
             return self._flame[view]
 
     def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
-        """Return the bars of a lane in a window; see ``SliceLane.bars``."""
-        parts = [
-            _loop_bars(lane, part, start, end, n_pixels)
-            if part.period_cycles
-            else lane.bars(start, end, n_pixels, part.first_entry, part.stop_entry)
-            for part in self.timeline.pieces
-            if part.end_cycle > start and part.start_cycle < end
-        ]
-        return join_bars(parts)
+        """Return the bars of a lane in a window; see ``SliceLane.bars``.
+
+        Of pieces that repeat each other, the bars of one are shifted. Those that are narrow become
+        one bar a pixel.
+        """
+        line, pixel_cycles = self.timeline, (end - start) / n_pixels
+        seen = line.touching(start, end)
+        bodies, shifts = (values[seen.start : seen.stop] for values in (line.body, line.shift))
+        parts: list[Bars] = []
+        narrow: list[tuple[Merged, np.ndarray]] = []
+        for number in np.unique(bodies).tolist():
+            body, shift = line.bodies[number], shifts[bodies == number]
+            if len(shift) <= _FEW:
+                parts += [
+                    _piece_bars(lane, body, start - moved, end - moved, n_pixels).shifted(
+                        np.asarray([moved])
+                    )
+                    for moved in shift.tolist()
+                ]
+            elif body.end_cycle - body.start_cycle >= 2 * pixel_cycles:
+                n_body_pixels = math.ceil((body.end_cycle - body.start_cycle) / pixel_cycles)
+                bars = _piece_bars(
+                    lane,
+                    body,
+                    body.start_cycle,
+                    body.end_cycle,
+                    min(max(1, n_body_pixels), 4 * n_pixels),
+                )
+                parts.append(bars.shifted(shift).within(start, end))
+            elif (merged := _whole_piece(lane, body)) is not None:
+                narrow.append((merged, shift))
+        if narrow:
+            parts.append(merged_bars(narrow, start, pixel_cycles))
+        together = join_bars(parts)
+        if len(parts) <= 1:
+            return together
+        return together.at(np.argsort(together.start_cycle, kind="stable"))
 
     def _build_flame(self, *, is_merged: bool) -> list[SliceLane]:
         """Return one lane a level; neighbours of equal path are one slice, runs part them.
@@ -125,6 +157,30 @@ def _slices(
     last = np.append(first[1:], len(step)) - 1
     keep = labels[first] >= 0
     return first[keep], last[keep]
+
+
+def _piece_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int) -> Bars:
+    """Return the bars of a piece in a window."""
+    if part.period_cycles:
+        return _loop_bars(lane, part, start, end, n_pixels)
+    return lane.bars(start, end, n_pixels, part.first_entry, part.stop_entry)
+
+
+def _whole_piece(lane: SliceLane, part: Piece) -> Merged | None:
+    """Return all slices of a piece as one; None when there is none."""
+    merged = lane.merged(part.first_entry, part.stop_entry)
+    if merged is None or not part.period_cycles:
+        return merged
+    added = part.period_cycles * (part.n_iterations - 1)
+    end = merged.end_cycle + added
+    if merged.n_slices == 1 and merged.kind == GROUP:  # the group goes on through all iterations
+        cycles = np.where(merged.cycles > 0, end - merged.start_cycle, 0.0)
+        return merged._replace(end_cycle=end, cycles=cycles)
+    return merged._replace(
+        end_cycle=end,
+        cycles=merged.cycles * part.n_iterations,
+        n_slices=merged.n_slices * part.n_iterations,
+    )
 
 
 def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int) -> Bars:

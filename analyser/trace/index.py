@@ -23,7 +23,7 @@ from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.kinds import RUN, classify
 from tilescope.analyser.trace.lane import SliceLane
 from tilescope.analyser.trace.paths import PathTable, build_paths
-from tilescope.analyser.trace.timeline import Timeline, build_timeline
+from tilescope.analyser.trace.timeline import Repeats, Timeline, build_timeline
 from tilescope.reports import DamagedReport, schema
 
 if TYPE_CHECKING:
@@ -158,11 +158,16 @@ class Trace:
         """Read the entries of one track, run after run."""
         rows = [row for row in self.tracks if (row.ipu_id, row.track) == (ipu_id, track)]
         rows = sorted((row for row in rows if row.n_entries), key=lambda row: row.start_cycle)
-        ranges = [(row.first_entry, row.first_entry + row.n_entries) for row in rows]
-        joined = _joined(ranges)
-        sizes = [stop - first for first, stop in ranges]
+        places = sorted({row.place for row in rows})
+        joined = _joined(places)
+        number = {place: stored for stored, place in enumerate(places)}
+        runs = Repeats(
+            np.array([number[row.place] for row in rows], np.int64),
+            np.array([row.shift_cycles for row in rows], np.int64),
+        )
+        sizes = [stop - first for first, stop in places]
         run_starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64) if sizes else np.zeros(0, int)
-        repeats = any(
+        has_loops = any(
             _largest(self.report, "trace.count", first, stop) > 1 for first, stop in joined
         )
         step = self._column("trace.step_id", joined)
@@ -175,8 +180,9 @@ class Trace:
             self._column("trace.end_cycle", joined),
             step,
             run_starts,
-            self._column("trace.period", joined) if repeats else None,
-            self._column("trace.count", joined) if repeats else None,
+            self._column("trace.period", joined) if has_loops else None,
+            self._column("trace.count", joined) if has_loops else None,
+            runs,
         )
 
     def _column(self, name: str, ranges: list[tuple[int, int]]) -> np.ndarray:

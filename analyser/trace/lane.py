@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from tilescope.analyser.trace.kinds import KINDS
 
-__all__ = ["Bars", "SliceLane", "join_bars"]
+__all__ = ["Bars", "Merged", "SliceLane", "join_bars", "merged_bars"]
 
 #: Slices between two stored sums of cycles by kind.
 _BLOCK = 32
@@ -75,6 +76,56 @@ def join_bars(parts: list[Bars]) -> Bars:
         np.concatenate([np.zeros(0, np.int64), *(part.count for part in parts)]),
         np.concatenate([np.zeros((0, len(KINDS)), np.uint8), *(part.share for part in parts)]),
     )
+
+
+class Merged(NamedTuple):
+    """Slices as one: half-open range in cycles, their number, and their cycles by kind.
+
+    ``cycles`` is an ndarray of float64, shape (n_kinds,); ``name`` and ``kind`` are those of the
+    first slice.
+    """
+
+    start_cycle: int
+    end_cycle: int
+    name: int
+    kind: int
+    n_slices: int
+    cycles: np.ndarray
+
+
+def merged_bars(parts: list[tuple[Merged, np.ndarray]], start: float, pixel_cycles: float) -> Bars:
+    """Return slices that are repeated, as one bar for those that begin in the same pixel.
+
+    Parameters
+    ----------
+    parts : list of (Merged, ndarray of int64, shape (n_repeats,), cycles)
+        Slices as one, and how much later they are each time.
+    start
+        Where the first pixel begins.
+    pixel_cycles
+        Cycles of a pixel.
+    """
+    sizes = [len(shift) for _, shift in parts]
+    part = np.repeat(np.arange(len(parts)), sizes)
+    shift = np.concatenate([shift for _, shift in parts])
+    begin = np.asarray([merged.start_cycle for merged, _ in parts])[part] + shift
+    order = np.argsort(begin, kind="stable")
+    part, begin = part[order], begin[order]
+    end = np.asarray([merged.end_cycle for merged, _ in parts])[part] + shift[order]
+    pixel = np.floor((begin - start) / pixel_cycles)
+    first = np.flatnonzero(np.diff(pixel, prepend=-np.inf))
+    count = np.add.reduceat(np.asarray([merged.n_slices for merged, _ in parts])[part], first)
+    cycles = np.add.reduceat(np.stack([merged.cycles for merged, _ in parts])[part], first, axis=0)
+    name = np.asarray([merged.name for merged, _ in parts], np.int32)[part[first]]
+    kind = np.asarray([merged.kind for merged, _ in parts], np.uint8)[part[first]]
+    share = _ONE_KIND[kind]
+    several = np.flatnonzero(count > 1)
+    kind[several] = np.argmax(cycles[several], axis=1)
+    name[several] = -1
+    total = np.maximum(cycles[several].sum(axis=1, keepdims=True), 1)
+    share[several] = np.rint(255 * cycles[several] / total)
+    last = np.append(first[1:], len(begin)) - 1
+    return Bars(begin[first], end[last], name, kind, count.astype(np.int64), share)
 
 
 #: Shares of a bar of one kind, by kind.
@@ -197,6 +248,23 @@ class SliceLane:
         if high <= low:
             return join_bars([])
         return self._merged(np.asarray([low]), np.asarray([high]))
+
+    def merged(self, first_entry: int, stop_entry: int) -> Merged | None:
+        """Return all slices of a range of entries as one; None when there is none."""
+        bounds = self.slices_of(np.asarray([first_entry, stop_entry]))
+        low, high = bounds.tolist()
+        if high <= low:
+            return None
+        before, after = self._cycles_before(bounds)
+        row = int(self.slice_row(np.asarray([low]))[0])
+        return Merged(
+            int(self.slice_start(np.asarray([low]))[0]),
+            int(self.slice_end(np.asarray([high - 1]))[0]),
+            int(self.names[row]),
+            int(self.kinds[row]),
+            high - low,
+            after - before,
+        )
 
     def every(self, first_entry: int, stop_entry: int) -> Bars:
         """Return all slices of a range of entries, one bar each."""

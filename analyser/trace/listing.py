@@ -85,9 +85,7 @@ def executions(
             continue
         line = trace.group(ipu_id, track).timeline
         left = limit
-        for part in line.pieces:
-            if part.end_cycle <= low or part.start_cycle >= high:
-                continue
+        for part in line.between(low, high):
             for first, stop, shift in _stretches(line, part, low, high):
                 entries = first + np.flatnonzero(is_shown[line.step[first:stop]])
                 total += len(entries)
@@ -118,7 +116,7 @@ def _stretches(line: Timeline, part: Piece, low: int, high: int) -> Iterator[tup
     entries = slice(part.first_entry, part.stop_entry)
     starts, ends = line.start[entries], line.end[entries]
     for number in rounds:
-        shift = number * period
+        shift = number * period + part.shift_cycles
         first, stop = _touching(starts, ends, low - shift, high - shift)
         if stop > first:
             yield part.first_entry + first, part.first_entry + stop, shift

@@ -12,7 +12,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import kind_numbers
-from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.analyser.trace.timeline import Timeline
 from tilescope.analyser.trace.view import checked_ipus
 
 if TYPE_CHECKING:
@@ -183,20 +183,17 @@ class _Line:
     """How many matches of one track begin before a cycle."""
 
     def __init__(self, timeline: Timeline, is_match: NDArray[np.bool_]) -> None:
-        self._pieces: list[Piece] = []
+        self._timeline = timeline
         self._starts: list[NDArray[np.int64]] = []
-        for part in timeline.pieces:
-            entries = slice(part.first_entry, part.stop_entry)
-            starts = timeline.start[entries][is_match[timeline.step[entries]]]
-            if len(starts):
-                self._pieces.append(part)
-                self._starts.append(starts)
+        for body in timeline.bodies:
+            entries = slice(body.first_entry, body.stop_entry)
+            self._starts.append(timeline.start[entries][is_match[timeline.step[entries]]])
         counts = [
-            len(starts) * part.n_iterations
-            for part, starts in zip(self._pieces, self._starts, strict=True)
+            len(starts) * body.n_iterations
+            for body, starts in zip(timeline.bodies, self._starts, strict=True)
         ]
-        self._below = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
-        self._ends = [part.end_cycle for part in self._pieces]
+        below = np.cumsum(timeline.of_pieces(counts), dtype=np.int64)
+        self._below = np.append(np.zeros(1, np.int64), below)
 
     @property
     def n(self) -> int:
@@ -205,18 +202,20 @@ class _Line:
 
     def before(self, cycle: int) -> int:
         """Return how many begin before a cycle."""
-        index = bisect_left(self._ends, cycle)
+        index = int(np.searchsorted(self._timeline.piece_ends, cycle, side="left"))
         n_before = int(self._below[index])
-        if index == len(self._pieces):
+        part = next(self._timeline.after(cycle), None)
+        if part is None:
             return n_before
-        part, starts = self._pieces[index], self._starts[index]
+        starts = self._starts[int(self._timeline.body[index])]
         n_in_rounds = 0
         if part.period_cycles:
             n_in_rounds = (cycle - 1 - part.start_cycle) // part.period_cycles
             n_in_rounds = max(0, min(n_in_rounds, part.n_iterations))
         n_before += n_in_rounds * len(starts)
         if n_in_rounds < part.n_iterations:
-            n_before += int(np.searchsorted(starts, cycle - n_in_rounds * part.period_cycles))
+            shift = part.shift_cycles + n_in_rounds * part.period_cycles
+            n_before += int(np.searchsorted(starts, cycle - shift))
         return n_before
 
 
@@ -245,17 +244,21 @@ def following(
     """
     ipu_id, track = key
     occurrences: list[Occurrence] = []
-    for part in line.pieces:
-        if part.end_cycle < cycle or len(occurrences) >= limit:
-            continue
+    hits_of: dict[int, NDArray[np.intp]] = {}
+    for part in line.after(cycle):
+        if len(occurrences) >= limit:
+            break
         starts = line.start[part.first_entry : part.stop_entry]
-        hits = np.flatnonzero(is_match[line.step[part.first_entry : part.stop_entry]])
+        hits = hits_of.get(part.first_entry)
+        if hits is None:
+            hits = np.flatnonzero(is_match[line.step[part.first_entry : part.stop_entry]])
+            hits_of[part.first_entry] = hits
         period = part.period_cycles
         iteration = 0
         if period:
             iteration = max(0, (cycle - 1 - part.start_cycle) // period)
         while len(hits) and iteration < part.n_iterations and len(occurrences) < limit:
-            shift = iteration * period
+            shift = part.shift_cycles + iteration * period
             low = int(np.searchsorted(starts[hits], cycle - shift, side="left"))
             occurrences += [
                 _occurrence(trace, ipu_id, track, line, part.first_entry + hit, shift)

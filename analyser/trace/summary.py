@@ -202,13 +202,22 @@ def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:
     n_executions = np.zeros(n_steps, np.int64)
     cycles = np.zeros(n_steps)
     fraction = np.zeros(n_steps)
-    for part in line.pieces:
-        if part.end_cycle <= low or part.start_cycle >= high:
+    totals = n_executions, cycles, fraction
+    whole: dict[int, int] = {}
+    seen = line.touching(low, high)
+    for index, part in zip(seen, line.between(low, high), strict=True):
+        if low < part.start_cycle and part.end_cycle < high:
+            body = int(line.body[index])
+            whole[body] = whole.get(body, 0) + 1
             continue
-        for shifted_low, shifted_high, times in _windows(part, low, high):
-            _add_entries(
-                line, part, shifted_low, shifted_high, times, (n_executions, cycles, fraction)
-            )
+        shift = part.shift_cycles
+        body_part = part.shifted(-shift)
+        for shifted_low, shifted_high, times in _windows(body_part, low - shift, high - shift):
+            _add_entries(line, body_part, shifted_low, shifted_high, times, totals)
+    for body, n_pieces in whole.items():
+        part = line.bodies[body]
+        before, after = part.start_cycle - 1, part.end_cycle + 1
+        _add_entries(line, part, before, after, part.n_iterations * n_pieces, totals)
     return _Use(n_executions, np.rint(cycles).astype(np.int64), fraction)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.execute.timeline import Timeline
-from tilescope.reports import ReportWriter
-from tilescope.reports.schema import notice, run, run_trace, wall_clock
+from tilescope.reports import ReportWriter, TraceTrack, TraceWriter
+from tilescope.reports.schema import notice, run, wall_clock
 
 __all__ = ["RunRecord", "RunWriter"]
 
@@ -19,8 +19,8 @@ __all__ = ["RunRecord", "RunWriter"]
 _MOST_COUNT = (1 << 31) - 1
 #: Names are cut after this many characters.
 _NAME_LENGTH = 1_000
-#: Entries that are written at once: tens of megabytes.
-_ENTRIES_AT_A_TIME = 1 << 18
+#: Equal runs that are written at once: some megabytes of rows.
+_RUNS_AT_A_TIME = 4_096
 _SPREAD = (
     "Nested loops ran more often than the trace records individually: execution counts and times"
     " are exact, but some executions are spread evenly over their loop"
@@ -79,10 +79,6 @@ class _Track:
     number: int
     timeline: Timeline
 
-    @property
-    def n_entries(self) -> int:
-        return int(self.timeline.step_id.size)
-
 
 class RunWriter:
     """Writes runs into a report whose compilation is written.
@@ -103,8 +99,8 @@ class RunWriter:
         self._writer = writer
         self._pattern_of_step = pattern_of_step
         self._n_ipus = n_ipus
+        self._trace = TraceWriter(writer)
         self._n_runs = 0
-        self._n_entries = 0
         self._is_spread_noted = False
 
     def write(self, records: Sequence[RunRecord]) -> Iterator[None]:
@@ -123,10 +119,8 @@ class RunWriter:
         for _, group in groupby(records, key=lambda record: id(record.timelines)):
             alike = list(group)
             tracks = _tracks(alike[0].timelines)
-            n_entries = sum(track.n_entries for track in tracks)
-            at_a_time = max(1, _ENTRIES_AT_A_TIME // max(1, n_entries))
-            for first in range(0, len(alike), at_a_time):
-                self._write_alike(alike[first : first + at_a_time], tracks)
+            for first in range(0, len(alike), _RUNS_AT_A_TIME):
+                self._write_alike(alike[first : first + _RUNS_AT_A_TIME], tracks)
                 yield
 
     def _write_alike(self, records: Sequence[RunRecord], tracks: Sequence[_Track]) -> None:
@@ -149,8 +143,7 @@ class RunWriter:
                 "is_data_dependent": [record.is_data_dependent for record in records],
             },
         )
-        self._write_tracks(ids, start, tracks)
-        self._write_entries(start, tracks)
+        self._trace.add(ids, start, [self._track(track) for track in tracks])
         writer.add_columns(
             wall_clock,
             {
@@ -165,42 +158,12 @@ class RunWriter:
             self._is_spread_noted = True
         self._n_runs += n_runs
 
-    def _write_tracks(self, ids: range, start: NDArray[np.int64], tracks: Sequence[_Track]) -> None:
-        """Add the range of entries of every track of every run."""
-        n_runs, ipus = len(ids), [track.ipu_id for track in tracks]
-        sizes = np.array([track.n_entries for track in tracks], np.int64)
-        begin = np.array([track.timeline.n_cycles for track in tracks], np.int64)
-        first = np.cumsum(np.tile(sizes, n_runs)) - np.tile(sizes, n_runs)
-        self._writer.add_columns(
-            run_trace,
-            {
-                "run_id": np.repeat(np.arange(ids.start, ids.stop), len(tracks)),
-                "ipu_id": ipus * n_runs,
-                "track": [track.number for track in tracks] * n_runs,
-                "start_cycle": start[:, ipus].ravel(),
-                "end_cycle": (start[:, ipus] + begin).ravel(),
-                "first_entry": first + self._n_entries,
-                "n_entries": np.tile(sizes, n_runs),
-            },
-        )
-        self._n_entries += int(sizes.sum()) * n_runs
-
-    def _write_entries(self, start: NDArray[np.int64], tracks: Sequence[_Track]) -> None:
-        """Add the entries of runs with the same timelines."""
-        writer, n_runs = self._writer, len(start)
-        ipu_of_entry = np.concatenate([np.full(t.n_entries, t.ipu_id) for t in tracks])
-        shift = start[:, ipu_of_entry]
-
-        def joined(name: str) -> NDArray[np.int64]:
-            return np.concatenate([getattr(track.timeline, name) for track in tracks])
-
-        writer.append("trace.step_id", np.tile(joined("step_id"), n_runs))
-        writer.append("trace.start_cycle", (shift + joined("start")).ravel())
-        writer.append("trace.end_cycle", (shift + joined("end")).ravel())
-        writer.append("trace.period", np.tile(joined("period"), n_runs))
-        writer.append("trace.count", np.tile(joined("count"), n_runs))
-        patterns = np.concatenate([self._patterns(track) for track in tracks])
-        writer.append("trace.pattern_id", np.tile(patterns, n_runs))
+    def _track(self, track: _Track) -> TraceTrack:
+        """Return a track as the report stores it."""
+        line = track.timeline
+        columns = (line.step_id, line.start, line.end, line.period, line.count)
+        patterns = self._patterns(track)
+        return TraceTrack(track.ipu_id, track.number, line.n_cycles, (*columns, patterns))
 
     def _patterns(self, track: _Track) -> NDArray[np.int32]:
         """Return the row of ``cycles.pattern`` of every entry of a track."""

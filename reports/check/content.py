@@ -235,20 +235,28 @@ def _trace(report: Report) -> Iterator[str]:
         yield "An entry of the trace names a missing pattern."
     rows = report.table(run_trace)
     until = 0
-    for run_trace_id, first, n, begin, finish in zip(
+    spans: dict[tuple[int, int], tuple[int, int]] = {}
+    for run_trace_id, first, n, begin, finish, shift in zip(
         *(rows[name] for name in ("run_trace_id", "first_entry", "n_entries", "start_cycle")),
-        rows["end_cycle"],
+        *(rows[name] for name in ("end_cycle", "shift_cycles")),
         strict=True,
     ):
-        if first != until or n < 0 or first + n > len(start):
-            yield f"The entries of run_trace {run_trace_id} do not follow the previous ones."
+        if shift is None:
+            if first != until or n < 0 or first + n > len(start):
+                yield f"The entries of run_trace {run_trace_id} do not follow the previous ones."
+                return
+            until = first + n
+            part = slice(first, until)
+            if n and (np.diff(start[part]) < 0).any():
+                yield f"The entries of run_trace {run_trace_id} are not sorted by start."
+            last = end[part] + period[part] * (count[part].astype(np.int64) - 1)
+            spans[first, n] = (int(start[first]), int(last.max())) if n else (begin, finish)
+        elif (first, n) not in spans:
+            yield f"The entries of run_trace {run_trace_id} are not those of an earlier row."
             return
-        until = first + n
-        part = slice(first, until)
-        if n and (np.diff(start[part]) < 0).any():
-            yield f"The entries of run_trace {run_trace_id} are not sorted by start."
-        last = end[part] + period[part] * (count[part].astype(np.int64) - 1)
-        if finish < begin or (n and (start[first] < begin or last.max() > finish)):
+        earliest, latest = spans[first, n]
+        moved = shift or 0
+        if finish < begin or (n and (earliest + moved < begin or latest + moved > finish)):
             yield f"Entries of run_trace {run_trace_id} lie outside its run."
     if until != len(start):
         yield "Some entries of the trace belong to no run."

@@ -221,13 +221,19 @@ def _limit(table: TableSpec, column: ColumnSpec, counts: Counts) -> int | float:
 def _run_trace_problems(
     table: TableSpec, columns: Sequence[Sequence[Any]], counts: Counts
 ) -> Iterator[str]:
-    """Yield a problem unless the ranges of runs adjoin within the trace."""
-    firsts, numbers = (columns[table.place[name]] for name in ("first_entry", "n_entries"))
+    """Yield a problem unless the ranges of runs adjoin within the trace, or repeat earlier ones."""
+    firsts, numbers, shifts = (
+        columns[table.place[name]] for name in ("first_entry", "n_entries", "shift_cycles")
+    )
     end = 0
-    for first, number in zip(firsts, numbers, strict=True):
-        if first != end:
+    stored: set[tuple[int, int]] = set()
+    for first, number, shift in zip(firsts, numbers, shifts, strict=True):
+        if shift is not None and (first, number) in stored:
+            continue
+        if shift is not None or first != end:
             yield "the trace entries of its rows do not adjoin"
             return
+        stored.add((first, number))
         end += number
     if end > counts("trace.step_id"):
         yield f"it has {end} trace entries, and the trace {counts('trace.step_id')}"

@@ -5,6 +5,7 @@ from tilescope.reports.schema.arrays import (
     COST_COLUMNS,
     DATAFLOW_COLUMNS,
     LIVENESS_COLUMNS,
+    TRACE_COLUMNS,
     ArraySpec,
 )
 from tilescope.reports.schema.graph import (
@@ -39,6 +40,7 @@ __all__ = [
     "REPORT_NAME",
     "SCHEMA_VERSION",
     "TABLES",
+    "TRACE_COLUMNS",
     "ArraySpec",
     "ColumnSpec",
     "TableSpec",

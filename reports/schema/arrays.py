@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
 
-__all__ = ["ARRAYS", "COST_COLUMNS", "DATAFLOW_COLUMNS", "LIVENESS_COLUMNS", "ArraySpec"]
+__all__ = [
+    "ARRAYS",
+    "COST_COLUMNS",
+    "DATAFLOW_COLUMNS",
+    "LIVENESS_COLUMNS",
+    "TRACE_COLUMNS",
+    "ArraySpec",
+]
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,26 @@ _DATAFLOW = (
     ("source_step_id", "<i4", "", "Step that may be the last to have written what is read"),
     ("bytes", "<i8", "bytes", "Most that one execution reads of what the source wrote"),
 )
-#: Names of the columns of the groups ``liveness``, ``cost`` and ``dataflow``.
+#: The trace; a row per execution of a step, or of a step in a loop.
+_TRACE = (
+    (
+        "step_id",
+        "<i4",
+        "",
+        "Step that ran; sorted by run, IPU, track, start. A track that repeats one is not stored"
+        " again",
+    ),
+    ("start_cycle", "<i8", "cycles", "Start on the IPU's counter"),
+    ("end_cycle", "<i8", "cycles", "First cycle after its end"),
+    ("period", "<i8", "cycles", "Period of repetitions; 0 if once"),
+    ("count", "<i4", "", "Number of executions at that period"),
+    ("pattern_id", "<i4", "", "Row of cycles.pattern of this execution"),
+)
+#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow`` and ``trace``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
+TRACE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TRACE)
 
 ARRAYS: dict[str, ArraySpec] = {
     spec.name: spec
@@ -206,18 +229,6 @@ ARRAYS: dict[str, ArraySpec] = {
             "lowered.start_step", "<i4", "one", "step", "First liveness step of a life of the part"
         ),
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
-        ArraySpec(
-            "trace.step_id",
-            "<i4",
-            "one",
-            "",
-            "Step that ran; sorted by run, IPU, track, start",
-            refers_to="step",
-        ),
-        ArraySpec("trace.start_cycle", "<i8", "one", "cycles", "Start on the IPU's counter"),
-        ArraySpec("trace.end_cycle", "<i8", "one", "cycles", "First cycle after its end"),
-        ArraySpec("trace.period", "<i8", "one", "cycles", "Period of repetitions; 0 if once"),
-        ArraySpec("trace.count", "<i4", "one", "", "Number of executions at that period"),
-        ArraySpec("trace.pattern_id", "<i4", "one", "", "Row of cycles.pattern of this execution"),
+        *_columns("trace", _TRACE),
     )
 }

@@ -135,6 +135,8 @@ MINIMA: dict[tuple[str, str], int | float] = {
     # What is left of a tile that is smaller than its non-interleaved region.
     ("target", "interleaved_bytes"): -(2**40),
     ("training_step", "loss"): -inf,
+    # A track may repeat one of another IPU whose counter is ahead.
+    ("run_trace", "shift_cycles"): -MAX_INTEGER,
 }
 #: Maxima other than those of the kind of a column.
 MAXIMA: dict[tuple[str, str], int | float] = {("training_step", "loss"): inf}

@@ -68,6 +68,14 @@ run_trace = TableSpec(
         ColumnSpec("end_cycle", "integer", "Cycle counter of the IPU when the run ended"),
         ColumnSpec("first_entry", "integer", "First row in the trace.* arrays"),
         ColumnSpec("n_entries", "integer", "Number of rows there, sorted by start"),
+        ColumnSpec(
+            "shift_cycles",
+            "integer",
+            "Cycles to add to the entries of an earlier row that this one repeats; null if the"
+            " entries are its own",
+            is_nullable=True,
+            since=7,
+        ),
     ),
 )
 

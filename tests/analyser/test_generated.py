@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,7 +125,7 @@ def test_search_finds_what_a_scan_finds(report: Report) -> None:
 
 
 def test_another_seed_differs_and_the_same_does_not(tmp_path: Path) -> None:
-    size = {"n_tiles": 16, "n_steps": 200, "n_variables": 40}
+    size: dict[str, Any] = {"n_tiles": 16, "n_steps": 200, "n_variables": 40}
     opened = [
         analyser.open(generate_report(tmp_path / str(seed), seed=seed % 2, **size))
         for seed in range(3)

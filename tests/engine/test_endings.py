@@ -156,7 +156,7 @@ def test_many_entries_are_committed_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tilescope.engine.recorder.recording._COMMIT_S", -1.0)
-    monkeypatch.setattr("tilescope.engine.recorder.runs._ENTRIES_AT_A_TIME", 7)
+    monkeypatch.setattr("tilescope.engine.recorder.runs._RUNS_AT_A_TIME", 7)
     with start(tmp_path) as engine:
         for number in range(20):
             engine.run(name=f"r{number}")

@@ -56,17 +56,18 @@ def contradictions(path: Path) -> list[str]:
         entries = report.array("trace.step_id").read()
         starts, ends = (report.array(f"trace.{side}_cycle").read() for side in ("start", "end"))
         rows = report.rows(run_trace, "run_id", "ipu_id", "start_cycle", "end_cycle")
-        ranges = report.rows(run_trace, "first_entry", "n_entries")
+        ranges = report.rows(run_trace, "first_entry", "n_entries", "shift_cycles")
         last: dict[int, int] = {}
         course: dict[int, bytes] = {}
-        for (run_id, ipu_id, begin, end), (first, n) in zip(rows, ranges, strict=True):
+        for (run_id, ipu_id, begin, end), (first, n, shift) in zip(rows, ranges, strict=True):
             if begin < last.get(ipu_id, 0):
                 mismatch.append(f"Run {run_id} begins before the run before it ends.")
             last[ipu_id] = end
             part = slice(first, first + n)
+            stored = begin - (shift or 0)
             local = b"".join(
                 values.tobytes()
-                for values in (entries[part], starts[part] - begin, ends[part] - begin)
+                for values in (entries[part], starts[part] - stored, ends[part] - stored)
             )
             if course.setdefault(ipu_id, local) != local:
                 mismatch.append(f"Run {run_id} has another course than the first.")

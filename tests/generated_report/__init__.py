@@ -29,6 +29,7 @@ def generate_report(
     seed: int = 0,
     distinct_patterns: int = 400,
     n_training_steps: int = 0,
+    has_distinct_runs: bool = False,
 ) -> Path:
     """Write the report of a transformer-like program and return its path.
 
@@ -53,6 +54,8 @@ def generate_report(
         Maximum number of distinct rows of cycles per tile and of live bytes per tile.
     n_training_steps : int
         Steps of a training; without any, the program is one of inference.
+    has_distinct_runs : bool
+        Whether no run repeats another one, so that the trace of every run is stored.
 
     Raises
     ------
@@ -69,7 +72,16 @@ def generate_report(
         _write_header(writer, n_tiles, n_ipus, seed)
         write_program(writer, plan, is_training=n_training_steps > 0)
         write_memory(writer, plan, n_variables, distinct_patterns, random)
-        write_execution(writer, plan, (n_ipus, n_tiles), n_runs, distinct_patterns, random)
+        shape = (n_ipus, n_tiles)
+        write_execution(
+            writer,
+            plan,
+            shape,
+            n_runs,
+            distinct_patterns,
+            random,
+            has_distinct_runs=has_distinct_runs,
+        )
         if n_training_steps:
             write_training(writer, n_training_steps, n_runs)
         return writer.finish()

@@ -22,6 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--patterns", type=int, default=400, help="distinct rows of cycles")
+    parser.add_argument("--distinct-runs", action="store_true", help="no run repeats another one")
     chosen = parser.parse_args(arguments)
     try:
         path = generate_report(
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
             n_runs=chosen.runs,
             seed=chosen.seed,
             distinct_patterns=chosen.patterns,
+            has_distinct_runs=chosen.distinct_runs,
         )
     except (ReportError, ValueError) as error:
         sys.stderr.write(f"{error}\n")

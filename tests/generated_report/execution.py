@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 from tests.generated_report.program import ProgramPlan
 
-from tilescope.reports.schema import compute_set_vertex, run, run_trace, wall_clock
+from tilescope.reports.schema import compute_set_vertex, run, wall_clock
 from tilescope.reports.schema.vocabulary import SYNC_ZONES
+from tilescope.reports.writing.trace import TraceTrack, TraceWriter
 from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["write_execution"]
@@ -44,6 +45,8 @@ def write_execution(
     n_runs: int,
     distinct_patterns: int,
     random: np.random.Generator,
+    *,
+    has_distinct_runs: bool = False,
 ) -> None:
     """Write the step costs, then the runs; ``shape`` is IPUs and tiles per IPU."""
     patterns = _patterns(shape[1], distinct_patterns, random)
@@ -54,7 +57,7 @@ def write_execution(
     )
     writer.commit("compiled")
     if n_runs:
-        _write_runs(writer, plan, costs, n_runs)
+        _write_runs(writer, plan, costs, n_runs, has_distinct_runs=has_distinct_runs)
 
 
 def _patterns(n_tiles: int, n: int, random: np.random.Generator) -> np.ndarray:
@@ -172,35 +175,23 @@ def _write_vertices(
     )
 
 
-def _write_runs(writer: ReportWriter, plan: ProgramPlan, costs: _Costs, n_runs: int) -> None:
+def _write_runs(
+    writer: ReportWriter, plan: ProgramPlan, costs: _Costs, n_runs: int, *, has_distinct_runs: bool
+) -> None:
     entries, run_cycles = _timeline(plan, costs.cycles)
-    spacing = run_cycles + _BETWEEN_RUNS_CYCLES
-    steps = np.arange(plan.n_steps)
-    first_entry = 0
+    # Runs that are distinct wait once, every one longer than the one before.
+    waits = np.arange(n_runs) if has_distinct_runs else np.zeros(n_runs, np.int64)
+    spacing = run_cycles + int(waits[-1]) + _BETWEEN_RUNS_CYCLES
+    starts = np.arange(n_runs)[:, None] * np.full(len(entries), spacing)
+    trace = TraceWriter(writer)
+    if has_distinct_runs:
+        for number, wait in enumerate(waits.tolist()):
+            tracks = _tracks(plan, costs, entries, run_cycles, wait)
+            trace.add([number], starts[number : number + 1], tracks)
+    else:
+        trace.add(range(n_runs), starts, _tracks(plan, costs, entries, run_cycles, 0))
     for number in range(n_runs):
         begin = number * spacing
-        for ipu_id, entry in enumerate(entries):
-            writer.append("trace.step_id", steps)
-            writer.append("trace.start_cycle", entry.start + begin)
-            writer.append("trace.end_cycle", entry.end + begin)
-            writer.append("trace.period", entry.period)
-            writer.append("trace.count", entry.count)
-            writer.append("trace.pattern_id", costs.pattern[:, ipu_id])
-            writer.add(
-                run_trace,
-                [
-                    {
-                        "run_id": number,
-                        "ipu_id": ipu_id,
-                        "track": 0,
-                        "start_cycle": begin,
-                        "end_cycle": begin + run_cycles,
-                        "first_entry": first_entry,
-                        "n_entries": plan.n_steps,
-                    }
-                ],
-            )
-            first_entry += plan.n_steps
         writer.add(
             run,
             [
@@ -208,8 +199,8 @@ def _write_runs(writer: ReportWriter, plan: ProgramPlan, costs: _Costs, n_runs: 
                     "name": f"Engine::run #{number}",
                     "program_index": 0,
                     "start_cycle": begin,
-                    "end_cycle": begin + run_cycles,
-                    "is_data_dependent": False,
+                    "end_cycle": begin + run_cycles + int(waits[number]),
+                    "is_data_dependent": has_distinct_runs,
                 }
             ],
         )
@@ -225,6 +216,30 @@ def _write_runs(writer: ReportWriter, plan: ProgramPlan, costs: _Costs, n_runs: 
             ],
         )
     writer.commit("run")
+
+
+def _tracks(
+    plan: ProgramPlan, costs: _Costs, entries: list[_Entries], run_cycles: int, wait_cycles: int
+) -> list[TraceTrack]:
+    """Return the tracks of a run, from cycle 0, whose last tenth waits for some cycles."""
+    steps, late = np.arange(plan.n_steps), np.zeros(plan.n_steps, np.int64)
+    late[-max(1, plan.n_steps // 10) :] = wait_cycles
+    return [
+        TraceTrack(
+            ipu_id,
+            0,
+            run_cycles + wait_cycles,
+            (
+                steps,
+                entry.start + late,
+                entry.end + late,
+                entry.period,
+                entry.count,
+                costs.pattern[:, ipu_id],
+            ),
+        )
+        for ipu_id, entry in enumerate(entries)
+    ]
 
 
 def _timeline(plan: ProgramPlan, cycles: np.ndarray) -> tuple[list[_Entries], int]:

@@ -108,9 +108,9 @@ _NO_REPORTS = (
         (lambda path: path.write_bytes(b"SQLite format 3\0"), NotAReport, "not a report"),
         (_other_sqlite, NotAReport, "another program's"),
         (
-            _of_version(7),
+            _of_version(SCHEMA_VERSION + 1),
             UnsupportedSchema,
-            f"7; .*supports {OLDEST_VERSION} to {SCHEMA_VERSION}. Update",
+            f"{SCHEMA_VERSION + 1}; .*supports {OLDEST_VERSION} to {SCHEMA_VERSION}. Update",
         ),
         (_of_version(0), UnsupportedSchema, "Run the program again"),
         (lambda path: path.mkdir(), ReportNotFound, "No report in"),

@@ -403,7 +403,8 @@ def _executions(result: Trace) -> _Executions:
     steps, starts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for region in line.pieces:
         part = slice(region.first_entry, region.stop_entry)
-        shift = region.period_cycles * np.arange(region.n_iterations, dtype=np.int64)
+        rounds = np.arange(region.n_iterations, dtype=np.int64)
+        shift = region.shift_cycles + region.period_cycles * rounds
         starts.append((line.start[part][None, :] + shift[:, None]).ravel())
         steps.append(np.tile(line.step[part], region.n_iterations).astype(np.int64))
     start = np.concatenate(starts)

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilescope.reports import Report, ReportWriter, open_report, schema
+from tilescope.reports import (
+    Report,
+    ReportWriter,
+    TraceTrack,
+    TraceWriter,
+    open_report,
+    schema,
+)
 from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 STEPS = (
@@ -30,8 +37,13 @@ def write_report(
     n_ipus: int = 1,
     steps: tuple[tuple[str, str, int], ...] = STEPS,
     clock_hz: float = 1.33e9,
+    *,
+    shares: bool = True,
 ) -> Path:
-    """Write a report from (run, ipu, track, entries of step, start, end, period, count)."""
+    """Write a report from (run, ipu, track, entries of step, start, end, period, count).
+
+    Tracks that repeat each other share their entries unless ``shares`` is false.
+    """
     writer = ReportWriter.create(directory)
     writer.add(
         schema.target,
@@ -148,30 +160,28 @@ def write_report(
                 }
             ],
         )
+    trace = TraceWriter(writer)
     for run, ipu, track, entries in tracks:
-        columns = list(zip(*entries, strict=True))
-        first = writer.append("trace.step_id", np.asarray(columns[0], np.int32))
-        writer.append("trace.start_cycle", np.asarray(columns[1], np.int64))
-        writer.append("trace.end_cycle", np.asarray(columns[2], np.int64))
-        writer.append("trace.period", np.asarray(columns[3], np.int64))
-        writer.append("trace.count", np.asarray(columns[4], np.int32))
-        writer.append("trace.pattern_id", np.asarray([patterns[s] for s in columns[0]], np.int32))
-        writer.add(
-            schema.run_trace,
-            [
-                {
-                    "run_id": run,
-                    "ipu_id": ipu,
-                    "track": track,
-                    "start_cycle": entries[0][1],
-                    "end_cycle": end_of(entries),
-                    "first_entry": first,
-                    "n_entries": len(entries),
-                }
-            ],
+        step_id, low, high, period, count = (
+            np.asarray(column, np.int64) for column in zip(*entries, strict=True)
         )
+        starts = np.full((1, n_ipus), low[0])
+        pattern = np.asarray([patterns[s] for s in step_id.tolist()])
+        columns = (step_id, low - low[0], high - low[0], period, count, pattern)
+        lasted = end_of(entries) - entries[0][1]
+        if not shares:
+            trace = OwnEntries(writer, trace)
+        trace.add([run], starts, [TraceTrack(ipu, track, lasted, columns)])
     writer.commit("run")
     return writer.finish()
+
+
+class OwnEntries(TraceWriter):
+    """Stores every track anew, as reports of schema 6 do."""
+
+    def __init__(self, writer: ReportWriter, before: TraceWriter) -> None:
+        super().__init__(writer)
+        self._n_entries = before._n_entries
 
 
 def end_of(entries: list[Entry]) -> int:
