@@ -12,7 +12,7 @@ from tilescope.engine.compiler.cycles.cycles import CountedCycles
 from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import ProgramError
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.instructions import Action, Part, Work
+from tilescope.engine.execute.instructions import Action, Part
 from tilescope.engine.execute.notes import RunNotes
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.machine import Machine
@@ -78,22 +78,26 @@ class Actions:
         ProgramError
             When the program reaches an ErrorProgram.
         """
-        match action.work, action.subject:
-            case Work.COPY, Step() as step:
-                self._stream(step)
-            case Work.LAUNCH, Part() as part:
-                for stage in part.stages:
-                    for launch in stage:
-                        launch.run()
-            case Work.TELL, Node() as node:
-                self._tell(node)
-            case Work.STAMP, Step() as step:
-                for launch in self._plan.launches(step):
-                    if launch.clock.size:
-                        ipus = launch.tile // self._machine.tiles_per_ipu
-                        launch.clock[:] = (counters + clocks)[ipus]
-            case Work.MEASURE, Step() as step:
-                self._measure(step, clocks, notes)
+        work, subject = action.work, action.subject
+        if isinstance(subject, Step):
+            if work == "copy":
+                self._stream(subject)
+            elif work == "stamp":
+                self._stamp(subject, counters + clocks)
+            else:
+                self._measure(subject, clocks, notes)
+        elif isinstance(subject, Part):
+            for stage in subject.stages:
+                for launch in stage:
+                    launch.run()
+        else:
+            self._tell(subject)
+
+    def _stamp(self, step: Step, now: NDArray[np.int64]) -> None:
+        """Tell the vertices of a step the time."""
+        for launch in self._plan.launches(step):
+            if launch.clock.size:
+                launch.clock[:] = now[launch.tile // self._machine.tiles_per_ipu]
 
     def _tell(self, node: Node) -> None:
         """Print, or fail."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.instructions import Action, Instructions, Work
+from tilescope.engine.execute.instructions import Action, Instructions
 from tilescope.engine.execute.notes import MOST_DECISIONS, RunNotes
 from tilescope.engine.execute.threads import Tasks, Team, Threads
 from tilescope.engine.host.jit.calls import (
@@ -63,7 +63,7 @@ class Caller:
             for place in np.flatnonzero(code[:, 0] == Op.RUN):
                 part = instructions.parts[code[place, 1]]
                 code[place, :2] = Op.DO, len(self._actions)
-                self._actions.append([Action(Work.LAUNCH, part)])
+                self._actions.append([Action("launch", part)])
         self._tasks = tasks
         places = [memory.place(piece) for view in instructions.controls for piece in view.pieces]
         controls = np.array(places, np.int64).reshape(-1, 3)
@@ -82,6 +82,16 @@ class Caller:
         self._owned = arrays, controls
         self._table = call_table(arrays, controls)
         self._table_address = self._table.ctypes.data
+        # What Python does first and last takes no call.
+        begins = code[0, 0] == Op.DO
+        self._first: Sequence[Action] = self._actions[code[0, 1]] if begins else ()
+        ends = np.flatnonzero((code[:-1, 0] == Op.DO) & (code[1:, 0] == Op.END))
+        self._is_last = np.isin(np.arange(len(self._actions)), code[ends, 1]).tolist()
+        self._initial = np.zeros_like(self._registers)
+        self._initial[Register.PLACE] = begins
+        self._initial[Register.NOTES] = 1
+        self._initial[Register.BUDGET] = _BUDGET
+        self._initial[Register.STACK] = instructions.stack
 
     @property
     def clocks(self) -> NDArray[np.int64]:
@@ -108,37 +118,50 @@ class Caller:
             When the function of a codelet raised.
         """
         registers = self._registers
-        registers[:] = 0
-        registers[Register.NOTES] = 1
-        registers[Register.BUDGET] = _BUDGET
-        registers[Register.STACK] = self.instructions.stack
+        registers[:] = self._initial
         self._clocks[:] = 0
         notes = RunNotes(is_recorded=is_recorded)
+        for action in self._first:
+            act(action, notes)
         team: Team | None = None
         try:
             while True:
                 run_calls(0, None if team is None else team.numbers, self._table_address)
-                match registers[Register.REASON]:
-                    case Return.DO:
-                        for action in self._actions[registers[Register.ARGUMENT]]:
-                            act(action, notes)
-                    case Return.DONE:
+                _, reason, argument = registers[:3].tolist()
+                if reason == Return.DO:
+                    for action in self._actions[argument]:
+                        act(action, notes)
+                    if self._is_last[argument]:
                         break
-                    case Return.PAUSE:
-                        registers[Register.BUDGET] = _BUDGET
-                    case Return.FULL:
-                        self._take_notes(notes, is_last=False)
-                    case Return.WAKE:
-                        if team is not None:
-                            team.end()
-                        team = self._threads.wake(self._help_along)
-                    case _:
-                        self._fail(int(registers[Register.ARGUMENT]))
+                elif reason == Return.DONE:
+                    break
+                elif reason == Return.WAKE:
+                    if team is not None:
+                        team.end()
+                    team = self._threads.wake(self._help_along)
+                else:
+                    self._go_on(reason, argument, notes)
         finally:
             if team is not None:
                 team.end()
-        self._take_notes(notes, is_last=True)
+        if self._notes.size:
+            self._take_notes(notes, is_last=True)
         return notes
+
+    def _go_on(self, reason: int, argument: int, notes: RunNotes) -> None:
+        """Prepare for the next call.
+
+        Raises
+        ------
+        KernelFailed
+            When a task failed.
+        """
+        if reason == Return.PAUSE:
+            self._registers[Register.BUDGET] = _BUDGET
+        elif reason == Return.FULL:
+            self._take_notes(notes, is_last=False)
+        else:
+            self._fail(argument)
 
     def _help_along(self, thread: int, team: NDArray[np.int64]) -> None:
         """Take part in a run as one of the other threads; the arrays live until then."""

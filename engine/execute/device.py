@@ -25,9 +25,8 @@ from tilescope.engine.execute.launch import bind_all
 from tilescope.engine.execute.notes import RunNotes
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.execute.remote import RemoteMemory
-from tilescope.engine.execute.replay import replay
+from tilescope.engine.execute.replay import Replays
 from tilescope.engine.execute.streams import HostStreams, call_back
-from tilescope.engine.execute.template import Templates
 from tilescope.engine.execute.threads import thread_pool
 from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import RemoteBuffer, Variable, View
@@ -108,7 +107,7 @@ class Device:
         self._pool = thread_pool()
         self._plan: LaunchPlan | None = None
         self._actions: Actions | None = None
-        self._templates = Templates(executable.machine)
+        self._replays = Replays(executable.machine)
         #: By program: the timelines of the last run, or of every run, and what the last one noted.
         self._timelines: dict[int, Sequence[Timeline]] = {}
         self._notes: dict[int, RunNotes] = {}
@@ -370,20 +369,21 @@ class Device:
             self._load()
             began = time.time_ns()
             timer = time.perf_counter_ns()
-            self._run_root(root, program)
+            n_cycles = self._run_root(root, program)
             elapsed_us = (time.perf_counter_ns() - timer) // 1000
-            start, n_cycles = self._counters, self.n_cycles(program)
+            start = self._counters
             # First: an interrupt before the run is recorded leaves a gap, not an overlap.
             self._counters = start + n_cycles
             self._last_program = program
             timelines = partial(self.timelines, program)
             self._observer.record_run(name, program, timelines, start, began // 1000, elapsed_us)
-        _log.info(
-            "ran program %d: %d cycles simulated, %d us of wall time",
-            program,
-            n_cycles.max(),
-            elapsed_us,
-        )
+        if _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "ran program %d: %d cycles simulated, %d us of wall time",
+                program,
+                n_cycles.max(),
+                elapsed_us,
+            )
 
     def _root(self, program: int) -> Node:
         """Return a control program."""
@@ -399,8 +399,8 @@ class Device:
                 " executable, and close it only after the last run or read"
             )
 
-    def _run_root(self, root: Node, program: int) -> None:
-        """Run a control program."""
+    def _run_root(self, root: Node, program: int) -> NDArray[np.int64]:
+        """Run a control program, and return its length on each IPU."""
         plan, actions = self._plan, self._actions
         if plan is None or actions is None:
             raise BadGraph("The engine is not loaded")
@@ -412,6 +412,8 @@ class Device:
         if not root.is_static:
             self._timelines.pop(program, None)
             self._notes[program], self._n_cycles[program] = notes, caller.clocks.copy()
+        n_cycles = self._n_cycles.get(program)
+        return self.n_cycles(program) if n_cycles is None else n_cycles
 
     def n_cycles(self, program: int = 0) -> NDArray[np.int64]:
         """Return the length of a run of a control program on each IPU.
@@ -460,7 +462,7 @@ class Device:
                         f"The times of the last run of program {program} are not kept: it took too"
                         " many decisions. Record the run, or shorten its loops"
                     )
-                self._timelines[program] = replay(root, machine, notes, self._templates)
+                self._timelines[program] = self._replays.timelines(root, notes)
         return self._timelines[program]
 
     def close(self) -> None:

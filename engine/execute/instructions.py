@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,19 +43,10 @@ class Part:
         return sum(launch.work for stage in self.stages for launch in stage)
 
 
-class Work(Enum):
-    """What only Python can do."""
-
-    #: Copy from or to the host or streaming memory.
-    COPY = "copy"
-    #: Tell the vertices of a step the time.
-    STAMP = "stamp"
-    #: Advance the clocks by what the vertices of a step have counted.
-    MEASURE = "measure"
-    #: Print a tensor, or fail.
-    TELL = "tell"
-    #: Run launches without compilation.
-    LAUNCH = "launch"
+#: What only Python can do: copy from or to the host or streaming memory; tell the vertices of a
+#: step the time; advance the clocks by what the vertices of a step have counted; print a tensor, or
+#: fail; run launches without compilation.
+Work = Literal["copy", "stamp", "measure", "tell", "launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,15 +250,15 @@ class _Assembler:
         launches = tuple(self._launches(step))
         if is_timed and step.reads_clock:
             self._flush()
-            self._act(Work.STAMP, step)
+            self._act("stamp", step)
         if launches:
             self._stages.append(launches)
         if step.access is not None:
             self._flush_stages()
-            self._act(Work.COPY, step)
+            self._act("copy", step)
         if is_timed and step.is_data_dependent:
             self._flush()
-            self._act(Work.MEASURE, step)
+            self._act("measure", step)
         elif is_timed:
             self._timed.append(node)
 
@@ -330,7 +321,7 @@ class _Assembler:
                 self._while(node, self._controlling(node))
             case _:
                 self._flush()
-                self._act(Work.TELL, node)
+                self._act("tell", node)
 
     def _controlling(self, node: Node) -> View:
         if node.control is None:

@@ -11,6 +11,8 @@ __all__ = ["MOST_DECISIONS", "RunNotes"]
 
 #: Decisions that are kept of a run that is not recorded; more take too much memory.
 MOST_DECISIONS = 1 << 19
+#: Decisions that are few, so that another run may have the same.
+_FEW_DECISIONS = 1 << 10
 #: Bytes of measured cycles that are kept of such a run.
 _MOST_BYTES = 1 << 24
 
@@ -54,6 +56,12 @@ class RunNotes:
     def drop(self) -> None:
         """Forget what was noted: it is too much."""
         self._decisions, self._measured, self.is_whole = [], [], False
+
+    @property
+    def decided(self) -> bytes:
+        """The decisions, if they say all of the timeline and are few; else empty."""
+        is_short = len(self._decisions) == 1 and self._decisions[0].size <= _FEW_DECISIONS
+        return self._decisions[0].tobytes() if is_short and not self._measured else b""
 
     def decisions(self) -> Iterator[int]:
         """Return the decisions, in order: branches from 0 on, passes, whether a loop goes on."""

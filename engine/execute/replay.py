@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from tilescope.engine.compiler.executable.executable import Node
@@ -10,28 +11,50 @@ from tilescope.engine.execute.template import Templates
 from tilescope.engine.execute.timeline import Clock, Timeline
 from tilescope.engine.machine import Machine
 
-__all__ = ["replay"]
+__all__ = ["Replays"]
+
+#: Timelines that are kept, and entries of one: more take too much memory.
+_MOST_KNOWN = 1 << 4
+_MOST_ENTRIES = 1 << 14
 
 
-def replay(
-    root: Node, machine: Machine, notes: RunNotes, templates: Templates
-) -> Sequence[Timeline]:
-    """Return the times at which the steps of a run ran on each IPU, from cycle 0.
+class Replays:
+    """Computes the timelines of one engine's data-dependent runs; runs that decide alike share one.
 
     Parameters
     ----------
-    root
-        The program that ran.
     machine
-        The machine it ran on.
-    notes
-        Its decisions and measured cycles, all of them.
-    templates
-        Those of the engine.
+        The machine that runs.
     """
-    clock = Clock(machine)
-    _Replay(clock, notes, templates).run(root)
-    return clock.timelines()
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._templates = Templates(machine)
+        #: By program and decisions: the last ones.
+        self._known: OrderedDict[tuple[int, bytes], Sequence[Timeline]] = OrderedDict()
+
+    def timelines(self, root: Node, notes: RunNotes) -> Sequence[Timeline]:
+        """Return the times at which the steps of a run ran on each IPU, from cycle 0.
+
+        Parameters
+        ----------
+        root
+            The program that ran.
+        notes
+            Its decisions and measured cycles, all of them.
+        """
+        key = root.root_index, notes.decided
+        timelines = self._known.pop(key, None) if notes.decided else None
+        if timelines is None:
+            clock = Clock(self._machine)
+            _Replay(clock, notes, self._templates).run(root)
+            timelines = clock.timelines()
+            if not notes.decided or clock.n_entries > _MOST_ENTRIES:
+                return timelines
+        self._known[key] = timelines
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return timelines
 
 
 class _Replay:
@@ -53,7 +76,7 @@ class _Replay:
         elif node.function is not None:
             self.run(node.function)
         elif node.kind in ("If", "Switch"):
-            self.run(node.children[next(self._decisions)])
+            self._children([node.children[next(self._decisions)]])
         elif node.kind == "RepeatWhile":
             self._while(node)
         else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ _MOST_COUNT = (1 << 31) - 1
 _NAME_LENGTH = 1_000
 #: Entries that are written at once: tens of megabytes.
 _ENTRIES_AT_A_TIME = 1 << 18
+#: Different timelines that are written at once: some ten milliseconds.
+_TIMELINES_AT_A_TIME = 1 << 8
 _SPREAD = (
     "Nested loops ran more often than the trace records individually: execution counts and times"
     " are exact, but some executions are spread evenly over their loop"
@@ -72,16 +74,28 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
-class _Track:
-    """A timeline as it is stored: one track of one IPU."""
+class _Trace:
+    """The timelines of a run as they are stored: tracks, and entries that follow each other.
 
-    ipu_id: int
-    number: int
-    timeline: Timeline
+    Parameters
+    ----------
+    lengths : ndarray of int64, shape (n_ipus,)
+        Length of the run on every IPU, cycles.
+    tracks : ndarray of int64, shape (n_tracks, 3)
+        IPU, number of the track and number of entries.
+    entries
+        By name of a column, ndarray of shape (n_entries,).
+    ipus : ndarray of int64, shape (n_entries,)
+        IPU of every entry.
+    has_spread
+        Whether executions are spread evenly over their loop.
+    """
 
-    @property
-    def n_entries(self) -> int:
-        return int(self.timeline.step_id.size)
+    lengths: NDArray[np.int64]
+    tracks: NDArray[np.int64]
+    entries: Mapping[str, NDArray[Any]]
+    ipus: NDArray[np.int64]
+    has_spread: bool
 
 
 class RunWriter:
@@ -120,21 +134,31 @@ class RunWriter:
         ReportNotWritable
             A write failed.
         """
-        for _, group in groupby(records, key=lambda record: id(record.timelines)):
-            alike = list(group)
-            tracks = _tracks(alike[0].timelines)
-            n_entries = sum(track.n_entries for track in tracks)
-            at_a_time = max(1, _ENTRIES_AT_A_TIME // max(1, n_entries))
-            for first in range(0, len(alike), at_a_time):
-                self._write_alike(alike[first : first + at_a_time], tracks)
+        batch: list[tuple[RunRecord, _Trace]] = []
+        traces: dict[int, _Trace] = {}
+        n_entries = 0
+        for record in records:
+            key = id(record.timelines)
+            if key not in traces:
+                traces[key] = self._trace(record.timelines)
+            trace = traces[key]
+            batch.append((record, trace))
+            n_entries += trace.ipus.size
+            if n_entries >= _ENTRIES_AT_A_TIME or len(traces) >= _TIMELINES_AT_A_TIME:
+                self._write_batch(batch)
+                batch, traces, n_entries = [], {}, 0
                 yield
+        if batch:
+            self._write_batch(batch)
+            yield
 
-    def _write_alike(self, records: Sequence[RunRecord], tracks: Sequence[_Track]) -> None:
-        """Add runs that have the same timelines."""
-        writer, n_runs = self._writer, len(records)
+    def _write_batch(self, batch: Sequence[tuple[RunRecord, _Trace]]) -> None:
+        """Add runs."""
+        writer, n_runs = self._writer, len(batch)
+        records, traces = [record for record, _ in batch], [trace for _, trace in batch]
         ids = range(self._n_runs, self._n_runs + n_runs)
         start = np.array([record.start for record in records], np.int64).reshape(n_runs, -1)
-        lengths = np.array([timeline.n_cycles for timeline in records[0].timelines], np.int64)
+        end = start + np.array([trace.lengths for trace in traces])
         writer.add_columns(
             run,
             {
@@ -143,14 +167,14 @@ class RunWriter:
                     record.name[:_NAME_LENGTH] or f"run {number}"
                     for number, record in zip(ids, records, strict=True)
                 ],
-                "program_index": records[0].program,
+                "program_index": [record.program for record in records],
                 "start_cycle": start.min(axis=1),
-                "end_cycle": (start + lengths).max(axis=1),
+                "end_cycle": end.max(axis=1),
                 "is_data_dependent": [record.is_data_dependent for record in records],
             },
         )
-        self._write_tracks(ids, start, tracks)
-        self._write_entries(start, tracks)
+        self._write_tracks(start, end, traces)
+        self._write_entries(start, traces)
         writer.add_columns(
             wall_clock,
             {
@@ -160,62 +184,81 @@ class RunWriter:
                 "wall_duration_us": [record.wall_duration_us for record in records],
             },
         )
-        if not self._is_spread_noted and any(track.timeline.has_spread for track in tracks):
+        if not self._is_spread_noted and any(trace.has_spread for trace in traces):
             writer.add(notice, [{"severity": "info", "code": "loops_spread", "message": _SPREAD}])
             self._is_spread_noted = True
         self._n_runs += n_runs
 
-    def _write_tracks(self, ids: range, start: NDArray[np.int64], tracks: Sequence[_Track]) -> None:
-        """Add the range of entries of every track of every run."""
-        n_runs, ipus = len(ids), [track.ipu_id for track in tracks]
-        sizes = np.array([track.n_entries for track in tracks], np.int64)
-        begin = np.array([track.timeline.n_cycles for track in tracks], np.int64)
-        first = np.cumsum(np.tile(sizes, n_runs)) - np.tile(sizes, n_runs)
+    def _write_tracks(
+        self, start: NDArray[np.int64], end: NDArray[np.int64], traces: Sequence[_Trace]
+    ) -> None:
+        """Add the range of entries of every track of runs."""
+        row = np.repeat(np.arange(len(traces)), [len(trace.tracks) for trace in traces])
+        ipu, track, n_entries = np.concatenate([trace.tracks for trace in traces]).T
         self._writer.add_columns(
             run_trace,
             {
-                "run_id": np.repeat(np.arange(ids.start, ids.stop), len(tracks)),
-                "ipu_id": ipus * n_runs,
-                "track": [track.number for track in tracks] * n_runs,
-                "start_cycle": start[:, ipus].ravel(),
-                "end_cycle": (start[:, ipus] + begin).ravel(),
-                "first_entry": first + self._n_entries,
-                "n_entries": np.tile(sizes, n_runs),
+                "run_id": self._n_runs + row,
+                "ipu_id": ipu,
+                "track": track,
+                "start_cycle": start[row, ipu],
+                "end_cycle": end[row, ipu],
+                "first_entry": np.cumsum(n_entries) - n_entries + self._n_entries,
+                "n_entries": n_entries,
             },
         )
-        self._n_entries += int(sizes.sum()) * n_runs
+        self._n_entries += int(n_entries.sum())
 
-    def _write_entries(self, start: NDArray[np.int64], tracks: Sequence[_Track]) -> None:
-        """Add the entries of runs with the same timelines."""
-        writer, n_runs = self._writer, len(start)
-        ipu_of_entry = np.concatenate([np.full(t.n_entries, t.ipu_id) for t in tracks])
-        shift = start[:, ipu_of_entry]
+    def _write_entries(self, start: NDArray[np.int64], traces: Sequence[_Trace]) -> None:
+        """Add the entries of runs."""
+        row = np.repeat(np.arange(len(traces)), [trace.ipus.size for trace in traces])
+        shift = start[row, np.concatenate([trace.ipus for trace in traces])]
+        for name in traces[0].entries:
+            column = np.concatenate([trace.entries[name] for trace in traces])
+            is_moved = name in ("start_cycle", "end_cycle")
+            self._writer.append(f"trace.{name}", column + shift if is_moved else column)
 
-        def joined(name: str) -> NDArray[np.int64]:
-            return np.concatenate([getattr(track.timeline, name) for track in tracks])
+    def _trace(self, timelines: Sequence[Timeline]) -> _Trace:
+        """Return the timelines of a run as they are stored."""
+        tracks = _tracks(timelines)
+        lines = [line for _, _, line in tracks]
 
-        writer.append("trace.step_id", np.tile(joined("step_id"), n_runs))
-        writer.append("trace.start_cycle", (shift + joined("start")).ravel())
-        writer.append("trace.end_cycle", (shift + joined("end")).ravel())
-        writer.append("trace.period", np.tile(joined("period"), n_runs))
-        writer.append("trace.count", np.tile(joined("count"), n_runs))
-        patterns = np.concatenate([self._patterns(track) for track in tracks])
-        writer.append("trace.pattern_id", np.tile(patterns, n_runs))
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(line, name) for line in lines])
 
-    def _patterns(self, track: _Track) -> NDArray[np.int32]:
+        sizes = [line.step_id.size for line in lines]
+        ipus = [ipu_id for ipu_id, _, _ in tracks]
+        return _Trace(
+            np.array([timeline.n_cycles for timeline in timelines], np.int64),
+            np.array([ipus, [number for _, number, _ in tracks], sizes], np.int64).T,
+            {
+                "step_id": joined("step_id"),
+                "start_cycle": joined("start"),
+                "end_cycle": joined("end"),
+                "period": joined("period"),
+                "count": joined("count"),
+                "pattern_id": np.concatenate(
+                    [self._patterns(line, ipu_id) for ipu_id, _, line in tracks]
+                ),
+            },
+            np.repeat(np.array(ipus, np.int64), sizes),
+            any(line.has_spread for line in lines),
+        )
+
+    def _patterns(self, line: Timeline, ipu_id: int) -> NDArray[np.int32]:
         """Return the row of ``cycles.pattern`` of every entry of a track."""
-        rows = track.timeline.step_id.astype(np.int64) * self._n_ipus + track.ipu_id
+        rows = line.step_id.astype(np.int64) * self._n_ipus + ipu_id
         patterns = self._pattern_of_step[rows]
-        for entry, tile_cycles in track.timeline.patterns.items():
+        for entry, tile_cycles in line.patterns.items():
             patterns[entry] = self._writer.pattern("cycles.pattern", tile_cycles)
         return patterns
 
 
-def _tracks(timelines: Sequence[Timeline]) -> list[_Track]:
-    """Return the tracks of a run in the order in which they are stored."""
-    tracks = []
-    for ipu_id, timeline in enumerate(timelines):
-        for number, track in enumerate((timeline, timeline.io)):
-            if track is not None:
-                tracks.append(_Track(ipu_id, number, track.with_counts_up_to(_MOST_COUNT)))
-    return tracks
+def _tracks(timelines: Sequence[Timeline]) -> list[tuple[int, int, Timeline]]:
+    """Return IPU, number and timeline of the tracks of a run, in the order of storage."""
+    return [
+        (ipu_id, number, track.with_counts_up_to(_MOST_COUNT))
+        for ipu_id, timeline in enumerate(timelines)
+        for number, track in enumerate((timeline, timeline.io))
+        if track is not None
+    ]

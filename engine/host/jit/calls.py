@@ -65,8 +65,8 @@ class Op(IntEnum):
     DO = 18
 
 
-class Return(IntEnum):
-    """Why the caller returns to Python."""
+class Return:
+    """Why the caller returns to Python: plain integers, which are quick to compare."""
 
     DONE = 0
     #: A task failed: its number is the argument.
@@ -81,7 +81,7 @@ class Return(IntEnum):
     PAUSE = 5
 
 
-class Register(IntEnum):
+class Register:
     """Registers of the caller; counters of loops and the stack of calls follow."""
 
     #: The next instruction.
@@ -98,7 +98,7 @@ class Register(IntEnum):
     STACK = 6
 
 
-N_REGISTERS = len(Register)
+N_REGISTERS = 7
 
 # Constants for compiled code, which knows no enumerations.
 _RUN, _SHARE, _ADVANCE, _MEET = int(Op.RUN), int(Op.SHARE), int(Op.ADVANCE), int(Op.MEET)
@@ -106,11 +106,11 @@ _REMEMBER, _EXCHANGE, _JOIN = int(Op.REMEMBER), int(Op.EXCHANGE), int(Op.JOIN)
 _SET, _COUNT, _AGAIN, _JUMP = int(Op.SET), int(Op.COUNT), int(Op.AGAIN), int(Op.JUMP)
 _CALL, _RETURN = int(Op.CALL), int(Op.RETURN)
 _IF, _SWITCH, _NOTE, _DO = int(Op.IF), int(Op.SWITCH), int(Op.NOTE), int(Op.DO)
-_ENDED, _FAILED, _DONE_BY_PYTHON = int(Return.DONE), int(Return.FAILED), int(Return.DO)
-_FULL, _WAKE, _PAUSE = int(Return.FULL), int(Return.WAKE), int(Return.PAUSE)
-_PLACE, _REASON, _ARGUMENT = int(Register.PLACE), int(Register.REASON), int(Register.ARGUMENT)
-_N_NOTED, _NOTES = int(Register.N_NOTED), int(Register.NOTES)
-_BUDGET, _STACK = int(Register.BUDGET), int(Register.STACK)
+_ENDED, _FAILED, _DONE_BY_PYTHON = Return.DONE, Return.FAILED, Return.DO
+_FULL, _WAKE, _PAUSE = Return.FULL, Return.WAKE, Return.PAUSE
+_PLACE, _REASON, _ARGUMENT = Register.PLACE, Register.REASON, Register.ARGUMENT
+_N_NOTED, _NOTES = Register.N_NOTED, Register.NOTES
+_BUDGET, _STACK = Register.BUDGET, Register.STACK
 #: What stands for no failed task: all are done, or threads are missing.
 _FINE, _ALONE = -1, -2
 #: Work of a turn of a loop, beside that of its calls.

@@ -26,7 +26,7 @@ from tilescope.engine import (
 )
 from tilescope.engine.codelets.cycle_counter import CYCLE_STAMP
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute import caller, notes
+from tilescope.engine.execute import caller, notes, replay
 from tilescope.engine.execute.timeline import Timeline
 from tilescope.engine.graph import Tensor, blocks
 from tilescope.engine.host.jit import calls as calls_module
@@ -368,3 +368,40 @@ def test_overlaps_with_decisions_keep_their_clocks() -> None:
         assert engine.n_cycles().tolist() == [line.n_cycles for line in expected]
         for actual, line in zip(engine.timelines(), expected, strict=True):
             assert_same(actual, line)
+
+
+def test_runs_that_decide_alike_share_their_timelines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The report has the entries of every run, in order."""
+    replays = []
+    run = replay._Replay.run
+
+    def counting(self: Any, node: Any) -> None:
+        replays.append(node.kind) if node.parent_id is None else None
+        run(self, node)
+
+    monkeypatch.setattr(replay._Replay, "run", counting)
+    drawn = Drawn(lambda _: 0, 1)
+    x, flag = drawn.values[0], drawn.variable("int32", "flag")
+    then, otherwise = Repeat(3, drawn.execute(one_up, x=x)), drawn.execute(one_up, x=x)
+    program = Sequence("", [drawn.execute(is_odd, x=x, flag=flag), If(flag, then, otherwise)])
+    given = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    given["autoReport.executionProfileProgramRunCount"] = "100"
+    executable = compile_programs(drawn.graph, [program])
+    ids, starts, counts = [], [], []
+    with Engine(executable, resolve_options(environ={}, code=given)) as engine:
+        for value in (0, 1, 1, 0, 0, 3):
+            before = engine._counters
+            engine.write_tensor(x, [value])
+            engine.run()
+            (line,) = engine.timelines()
+            ids += line.step_id.tolist()
+            starts += (line.start + before[0]).tolist()
+            counts += line.count.tolist()
+        with engine.get_report() as report:
+            assert report.array("trace.step_id").read().tolist() == ids
+            assert report.array("trace.start_cycle").read().tolist() == starts
+            assert report.array("trace.count").read().tolist() == counts
+    assert len(replays) == 2
+    assert check_report(tmp_path / "profile.pop") == []
