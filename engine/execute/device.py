@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol, Self
 
@@ -15,18 +16,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_text, numbers, shown
-from tilescope.engine.compiler.cycles.cycles import CountedCycles
 from tilescope.engine.compiler.executable.executable import Executable, Node, RemoteAccess, Step
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
+from tilescope.engine.execute.actions import Actions
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.host_program import bind_all, host_program
+from tilescope.engine.execute.notes import RunNotes
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.execute.remote import RemoteMemory
+from tilescope.engine.execute.replay import Replays
 from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.threads import thread_pool
-from tilescope.engine.execute.timeline import Clock, Timeline, timeline_of
-from tilescope.engine.execute.walk import Walker
+from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import RemoteBuffer, Variable, View
 
 __all__ = ["Device", "RunObserver"]
@@ -38,6 +40,10 @@ Progress = Callable[[int, int, str], None]
 
 class RunObserver(Protocol):
     """Receives every run as it ends."""
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether the next run is recorded."""
 
     def noting_failure(self, action: str) -> AbstractContextManager[None]:
         """Return a context that records an exception on its way to the caller.
@@ -52,7 +58,7 @@ class RunObserver(Protocol):
         self,
         name: str,
         program: int,
-        timelines: Sequence[Timeline],
+        timelines: Callable[[], Sequence[Timeline]],
         start: NDArray[np.int64],
         wall_start_us: int,
         wall_duration_us: int,
@@ -66,7 +72,8 @@ class RunObserver(Protocol):
         program
             Index of the control program.
         timelines
-            Per IPU, starting at cycle 0.
+            Returns those of the run, per IPU, starting at cycle 0; called while the run is the last
+            one of its program, if at all.
         start : ndarray of int64, shape (n_ipus,)
             Cycle counters of the IPUs at the start of the run.
         wall_start_us, wall_duration_us
@@ -98,9 +105,13 @@ class Device:
         self._memory: HostMemory | None = None
         self._remote = RemoteMemory(executable.graph)
         self._pool = thread_pool()
-        self._plan = LaunchPlan({}, self._pool)
-        self._counted: dict[int, CountedCycles] = {}
+        self._plan: LaunchPlan | None = None
+        self._actions: Actions | None = None
+        self._replays = Replays(executable.machine)
+        #: By program: the timelines of the last run, or of every run, and what the last one noted.
         self._timelines: dict[int, Sequence[Timeline]] = {}
+        self._notes: dict[int, RunNotes] = {}
+        self._n_cycles: dict[int, NDArray[np.int64]] = {}
         self._last_program: int | None = None
         #: Receives the lines that PrintTensor prints.
         self.print_line: Callable[[str], None] = _to_standard_output
@@ -149,8 +160,10 @@ class Device:
         program = host_program(executable)
         memory = HostMemory(executable.graph, executable.n_replicas, program.layout)
         by_step = bind_all(executable, program, memory, progress)
-        self._plan = LaunchPlan(by_step, self._pool)
-        self._memory = memory
+        machine = executable.machine
+        plan = LaunchPlan(by_step, self._pool, memory, machine.n_ipus)
+        self._actions = Actions(plan, memory, machine, self._stream, self._show)
+        self._plan, self._memory = plan, memory
 
     def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
         """Connect a host stream.
@@ -355,21 +368,21 @@ class Device:
             self._load()
             began = time.time_ns()
             timer = time.perf_counter_ns()
-            timelines = self._run_root(root, program)
+            n_cycles = self._run_root(root, program)
             elapsed_us = (time.perf_counter_ns() - timer) // 1000
             start = self._counters
             # First: an interrupt before the run is recorded leaves a gap, not an overlap.
-            self._counters = start + np.array(
-                [timeline.n_cycles for timeline in timelines], np.int64
-            )
+            self._counters = start + n_cycles
             self._last_program = program
+            timelines = partial(self.timelines, program)
             self._observer.record_run(name, program, timelines, start, began // 1000, elapsed_us)
-        _log.info(
-            "ran program %d: %d cycles simulated, %d us of wall time",
-            program,
-            max(timeline.n_cycles for timeline in timelines),
-            elapsed_us,
-        )
+        if _log.isEnabledFor(logging.INFO):
+            _log.info(
+                "ran program %d: %d cycles simulated, %d us of wall time",
+                program,
+                n_cycles.max(),
+                elapsed_us,
+            )
 
     def _root(self, program: int) -> Node:
         """Return a control program."""
@@ -385,16 +398,45 @@ class Device:
                 " executable, and close it only after the last run or read"
             )
 
-    def _run_root(self, root: Node, program: int) -> Sequence[Timeline]:
-        """Run a control program and return the times at which its steps ran."""
-        walker = Walker(
-            self._plan, self._host(), self._stream, self._show, self._counted, self._counters
+    def _run_root(self, root: Node, program: int) -> NDArray[np.int64]:
+        """Run a control program, and return its length on each IPU."""
+        plan, actions = self._plan, self._actions
+        if plan is None or actions is None:
+            raise BadGraph("The engine is not loaded")
+        caller, counters = plan.caller(root), self._counters
+        notes = caller.run(
+            lambda action, notes: actions.act(action, caller.clocks, counters, notes),
+            is_recorded=self._observer.is_recording,
         )
-        clock = None if root.is_foldable else Clock(self.executable.machine)
-        walker.run(root, clock)
-        if clock is not None and not root.is_static:
-            self._timelines[program] = clock.timelines()
-        return self.timelines(program)
+        if not root.is_static:
+            self._timelines.pop(program, None)
+            self._notes[program], self._n_cycles[program] = notes, caller.clocks.copy()
+        n_cycles = self._n_cycles.get(program)
+        return self.n_cycles(program) if n_cycles is None else n_cycles
+
+    def n_cycles(self, program: int = 0) -> NDArray[np.int64]:
+        """Return the length of a run of a control program on each IPU.
+
+        For a data-dependent program, it is that of the last run.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_ipus,), cycles
+
+        Raises
+        ------
+        BadGraph
+            When the program is unknown, or is data-dependent and has not run yet.
+        """
+        self._check_has_run(program)
+        if program not in self._n_cycles:
+            lengths = [timeline.n_cycles for timeline in self.timelines(program)]
+            self._n_cycles[program] = np.array(lengths, np.int64)
+        return self._n_cycles[program]
+
+    def _check_has_run(self, program: int) -> None:
+        if not self._root(program).is_static and program not in self._notes:
+            raise BadGraph(f"Program {program} is data-dependent: run it first")
 
     def timelines(self, program: int = 0) -> Sequence[Timeline]:
         """Return the times at which the steps of a control program run on each IPU, from cycle 0.
@@ -404,13 +446,22 @@ class Device:
         Raises
         ------
         BadGraph
-            When the program is unknown, or is data-dependent and has not run yet.
+            When the program is unknown, or is data-dependent and has not run yet, or the last run
+            was not recorded and took more decisions than are kept.
         """
-        root = self._root(program)
+        self._check_has_run(program)
         if program not in self._timelines:
-            if not root.is_static:
-                raise BadGraph(f"Program {program} is data-dependent: run it first")
-            self._timelines[program] = timeline_of(root, self.executable.machine)
+            root, machine = self._root(program), self.executable.machine
+            if root.is_static:
+                self._timelines[program] = timeline_of(root, machine)
+            else:
+                notes = self._notes[program]
+                if not notes.is_whole:
+                    raise BadGraph(
+                        f"The times of the last run of program {program} are not kept: it took too"
+                        " many decisions. Record the run, or shorten its loops"
+                    )
+                self._timelines[program] = self._replays.timelines(root, notes)
         return self._timelines[program]
 
     def close(self) -> None:
@@ -423,7 +474,7 @@ class Device:
         """
         with self._alone("close"):
             self._is_closed = True
-            self._memory, self._plan = None, LaunchPlan({}, self._pool)
+            self._memory = self._plan = self._actions = None
             self._release()
 
     def _release(self) -> None:

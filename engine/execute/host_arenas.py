@@ -165,10 +165,12 @@ class HostMemory:
                     " the program with the graph API"
                 )
 
-    def number(self, tensor: Tensor, replica: int = 0) -> int:
-        """Return the first element of an integer tensor."""
-        arena = self.arenas[tensor.dtype.host][replica]
-        return int(arena[self.base[tensor.variable.variable_id] + tensor.offset])
+    def place(self, tensor: Tensor) -> tuple[int, int, bool]:
+        """Return where the first element of an integer tensor is: address, bytes, and its sign."""
+        arena = self.arenas[tensor.dtype.host]
+        index = self.base[tensor.variable.variable_id] + tensor.offset
+        address = arena.ctypes.data + index * arena.itemsize
+        return address, arena.itemsize, arena.dtype.kind == "i"
 
     def read(self, tensor: View, replica: int = 0) -> NDArray[Any]:
         """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""

@@ -1,41 +1,25 @@
 """The launch plan: what the host calls to run a program, between `Executable` and kernels.
 
-A compute set is a few launches; its vertices are joined where their data adjoin. A part of the
-program without decisions and host copies is a list of calls that one compiled function makes.
+A compute set is a few launches; its vertices are joined where their data adjoin. A program is a
+list of instructions that one compiled function runs, with its loops and branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from tilescope.engine.compiler.executable.executable import Node, Step
+from tilescope.engine.execute.caller import Caller
+from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.engine.execute.instructions import assemble
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.execute.threads import Calls, Threads
+from tilescope.engine.execute.threads import Threads
 
-__all__ = ["LaunchPlan", "Rounds"]
-
-#: Most calls that are listed; a longer repeat is a loop over the list of its body.
-_MOST_CALLS = 1 << 14
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """A part of the program that is run several times."""
-
-    n_rounds: int
-    body: Sequence[Part]
-
-
-#: A part of a program without decisions: calls, a repeat, a host copy, or a node that the walker
-#: executes itself.
-Part = Calls | Rounds | Step | Node
-#: The launches of one step, which need nothing of each other.
-Stage = tuple[Launch, ...]
+__all__ = ["LaunchPlan"]
 
 
 class LaunchPlan:
-    """The launches of a program.
+    """The launches of an executable.
 
     Parameters
     ----------
@@ -43,60 +27,42 @@ class LaunchPlan:
         By step id: the bound batches of its compute set, compiled.
     threads
         Threads that run them.
+    memory
+        Holds the values of the variables.
+    n_ipus
+        IPUs of the machine.
     """
 
-    def __init__(self, by_step: Mapping[int, Sequence[Launch]], threads: Threads) -> None:
+    def __init__(
+        self,
+        by_step: Mapping[int, Sequence[Launch]],
+        threads: Threads,
+        memory: HostMemory,
+        n_ipus: int,
+    ) -> None:
         self.by_step = by_step
         self.threads = threads
-        self._calls: dict[int, Calls] = {}
-        self._parts: dict[int, tuple[Part, ...]] = {}
+        self._memory, self._n_ipus = memory, n_ipus
+        self._callers: dict[int, Caller] = {}
 
     def launches(self, step: Step) -> Sequence[Launch]:
         """Return the launches of a step."""
         return self.by_step.get(step.step_id, ())
 
-    def calls(self, step: Step) -> Calls:
-        """Return the launches of a step as calls."""
-        if step.step_id not in self._calls:
-            self._calls[step.step_id] = Calls([self.launches(step)], self.threads)
-        return self._calls[step.step_id]
+    def caller(self, root: Node) -> Caller:
+        """Return what runs a control program; it is made once.
 
-    def parts(self, node: Node) -> tuple[Part, ...]:
-        """Return what to run for a node that is timed apart from the run, in order."""
-        if id(node) not in self._parts:
-            self._parts[id(node)] = tuple(self._in_calls(self._listed(node)))
-        return self._parts[id(node)]
-
-    def _listed(self, node: Node) -> list[Stage | Part]:
-        """Return stages and the other parts, in order."""
-        if node.step is not None:
-            launches = tuple(self.launches(node.step))
-            stages: list[Stage | Part] = [launches] if launches else []
-            return stages if node.step.access is None else [*stages, node.step]
-        if node.function is not None:
-            return self._listed(node.function)
-        if node.control is not None or node.kind == "ErrorProgram":
-            return [node]
-        once = [part for child in node.children for part in self._listed(child)]
-        if node.repeat_count == 1 or not once:
-            return once
-        if len(once) * node.repeat_count <= _MOST_CALLS:
-            return once * node.repeat_count
-        return [Rounds(node.repeat_count, tuple(self._in_calls(once)))]
-
-    def _in_calls(self, parts: Sequence[Stage | Part]) -> Iterator[Part]:
-        """Yield parts, with stages that follow each other as one list of calls."""
-        pending: list[Stage] = []
-        for part in parts:
-            if isinstance(part, tuple):
-                pending.append(part)
-                continue
-            if pending:
-                yield Calls(pending, self.threads)
-            pending = []
-            yield part
-        if pending:
-            yield Calls(pending, self.threads)
+        Raises
+        ------
+        BadGraph
+            When the program takes more cycles than the counters hold.
+        """
+        if root.root_index not in self._callers:
+            instructions = assemble(root, self.launches, self._n_ipus)
+            self._callers[root.root_index] = Caller(
+                instructions, self.threads, self._memory, self._n_ipus
+            )
+        return self._callers[root.root_index]
 
     def __str__(self) -> str:
         """Return a table: launches by compute set, with their vertices, pieces, work and bytes."""

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.errors import KernelFailed
+from tilescope.engine.execute.instructions import Part
 from tilescope.engine.execute.launch import Launch
-from tilescope.engine.host.jit.calls import new_state, run_tasks
-from tilescope.engine.host.jit.settings import IS_COMPILED, n_threads
-from tilescope.engine.host.jit.tables import numbers_of
+from tilescope.engine.host.jit.settings import n_threads
+from tilescope.engine.host.jit.stages import end_team, new_team
 
-__all__ = ["Calls", "Tasks", "Threads", "thread_pool"]
+__all__ = ["Tasks", "Team", "Threads", "thread_pool"]
 
 #: Minimum work of a part of a launch, elements: a microsecond or two.
 _LEAST_PART = 1 << 12
-#: Minimum work in launches of several parts for which the other threads are woken: below it they
-#: spend more time than they save.
+#: Minimum work of a part of the program, in launches that are cut, for which the other threads are
+#: woken: below it they spend more time than they save.
 _WAKE_ABOVE = 1 << 21
 #: Parts of a large launch by thread.
 _PARTS = 8
-#: Least mean work of a stage for which threads share stages: below it they spend more time with
+#: Least mean work of its stages for which threads share it: below it they spend more time with
 #: waiting for each other than they save.
 _LEAST_STAGE = 1 << 14
 
@@ -55,19 +54,36 @@ class Threads:
         )
         return np.unique([0, *edges, launch.n_pieces])
 
-    def run(self, tasks: Tasks, state: NDArray[np.int64]) -> None:
-        """Run tasks as `run_tasks` does, on as many threads as they have shares.
+    def shares(self, part: Part) -> int:
+        """Return how many threads make the calls of a part: one, or all of them.
 
-        Nothing waits for a thread that has not started when the tasks are done: it finds none left.
+        They share what is worth waking them for.
         """
-        waiting = []
+        if self.n_threads == 1:
+            return 1
+        shared = sum(
+            launch.work for stage in part.stages for launch in stage if self.cuts(launch).size > 2
+        )
+        is_much = shared * part.n_passes >= _WAKE_ABOVE
+        return self.n_threads if is_much and shared >= len(part.stages) * _LEAST_STAGE else 1
+
+    def wake(self, help_along: Callable[[int, NDArray[np.int64]], None]) -> Team:
+        """Return a team of as many threads as there are, which begin to help.
+
+        Nothing waits for a thread that has not started: the others do its share.
+
+        Parameters
+        ----------
+        help_along
+            Called in every other thread with its number and the numbers of the team.
+        """
+        team = new_team(self.n_threads)
+        helpers: list[Future[None]] = []
         if self._pool is not None:
-            waiting = [
-                self._pool.submit(tasks.run, number, state) for number in range(1, tasks.n_shares)
+            helpers = [
+                self._pool.submit(help_along, number, team) for number in range(1, self.n_threads)
             ]
-        tasks.run(0, state)
-        for future in waiting:
-            future.cancel()
+        return Team(team, helpers)
 
     def shutdown(self) -> None:
         """Shut the pool down; afterwards all work runs on the calling thread."""
@@ -76,109 +92,108 @@ class Threads:
             self._pool = None
 
 
-class Tasks:
-    """Parts of launches by stage and by share, as `run_tasks` takes them.
+class Team:
+    """The threads that share parts of a run.
 
     Parameters
     ----------
-    stages
-        Rows of every stage, by share: ndarrays of int64, shape (n, 5); the last column is the
-        number of the launch.
+    numbers : ndarray of int64
+        What they share, see `new_team`.
+    helpers
+        The threads besides the one that runs the program.
     """
 
-    def __init__(self, stages: Sequence[Sequence[NDArray[np.int64]]]) -> None:
-        self.n_shares = len(stages[0])
-        counts = np.array([[len(rows) for rows in stage] for stage in stages], np.int64)
-        ends = np.concatenate([np.zeros((1, self.n_shares), np.int64), np.cumsum(counts, axis=0)])
-        ends += np.cumsum([0, *ends[-1]])[:-1]
-        is_chain = (self.n_shares == 1) | (counts.sum(axis=1) == 1)
-        begins = np.concatenate([[True], ~(is_chain[1:] & is_chain[:-1])])
-        self._bounds = ends[np.append(begins, True)]
-        self._is_chain = is_chain[begins]
-        self._rows = np.concatenate([rows for share in zip(*stages, strict=True) for rows in share])
-        numbers = numbers_of([self._rows, self._bounds, self._is_chain])
-        self._table = np.array(numbers, np.int64)
-        self._table_at = self._table.ctypes.data
+    def __init__(self, numbers: NDArray[np.int64], helpers: Sequence[Future[None]]) -> None:
+        self.numbers = numbers
+        self._helpers = helpers
 
-    def launch_number(self, task: int) -> int:
-        """Return the number of the launch that a task is a part of."""
-        return int(self._rows[task, -1])
-
-    def new_state(self) -> NDArray[np.int64]:
-        """Return what the threads of a run share, before it; its last number is the failed task."""
-        return new_state(self._bounds[0])
-
-    def run(self, share: int, state: NDArray[np.int64]) -> None:
-        """Take part in a run as one of the threads; the arrays live until then."""
-        run_tasks.run(share, state.ctypes.data, self._table_at)
+    def end(self) -> None:
+        """Let the helpers return; those that have not started never will."""
+        end_team(self.numbers)
+        for helper in self._helpers:
+            helper.cancel()
 
 
-class Calls:
-    """Stages of launches in order, made in one call.
+class Tasks:
+    """The calls of parts of a program, as `run_stages` takes them.
 
     Parameters
     ----------
-    stages
-        The launches, compiled; those of a stage need nothing of each other.
+    parts
+        The parts.
     threads
         Threads that share them.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n, 5)
+        Address of a function, first piece, last, table, and number of the launch.
+    bounds : ndarray of int64, shape (n_rows, n_threads)
+        First task of every stage of the shared parts in every share, and the end of a part.
+    is_chain : ndarray of bool, shape (n_rows,)
+        Whether one thread runs a stage in order.
+    parts : ndarray of int64, shape (n_parts, 3)
+        First task and end of a part, or its first row of bounds and its stages; and its work.
+    is_shared : list of bool
+        By part.
     """
 
-    def __init__(self, stages: Sequence[Sequence[Launch]], threads: Threads) -> None:
-        self.stages = stages
+    def __init__(self, parts: Sequence[Part], threads: Threads) -> None:
+        self.launches = [
+            *{id(x): x for part in parts for stage in part.stages for x in stage}.values()
+        ]
+        numbers = {id(launch): number for number, launch in enumerate(self.launches)}
         self._threads = threads
-        if not IS_COMPILED:
-            return
-        run_tasks.load()  # before several threads call it
-        distinct = {id(launch): launch for stage in stages for launch in stage}
-        self._launches = [*distinct.values()]
-        cuts = {key: threads.cuts(launch) for key, launch in distinct.items()}
-        keys = [tuple(map(id, stage)) for stage in stages]
-        shared = {key: launch.work * (cuts[key].size > 2) for key, launch in distinct.items()}
-        work = sum(shared[launch] for stage in keys for launch in stage)
-        n_shares = threads.n_threads
-        if work < max(_WAKE_ABOVE, len(stages) * _LEAST_STAGE):
-            n_shares = 1
-            cuts = {key: np.array([0, launch.n_pieces]) for key, launch in distinct.items()}
-        rows = {
-            key: _rows(number, launch, cuts[key])
-            for number, (key, launch) in enumerate(distinct.items())
-        }
-        # A stage that is repeated is dealt once.
-        distinct_stages = dict(zip(keys, stages, strict=True))
-        dealt = {key: _dealt(stage, rows, n_shares) for key, stage in distinct_stages.items()}
-        self._tasks = Tasks([dealt[key] for key in keys])
+        rows = [np.empty((0, 5), np.int64)]
+        bounds = [np.empty((0, threads.n_threads), np.int64)]
+        is_chain = [np.empty(0, bool)]
+        n_tasks = n_bounds = 0
+        self.parts = np.zeros((len(parts), 3), np.int64)
+        self.is_shared = [threads.shares(part) > 1 for part in parts]
+        for number, (part, is_shared) in enumerate(zip(parts, self.is_shared, strict=True)):
+            part_rows, part_bounds, part_chains = self._dealt(part, numbers, is_shared)
+            if is_shared:
+                self.parts[number] = n_bounds, len(part_chains), part.work
+                bounds.append(part_bounds + n_tasks)
+                is_chain.append(np.append(part_chains, False))
+                n_bounds += len(part_bounds)
+            else:
+                self.parts[number] = n_tasks, n_tasks + len(part_rows), part.work
+            rows.append(part_rows)
+            n_tasks += len(part_rows)
+        self.rows, self.bounds = np.concatenate(rows), np.concatenate(bounds)
+        self.is_chain = np.concatenate(is_chain)
 
-    def run(self) -> None:
-        """Run the launches.
-
-        Raises
-        ------
-        KernelFailed
-            When the function of a codelet raised.
-        """
-        if not IS_COMPILED:
-            for stage in self.stages:
-                for launch in stage:
-                    launch.run()
-            return
-        # A thread that is late from the run before finds the state of that run, at its end.
-        state = self._tasks.new_state()
-        self._threads.run(self._tasks, state)
-        failed = int(state[-1])
-        if failed < 0:
-            return
-        launch = self._launches[self._tasks.launch_number(failed)]
-        launch.run()  # again, for its exception
-        raise KernelFailed(
-            f"The kernel of {launch.codelet_name} raised an exception on a vertex in compute set"
-            f" {launch.compute_set_name!r}, and not when it was repeated. The run ends there: with"
-            " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python"
-        )
+    def _dealt(
+        self, part: Part, numbers: Mapping[int, int], is_shared: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the rows of a part, its bounds in them, and which of its stages are chains."""
+        n_shares = self._threads.n_threads if is_shared else 1
+        rows: dict[int, NDArray[np.int64]] = {}
+        dealt: dict[tuple[int, ...], list[NDArray[np.int64]]] = {}
+        for stage in part.stages:
+            key = tuple(map(id, stage))
+            if key in dealt:  # a stage that is repeated is dealt once
+                continue
+            for launch in stage:
+                cuts = np.array([0, launch.n_pieces])
+                cuts = self._threads.cuts(launch) if is_shared else cuts
+                rows[id(launch)] = _rows(numbers[id(launch)], launch, cuts)
+            dealt[key] = _dealt(stage, rows, n_shares)
+        stages = [dealt[tuple(map(id, stage))] for stage in part.stages]
+        counts = np.array([[len(rows) for rows in stage] for stage in stages], np.int64)
+        ends = np.concatenate([np.zeros((1, n_shares), np.int64), np.cumsum(counts, axis=0)])
+        ends += np.cumsum([0, *ends[-1]])[:-1]
+        is_chain = (n_shares == 1) | (counts.sum(axis=1) == 1)
+        # Chains that follow each other are one.
+        begins = np.concatenate([[True], ~(is_chain[1:] & is_chain[:-1])])
+        by_share = zip(*stages, strict=True)
+        part_rows = np.concatenate([rows for share in by_share for rows in share])
+        return part_rows, ends[np.append(begins, True)], is_chain[begins]
 
 
 def _rows(number: int, launch: Launch, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rows of a launch's parts for `run_tasks`, and its number."""
+    """Return the rows of a launch's parts for `run_stages`, with its number."""
     rows = np.empty((cuts.size - 1, 5), np.int64)
     rows[:, 0], rows[:, 1], rows[:, 2] = launch.call.address, cuts[:-1], cuts[1:]
     rows[:, 3], rows[:, 4] = launch.table.ctypes.data, number

@@ -1,7 +1,7 @@
 """Start and end of every step on every IPU, computed from the step costs.
 
-A program without decisions has one timeline, computed once. For a data-dependent program the clock
-advances during the run.
+A program without decisions has one timeline, computed once. That of a data-dependent program is
+computed from the decisions that the run noted (`replay.py`).
 
 Each IPU counts its own cycles, so steps of different IPUs overlap unless data moves between them.
 A step with an external sync begins on all IPUs when the last of them is ready; an IPU that is
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable.executable import Node, Step
-from tilescope.engine.errors import BadGraph
+from tilescope.engine.execute.span import check_cycles
 from tilescope.engine.execute.track import Track
 from tilescope.engine.machine import Machine
 
@@ -30,8 +31,6 @@ __all__ = ["Clock", "Timeline", "timeline_of"]
 _WAITS = ("Sync", "StreamCopyBegin")
 
 _COMPUTE, _IO = 0, 1
-#: Counters are 64-bit; at a gigahertz this limit is more than a hundred years.
-_MOST_CYCLES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -101,28 +100,53 @@ class Clock:
     ----------
     machine
         Gives the number of IPUs.
+    counters
+        Where they begin, by IPU; None for 0.
+    track
+        Where the trace begins.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(
+        self, machine: Machine, counters: Sequence[int] | None = None, track: int = _COMPUTE
+    ) -> None:
         self.machine = machine
-        self._now = [0] * machine.n_ipus
+        self._now = [0] * machine.n_ipus if counters is None else [*counters]
         self._tracks = [[Track() for _ in range(machine.n_ipus)] for _ in (_COMPUTE, _IO)]
-        self._track = _COMPUTE
+        self._track = track
         self._n_meetings = 0
+
+    @property
+    def counters(self) -> Sequence[int]:
+        """The cycle at which every IPU is ready."""
+        return self._now
+
+    @property
+    def track(self) -> int:
+        """The track of the next step."""
+        return self._track
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of the trace so far."""
+        return sum(len(entries) for row in self._tracks for entries in row)
 
     def run(self, node: Node) -> None:
         """Advance past a node without decisions."""
         if node.step is not None:
             self.step(node.step)
         elif node.kind == "Overlap":
-            self.overlap(node, self.run)
+            self.overlap(node, self._run_all)
         else:
             if node.function is not None:
                 self.run(node.function)
-            self.run_round(node.children, node.repeat_count)
+            self.run_rounds(partial(self._run_all, node.children), node.repeat_count)
 
-    def run_round(self, nodes: Sequence[Node], count: int) -> None:
-        """Advance past nodes without decisions, in order, `count` times.
+    def _run_all(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self.run(node)
+
+    def run_rounds(self, run: Callable[[], None], count: int) -> None:
+        """Advance past nodes without decisions, which `run` runs in order, `count` times.
 
         Rounds are written out until one leaves the IPUs as far apart as it found them: all later
         rounds are identical, and are kept as one round with a period and a count. IPUs that do not
@@ -132,8 +156,7 @@ class Clock:
             is_last = n_rounds == count
             before, meetings = self._now.copy(), self._n_meetings
             marks = None if is_last else [[len(entries) for entries in row] for row in self._tracks]
-            for node in nodes:
-                self.run(node)
+            run()
             passed = {now - then for now, then in zip(self._now, before, strict=True)}
             if marks is not None and (len(passed) == 1 or self._n_meetings == meetings):
                 self._repeat(marks, before, count - n_rounds + 1)
@@ -142,25 +165,40 @@ class Clock:
     def _repeat(self, marks: list[list[int]], before: list[int], rounds: int) -> None:
         """Repeat the entries since `marks` for `rounds` identical rounds."""
         ends = [then + (now - then) * rounds for now, then in zip(self._now, before, strict=True)]
-        if max(ends) > _MOST_CYCLES:
-            raise BadGraph(
-                f"The program takes {max(ends):.3g} cycles, more than the counters' limit of"
-                f" {_MOST_CYCLES:.3g}: lower the count of a Repeat"
-            )
+        check_cycles(max(ends))
         for row, firsts in zip(self._tracks, marks, strict=True):
             for ipu, (entries, first) in enumerate(zip(row, firsts, strict=True)):
                 entries.repeat(first, self._now[ipu] - before[ipu], rounds)
         self._now = ends
 
-    def overlap(self, node: Node, run: Callable[[Node], None]) -> None:
+    def add(self, template: Clock, shift: int) -> bool:
+        """Append what another clock has run since its counters were these, less `shift`.
+
+        Returns whether it did: loops of the template are written out only as far as the trace has
+        room for.
+        """
+        pairs = [
+            (entries, part)
+            for row, parts in zip(self._tracks, template._tracks, strict=True)
+            for entries, part in zip(row, parts, strict=True)
+            if len(part)
+        ]
+        if not all(entries.has_room_for(part) for entries, part in pairs):
+            return False
+        for entries, part in pairs:
+            entries.append(part, shift)
+        self._now = [counter + shift for counter in template._now]
+        self._n_meetings += template._n_meetings
+        return True
+
+    def overlap(self, node: Node, run: Callable[[Sequence[Node]], None]) -> None:
         """Advance past the concurrent sides of an Overlap, running their children with `run`."""
         begins = self._now
         io, compute = node.children
         ready = []
         for track, side in ((_IO, io), (_COMPUTE, compute)):
             self._track, self._now = track, begins.copy()
-            for child in side.children[:-1]:
-                run(child)
+            run(side.children[:-1])
             ready.append(self._now)
         self._now = [max(pair) for pair in zip(*ready, strict=True)]
         for track, side, early in zip((_IO, _COMPUTE), (io, compute), ready, strict=True):
@@ -204,10 +242,6 @@ class Clock:
             end = now[ipu] + cycles
             entries.add(step.step_id, begins[ipu], end)
             now[ipu] = end
-
-    def now(self) -> NDArray[np.int64]:
-        """Return the cycle at which every IPU is ready: ndarray of int64, shape (n_ipus,)."""
-        return np.asarray(self._now, dtype=np.int64)
 
     def timelines(self) -> list[Timeline]:
         """Return the trace so far on each IPU."""

@@ -18,7 +18,8 @@ _MOST_WRITTEN_OUT = 1 << 18
 class Track:
     """Executions of steps ordered by time; `Timeline` describes the columns.
 
-    ``has_spread`` marks that some executions were counted without their individual start times.
+    ``has_spread`` marks that some executions were counted without their individual start times,
+    ``end_written_out`` how many entries it had, at most, with a nested loop written out.
     """
 
     step_id: list[int] = field(default_factory=list)
@@ -28,6 +29,7 @@ class Track:
     count: list[int] = field(default_factory=list)
     patterns: dict[int, NDArray[np.int64]] = field(default_factory=dict)
     has_spread: bool = False
+    end_written_out: int = 0
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -40,6 +42,23 @@ class Track:
         self.end.append(end)
         self.period.append(0)
         self.count.append(1)
+
+    def has_room_for(self, part: Track) -> bool:
+        """Return whether the nested loops of another track would be written out here, too."""
+        end = part.end_written_out
+        return not end or len(self) + end <= _MOST_WRITTEN_OUT
+
+    def append(self, part: Track, shift: int) -> None:
+        """Append the entries of another track, later by some cycles; it has room for them."""
+        self.has_spread |= part.has_spread
+        if part.end_written_out:
+            end = len(self) + part.end_written_out
+            self.end_written_out = max(self.end_written_out, end)
+        self.step_id += part.step_id
+        self.start += [start + shift for start in part.start]
+        self.end += [end + shift for end in part.end]
+        self.period += part.period
+        self.count += part.count
 
     def repeat(self, first: int, period: int, rounds: int) -> None:
         """Repeat the entries from `first` on, one round of a loop, for `rounds` rounds.
@@ -56,9 +75,12 @@ class Track:
         if n_executions == len(counts):
             self.period[first:] = [period] * len(counts)
             self.count[first:] = [rounds] * len(counts)
-        elif first + n_written_out > _MOST_WRITTEN_OUT:
+            return
+        if first + n_written_out > _MOST_WRITTEN_OUT:
             self._spread(first, period, rounds)
-        elif n_executions <= len(counts) * rounds:
+            return
+        self.end_written_out = max(self.end_written_out, first + n_written_out)
+        if n_executions <= len(counts) * rounds:
             self._write_out_loops(first)
             self.period[first:] = [period] * n_executions
             self.count[first:] = [rounds] * n_executions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -144,11 +144,16 @@ class Recorder:
         warn_of_loss(str(error))
         return cls(None, executable, lost=str(error))
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether the next run is recorded."""
+        return self._recording is not None and self.is_on and self._n_runs < self._n_recorded
+
     def record_run(
         self,
         name: str,
         program: int,
-        timelines: Sequence[Timeline],
+        timelines: Callable[[], Sequence[Timeline]],
         start: NDArray[np.int64],
         wall_start_us: int,
         wall_duration_us: int,
@@ -162,7 +167,7 @@ class Recorder:
         program
             Index of the control program.
         timelines
-            Per IPU, starting at cycle 0.
+            Returns those of the run, per IPU, starting at cycle 0; called if the run is recorded.
         start : ndarray of int64, shape (n_ipus,)
             Cycle counters of the IPUs at the start of the run.
         wall_start_us, wall_duration_us
@@ -170,7 +175,7 @@ class Recorder:
         """
         recording = self._recording
         self._has_run = False
-        if recording is None or not self.is_on or self._n_runs >= self._n_recorded:
+        if recording is None or not self.is_recording:
             return
         self._n_runs += 1
         is_data_dependent = not self._executable.roots[program].is_static
@@ -178,7 +183,7 @@ class Recorder:
             RunRecord(
                 name,
                 program,
-                timelines,
+                timelines(),
                 start,
                 wall_start_us,
                 wall_duration_us,

@@ -214,7 +214,7 @@ class Engine(Device):
         last = self._last_program
         text = profile_summary(
             self.executable,
-            None if last is None else self._timelines[last],
+            None if last is None else self.timelines(last),
             show_execution_steps=show_execution_steps,
             show_var_storage=show_var_storage,
             show_per_ipu_memory_usage=show_per_ipu_memory_usage,

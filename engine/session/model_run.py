@@ -238,5 +238,5 @@ def run_model(
         for iteration in range(iterations):
             say(f"Running {iteration + 1}/{iterations}")
             outputs = compiled.run(engine, values)
-    cycles = max(timeline.n_cycles for timeline in engine.timelines(0))
+    cycles = int(engine.n_cycles().max())
     return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles, values)

@@ -197,13 +197,13 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         if course.checkpoint is not None:
             trainer.save(course.checkpoint, vars(done))
         weights = trainer.weights()
-        timelines = trainer.engine.timelines(0) if done.losses else ()
+        n_cycles = int(trainer.engine.n_cycles().max()) if done.losses else 0
     recorder = trainer.engine.recorder
     return TrainingResult(
         weights,
         done.losses,
         done.n_skipped,
-        max((timeline.n_cycles for timeline in timelines), default=0),
+        n_cycles,
         recorder.path,
         recorder.lost,
         batches.n_unused,

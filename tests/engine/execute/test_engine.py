@@ -9,10 +9,8 @@ import pytest
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
 from tilescope.engine.errors import OutOfTileMemory
-from tilescope.engine.execute.binding import bindings_of
+from tilescope.engine.execute import threads
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import compile_launchers, launches_of
-from tilescope.engine.execute.threads import Calls, Threads
 from tilescope.engine.graph import ROOT, GraphCopy
 from tilescope.engine.library.poplin.convolution import matmul
 from tilescope.engine.library.popops.elementwise.operations import unary
@@ -27,8 +25,14 @@ def new(n_tiles: int = 4) -> tuple[Graph, Builder]:
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 5])
-def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
+def test_threads_share_the_vertices_of_a_large_batch(
+    n_threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every vertex runs once, however vertices are distributed to threads."""
+    monkeypatch.setattr("tilescope.engine.execute.threads._WAKE_ABOVE", 0)
+    monkeypatch.setattr(
+        "tilescope.engine.execute.device.thread_pool", lambda: threads.Threads(n_threads)
+    )
     graph, builder = new(64)
     a = graph.add_variable("float32", (1, 1024, 256), "a")
     graph.map_linearly(a)
@@ -36,19 +40,13 @@ def test_threads_share_the_vertices_of_a_large_batch(n_threads: int) -> None:
     left = random.standard_normal((1, 1024, 256)).astype(np.float32)
     right = random.standard_normal((1, 256, 64)).astype(np.float32)
     out = matmul(builder, a, right)
-    memory = HostMemory(GraphCopy(graph).freeze())
-    memory.write(a, left, "a")
-    threads = Threads(n_threads)
-    stages = [
-        launches_of(bindings_of(compute_set, memory.layout), memory, 6)
-        for compute_set in graph.compute_sets
-    ]
-    launches = [launch for stage in stages for launch in stage]
-    assert max(launch.work for launch in launches) > 1 << 15, "large enough to be shared"
-    compile_launchers(launches)
-    Calls(stages, threads).run()
-    threads.shutdown()
-    np.testing.assert_allclose(memory.read(out), left @ right, rtol=1e-4, atol=1e-4)
+    with Engine(compile_programs(graph, [builder.sequence])) as engine:
+        engine.write_tensor(a, left)
+        assert engine._plan is not None
+        launches = [launch for step in engine._plan.by_step.values() for launch in step]
+        assert max(launch.work for launch in launches) > 1 << 15, "large enough to be shared"
+        engine.run()
+        np.testing.assert_allclose(engine.read_tensor(out), left @ right, rtol=1e-4, atol=1e-4)
 
 
 def test_every_replica_has_values_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""The launch plan: parts of a program between decisions and copies are one call."""
+"""The launch plan: a program is a list of instructions, whose calls threads share."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.engine.many_threads import share_all
 
 from tilescope.engine import Engine, Field, Graph, codelet, compile_programs, load_machine
 from tilescope.engine.errors import KernelFailed
-from tilescope.engine.execute import plan, threads
+from tilescope.engine.execute import threads
 from tilescope.engine.execute.launch import Launch
 from tilescope.engine.execute.launcher import launcher_of
-from tilescope.engine.execute.plan import LaunchPlan, Rounds
-from tilescope.engine.execute.threads import Calls, Threads
+from tilescope.engine.execute.plan import LaunchPlan
+from tilescope.engine.execute.threads import Tasks, Threads
 from tilescope.engine.graph import blocks
-from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut
+from tilescope.engine.program import Execute, Program, Repeat, Sequence, StreamCopyOut, Sync
 
 compiled = pytest.mark.skipif(
     bool(vars(numba.config)["DISABLE_JIT"]), reason="plain Python runs on one thread"
@@ -63,35 +63,40 @@ def _squares() -> tuple[Engine, LaunchPlan, Any]:
     main = Sequence("main", [Repeat(3, Execute(step)), StreamCopyOut(x, "out"), Execute(step)])
     device = Engine(compile_programs(graph, [main]))
     device.load()
+    assert device._plan is not None
     return device, device._plan, x
 
 
-def test_parts_between_host_copies_are_one_call() -> None:
+def _tasks(device: Engine) -> Tasks:
+    """Return the calls of the first program."""
+    device.load()
+    assert device._plan is not None
+    return device._plan.caller(device.executable.roots[0])._tasks
+
+
+def test_a_program_is_a_list_of_instructions() -> None:
     device, actual, x = _squares()
     with device:
-        parts = actual.parts(device.executable.roots[0])
-        kinds = [type(part).__name__ for part in parts]
-        assert kinds == ["Calls", "Step", "Calls"]
-        repeated, _, once = parts
-        assert isinstance(repeated, Calls)
-        assert isinstance(once, Calls)
-        assert len(repeated.stages) == 3 * len(once.stages) == 3
+        listing = str(actual.caller(device.executable.roots[0]).instructions)
+        assert [line.split()[1] for line in listing.splitlines()] == [
+            *("SET", "RUN", "AGAIN"),
+            *("DO", "RUN", "END"),
+        ]
         device.write_tensor(x, [2, 0.5])
         device.run()
         assert device.output("out").tolist() == [2**8, 0.5**8]
         assert device.read_tensor(x).tolist() == [2**16, 0.5**16]
 
 
-def test_a_long_repeat_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_MOST_CALLS", 2)
-    device, actual, x = _squares()
-    with device:
-        repeated = actual.parts(device.executable.roots[0])[0]
-        assert isinstance(repeated, Rounds)
-        assert repeated.n_rounds == 3
-        device.write_tensor(x, [2, 0.5])
+def test_repeats_without_calls_are_no_loops() -> None:
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    program = Repeat(1 << 31, Repeat(1 << 20, Sync(external=False)))
+    with Engine(compile_programs(graph, [program])) as device:
+        device.load()
+        assert device._plan is not None
+        call = device._plan.caller(device.executable.roots[0])
+        assert call.instructions.rows == [[0] * 5]
         device.run()
-        assert device.read_tensor(x).tolist() == [2**16, 0.5**16]
 
 
 def test_a_plan_is_a_table_of_launches() -> None:
@@ -144,10 +149,7 @@ def test_a_thread_does_the_shares_of_those_that_do_not_start(
     share_all(monkeypatch, 3)
     graph, x, program = _doubled_and_raised(64)
     with Engine(compile_programs(graph, [program])) as device:
-        device.load()
-        (calls,) = device._plan.parts(device.executable.roots[0])
-        assert isinstance(calls, Calls)
-        assert calls._tasks.n_shares == 3
+        assert _tasks(device).is_shared == [True]
         device._pool.shutdown()
         device.run()
         np.testing.assert_array_equal(device.read_tensor(x), 2**20 - 1)
@@ -166,9 +168,9 @@ def test_batches_of_a_compute_set_are_one_stage(monkeypatch: pytest.MonkeyPatch)
     program = Sequence("main", [Execute(both), Execute(alone)])
     with Engine(compile_programs(graph, [program])) as device:
         device.load()
-        (calls,) = device._plan.parts(device.executable.roots[0])
-        assert isinstance(calls, Calls)
-        names = [[launch.codelet_name for launch in stage] for stage in calls.stages]
+        assert device._plan is not None
+        (part,) = device._plan.caller(device.executable.roots[0]).instructions.parts
+        names = [[launch.codelet_name for launch in stage] for stage in part.stages]
         assert names == [["square", "double"], ["increment"]]
         device.write_tensor(x, np.arange(8))
         device.run()
@@ -199,11 +201,9 @@ def test_small_steps_in_a_row_are_one_chain(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("tilescope.engine.execute.device.thread_pool", lambda: Threads(2))
     graph, x, program = _doubled_and_raised(64)
     with Engine(compile_programs(graph, [program])) as device:
-        device.load()
-        (calls,) = device._plan.parts(device.executable.roots[0])
-        assert isinstance(calls, Calls)
-        assert len(calls.stages) == 40
-        assert calls._tasks._bounds.tolist() == [[0, 40], [40, 40]]
+        tasks = _tasks(device)
+        assert tasks.bounds.tolist() == [[0, 2], [2, 2]]
+        assert tasks.is_chain.tolist() == [True, False]
         device.run()
         np.testing.assert_array_equal(device.read_tensor(x), 2**20 - 1)
 
