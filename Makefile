@@ -56,6 +56,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
 	  --build-constraint constraints.txt --editable '.[all]' --group test --group lint
+	@$(BIN)/python -m compileall -q analyser compat/pva engine reports tilescope webapp
 	@touch $@
 
 $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)

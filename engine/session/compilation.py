@@ -159,7 +159,8 @@ def _compiled(
     graph_digest, weights_digest = model_digests(stated)
     costs, costed = PhaseCosts(machine), ExchangeFolder(cache_directory)
     key = graph_digest, available_memory, partials, outlines, [*settings.without]
-    costed.take(key, costs.exchanges)
+    near = model.front_end, model.name, *key[1:]
+    costed.take(key, near, costs.exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
 
     def compiled(share: AvailableMemory) -> Executable:
@@ -179,7 +180,7 @@ def _compiled(
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
-    costed.keep(key, costs.exchanges)
+    costed.keep(key, near, costs.exchanges)
     executable = replace(
         executable,
         graph_digest=graph_digest,

@@ -40,37 +40,60 @@ class ExchangeFolder:
     """
 
     def __init__(self, directory: Path | str | None) -> None:
-        self._folder = (
-            CacheFolder(plans.memo_folder(), "exchanges", _MOST_PROGRAMS, is_requested=False)
+        self._folder, self._last = (
+            CacheFolder(plans.memo_folder(), kind, _MOST_PROGRAMS, is_requested=False)
             if directory is None
-            else CacheFolder(directory, "exchanges")
+            else CacheFolder(directory, kind)
+            for kind in ("exchanges", "last")
         )
+        self._is_new = True
 
-    def take(self, key: tuple[Any, ...], exchanges: Exchanges) -> None:
-        """Give what an earlier compilation of a program costed to the exchanges of this one.
+    def take(self, key: tuple[Any, ...], near: tuple[Any, ...], exchanges: Exchanges) -> None:
+        """Give what an earlier compilation costed to the exchanges of this one.
 
         Parameters
         ----------
         key
             What decides the program, besides the machine.
+        near
+            What an edited program has in common with it: where the program is new, exchanges of
+            the last one of the same kind are given.
         exchanges
             Those of this compilation.
         """
         build = partial(_found, machine=exchanges.machine)
-        known = self._folder.load(_described(key, exchanges), build)
+        own = _described(key, exchanges)
+        known = self._folder.load(own, build)
+        self._is_new = known is None
+        if known is None:
+            last = self._last.load(_described(near, exchanges), _last)
+            known = None if last in (None, own) else self._folder.load(last, build)
         if known is not None:
             exchanges.know(known)
 
-    def keep(self, key: tuple[Any, ...], exchanges: Exchanges) -> None:
-        """Store the exchanges of a program, unless an earlier compilation had costed them all."""
-        if not exchanges.n_costed:
+    def keep(self, key: tuple[Any, ...], near: tuple[Any, ...], exchanges: Exchanges) -> None:
+        """Store the exchanges of a program, unless its file has them all.
+
+        Parameters
+        ----------
+        key, near, exchanges
+            As for `take`, which came before.
+        """
+        if not exchanges.n_costed and not self._is_new:
             return
-        known = exchanges.known
-        moving = [transfer for transfer in known.values() if transfer is not None]
-        facts, arrays = arrays_of(moving)
-        arrays["structures"] = np.frombuffer(b"".join(known), np.uint8)
-        arrays["moves"] = np.array([transfer is not None for transfer in known.values()], np.bool_)
-        self._folder.store(_described(key, exchanges), facts, arrays)
+        used = {s: transfer for s, transfer in exchanges.known.items() if s in exchanges.used}
+        facts, arrays = arrays_of([transfer for transfer in used.values() if transfer is not None])
+        arrays["structures"] = np.frombuffer(b"".join(used), np.uint8)
+        arrays["moves"] = np.array([transfer is not None for transfer in used.values()], np.bool_)
+        description = _described(key, exchanges)
+        self._folder.store(description, facts, arrays)
+        last = {"description": description.decode()}
+        self._last.store(_described(near, exchanges), last, {})
+
+
+def _last(facts: Mapping[str, Any], _: Arrays) -> bytes:
+    """Return the description of the last program of a kind."""
+    return str(facts["description"]).encode()
 
 
 def _described(key: tuple[Any, ...], exchanges: Exchanges) -> bytes:

@@ -46,6 +46,8 @@ class Exchanges:
     known
         Exchanges by structure, on variables that are numbered in their order; None where nothing
         moves.
+    used
+        Structures of the exchanges that were asked for.
     n_costed
         Exchanges that were not known before.
 
@@ -60,6 +62,7 @@ class Exchanges:
         self.machine = machine
         self.digests = ArrayDigests()
         self.known: dict[bytes, Transfer | None] = {}
+        self.used: set[bytes] = set()
         self.n_costed = 0
 
     def know(self, known: Mapping[bytes, Transfer | None]) -> None:
@@ -76,6 +79,7 @@ class Exchanges:
         on = {r.variable for _, _, r in accessed([compute_set], is_input=is_input)}
         variables = sorted(on, key=lambda variable: variable.variable_id)
         structure = self._structure(compute_set, variables, is_input)
+        self.used.add(structure)
         if structure not in self.known:
             exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
             self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)

@@ -477,6 +477,13 @@ def compile_and_report(directory: Path | None, report: Path) -> CompiledModel:
     return compiled
 
 
+def forget_programs(folder: Path) -> None:
+    """Remove stored programs: their models are compiled again."""
+    for kind in ("program", "weights"):
+        for path in folder.glob(f"*.{kind}"):
+            path.unlink()
+
+
 def test_plans_are_taken_from_the_cache(
     tmp_path: Path, warnings_of: Callable[[], list[str]], planned: list[str]
 ) -> None:
@@ -486,8 +493,9 @@ def test_plans_are_taken_from_the_cache(
     cold = compile_and_report(directory, tmp_path / "cold")
     assert len(planned) == 3
     planned.clear()
+    forget_programs(directory)
     warm = compile_and_report(directory, tmp_path / "warm")
-    assert (planned, warm.executable.record.cache) == ([], "hit")
+    assert (planned, warm.executable.record.cache) == ([], "miss")
     assert plain.executable.plans == cold.executable.plans == warm.executable.plans
     names = [plan.name for plan in warm.executable.plans]
     assert names == [f"layer {i}/convolution" for i in range(3)]
@@ -500,6 +508,7 @@ def test_plans_are_taken_from_the_cache(
     first, second, _ = sorted(directory.glob("*.plan"))
     first.write_bytes(first.read_bytes()[:-1] + b"?")
     shutil.copy(first, second)
+    forget_programs(directory)
     again = compile_and_report(directory, tmp_path / "again")
     assert len(planned) == 2
     assert again.executable.plans == plain.executable.plans
@@ -612,13 +621,14 @@ def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
     def recompiled(n_tiles: int = 32, **options: Any) -> Executable:
         for path in folder.glob("*.executable"):
             path.unlink()
+        forget_programs(folder)
         costed.clear()
         machine = engine.load_machine("gc200", tiles_per_ipu=n_tiles)
         compiled = engine.compile_model(
             network(), machine, cache_directory=cache, **options
         ).executable
         # Times and the state of the cache are all that differs.
-        return replace(compiled, record=CompileRecord("off", 0, 0))
+        return replace(compiled.alone, record=CompileRecord("off", 0, 0))
 
     cold = recompiled()
     assert costed
@@ -641,6 +651,26 @@ def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
     assert len(list(folder.glob("*.exchanges"))) == 3
 
 
+def test_an_edited_model_has_the_exchanges_that_it_shares_with_the_last_one(
+    tmp_path: Path, costed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = engine.load_machine("gc200", tiles_per_ipu=32)
+    whole = network()
+    begin = whole.operations[:2]
+    edited = replace(whole, operations=begin, outputs=(("y", begin[1].results[0]),))
+    engine.compile_model(whole, machine)
+    n_whole = len(costed)
+    costed.clear()
+    near = engine.compile_model(edited, machine).executable
+    n_near = len(costed)
+    monkeypatch.setattr(plans, "memo_folder", lambda: tmp_path / "other")
+    costed.clear()
+    alone = engine.compile_model(edited, machine).executable
+    assert n_near < len(costed) <= n_whole
+    record = CompileRecord("off", 0, 0)
+    assert flat(replace(near, record=record)) == flat(replace(alone, record=record))
+
+
 def test_exchanges_of_the_same_key_are_taken_by_their_structure(
     tmp_path: Path, costed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -656,7 +686,7 @@ def test_exchanges_of_the_same_key_are_taken_by_their_structure(
         compiled = engine.compile_model(model, machine, cache_directory=tmp_path / "mixed")
         assert costed
     record = CompileRecord("off", 0, 0)
-    item, second = (replace(actual.executable, record=record) for actual in (compiled, full))
+    item, second = (replace(actual.executable.alone, record=record) for actual in (compiled, full))
     assert flat(item) == flat(second)
 
 
@@ -672,8 +702,9 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
     alone = compiled("alone")
+    forget_programs(tmp_path / "alone")
     expected = files("alone")
-    suffixes = [".exchanges", ".executable", *[".plan"] * 3]
+    suffixes = [".exchanges", ".executable", ".last", *[".plan"] * 3]
     assert sorted(Path(name).suffix for name in expected) == suffixes
     # A directory with other plans only affects the compilation that uses it.
     shutil.copytree(tmp_path / "alone", tmp_path / "odd")
@@ -686,7 +717,10 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
         with ThreadPoolExecutor(3) as pool:
             outlier, first, second = pool.map(compiled, ("odd", "one", "other"))
         assert {plan.bound for plan in outlier.executable.plans} == {"odd"}
+        forget_programs(tmp_path / "odd")
         assert first.executable.plans == second.executable.plans == alone.executable.plans
+        for name in ("one", "other"):
+            forget_programs(tmp_path / name)
         assert files("one") == files("other") == expected
         assert len(planned) == 6
         planned.clear()
@@ -705,6 +739,7 @@ def test_a_plan_of_another_form_is_made_anew(
         del facts["bound"]
         path.write_bytes(encode(facts, arrays))
     planned.clear()
+    forget_programs(tmp_path / "cache")
     compile_and_report(tmp_path / "cache", tmp_path / "r")
     assert len(planned) == 3
     assert all("it is not a plan" in line for line in warnings_of())
