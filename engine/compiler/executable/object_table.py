@@ -2,7 +2,7 @@
 
 Every object becomes a row of a table: its kind, and its fields in order. Rows follow the rows that
 they refer to, and a shared object has one row, so that it is one object again when read.
-The elements of all arrays of one type are concatenated.
+The elements of all arrays of one type are concatenated; of arrays with one row for all, that row.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TableWriter:
         types = list(dict.fromkeys(array.dtype.str for array in self._arrays))
         arrays_by_name: dict[str, NDArray[Any]] = {}
         for name in types:
-            same = [array.reshape(-1) for array in self._arrays if array.dtype.str == name]
+            same = [_stored(a).reshape(-1) for a in self._arrays if a.dtype.str == name]
             arrays_by_name[f"elements.{name}"] = np.concatenate(same)
         number = {name: i for i, name in enumerate(types)}
         shapes = [size for array in self._arrays for size in array.shape]
@@ -96,6 +96,8 @@ class TableWriter:
         arrays_by_name["array_n_dims"] = np.array([array.ndim for array in self._arrays], np.int64)
         arrays_by_name["array_shape"] = np.array(shapes, np.int64)
         arrays_by_name["array_is_writeable"] = np.array(is_writeable, np.bool_)
+        is_one_row = [_is_one_row(array) for array in self._arrays]
+        arrays_by_name["array_is_one_row"] = np.array(is_one_row, np.bool_)
         return arrays_by_name
 
     def _object(self, value: Any) -> int:
@@ -128,6 +130,15 @@ class TableWriter:
             number = self._array_numbers[key] = len(self._arrays)
             self._arrays.append(array)
         return number
+
+
+def _is_one_row(array: NDArray[Any]) -> bool:
+    """Return whether an array stores one row, or element, for all."""
+    return array.ndim > 0 and len(array) > 1 and array.strides[0] == 0
+
+
+def _stored(array: NDArray[Any]) -> NDArray[Any]:
+    return array[:1] if _is_one_row(array) else array
 
 
 class TableReader:
@@ -196,11 +207,16 @@ def _parted(arrays: Arrays) -> list[NDArray[Any]]:
     ends = [0, *np.cumsum(arrays["array_n_dims"]).tolist()]
     sizes = arrays["array_shape"].tolist()
     part_arrays: list[NDArray[Any]] = []
-    columns = (arrays["array_type"].tolist(), arrays["array_is_writeable"].tolist(), pairwise(ends))
-    for number, is_writeable, (first, end) in zip(*columns, strict=True):
-        shape = sizes[first:end]
+    names = ("array_type", "array_is_writeable", "array_is_one_row")
+    columns = (*(arrays[name].tolist() for name in names), pairwise(ends))
+    for number, is_writeable, is_one_row, (first, end) in zip(*columns, strict=True):
+        whole = sizes[first:end]
+        shape = [1, *whole[1:]] if is_one_row else whole
         begin, stop = begins[number], begins[number] + prod(shape)
         begins[number] = stop
         array = elements[number][begin:stop].reshape(shape)
-        part_arrays.append(array.copy() if is_writeable else read_only(array))
+        if is_one_row:
+            part_arrays.append(np.broadcast_to(array, whole))
+        else:
+            part_arrays.append(array.copy() if is_writeable else read_only(array))
     return part_arrays
