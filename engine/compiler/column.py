@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.compact import compact, stored_bytes
 from tilescope.engine.graph.deferred import Deferred
-from tilescope.engine.graph.freeze import read_only
 
 __all__ = ["Column"]
 
-_INT32 = np.iinfo(np.int32)
 #: Values that are read at once: a column of more is one by tile.
 _FEW = 64
 
@@ -27,16 +26,16 @@ class Column(Deferred):
     ----------
     size
         Number of tiles or IPUs.
-    ids : ndarray of int32, shape (n,)
-        Indices of the non-zero values, ascending.
-    narrow_values : ndarray of int32 or int64, shape (n,)
-        The values at these indices, as int32 if they fit.
+    ids : ndarray of integers, shape (n,)
+        Indices of the non-zero values, ascending, as `compact` stores them.
+    narrow_values : ndarray of integers, shape (n,)
+        The values at these indices, stored likewise.
     """
 
     deferred: ClassVar = ("ids", "narrow_values")
 
     size: int
-    ids: NDArray[np.int32]
+    ids: NDArray[Any]
     narrow_values: NDArray[Any]
 
     @classmethod
@@ -50,15 +49,13 @@ class Column(Deferred):
     @classmethod
     def at(cls, size: int, ids: NDArray[Any], values: NDArray[Any]) -> Column:
         """Return the column with `values` at `ids`, ascending, and 0 elsewhere."""
-        is_narrow = _INT32.min <= values.min(initial=0) and values.max(initial=0) <= _INT32.max
-        kind = np.int32 if is_narrow else np.int64
-        return cls(size, read_only(ids.astype(np.int32)), read_only(values.astype(kind)))
+        return cls(size, compact(ids), compact(values))
 
     @staticmethod
     @functools.cache
     def zeros(size: int) -> Column:
         """Return the column of zeros, a shared instance."""
-        nothing = read_only(np.zeros(0, np.int32))
+        nothing = compact(np.zeros(0, np.int64))
         return Column(size, nothing, nothing)
 
     @property
@@ -74,7 +71,7 @@ class Column(Deferred):
     @property
     def n_bytes(self) -> int:
         """Host memory of the arrays, bytes."""
-        return self.ids.nbytes + self.narrow_values.nbytes
+        return stored_bytes(self.ids) + stored_bytes(self.narrow_values)
 
     def dense(self) -> NDArray[np.int64]:
         """Return all values: a new ndarray of int64, shape (size,)."""

@@ -287,7 +287,8 @@ def launch_arrays(
             lists += [start, size, stride, first]
     positions = np.zeros((0, 0), np.int64)
     if columns:
-        positions = np.concatenate(columns, axis=1, dtype=np.int64)
+        positions = np.empty((len(columns[0]), sum(c.shape[1] for c in columns)), np.int64)
+        np.concatenate(columns, axis=1, out=positions)  # its own order would follow the columns'
     arrays: list[NDArray[Any]] = [positions]
     arrays += [np.ascontiguousarray(array, np.int64) for array in lists]
     arrays += [np.ascontiguousarray(scalar) for scalar in scalars]
@@ -310,6 +311,7 @@ def launch_table(
         Those that fields are rounded to, as for `launcher_of`: the table has the addresses of
         their rounders.
     """
+    assert all(array.flags.c_contiguous for array in arrays), "kernels read arrays by address"
     numbers = numbers_of(arrays)
     if n_workers:
         numbers.append(n_workers)

@@ -188,7 +188,7 @@ def _var_storage(executable: Executable) -> list[str]:
         f"  Always-live: {int(memory.always_live.sum()):,} B, {always:,} B of it in variables",
     ]
     n_all = n_variables + len(memory.message_names)
-    sizes = np.bincount(parts.variable_id, parts.n_bytes * parts.is_first, n_all)
+    sizes = np.bincount(parts.variable_id, parts.n_bytes, n_all)
     for step in executable.steps:
         alive = [
             (int(sizes[variable]), variable)

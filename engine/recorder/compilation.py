@@ -245,7 +245,7 @@ def _write_liveness(writer: ReportWriter, executable: Executable) -> None:
 
 
 def _write_parts(writer: ReportWriter, executable: Executable) -> None:
-    parts = executable.memory.parts
+    parts = executable.memory.parts.rows()
     writer.append("lowered.tile_start", parts.tile_start)
     writer.append("lowered.variable_id", parts.variable_id)
     writer.append("lowered.offset", parts.offset)

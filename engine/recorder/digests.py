@@ -30,12 +30,14 @@ def content_digest(variable: Variable) -> str | None:
 def message_digests(executable: Executable) -> dict[int, str]:
     """Return the digest of every message buffer's parts, by its variable id."""
     parts, first = executable.memory.parts, len(executable.graph.variables)
-    chosen = np.flatnonzero(parts.is_first & (parts.variable_id >= first))
-    number = parts.variable_id[chosen] - first
+    variable_id = parts.variable_id
+    chosen = np.flatnonzero(variable_id >= first)
+    number = variable_id[chosen] - first
     # numpy sorts 16-bit integers by radix, many times faster than 64-bit ones.
     is_short = len(executable.memory.message_names) < 1 << 16
     order = chosen[np.argsort(number.astype(np.uint16) if is_short else number, kind="stable")]
-    owner, tile, n_bytes = parts.variable_id[order], parts.tile[order], parts.n_bytes[order]
+    owner, tile = variable_id[order], parts.tile[order]
+    n_bytes = parts.n_bytes[order]
     edges = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), order.size]
     digests = {
         int(owner[begin]): digest_of([tile[begin:end], n_bytes[begin:end]])

@@ -19,7 +19,7 @@ __all__ = ["write_compute_sets", "write_variables"]
 def write_variables(writer: ReportWriter, executable: Executable, contexts: ContextTable) -> None:
     """Write variables and message buffers."""
     parts = executable.memory.parts
-    variable_id, n_bytes = (column[parts.is_first] for column in (parts.variable_id, parts.n_bytes))
+    variable_id, n_bytes = parts.variable_id, parts.n_bytes
     n_all = len(executable.graph.variables) + len(executable.memory.message_names)
     n_tiles = np.bincount(variable_id, minlength=n_all)
     total = np.bincount(variable_id, n_bytes, n_all).astype(np.int64)

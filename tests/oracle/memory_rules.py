@@ -31,7 +31,7 @@ def check_memory(executable: Executable) -> None:
     assert (memory.excluding_gaps <= memory.including_gaps).all()
     in_categories = sum(regions.sum(axis=0) for regions in memory.categories.values())
     assert np.asarray(in_categories).tolist() == memory.excluding_gaps.tolist()
-    parts = memory.parts
+    parts = memory.parts.rows()
     for tile in range(machine.n_tiles):
         here = range(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
         highest = -(-int(_always_live_code(executable, tile)) // 8) * 8
@@ -138,7 +138,7 @@ def _spans(
 
 
 def _span(executable: Executable, number: int, tile: int, step: Step) -> Span:
-    parts = executable.memory.parts
+    parts = executable.memory.parts.rows()
     for i in range(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1])):
         # A variable has a part for each of its lives.
         is_live = parts.start_step[i] <= step.step_id < parts.end_step[i]

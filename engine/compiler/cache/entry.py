@@ -129,7 +129,7 @@ def _to_memory(facts: Mapping[str, Any], arrays: Arrays) -> Memory:
     return Memory(
         categories=dict(zip(facts["categories"], arrays["categories"], strict=True)),
         **dict(zip(_TOTALS, arrays["totals"], strict=True)),
-        live=LiveBytes.of(parts, is_always_live, facts["n_steps"]),
+        live=LiveBytes.of(parts, facts["n_steps"]),
         parts=parts,
         lives=lives,
         message_names=dict(facts["message_names"]),

@@ -66,7 +66,7 @@ def transfers_of(facts: Mapping[str, Any], arrays: Arrays, machine: Machine) -> 
             Transfer(
                 StepCost(**columns, sync_zone=sync_zone),
                 tuple(by_transfer[i].tolist()),
-                Messages(*(column[i] for column in messages)),
+                Messages.of(*(column[i] for column in messages)),
                 code_bytes[i],
             )
         )

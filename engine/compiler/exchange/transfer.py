@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.column import Column
+from tilescope.engine.compiler.compact import compact
 from tilescope.engine.compiler.exchange.code import exchange_code_bytes
 from tilescope.engine.compiler.exchange.exchange import Exchange
 from tilescope.engine.compiler.executable.messages import Messages
@@ -66,7 +67,7 @@ class Transfer:
         ids : ndarray of int64, shape (n_variables,)
             Id of each variable, by the id that it has here; ascending.
         """
-        messages = replace(self.messages, variable_id=ids[self.messages.variable_id])
+        messages = replace(self.messages, variable_id=compact(ids[self.messages.variable_id]))
         variables = tuple(ids[list(self.variables)].tolist())
         return replace(self, variables=variables, messages=messages)
 
@@ -89,4 +90,4 @@ def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:
         key, n_bytes = key[order], n_bytes[order]
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     total = np.add.reduceat(n_bytes, first)
-    return Messages(key[first] % n_variables, key[first] // n_variables, total)
+    return Messages.of(key[first] % n_variables, key[first] // n_variables, total)

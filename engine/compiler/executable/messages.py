@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.compact import compact
 from tilescope.engine.graph.deferred import Deferred
 
 __all__ = ["Messages"]
@@ -19,15 +20,20 @@ class Messages(Deferred):
 
     Parameters
     ----------
-    variable_id, tile, n_bytes : ndarray of int64, shape (n_buffers,)
-        Variable whose elements a buffer holds, its tile, and its size.
+    variable_id, tile, n_bytes : ndarray of integers, shape (n_buffers,)
+        Variable whose elements a buffer holds, its tile, and its size, as `compact` stores them.
     """
 
     deferred: ClassVar = ("variable_id", "tile", "n_bytes")
 
-    variable_id: NDArray[np.int64]
-    tile: NDArray[np.int64]
-    n_bytes: NDArray[np.int64]
+    variable_id: NDArray[Any]
+    tile: NDArray[Any]
+    n_bytes: NDArray[Any]
+
+    @classmethod
+    def of(cls, variable_id: NDArray[Any], tile: NDArray[Any], n_bytes: NDArray[Any]) -> Messages:
+        """Return the buffers with these columns, in few bytes."""
+        return cls(compact(variable_id), compact(tile), compact(n_bytes))
 
     def by_tile(self, n_tiles: int) -> NDArray[np.int64]:
         """Bytes of message buffers on each tile: ndarray of int64, shape (n_tiles,)."""

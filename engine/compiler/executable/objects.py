@@ -89,13 +89,13 @@ class _Arrays:
         number = {name: index for index, name in enumerate(names)}
         members: list[list[NDArray[Any]]] = [[] for _ in names]
         for place, array in zip(places, self.arrays, strict=True):
-            members[number[place]].append(array.reshape(-1))
+            members[number[place]].append(_stored(array).reshape(-1))
         arrays = {name: np.concatenate(same) for name, same in zip(names, members, strict=True)}
         ends = [0] * len(names)
         begins = []
         for place, array in zip(places, self.arrays, strict=True):
             begins.append(ends[number[place]])
-            ends[number[place]] += array.size
+            ends[number[place]] += _stored(array).size
         sizes = [size for array in self.arrays for size in array.shape]
         arrays["array_place"] = np.array([number[place] for place in places], np.int64)
         arrays["array_begin"] = np.array(begins, np.int64)
@@ -104,7 +104,17 @@ class _Arrays:
         arrays["array_is_writeable"] = np.array(
             [array.flags.writeable for array in self.arrays], np.bool_
         )
+        arrays["array_is_one_row"] = np.array([*map(_is_one_row, self.arrays)], np.bool_)
         return names, arrays
+
+
+def _is_one_row(array: NDArray[Any]) -> bool:
+    """Return whether an array stores one row, or element, for all."""
+    return array.ndim > 0 and len(array) > 1 and array.strides[0] == 0
+
+
+def _stored(array: NDArray[Any]) -> NDArray[Any]:
+    return array[:1] if _is_one_row(array) else array
 
 
 class _Writer(pickle.Pickler):
@@ -327,17 +337,18 @@ class ObjectReader:
         place = array("array_place").tolist()
         n_dims = array("array_n_dims").tolist()
         shape = array("array_shape").tolist()
-        self._table: list[tuple[int, int, tuple[int, ...], bool]] = []
+        self._table: list[tuple[int, int, tuple[int, ...], bool, bool]] = []
         end = 0
         rows = zip(
             place,
             array("array_begin").tolist(),
             n_dims,
             array("array_is_writeable").tolist(),
+            array("array_is_one_row").tolist(),
             strict=True,
         )
-        for position, begin, n, is_writeable in rows:
-            self._table.append((position, begin, tuple(shape[end : end + n]), is_writeable))
+        for position, begin, n, *flags in rows:
+            self._table.append((position, begin, tuple(shape[end : end + n]), *flags))
             end += n
         content = array(_ROOT).data
         first, second = facts["lengths"]
@@ -352,7 +363,8 @@ class ObjectReader:
         made = self._made.get(number)
         if made is not None:
             return made
-        place, begin, shape, is_writeable = self._table[number]
+        place, begin, whole, is_writeable, is_one_row = self._table[number]
+        shape = (1, *whole[1:]) if is_one_row else whole
         elements = self._elements.get(place)
         if elements is None:
             elements = self._elements[place] = read_only(self._array(self._places[place]))
@@ -362,7 +374,9 @@ class ObjectReader:
         made = elements[begin : begin + n_elements]
         if len(shape) != 1:
             made = made.reshape(shape)
-        if is_writeable:
+        if is_one_row:
+            made = np.broadcast_to(made, whole)
+        elif is_writeable:
             made = made.copy()
         self._made[number] = made
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,13 +39,23 @@ class Asked(NamedTuple):
     neighbour: NDArray[np.int64]
     is_soft: NDArray[np.bool_]
 
+    def of_parts(self, first: int, last: int) -> Asked:
+        """Return the constraints of some parts, all those of their tiles."""
+        low, high = self.first[[first, last]].tolist()
+        return Asked(
+            self.region[first:last],
+            self.first[first : last + 1] - low,
+            self.neighbour[low:high] - first,
+            self.is_soft[low:high],
+        )
+
 
 class Lifetimes(NamedTuple):
     """Steps during which parts are live; parts of one variable share their lives.
 
     Parameters
     ----------
-    owner : ndarray of int64, shape (n_parts,)
+    owner : ndarray of integers, shape (n_parts,)
         Index of each part's variable.
     first : ndarray of int64, shape (n_owners + 1,)
         First life of each variable; every variable has one at least.
@@ -53,7 +63,7 @@ class Lifetimes(NamedTuple):
         Half-open ranges of steps, ascending and apart for each variable.
     """
 
-    owner: NDArray[np.int64]
+    owner: NDArray[Any]
     first: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable.executable import Step
-from tilescope.engine.compiler.kernels.placement import Asked, element_of, nothing_asked
+from tilescope.engine.compiler.kernels.placement import Asked, element_of
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Regions, VertexBatch
 from tilescope.engine.intervals.distinct import distinct
@@ -27,24 +28,24 @@ class PartIndex:
 
     Parameters
     ----------
-    key : ndarray of int64
-        Variable times number of tiles plus tile, ascending.
-    part : ndarray of int64
-        The part for each key.
+    tiles, parts
+        By variable or message buffer: the tiles of its parts, and their numbers, ndarrays of
+        integers.
     message_ids
         Message buffer by step and variable.
     """
 
-    key: Ids
-    part: Ids
+    tiles: Mapping[int, NDArray[Any]]
+    parts: Mapping[int, Ids]
     message_ids: Mapping[tuple[int, int], int]
     n_tiles: int
 
-    def find(self, variable_id: int, tile: Ids) -> Ids:
-        """Return the part on each tile, -1 where there is none: ndarray of int64."""
-        key = variable_id * self.n_tiles + tile
-        offset = np.minimum(np.searchsorted(self.key, key), self.key.size - 1)
-        return np.where(self.key[offset] == key, self.part[offset], -1)
+    def find(self, variable_id: int) -> Ids:
+        """Return the part on every tile, -1 where there is none: ndarray of int64, (n_tiles,)."""
+        part = np.full(self.n_tiles, -1, np.int64)
+        if variable_id in self.tiles:
+            part[self.tiles[variable_id]] = self.parts[variable_id]
+        return part
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,6 @@ class Constraints:
 
     def asked(self, n_parts: int) -> Asked:
         """Return the constraints of all batches on each part; hard ones take precedence."""
-        if not self.batch:
-            return nothing_asked(n_parts)
         soft = np.array([is_soft for _, _, is_soft in self.batch], dtype=np.bool_)
         region = np.zeros(n_parts, np.int8)
         is_soft = soft[self.wide_batch]
@@ -85,26 +84,30 @@ class Constraints:
         return Asked(region, first, key // 2 % n_parts, (key % 2).astype(np.bool_))
 
     def unmet(
-        self, tile: Ids, offset: Ids, n_bytes: Ids, machine: Machine
+        self, tile_start: Ids, offset: NDArray[Any], n_bytes: NDArray[Any], machine: Machine
     ) -> dict[tuple[int, int], Ids]:
         """Return, by step and batch with a slow path, the tiles that must take it, ascending.
 
         Parameters
         ----------
-        tile, offset, n_bytes : ndarray of int64
-            Tile, address and size of all parts.
+        tile_start : ndarray of int64, shape (n_tiles + 1,)
+            First part of each tile.
+        offset, n_bytes : ndarray of integers, shape (n_parts,)
+            Address and size of all parts.
         machine
             Regions and memory elements.
         """
         if not self.batch:
             return {}
-        low, high = element_of(offset, machine), element_of(offset + n_bytes - 1, machine)
         plain = machine.non_interleaved_bytes
-        fails_wide = offset[self.wide] < plain
-        a, b = self.pair.T
-        fails_pair = (low[a] <= high[b]) & (low[b] <= high[a])
+        fails_wide = offset[self.wide].astype(np.int64) < plain
+        begin = offset[self.pair].astype(np.int64)
+        low = element_of(begin, machine)
+        high = element_of(begin + n_bytes[self.pair] - 1, machine)
+        fails_pair = (low <= high[:, ::-1]).all(axis=1)
         number = np.concatenate([self.wide_batch[fails_wide], self.pair_batch[fails_pair]])
-        where = np.concatenate([tile[self.wide[fails_wide]], tile[a[fails_pair]]])
+        parts = np.concatenate([self.wide[fails_wide], self.pair[fails_pair, 0]])
+        where = np.searchsorted(tile_start, parts, side="right") - 1
         pairs: dict[tuple[int, int], Ids] = {}
         for i in distinct(number).tolist():
             step_id, batch_index, is_soft = self.batch[i]
@@ -115,7 +118,8 @@ class Constraints:
 
 def _reach(regions: Regions) -> tuple[Ids, Ids]:
     """Return the lowest memory element of each region, and one past the highest."""
-    steps = (regions.size - 1) * regions.stride
+    size, stride = regions.shapes
+    steps = (size - 1) * stride
     low = regions.start + np.minimum(steps, 0).sum(axis=1)
     return low, regions.start + np.maximum(steps, 0).sum(axis=1) + 1
 
@@ -154,12 +158,11 @@ def _parts_of(step: Step, batch: VertexBatch, name: str, index: PartIndex) -> li
     field = batch.codelet.field(name)
     variable_id = batch.fields[name].variable.variable_id
     local, remote = _local_and_remote(batch, name, index.n_tiles)
-    tiles = np.arange(index.n_tiles)
     ids = [(variable_id, local)]
     for uses, step_id in ((field.is_read, step.arrival), (field.is_written, step.step_id)):
         if uses and step_id is not None and (step_id, variable_id) in index.message_ids:
             ids.append((index.message_ids[step_id, variable_id], remote))
-    return [np.where(used, index.find(owner_id, tiles), -1) for owner_id, used in ids]
+    return [np.where(used, index.find(owner_id), -1) for owner_id, used in ids]
 
 
 def _pairs(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.compact import compact
 from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.compiler.executable.tile_memory import LiveBytes, LiveParts, Memory
-from tilescope.engine.compiler.kernels.placement import first_fit, nothing_asked
+from tilescope.engine.compiler.kernels.live import live_at
+from tilescope.engine.compiler.kernels.placement import Asked, first_fit, nothing_asked
+from tilescope.engine.compiler.memory.by_tile import by_tile
 from tilescope.engine.compiler.memory.constraints import PartIndex, constraints_of
 from tilescope.engine.compiler.memory.liveness import LiveRanges
 from tilescope.engine.compiler.memory.placed_parts import parts_of
@@ -137,36 +142,26 @@ def lay_out(
     machine = graph.machine
     n_tiles, n_steps = machine.n_tiles, max(len(steps), 1)
     code = _always_live_code(graph, steps, machine, is_instrumented)
-    result = parts_of(graph, steps, liveness, n_tiles)
-    variable, tile, n_bytes, start = result.variable, result.tile, result.n_bytes, result.start
-    key = variable * n_tiles + tile
-    always = np.zeros(variable.size, dtype=np.bool_)
-    in_graph = variable < len(graph.variables)
-    always[in_graph] = liveness.is_always_live[variable[in_graph]]
-    # Always-live parts first, so that they stay contiguous below the others.
-    order = np.lexsort((variable, start, ~always, tile))
-    variable, tile, n_bytes = variable[order], tile[order], n_bytes[order]
-    always = always[order]
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    constraints = constraints_of(steps, PartIndex(key, rank, result.message_ids, n_tiles))
-    tile_start = np.searchsorted(tile, np.arange(n_tiles + 1))
+    placed = parts_of(graph, steps, liveness, n_tiles)
+    asks = any(
+        batch.codelet.asks_of_memory
+        for step in steps
+        if step.compute_set is not None
+        for batch in step.compute_set.batches
+    )
+    parts, numbers = by_tile(placed, liveness.is_always_live, n_tiles, is_numbered=asks)
+    tiles = {owner: block.tile for owner, block in zip(numbers, placed.blocks, strict=False)}
+    constraints = constraints_of(steps, PartIndex(tiles, numbers, placed.message_ids, n_tiles))
     code_bytes = sum(code.values(), np.zeros(n_tiles, np.int64))
     base = _align(code_bytes)
-    lifetimes = result.lifetimes(variable)
-    part_constraints = constraints.asked(variable.size)
-    offset, highest = first_fit(
-        tile_start, _align(n_bytes), lifetimes, base, part_constraints, machine
-    )
-    parts = LiveParts.of(tile_start, variable, n_bytes, offset, lifetimes)
-    live = LiveBytes.of(parts, liveness.is_always_live, n_steps)
-    categories = _categories(graph, code, live, liveness.is_always_live)
-    fixed_bytes = np.bincount(tile[always], n_bytes[always], n_tiles).astype(np.int64)
-    always_live = code_bytes + fixed_bytes
+    asked = constraints.asked(parts.owner.size) if constraints.batch else None
+    offset, highest = _addresses(parts, asked, base, machine)
+    parts = replace(parts, narrow_offset=offset)
+    live = LiveBytes.of(parts, n_steps)
+    categories, always_live = _categories(graph, code, live)
     unconstrained = highest
     if (highest > machine.allocatable_bytes).any() and constraints.batch:
-        free = nothing_asked(variable.size)
-        unconstrained = first_fit(tile_start, _align(n_bytes), lifetimes, base, free, machine)[1]
+        unconstrained = _addresses(parts, None, base, machine)[1]
     return Memory(
         categories=categories,
         including_gaps=np.maximum(highest, base),
@@ -174,52 +169,78 @@ def lay_out(
         always_live=always_live,
         live=live,
         parts=parts,
-        lives=result.lives,
-        message_names=result.names,
-        message_senders=result.senders,
+        lives=placed.lives,
+        message_names=placed.names,
+        message_senders=placed.senders,
         code_end=_code_end(code),
         unconstrained=np.maximum(unconstrained, base),
-        slow_tiles=constraints.unmet(tile, offset, n_bytes, machine),
+        slow_tiles=constraints.unmet(parts.tile_start, offset, parts.narrow_bytes, machine),
         is_always_live=liveness.is_always_live,
     )
 
 
+def _addresses(
+    parts: LiveParts, asked: Asked | None, base: NDArray[np.int64], machine: Machine
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the address of every part, and one past the highest of every tile.
+
+    Without constraints, parts may lie anywhere.
+    """
+    addresses: list[NDArray[Any]] = [np.zeros(0, np.int32)]
+    highest = np.zeros_like(base)
+    first = 0
+    for tiles, here in parts.stretches():
+        size = _align(here.n_bytes)
+        constraints = (
+            nothing_asked(size.size) if asked is None else asked.of_parts(first, first + size.size)
+        )
+        offset, highest[tiles] = first_fit(
+            here.tile_start, size, here.lifetimes, base[tiles], constraints, machine
+        )
+        addresses.append(compact(offset))
+        first += size.size
+    return compact(np.concatenate(addresses)), highest
+
+
 def _categories(
-    graph: GraphImage,
-    code: Mapping[str, NDArray[np.int64]],
-    live: LiveBytes,
-    is_always_live: NDArray[np.bool_],
-) -> dict[str, NDArray[np.int64]]:
-    """Return bytes by category, region and tile; other parts count at the tile's peak."""
+    graph: GraphImage, code: Mapping[str, NDArray[np.int64]], live: LiveBytes
+) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+    """Return bytes by category, region and tile, and the always-live bytes of every tile.
+
+    Parts that are not always live count at the tile's peak.
+    """
     machine, parts = graph.machine, live.parts
-    n_tiles, variable, tile = machine.n_tiles, parts.variable_id, parts.tile
+    n_tiles = machine.n_tiles
     result: dict[str, NDArray[np.int64]] = {}
     address = np.zeros(n_tiles, np.int64)
     none = np.zeros((3, n_tiles), np.int64)
-    for name, by_tile in code.items():
-        if not by_tile.any():
+    for name, by_tile_bytes in code.items():
+        if not by_tile_bytes.any():
             result[name] = none
             continue
-        result[name] = _by_region(address, by_tile, machine)
-        address = address + by_tile
-    is_constant = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
-    in_graph = variable < len(graph.variables)
-    constant = np.zeros(variable.size, dtype=np.bool_)
-    constant[in_graph] = is_constant[variable[in_graph]]
-    always = np.zeros(variable.size, dtype=np.bool_)
-    always[in_graph] = is_always_live[variable[in_graph]]
-    worst = live.peak_step[tile]
-    at_peak = (parts.start_step <= worst) & (worst < parts.end_step) & ~always
+        result[name] = _by_region(address, by_tile_bytes, machine)
+        address = address + by_tile_bytes
     names = ("constant", "variable", "message")
-    category = np.full(variable.size, -1, np.int8)
-    category[at_peak & ~in_graph] = 2
-    category[(always & ~constant) | (at_peak & in_graph)] = 1
-    category[constant] = 0
-    counted = np.flatnonzero(category >= 0)  # the others are not live at the peak
-    bin_index = category[counted].astype(np.int64) * n_tiles + tile[counted]
-    split = _by_region(parts.offset[counted], parts.n_bytes[counted], machine)
+    is_constant = np.array([v.category == "constant" for v in graph.variables], dtype=np.bool_)
+    in_graph = parts.owner_id < len(graph.variables)
+    category_of_owner = np.full(parts.owner_id.size, 2, np.int8)
+    category_of_owner[in_graph] = np.where(is_constant[parts.owner_id[in_graph]], 0, 1)
     sums = np.zeros((3, 3, n_tiles), np.int64)
-    for region in np.flatnonzero(split.any(axis=1)):
-        sums[:, region] = np.bincount(bin_index, split[region], 3 * n_tiles).reshape(3, n_tiles)
+    fixed_bytes = np.zeros(n_tiles, np.int64)
+    for tiles, here in parts.stretches():
+        n_here = here.tile_start.size - 1
+        category = category_of_owner[here.owner]
+        always = parts.is_always_live[here.owner]
+        is_live = live_at(live.peak_step[tiles], here.tile_start, here.lifetimes)
+        counted = np.flatnonzero(always | is_live | (category == 0))
+        tile = here.tile[counted]
+        n_bytes = here.n_bytes[counted]
+        bin_index = category[counted].astype(np.int64) * n_here + tile
+        split = _by_region(here.offset[counted], n_bytes, machine)
+        for region in np.flatnonzero(split.any(axis=1)):
+            by_bin = np.bincount(bin_index, split[region], 3 * n_here)
+            sums[:, region, tiles] = by_bin.reshape(3, n_here)
+        fixed = always[counted]
+        fixed_bytes[tiles] = np.bincount(tile[fixed], n_bytes[fixed], n_here)
     result |= zip(names, sums, strict=True)
-    return result
+    return result, address + fixed_bytes

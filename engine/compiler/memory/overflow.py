@@ -45,7 +45,8 @@ def _reasons(executable: Executable, tile: int) -> Iterator[str]:
         return
     parts = memory.parts
     here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
-    past = bytes_past(parts.offset[here] + parts.n_bytes[here], machine.allocatable_bytes)
+    ends = parts.offset[here] + parts.n_bytes[here]
+    past = bytes_past(ends, machine.allocatable_bytes)
     names = [_name(executable, i) for i in parts.variable_id[here][past > 0].tolist()]
     would_fit = _tile_fits(executable, tile, int(memory.unconstrained[tile]))
     yield (
@@ -84,16 +85,16 @@ def describe_overflow(executable: Executable) -> str:
     lines = [
         f"Out of memory: {tiles.size} of {machine.n_tiles} tiles {needs}. Those that lack most:"
     ]
-    parts = memory.parts
+    rows = memory.parts.rows()
     for tile in order:
         peak = int(memory.live.peak_step[tile])
         lines.append(
             f"  tile {tile}: {memory.including_gaps[tile]:,} bytes{_step_at(executable, peak)}"
         )
         lines += _reasons(executable, int(tile))
-        here = slice(int(parts.tile_start[tile]), int(parts.tile_start[tile + 1]))
-        is_live = (parts.start_step[here] <= peak) & (peak < parts.end_step[here])
-        ids, sizes = parts.variable_id[here][is_live], parts.n_bytes[here][is_live]
+        here = slice(int(rows.tile_start[tile]), int(rows.tile_start[tile + 1]))
+        is_live = (rows.start_step[here] <= peak) & (peak < rows.end_step[here])
+        ids, sizes = rows.variable_id[here][is_live], rows.n_bytes[here][is_live]
         largest = np.argsort(-sizes, kind="stable")[:_N_VARIABLES]
         lines += [f"    {sizes[i]:>12,} bytes  {_name(executable, int(ids[i]))}" for i in largest]
     lines.append("Use more IPUs or tiles, a smaller batch, or smaller types.")

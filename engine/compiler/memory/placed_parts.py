@@ -5,30 +5,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.compact import compact
 from tilescope.engine.compiler.executable.executable import Step
+from tilescope.engine.compiler.executable.messages import Messages
 from tilescope.engine.compiler.executable.tile_memory import Lives
-from tilescope.engine.compiler.kernels.placement import Lifetimes
 from tilescope.engine.compiler.memory.liveness import LiveRanges
 from tilescope.engine.graph import GraphImage, Variable
 from tilescope.engine.intervals.distinct import distinct
 
-__all__ = ["PlacedParts", "parts_of"]
+__all__ = ["Block", "PlacedParts", "parts_of"]
 
 Ids = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class PlacedParts:
-    """Parts of variables and message buffers, sorted by owner and then by tile.
+class Block(NamedTuple):
+    """The parts of one variable or message buffer.
 
     Parameters
     ----------
-    variable, tile, n_bytes : ndarray of int64, shape (n_parts,)
-        Owner, tile and size of every part.
+    tile, n_bytes : ndarray of integers, shape (n,)
+        Tiles, ascending, and sizes.
+    """
+
+    tile: NDArray[Any]
+    n_bytes: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class PlacedParts:
+    """Parts of variables and message buffers, by owner.
+
+    Parameters
+    ----------
+    owner_id : ndarray of int64, shape (n_owners,)
+        Variables and message buffers, ascending.
+    blocks
+        Their parts.
     lives
         By variable or message buffer that is not always live.
     names, senders, message_ids
@@ -37,33 +54,28 @@ class PlacedParts:
         Number of steps.
     """
 
-    variable: Ids
-    tile: Ids
-    n_bytes: Ids
+    owner_id: Ids
+    blocks: list[Block]
     lives: dict[int, Lives]
     names: dict[int, str]
     senders: dict[int, int]
     message_ids: dict[tuple[int, int], int]
     n_steps: int
 
-    @property
-    def start(self) -> Ids:
-        """First step of every part: ndarray of int64, shape (n_parts,)."""
-        first = np.zeros(int(self.variable.max(initial=-1)) + 1, np.int64)
-        for owner, lives in self.lives.items():
-            if owner < first.size:
-                first[owner] = lives[0][0]
-        return first[self.variable]
+    def lives_by_owner(self) -> tuple[Ids, Ids, Ids]:
+        """Return the lives of the owners; always-live ones span all steps.
 
-    def lifetimes(self, variable: Ids) -> Lifetimes:
-        """Return the lives of parts with the given owners; always-live parts span all steps."""
-        n_parts = np.bincount(variable)
-        owners = np.flatnonzero(n_parts)
-        index = np.cumsum(n_parts > 0) - 1
-        lives = [self.lives.get(i, ((0, self.n_steps),)) for i in owners.tolist()]
+        Returns
+        -------
+        first : ndarray of int64, shape (n_owners + 1,)
+            First life of each owner.
+        start, end : ndarray of int64, shape (n_lives,)
+            Half-open ranges of steps.
+        """
+        lives = [self.lives.get(i, ((0, self.n_steps),)) for i in self.owner_id.tolist()]
         first = np.cumsum([0, *(len(intervals) for intervals in lives)])
         steps = np.array([*chain.from_iterable(lives)], np.int64).reshape(-1, 2)
-        return Lifetimes(index[variable], first.astype(np.int64), *steps.T.copy())
+        return first.astype(np.int64), steps[:, 0].copy(), steps[:, 1].copy()
 
 
 def parts_of(
@@ -75,16 +87,15 @@ def parts_of(
     """
     lives: dict[int, Lives] = dict(liveness.ranges)
     owners: list[int] = []
-    tile: list[Ids] = [np.zeros(0, np.int64)]
-    n_bytes: list[Ids] = [np.zeros(0, np.int64)]
+    blocks: list[Block] = []
     for variable in graph.variables:
         number = variable.variable_id
         if liveness.is_always_live[number] or number in lives:
             by_tile = _bytes_by_tile(variable, n_tiles)
             tiles = np.flatnonzero(by_tile)
-            owners.append(number)
-            tile.append(tiles)
-            n_bytes.append(by_tile[tiles])
+            if tiles.size:
+                owners.append(number)
+                blocks.append(Block(compact(tiles), compact(by_tile[tiles])))
     names: dict[int, str] = {}
     senders: dict[int, int] = {}
     message_ids: dict[tuple[int, int], int] = {}
@@ -102,27 +113,23 @@ def parts_of(
             first = len(graph.variables) + len(names)
             known[id(messages)] = [*range(first, first + len(variables))]
             for number, variable_id in zip(known[id(messages)], variables, strict=True):
-                mine = messages.variable_id == variable_id
                 senders[number] = variable_id
                 names[number] = f"{step.name}/message/{graph.variables[variable_id].name}"
                 owners.append(number)
-                tile.append(messages.tile[mine])
-                n_bytes.append(messages.n_bytes[mine])
+                blocks.append(_of_variable(messages, variable_id, len(variables)))
         for number, variable_id in zip(known[id(messages)], variables, strict=True):
             message_ids[step.step_id, variable_id] = number
             lives[number] = (*lives.get(number, ()), life)
-    sizes = [column.size for column in tile[1:]]
-    variable_ids = np.repeat(np.array(owners, dtype=np.int64), sizes)
-    return PlacedParts(
-        variable_ids,
-        np.concatenate(tile),
-        np.concatenate(n_bytes),
-        lives,
-        names,
-        senders,
-        message_ids,
-        len(steps),
-    )
+    owner_id = np.array(owners, np.int64)
+    return PlacedParts(owner_id, blocks, lives, names, senders, message_ids, len(steps))
+
+
+def _of_variable(messages: Messages, variable_id: int, n_variables: int) -> Block:
+    """Return the buffers for a variable's elements."""
+    if n_variables == 1:
+        return Block(messages.tile, messages.n_bytes)
+    chosen = messages.variable_id == variable_id
+    return Block(messages.tile[chosen], messages.n_bytes[chosen])
 
 
 def _bytes_by_tile(variable: Variable, n_tiles: int) -> Ids:

@@ -313,7 +313,8 @@ class Codelet:
                     f"{where}: field {field.name!r} takes {n_vertices} regions of {field.n_dims}"
                     f" dimensions, not {regions.size.shape}"
                 )
-            if field.is_vector and (regions.stride[regions.size > 1] != 1).any():
+            size, stride = regions.shapes
+            if field.is_vector and ((stride != 1) & (size > 1)).any():
                 raise BadGraph(f"{where}: field {field.name!r} must be contiguous")
         for field in self.fields:
             self._check_alike(where, field, fields)

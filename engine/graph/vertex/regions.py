@@ -36,9 +36,9 @@ class Regions:
     start : ndarray of int64, shape (n_regions,)
         First element.
     size : ndarray of int64, shape (n_regions, n_dims)
-        Elements along each dimension.
+        Elements along each dimension. Where all regions agree, one row stands for all.
     stride : ndarray of int64, shape (n_regions, n_dims)
-        Distance between adjacent elements along each dimension, elements.
+        Distance between adjacent elements along each dimension, elements; one row where all agree.
     first : ndarray of int64, shape (n_vertices + 1,)
         For lists of intervals: the first region of every vertex, and the number of regions. None
         if every vertex has one.
@@ -49,6 +49,16 @@ class Regions:
     size: NDArray[np.int64]
     stride: NDArray[np.int64]
     first: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        """Keep one row of sizes and of strides where all regions have the same."""
+        object.__setattr__(self, "size", _with_one_row(self.size))
+        object.__setattr__(self, "stride", _with_one_row(self.stride))
+
+    @property
+    def shapes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Sizes and strides: ndarrays of int64 with a row per region, or one row for all."""
+        return _rows(self.size), _rows(self.stride)
 
     @property
     def n_vertices(self) -> int:
@@ -61,9 +71,9 @@ class Regions:
 
     @property
     def n_elements(self) -> NDArray[np.int64]:
-        """Elements of each region: ndarray of int64, shape (n_vertices,)."""
-        product: NDArray[np.int64] = np.prod(self.size, axis=1, dtype=np.int64)
-        return product
+        """Elements of each region: ndarray of int64, shape (n_regions,)."""
+        product: NDArray[np.int64] = np.prod(self.shapes[0], axis=1, dtype=np.int64)
+        return np.broadcast_to(product, self.start.shape)
 
     def check(self, where: str) -> None:
         """Raise BadGraph when a region is out of range of its variable.
@@ -73,10 +83,11 @@ class Regions:
         BadGraph
             When the first or last element of a region is out of range.
         """
-        last = self.start + ((self.size - 1) * self.stride).sum(axis=1)
+        size, stride = self.shapes
+        last = self.start + ((size - 1) * stride).sum(axis=1)
         low = np.minimum(self.start, last)
         high = np.maximum(self.start, last)
-        bad = (low < 0) | (high >= self.variable.n_elements) | (self.size < 1).any(axis=1)
+        bad = (low < 0) | (high >= self.variable.n_elements) | (size < 1).any(axis=1)
         if bad.any():
             region = int(np.flatnonzero(bad)[0])
             vertex = int(self.by_region(np.arange(self.n_vertices))[region])
@@ -85,6 +96,20 @@ class Regions:
                 f" {int(high[region])} of variable {self.variable.name!r}, which has"
                 f" {self.variable.n_elements}"
             )
+
+
+def _rows(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rows of a table that are stored."""
+    return table[:1] if len(table) > 1 and table.strides[0] == 0 else table
+
+
+def _with_one_row(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a table that stores one row if all are equal."""
+    if len(table) < 2 or table.strides[0] == 0:
+        return table
+    if (table[-1] != table[0]).any() or (table != table[0]).any():
+        return table
+    return np.broadcast_to(table[0].copy(), table.shape)
 
 
 def blocks(
@@ -129,11 +154,20 @@ def blocks(
     # Copies: the caller may modify its arrays later.
     first = np.empty(n_vertices, np.int64)
     first[:] = checked(start)
-    size, stride = np.empty((2, n_vertices, len(sizes)), np.int64)
-    for table, columns in ((size, sizes), (stride, strides)):
-        for dim, values in enumerate(columns):
-            table[:, dim] = checked(values)
+    size, stride = (
+        _table([checked(values) for values in columns], n_vertices) for columns in (sizes, strides)
+    )
     return Regions(variable, first, size, stride)
+
+
+def _table(columns: Sequence[NDArray[np.int64]], n_rows: int) -> NDArray[np.int64]:
+    """Return columns, or scalars that stand for one, as a table."""
+    if not any(column.shape for column in columns):
+        return np.broadcast_to(np.array(columns, np.int64), (n_rows, len(columns)))
+    table = np.empty((n_rows, len(columns)), np.int64)
+    for dim, column in enumerate(columns):
+        table[:, dim] = column
+    return table
 
 
 def check_variable(variable: object) -> None:

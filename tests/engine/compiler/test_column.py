@@ -53,16 +53,19 @@ def test_live_bytes_are_those_of_the_whole_table(data: st.DataObject) -> None:
     )
     rows.sort()
     tile, variable, n_bytes, start, length = np.array(rows, np.int64).reshape(-1, 5).T.copy()
-    parts = LiveParts(
-        np.searchsorted(tile, np.arange(n_tiles + 1)), variable, n_bytes, 0 * tile, start,
-        start + length, np.ones(tile.size, np.bool_),
-    )  # fmt: skip
     always = np.array(data.draw(st.lists(st.booleans(), min_size=4, max_size=4)), np.bool_)
+    is_in_graph = variable < always.size
+    owner_always = np.zeros(tile.size, np.bool_)
+    owner_always[is_in_graph] = always[variable[is_in_graph]]
+    parts = LiveParts(
+        np.searchsorted(tile, np.arange(n_tiles + 1)), np.arange(tile.size), n_bytes, 0 * tile,
+        variable, owner_always, np.arange(tile.size + 1), start, start + length,
+    )  # fmt: skip
     table = np.zeros((n_steps, n_tiles), np.int64)
     for where, which, size, first, count in rows:
         if which >= always.size or not always[which]:
             table[first : first + count, where] += size
-    live = LiveBytes.of(parts, always, n_steps)
+    live = LiveBytes.of(parts, n_steps)
     with patch.object(tile_memory, "_CELLS_AT_ONCE", data.draw(st.sampled_from((1, 6, 100)))):
         assert live.dense().tolist() == table.tolist()
     assert live.totals.tolist() == table.sum(axis=1).tolist()

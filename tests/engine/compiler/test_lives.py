@@ -87,8 +87,8 @@ def test_a_compute_set_has_one_exchange_wherever_it_runs() -> None:
     )
     assert [start for start, _ in memory.lives[buffer]] == [step.step_id for step in send]
     rows = memory.parts.variable_id == buffer
-    assert np.unique(memory.parts.offset[rows]).size == 1
-    assert memory.parts.is_first[rows].sum() == 1
+    assert np.unique(memory.parts.tile[rows]).size == rows.sum() > 0
+    assert (memory.parts.rows().variable_id == buffer).sum() == len(send) * rows.sum()
     code = sum(step.code_bytes.sum() for step in exchanges if step.code_bytes is not None)
     assert memory.categories["internalExchangeCode"].sum() == code
 
