@@ -154,6 +154,8 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     order = blocks.start[field]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
+    if codelet.has_products and len(blocks) > 1:
+        blocks = _in_pairs(codelet, blocks, field)
     least_work = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
     most_joined = min(MOST_JOINED, max(least_work, int(blocks.work.sum()) // _N_SHARED))
     for window in reversed(codelet.sliding):
@@ -163,6 +165,19 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
         if len(blocks) > 1:
             blocks = _joined(_along(codelet, field_dims, blocks), most_joined)
     return blocks
+
+
+def _in_pairs(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
+    """Return products joined to two groups of outputs of the same inputs, ordered by a field.
+
+    The kernel computes such groups together: it loads an input once for both.
+    """
+    x = next(index for index, part in enumerate(codelet.fields) if not part.is_written)
+    blocks = blocks.take(np.lexsort([blocks.start[field], blocks.start[x]]))
+    for field_dims in codelet.independent:
+        if field_dims[x] < 0:
+            blocks = _joined(_along(codelet, field_dims, blocks), most_blocks=2)
+    return blocks.take(np.argsort(blocks.start[field], kind="stable"))
 
 
 def _links(blocks: Blocks) -> _Links:
@@ -234,10 +249,13 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     return links
 
 
-def _joined(links: _Links, most_joined: int) -> Blocks:
-    """Join the pieces that links connect, up to some work."""
+def _joined(links: _Links, most_work: int | None = None, most_blocks: int = 1 << 62) -> Blocks:
+    """Join the pieces that links connect, up to some work or number of pieces."""
     blocks = links.blocks
-    first = np.flatnonzero(_cut(links, blocks.work, most_joined))
+    limit = np.full(len(blocks), most_blocks)
+    if most_work is not None:
+        limit = np.clip(most_work // blocks.work, 1, most_blocks)
+    first = np.flatnonzero(_cut(links, limit))
     if first.size == len(blocks):
         return blocks
     last = np.append(first[1:], len(blocks)) - 1
@@ -252,9 +270,12 @@ def _joined(links: _Links, most_joined: int) -> Blocks:
     return joined
 
 
-def _cut(links: _Links, work: Counts, most_work: int) -> NDArray[np.bool_]:
-    """Return which pieces begin a joined one: runs with one step, and not too long."""
-    n, adjoins = work.size, links.adjoins
+def _cut(links: _Links, most_blocks: Counts) -> NDArray[np.bool_]:
+    """Return which pieces begin a joined one: runs with one step, and not too long.
+
+    `most_blocks` are the pieces that may be joined from every one on.
+    """
+    n, adjoins = most_blocks.size, links.adjoins
     differs = np.zeros(n - 1, dtype=bool)
     for _, step, _ in links.grown.values():
         differs[1:] |= step[1:] != step[:-1]
@@ -266,6 +287,5 @@ def _cut(links: _Links, work: Counts, most_work: int) -> NDArray[np.bool_]:
     begins[1:] = ~adjoins | (differs & ((boundaries - last_even) % 2 == 1))
     block = np.arange(n)
     first = np.maximum.accumulate(np.where(begins, block, 0))
-    most_blocks = np.maximum(1, most_work // work[first])
-    begins |= (block - first) % most_blocks == 0
+    begins |= (block - first) % most_blocks[first] == 0
     return begins

@@ -12,6 +12,7 @@ from tilescope.engine.host.kernels._addresses import AT_ONCE, address, list_plac
 from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.host.kernels._lanes import (
     DOT_LANES,
+    PAIR_LANES,
     SPREAD_LANES,
     SPREAD_OUTPUTS,
     dot_kernel,
@@ -28,6 +29,8 @@ _PIXELS = 256
 _DOT_LANES = DOT_LANES
 _by_32, _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (32, 16, 8, 4, 1))
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
+#: Outputs of a channel group of which two are computed together.
+_PAIRED = tuple(lanes // 2 for lanes in PAIR_LANES)
 _dots = dot_kernel()
 _several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
@@ -156,8 +159,8 @@ def _products(  # type: ignore[no-untyped-def]
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
     then 8 and 4, then the rest singly. Two channel groups of 8 or 16 outputs are 16 or 32 lanes. Or
-    lanes are the inputs of several pixels: then a place of the lists stands for all of them. All that a
-    kernel takes is numbers and addresses: see `row_kernel`.
+    lanes are the inputs of several pixels: then a place of the lists stands for all of them. All
+    that a kernel takes is numbers and addresses: see `row_kernel`.
     """
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
@@ -171,7 +174,7 @@ def _products(  # type: ignore[no-untyped-def]
             row_at = group * out_stride[0] + image * out_stride[1] + out_group * out_stride[2]
             row_at = out + 4 * row_at
             w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
-            is_pair = (n_own == 8 or n_own == 16) and out_group + 1 < out_size[2]
+            is_pair = n_own in _PAIRED and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
             if is_spread:
                 _spread(row_at, out_places, 0, image_at, x_places, 0, w_at, 0, 0, tap_x, tap_w,

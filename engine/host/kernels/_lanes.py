@@ -45,8 +45,8 @@ EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 SEVERAL_BLOCKS = (8, 2)
 #: Lanes of a dot product, and dot products of a block.
 DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
-#: Lanes whose two halves may be apart: two groups of outputs with the same inputs. Twice as many
-#: products for an input that is loaded once: 99 GMAC/s with 32 lanes, 72 with 16 in the first cache.
+#: Lanes whose two halves may be apart: two groups of outputs with the same inputs, loaded once for
+#: both. In the first cache, 99 billion multiply-adds a second with 32 lanes, and 72 with 16.
 PAIR_LANES = (16, 32)
 #: Contiguous inputs of all pixels that are computed together, outputs of each, and their blocks.
 SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)

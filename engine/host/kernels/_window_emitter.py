@@ -15,7 +15,7 @@ __all__ = ["Row", "WindowEmitter"]
 _I64 = ir.IntType(64)
 _ZERO, _ONE = _I64(0), _I64(1)
 #: Channels that are combined at once, largest first; the rest one by one.
-_LANES = (16, 4)
+_LANES = (16, 8, 4, 2)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_NX1
-from tilescope.engine.execute.join import Blocks, join
+from tilescope.engine.execute.join import MOST_JOINED, Blocks, join
 
 _WIDTH, _INPUTS, _OUTPUTS = 11, 3, 4
 
@@ -98,3 +98,28 @@ def test_a_padded_field_is_one_piece() -> None:
     assert joined.size[0].tolist() == [[1, 1, 1, 11, 11, _INPUTS]]
     assert joined.size[2].tolist() == [[1, 1, 1, 11, 11, _OUTPUTS]]
     assert [int(shift[0]) for shift in joined.scalars[4:6]] == [-1, -1]
+
+
+def test_two_groups_of_outputs_are_one_piece_where_their_inputs_are_the_same() -> None:
+    # Five groups of outputs of two halves of a field, with too much work for more than two.
+    case = {"taps": 1, "stride": 1, "dilation": 1, "pad": 0}
+    parts = [_vertex((row, 0), (4, 8), case) for row in (0, 4)]
+    vertices = [(part, group) for group in range(5) for part in range(2)]
+
+    def column(field: int, kind: int, group_stride: int) -> np.ndarray[Any, Any]:
+        values = [parts[part][0][field][kind] for part, _ in vertices]
+        offset = [group * group_stride for _, group in vertices]
+        return np.asarray(values, np.int64) + (np.asarray(offset) if kind == 0 else 0)
+
+    strides = (0, 60, 900)
+    start, size, stride = (
+        [column(field, kind, strides[field]) for field in range(3)] for kind in range(3)
+    )
+    scalars = [np.array([parts[part][1][k] for part, _ in vertices]) for k in range(7)]
+    work = np.full(len(vertices), MOST_JOINED)
+    blocks = Blocks(start, size, stride, scalars, work)
+    joined = join(CONV_PARTIAL_NX1, blocks)
+    assert joined.size[2][:, 2].tolist() == [2, 2, 2, 2, 1, 1]
+    assert joined.stride[2][:4, 2].tolist() == [900] * 4
+    assert joined.work.tolist() == [2 * MOST_JOINED] * 4 + [MOST_JOINED] * 2
+    assert _taps(joined) == _taps(blocks)
