@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from tilescope.engine.compiler.executable.executable import Node
 from tilescope.engine.execute.notes import RunNotes
@@ -63,6 +65,8 @@ class _Replay:
     def __init__(self, clock: Clock, notes: RunNotes, templates: Templates) -> None:
         self._clock, self._templates = clock, templates
         self._decisions, self._measured = notes.decisions(), notes.measured()
+        #: By first node and number of nodes: those without decisions, and others, in turns.
+        self._parts: dict[tuple[int, int], list[tuple[bool, tuple[Node, ...]]]] = {}
 
     def run(self, node: Node) -> None:
         """Advance past a node."""
@@ -85,16 +89,19 @@ class _Replay:
 
     def _children(self, nodes: Sequence[Node]) -> None:
         """Advance past nodes in order; those without decisions between two others are one part."""
-        first = 0
-        for index, node in enumerate(nodes):
-            if node.is_foldable:
-                continue
-            if first < index:
-                self._templates.run(self._clock, nodes[first:index])
-            self.run(node)
-            first = index + 1
-        if first < len(nodes):
-            self._templates.run(self._clock, nodes[first:])
+        key = id(nodes[0]) if nodes else 0, len(nodes)
+        parts = self._parts.get(key)
+        if parts is None:
+            parts = self._parts[key] = [
+                (is_foldable, tuple(part))
+                for is_foldable, part in groupby(nodes, key=attrgetter("is_foldable"))
+            ]
+        for is_foldable, part in parts:
+            if is_foldable:
+                self._templates.run(self._clock, part)
+            else:
+                for node in part:
+                    self.run(node)
 
     def _while(self, node: Node) -> None:
         condition, body = node.children

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilescope.engine.compiler.executable.executable import Node
-from tilescope.engine.execute.timeline import Clock
+from tilescope.engine.execute.timeline import Clock, Template
 from tilescope.engine.machine import Machine
 
 __all__ = ["Templates"]
@@ -29,7 +29,7 @@ class Templates:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._known: dict[_Key, Clock] = {}
+        self._known: dict[_Key, Template] = {}
 
     def run(self, clock: Clock, nodes: Sequence[Node]) -> None:
         """Advance a clock past nodes without decisions, as if it ran them one by one.
@@ -41,14 +41,13 @@ class Templates:
         nodes
             Children of one node that follow each other.
         """
-        lead = min(clock.counters)
-        apart = tuple(counter - lead for counter in clock.counters)
+        counters = clock.counters
+        lead = counters[0] if len(counters) == 1 else min(counters)
+        apart = tuple([counter - lead for counter in counters])
         key = id(nodes[0]), id(nodes[-1]), apart, clock.track
         template = self._known.get(key)
         if template is None:
-            template = Clock(self._machine, apart, clock.track)
-            for node in nodes:
-                template.run(node)
+            template = self._made(nodes, apart, clock.track)
             if len(self._known) >= _MOST_TEMPLATES:
                 self._known.clear()
             if template.n_entries <= _MOST_ENTRIES:
@@ -56,3 +55,10 @@ class Templates:
         if not clock.add(template, lead):
             for node in nodes:
                 clock.run(node)
+
+    def _made(self, nodes: Sequence[Node], apart: Sequence[int], track: int) -> Template:
+        """Return a new template."""
+        clock = Clock(self._machine, apart, track)
+        for node in nodes:
+            clock.run(node)
+        return clock.template()

@@ -25,7 +25,7 @@ from tilescope.engine.execute.span import check_cycles
 from tilescope.engine.execute.track import Track
 from tilescope.engine.machine import Machine
 
-__all__ = ["Clock", "Timeline", "timeline_of"]
+__all__ = ["Clock", "Template", "Timeline", "timeline_of"]
 
 #: Steps in which an IPU waits for other IPUs.
 _WAITS = ("Sync", "StreamCopyBegin")
@@ -91,6 +91,30 @@ class Timeline:
             count=count,
             patterns={new_index[old]: pattern for old, pattern in self.patterns.items()},
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """The trace of a part of a program, for clocks that are as far apart as its own.
+
+    Parameters
+    ----------
+    parts
+        Number of a track, IPU and entries, where there are any.
+    counters
+        Cycle counters at its end, by IPU.
+    n_meetings
+        How often all IPUs have waited for each other.
+    """
+
+    parts: Sequence[tuple[int, int, Track]]
+    counters: Sequence[int]
+    n_meetings: int
+
+    @property
+    def n_entries(self) -> int:
+        """Entries of all tracks."""
+        return sum(len(part) for _, _, part in self.parts)
 
 
 class Clock:
@@ -171,24 +195,30 @@ class Clock:
                 entries.repeat(first, self._now[ipu] - before[ipu], rounds)
         self._now = ends
 
-    def add(self, template: Clock, shift: int) -> bool:
+    def template(self) -> Template:
+        """Return what this clock has run; it runs nothing more."""
+        parts = [
+            (number, ipu, entries)
+            for number, row in enumerate(self._tracks)
+            for ipu, entries in enumerate(row)
+            if len(entries)
+        ]
+        return Template(parts, self._now, self._n_meetings)
+
+    def add(self, template: Template, shift: int) -> bool:
         """Append what another clock has run since its counters were these, less `shift`.
 
         Returns whether it did: loops of the template are written out only as far as the trace has
         room for.
         """
-        pairs = [
-            (entries, part)
-            for row, parts in zip(self._tracks, template._tracks, strict=True)
-            for entries, part in zip(row, parts, strict=True)
-            if len(part)
-        ]
-        if not all(entries.has_room_for(part) for entries, part in pairs):
-            return False
-        for entries, part in pairs:
-            entries.append(part, shift)
-        self._now = [counter + shift for counter in template._now]
-        self._n_meetings += template._n_meetings
+        tracks = self._tracks
+        for number, ipu, part in template.parts:
+            if part.end_written_out and not tracks[number][ipu].has_room_for(part):
+                return False
+        for number, ipu, part in template.parts:
+            tracks[number][ipu].append(part, shift)
+        self._now = [counter + shift for counter in template.counters]
+        self._n_meetings += template.n_meetings
         return True
 
     def overlap(self, node: Node, run: Callable[[Sequence[Node]], None]) -> None:

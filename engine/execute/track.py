@@ -45,8 +45,7 @@ class Track:
 
     def has_room_for(self, part: Track) -> bool:
         """Return whether the nested loops of another track would be written out here, too."""
-        end = part.end_written_out
-        return not end or len(self) + end <= _MOST_WRITTEN_OUT
+        return len(self) + part.end_written_out <= _MOST_WRITTEN_OUT
 
     def append(self, part: Track, shift: int) -> None:
         """Append the entries of another track, later by some cycles; it has room for them."""

@@ -43,8 +43,9 @@ _TASK_BITS = 32
 _RESPECT = 1 << 7
 #: Rounds that a thread waits before it yields its processor: some ten microseconds.
 _PATIENCE = 1 << 12
-#: Rounds that a thread waits for a job before it leaves: some milliseconds.
-_STAY = 1 << 14
+#: Rounds that a thread waits for a job before it leaves: some hundred microseconds, which is more
+#: than it takes to wake it again.
+_STAY = _PATIENCE + (1 << 11)
 
 
 def new_team(n_threads: int) -> NDArray[np.int64]:
