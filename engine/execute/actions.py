@@ -12,7 +12,7 @@ from tilescope.engine.compiler.cycles.cycles import CountedCycles
 from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import ProgramError
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.instructions import Action, Part
+from tilescope.engine.execute.instructions import Action, Part, Work
 from tilescope.engine.execute.notes import RunNotes
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.machine import Machine
@@ -50,6 +50,8 @@ class Actions:
         self._machine = machine
         self._stream = stream
         self._show = show
+        #: Clocks at the start of an Overlap, and then at the end of its first side.
+        self._other_side = np.zeros(machine.n_ipus, np.int64)
         #: By step id.
         self._counted: dict[int, CountedCycles] = {}
 
@@ -90,8 +92,21 @@ class Actions:
             for stage in subject.stages:
                 for launch in stage:
                     launch.run()
-        else:
+        elif work == "tell":
             self._tell(subject)
+        else:
+            self._overlap(work, subject, clocks)
+
+    def _overlap(self, work: Work, node: Node, clocks: NDArray[np.int64]) -> None:
+        """Begin a side of an Overlap, or end it: both begin together, and wait for each other."""
+        if work == "begin":
+            self._other_side = clocks.copy()
+        elif work == "turn":
+            self._other_side, clocks[:] = clocks.copy(), self._other_side
+        else:
+            join = node.children[1].children[-1].step
+            assert join is not None, "a side ends with a sync"
+            clocks[:] = np.maximum(clocks, self._other_side) + join.cost.cycles.dense()
 
     def _stamp(self, step: Step, now: NDArray[np.int64]) -> None:
         """Tell the vertices of a step the time."""

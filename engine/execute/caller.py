@@ -26,7 +26,6 @@ __all__ = ["Caller"]
 
 #: Work between two returns for interrupts: some ten milliseconds.
 _BUDGET = 1 << 26
-_INT64 = 1 << 64
 
 
 class Caller:
@@ -68,16 +67,14 @@ class Caller:
         places = [memory.place(piece) for view in instructions.controls for piece in view.pieces]
         controls = np.array(places, np.int64).reshape(-1, 3)
         spans = np.array(instructions.spans, np.int64).reshape(-1, n_ipus)
-        cases = np.array(
-            [[_wrapped(value), place] for value, place in instructions.cases], np.int64
-        ).reshape(-1, 2)
         self._registers = np.zeros(instructions.n_registers, np.int64)
-        self._clocks = np.zeros((2, n_ipus), np.int64)
-        notes = Op.IF in code[:, 0] or Op.SWITCH in code[:, 0] or Op.WHILE in code[:, 0]
-        self._notes = np.empty(MOST_DECISIONS if notes else 0, np.int64)
+        #: Cycles of the IPUs since the start of the run, of a program that is not foldable: ndarray
+        #: of int64, shape (n_ipus,).
+        self.clocks = np.zeros(n_ipus, np.int64)
+        self._notes = np.empty(MOST_DECISIONS if Op.NOTE in code[:, 0] else 0, np.int64)
         arrays = [
-            *(code, tasks.rows, tasks.bounds, tasks.is_chain, tasks.parts, spans, cases),
-            *(self._registers, self._clocks, self._notes),
+            *(code, tasks.rows, tasks.bounds, tasks.is_chain, tasks.parts, spans),
+            *(self._registers, self.clocks, self._notes),
         ]
         self._owned = arrays, controls
         self._table = call_table(arrays, controls)
@@ -92,15 +89,6 @@ class Caller:
         self._initial[Register.NOTES] = 1
         self._initial[Register.BUDGET] = _BUDGET
         self._initial[Register.STACK] = instructions.stack
-
-    @property
-    def clocks(self) -> NDArray[np.int64]:
-        """Cycle counters of the IPUs since the start of the run, shape (n_ipus,): a view.
-
-        They are those of a program that is not foldable.
-        """
-        clocks: NDArray[np.int64] = self._clocks[0]
-        return clocks
 
     def run(self, act: Callable[[Action, RunNotes], None], *, is_recorded: bool) -> RunNotes:
         """Run the program once, and return what it noted.
@@ -119,7 +107,7 @@ class Caller:
         """
         registers = self._registers
         registers[:] = self._initial
-        self._clocks[:] = 0
+        self.clocks[:] = 0
         notes = RunNotes(is_recorded=is_recorded)
         for action in self._first:
             act(action, notes)
@@ -188,8 +176,3 @@ class Caller:
             f" {launch.compute_set_name!r}, and not when it was repeated. The run ends there: with"
             " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python"
         )
-
-
-def _wrapped(value: int) -> int:
-    """Return a number as int64 has it."""
-    return (value + _INT64 // 2) % _INT64 - _INT64 // 2

@@ -18,6 +18,7 @@ from tilescope.engine.host.jit.calls import N_REGISTERS, Op
 
 __all__ = ["Action", "Instructions", "Part", "Work", "assemble"]
 
+_INT64 = 1 << 64
 #: The launches of one step, which need nothing of each other.
 Stage = tuple[Launch, ...]
 
@@ -44,9 +45,10 @@ class Part:
 
 
 #: What only Python can do: copy from or to the host or streaming memory; tell the vertices of a
-#: step the time; advance the clocks by what the vertices of a step have counted; print a tensor, or
-#: fail; run launches without compilation.
-Work = Literal["copy", "stamp", "measure", "tell", "launch"]
+#: step the time; advance the clocks by what the vertices of a step have counted; begin the first
+#: and the second side of an Overlap, and end it; print a tensor, or fail; run launches without
+#: compilation.
+Work = Literal["copy", "stamp", "measure", "begin", "turn", "join", "tell", "launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +75,6 @@ class Instructions:
         Rows of cycles by IPU.
     controls
         Integers on the device that decide.
-    cases
-        Values of a switch, and where to go.
     n_registers
         Registers, with room for the stack of calls.
     stack
@@ -86,7 +86,6 @@ class Instructions:
     actions: list[list[Action]] = field(default_factory=list)
     spans: list[NDArray[np.int64]] = field(default_factory=list)
     controls: list[View] = field(default_factory=list)
-    cases: list[list[int]] = field(default_factory=list)
     n_registers: int = 0
     stack: int = 0
 
@@ -280,16 +279,16 @@ class _Assembler:
     def _overlap(self, node: Node) -> None:
         """Add the concurrent sides of an Overlap, one after the other."""
         io, compute = node.children
-        self._add(Op.REMEMBER)
+        self._flush()
+        self._act("begin", node)
         for child in io.children[:-1]:
             self._node(child, is_timed=True)
-        self._add(Op.EXCHANGE)
+        self._flush()
+        self._act("turn", node)
         for child in compute.children[:-1]:
             self._node(child, is_timed=True)
-        join = compute.children[-1].step
-        if join is None:
-            raise AssertionError(compute.name)
-        self._add(Op.JOIN, self._span(join.cost.cycles.dense()))
+        self._flush()
+        self._act("join", node)
 
     def _call(self, function: Node, is_timed: bool) -> None:
         """Add a call; a function without jumps is as good in its place."""
@@ -328,23 +327,28 @@ class _Assembler:
             raise AssertionError(node.name)
         return node.control
 
+    def _test(self, control: int, value: int, *, is_equal: bool) -> list[int]:
+        """Add a jump if a control is a value, or if it is not; its goal is the third number."""
+        return self._add(Op.TEST, control, 0, _wrapped(value), int(is_equal))
+
     def _if(self, node: Node, control: View) -> None:
-        then, otherwise = node.children
-        decision = self._add(Op.IF, self._control(control))
-        self._node(then, is_timed=True)
-        end = self._add(Op.JUMP)
-        decision[2] = self._here()
-        self._node(otherwise, is_timed=True)
-        end[1] = self._here()
+        self._choose(node, [(0, 1)], self._control(control))
 
     def _switch(self, node: Node, control: View) -> None:
-        cases, first = self._program.cases, len(self._program.cases)
-        cases += [[value, 0] for value in (*node.cases, 0)]
-        self._add(Op.SWITCH, self._control(control), first, len(node.children))
+        cases = [(value, branch) for branch, value in enumerate(node.cases)]
+        self._choose(node, cases, self._control(control))
+
+    def _choose(self, node: Node, cases: Sequence[tuple[int, int]], control: int) -> None:
+        """Add branches: those of some values of the control, and the other one."""
+        tests = {branch: self._test(control, value, is_equal=True) for value, branch in cases}
+        others = [branch for branch in range(len(node.children)) if branch not in tests]
         ends = []
-        for k, child in enumerate(node.children):
-            cases[first + k][1] = self._here()
-            self._node(child, is_timed=True)
+        for branch in (*others, *tests):
+            here = self._here()
+            if branch in tests:
+                tests[branch][2] = here
+            self._add(Op.NOTE, branch)
+            self._node(node.children[branch], is_timed=True)
             ends.append(self._add(Op.JUMP))
         here = self._here()
         for end in ends:
@@ -354,17 +358,22 @@ class _Assembler:
         condition, body = node.children
         # A pass without decisions always takes the same time: their number is noted.
         is_even = condition.is_foldable and body.is_foldable
-        counter = self._counter()
+        counter, number = self._counter(), self._control(control)
         if is_even:
             self._add(Op.SET, counter, 0)
         top = self._here()
         self._node(condition, is_timed=True)
-        number = self._control(control)
-        decision = self._add(Op.WHILE, number, 0, int(node.while_true), int(not is_even))
+        decision = self._test(number, 0, is_equal=node.while_true)
+        if not is_even:
+            self._add(Op.NOTE, 1)
         self._node(body, is_timed=True)
         if is_even:
             self._add(Op.COUNT, counter)
         self._add(Op.JUMP, top)
         decision[2] = self._here()
-        if is_even:
-            self._add(Op.NOTE, counter)
+        self._add(Op.NOTE, counter if is_even else 0, int(is_even))
+
+
+def _wrapped(value: int) -> int:
+    """Return a number as int64 has it."""
+    return (value + _INT64 // 2) % _INT64 - _INT64 // 2

@@ -25,7 +25,7 @@ from tilescope.engine.host.jit.atomic import (
 )
 from tilescope.engine.host.jit.tables import call_at
 
-__all__ = ["begin_job", "end_team", "has_left", "help_along", "new_team", "run_stages"]
+__all__ = ["begin_job", "end_team", "help_along", "new_team", "run_stages"]
 
 # Threads share a few numbers: two cache lines of each of them, which it alone writes as a rule, and
 # two for all. Lines come in pairs, which processors fetch together.
@@ -79,14 +79,10 @@ def _total(team, number, n_shares):  # type: ignore[no-untyped-def]
 
 
 @jit
-def has_left(team, n_shares):  # type: ignore[no-untyped-def]
-    """Return whether a thread has left the team."""
-    return load_number(team + 8 * (_OF_THREAD * n_shares + _LEFT)) > 0
-
-
-@jit
 def begin_job(team, part, bounds, first):  # type: ignore[no-untyped-def]
-    """Begin the stages of a part of the program; all tasks before are done. Return the job.
+    """Begin the stages of a part of the program; all tasks before are done.
+
+    Returns the job; -1 if there is no team, or a thread has left it.
 
     Parameters
     ----------
@@ -99,6 +95,8 @@ def begin_job(team, part, bounds, first):  # type: ignore[no-untyped-def]
     """
     n_shares = bounds.shape[1]
     of_all = team + 8 * _OF_THREAD * n_shares
+    if team == 0 or load_number(of_all + 8 * _LEFT) > 0:
+        return -1
     number = (load_number(of_all + 8 * _JOB) >> _PART_BITS) + 1
     for share in range(n_shares):
         following = (number << _TASK_BITS) + bounds[first, share]
