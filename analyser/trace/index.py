@@ -163,7 +163,13 @@ class Trace:
         return lanes
 
     def timeline(self, rows: Sequence[TrackRow]) -> Timeline:
-        """Read the entries of runs on one track."""
+        """Return the executions of some runs on one track, read from the report.
+
+        Raises
+        ------
+        DamagedReport
+            They name unknown steps.
+        """
         rows = sorted((row for row in rows if row.n_entries), key=lambda row: row.start_cycle)
         places = sorted({row.place for row in rows})
         joined = _joined(places)
