@@ -39,8 +39,10 @@ __all__ = ["Recovery", "recover_report"]
 #: Tables of the file's own storage, which the writer makes anew.
 _STORAGE = frozenset(("array", "array_chunk", "chunk", "milestone", "row_block"))
 #: Tables with rows of runs, which are taken run by run; notices are taken as far as they are sound.
-_BY_RUN = frozenset(("run", "run_trace", "wall_clock", "notice"))
+_BY_RUN = frozenset(("run", "run_trace", "trace_total", "wall_clock", "notice"))
 _PATTERNS = "cycles.pattern"
+#: Groups of arrays with entries of runs, and their sums.
+_ARRAYS_BY_RUN = frozenset(("trace", "total"))
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,10 @@ def _copy_compilation(
         ]
         _add(writer, table, [(number, *row[1:]) for number, row in enumerate(compilation_rows)])
     for name in ARRAYS:
-        if name.startswith("trace.") or name == _PATTERNS or name not in arrays:
+        group = name.partition(".")[0]
+        if group in _ARRAYS_BY_RUN or name == _PATTERNS or name not in arrays:
+            continue
+        if ARRAYS[name].sum_of is not None:  # the writer sums what is copied
             continue
         parts = arrays[name].prefix()
         if sum(map(len, parts)) != arrays[name].n_rows:

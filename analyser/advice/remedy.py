@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -381,7 +382,7 @@ class _Memory:
     def excess(self, names: Iterable[str]) -> Excess:
         """Return what tiles lack with some remedies applied."""
         names = tuple(names)
-        code = self._shared_code() if "exchange_code" in names else 0
+        code = self._shared_code if "exchange_code" in names else 0
         if "batch" in names:
             code += self._code - _less_batch(self._report, self._code)
         lacks = figures.missing_bytes(
@@ -411,7 +412,7 @@ class _Memory:
         if "instrumentation" in names and _INSTRUMENTATION in self._by_category:
             gain += self._by_category[_INSTRUMENTATION]
         if "exchange_code" in names:
-            gain += self._shared_code()
+            gain += self._shared_code
         if "tiles" in names and (tiles_of_ipu := _whole_ipu(self._report)):
             rest = self._rows["including_gaps"] - gain
             divided = np.maximum(rest - self._code, 0)
@@ -429,17 +430,16 @@ class _Memory:
         by_ipu = self._kept.reshape(self._machine.n_ipus, -1).any(axis=1)
         return int(np.count_nonzero(by_ipu)) > 1
 
+    @cached_property
     def _shared_code(self) -> NDArray[np.int64]:
-        """Return the code of exchanges that others have as well, int64, shape (n_tiles,)."""
+        """The code of exchanges that others have as well, int64, shape (n_tiles,)."""
         answer = np.zeros(self._machine.n_tiles, dtype=np.int64)
         kinds = {kind.name for kind in PROGRAM_KINDS.values() if kind.has_exchange_code}
-        visited: set[tuple[str, int]] = set()
-        for kind, pattern_id in self._report.rows(schema.program, "kind", "code_pattern_id"):
-            if kind not in kinds or pattern_id is None:
-                continue
-            if (kind, pattern_id) in visited:
-                answer += pattern(self._report, "code.pattern", pattern_id)
-            visited.add((kind, pattern_id))
+        rows = self._report.rows(schema.program, "kind", "code_pattern_id")
+        n_programs = Counter(row for row in rows if row[0] in kinds and row[1] is not None)
+        for (_, pattern_id), n in n_programs.items():
+            if n > 1:
+                answer += (n - 1) * pattern(self._report, "code.pattern", pattern_id)
         return answer
 
 
@@ -451,22 +451,26 @@ class _Parts:
         first = first_parts(report)
         # One tile is read alone; several are read with what lies between them.
         low, high = int(tiles.min()), int(tiles.max()) + 1
-        columns = lowered_parts(report, low, high)
-        tile = np.repeat(np.arange(low, high), np.diff(first[low : high + 1]))
+        columns = lowered_parts(report, low, high, "variable_id", "bytes")
+        tile = np.repeat(np.arange(low, high, dtype=np.int32), np.diff(first[low : high + 1]))
         variables = variable_columns(report)
         index = variable_positions(report, columns["variable_id"])
         is_always = np.array(variables["is_always_live"], dtype=np.bool_)[index]
         is_float = _is_float(report)[index]
+        del index
         self.always_float_bytes = np.zeros(target(report).n_tiles, dtype=np.int64)
         chosen = is_always & is_float
         np.add.at(self.always_float_bytes, tile[chosen], columns["bytes"][chosen])
         comes_and_goes = ~is_always & np.isin(tile, tiles)
-        self._place = np.searchsorted(tiles, tile[comes_and_goes])
-        self._variable = columns["variable_id"][comes_and_goes]
-        self._bytes = columns["bytes"][comes_and_goes]
+        self._place = np.searchsorted(tiles.astype(np.int32), tile[comes_and_goes])
+        self._place = self._place.astype(np.int32)
+        self._variable = columns.pop("variable_id")[comes_and_goes].astype(np.int32)
+        self._bytes = columns.pop("bytes")[comes_and_goes]
         self._is_float = is_float[comes_and_goes]
-        self._start = columns["start_step"][comes_and_goes]
-        self._end = columns["end_step"][comes_and_goes]
+        for name in ("start_step", "end_step"):
+            columns[name] = lowered_parts(report, low, high, name)[name][comes_and_goes]
+        self._start = columns["start_step"].astype(np.int32)
+        self._end = columns["end_step"].astype(np.int32)
 
     def peak(self, names: frozenset[str]) -> NDArray[np.int64]:
         """Return the most that lives at one step on every tile, int64, shape (n_chosen,), bytes.
@@ -480,21 +484,15 @@ class _Parts:
         size = self._bytes - np.where(self._is_float & ("half" in names), self._bytes // 2, 0)
         if "batch" in names:
             size = _less_batch(self._report, size)
-        position, start, end = self._place, self._start, self._end
         if "recompute" in names:
             part, start, end = self._used
-            position, size = position[part], size[part]
-        position = np.concatenate([position, position])
-        step = np.concatenate([start, end])
-        change = np.concatenate([size, -size])
-        order = np.lexsort((step, position))
-        position, step, live = position[order], step[order], np.cumsum(change[order])
-        # Between two events of a tile nothing changes; what lies between tiles is no time.
-        is_time = np.zeros(len(step), dtype=np.bool_)
-        is_time[:-1] = (position[1:] == position[:-1]) & (step[1:] > step[:-1])
-        answer = np.zeros(self._n, dtype=np.int64)
-        np.maximum.at(answer, position[is_time], live[is_time])
-        return answer
+            return _most_at_once(self._n, size[part], _events(self._place[part], start, end))
+        return _most_at_once(self._n, size, self._lives)
+
+    @cached_property
+    def _lives(self) -> list[_Events]:
+        """The begins and ends of all parts."""
+        return list(_events(self._place, self._start, self._end))
 
     @cached_property
     def _used(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -519,6 +517,61 @@ class _Parts:
             np.concatenate([used, self._start[kept_rows]]),
             np.concatenate([used + 1, self._end[kept_rows]]),
         )
+
+
+#: Parts whose begins and ends are put in order at a time.
+_PARTS_AT_A_TIME = 1 << 17
+
+
+class _Events(NamedTuple):
+    """Begins and ends of n of the parts, in order of tile and step.
+
+    ``parts`` are these parts. ``order`` is an ndarray of int32, shape (2 * n,): begins have the
+    numbers of the parts, ends n more. ``times`` are those places in it between which and the next
+    one there is time on a tile, and ``place`` is the tile of each.
+    """
+
+    parts: slice
+    order: NDArray[np.int32]
+    times: NDArray[np.int32]
+    place: NDArray[np.int32]
+
+
+def _events(
+    place: NDArray[np.integer], start: NDArray[np.integer], end: NDArray[np.integer]
+) -> Iterator[_Events]:
+    """Yield the begins and ends of parts on tiles; a tile's are together if its parts are."""
+    n_steps = int(end.max(initial=0)) + 1
+    # Parts that the report does not hold by tile are all looked at together.
+    is_sorted = bool((place[1:] >= place[:-1]).all())
+    low, n_parts = 0, len(place)
+    while low < n_parts:
+        high = n_parts
+        if is_sorted and low + _PARTS_AT_A_TIME < n_parts:
+            high = int(np.searchsorted(place, place[low + _PARTS_AT_A_TIME], side="right"))
+        parts = slice(low, high)
+        tile = place[parts].astype(np.int64) * n_steps
+        key = np.concatenate([tile + start[parts], tile + end[parts]])
+        # What happens at one step is one change, in whatever order.
+        order = np.argsort(key)
+        key = key[order]
+        tile = key // n_steps
+        # Between two events of a tile nothing changes; what lies between tiles is no time.
+        times = np.flatnonzero((tile[1:] == tile[:-1]) & (key[1:] > key[:-1]))
+        columns = (order, times, tile[times])
+        yield _Events(parts, *(column.astype(np.int32) for column in columns))
+        low = high
+
+
+def _most_at_once(
+    n_tiles: int, size: NDArray[np.int64], events: Iterable[_Events]
+) -> NDArray[np.int64]:
+    """Return the most bytes of parts that live at once on every tile, int64, shape (n_tiles,)."""
+    answer = np.zeros(n_tiles, dtype=np.int64)
+    for parts, order, times, place in events:
+        change = np.concatenate([size[parts], -size[parts]])
+        np.maximum.at(answer, place, np.cumsum(change[order])[times])
+    return answer
 
 
 @cached

@@ -22,6 +22,14 @@ PLACES = frozenset({"autoReport.directory", "enableEngineCaching", "cachePath"})
 
 #: How data lies in the file, not data; and times of the wall clock, never compared.
 _NOT_COMPARED = frozenset({"array", "array_chunk", "chunk", "row_block", "milestone", "wall_clock"})
+#: Sums of what is compared, which reports before schema 7 lack.
+_SUMS = frozenset(
+    {
+        "trace_total",
+        *(f"total.{name}" for name in schema.TOTAL_COLUMNS),
+        *(name for name, spec in schema.ARRAYS.items() if spec.sum_of is not None),
+    }
+)
 
 
 def unequal_data(baseline: Report, candidate: Report) -> tuple[str, ...]:
@@ -30,10 +38,15 @@ def unequal_data(baseline: Report, candidate: Report) -> tuple[str, ...]:
     Facts of the wall clock are left out, for they differ from run to run, and so is the option
     that says where the report was written.
     """
-    tables = [table for name, table in schema.TABLES.items() if name not in _NOT_COMPARED]
+    compared = {*schema.TABLES, *schema.ARRAYS} - _NOT_COMPARED - _SUMS
+    tables = [table for name, table in schema.TABLES.items() if name in compared]
     return tuple(
         [table.name for table in tables if not _equal_tables(baseline, candidate, table)]
-        + [name for name in schema.ARRAYS if not _equal_arrays(baseline, candidate, name)]
+        + [
+            name
+            for name in schema.ARRAYS
+            if name in compared and not _equal_arrays(baseline, candidate, name)
+        ]
     )
 
 
@@ -78,8 +91,8 @@ def _equal_arrays(baseline: Report, candidate: Report, name: str) -> bool:
     baseline_array, candidate_array = baseline.array(name), candidate.array(name)
     if baseline_array.shape != candidate_array.shape:
         return False
-    if baseline_array.has_chunks_of(candidate_array):
-        return True
+    if baseline_array.is_cut_as(candidate_array):
+        return baseline_array.has_chunks_of(candidate_array)
     n_columns = baseline_array.shape[1] if len(baseline_array.shape) > 1 else 1
     return all(
         np.array_equal(baseline_array.read(start, stop), candidate_array.read(start, stop))

@@ -196,7 +196,10 @@ def not_always_live_bytes(report: Report, source: Source = "all") -> NDArray[np.
 
 def _pattern_sums(report: Report, tiles: range) -> NDArray[np.int64]:
     """Return each liveness pattern summed over some tiles, shape (n_patterns,), bytes."""
-    patterns = report.array("liveness.pattern")
+    patterns, by_ipu = report.array("liveness.pattern"), report.array("liveness.ipu_bytes")
+    tiles_per_ipu = target(report).tiles_per_ipu
+    if len(by_ipu) and len(tiles) == tiles_per_ipu and tiles.start % tiles_per_ipu == 0:
+        return by_ipu.column(tiles.start // tiles_per_ipu).astype(np.int64)
     answer = np.zeros(patterns.shape[0], dtype=np.int64)
     for row in range(0, patterns.shape[0], _PATTERN_ROWS):
         stop = min(row + _PATTERN_ROWS, patterns.shape[0])

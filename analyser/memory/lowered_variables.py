@@ -102,11 +102,14 @@ def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArra
     DamagedReport
         When one of them does not exist.
     """
-    position = _position_of_variable(report)
-    ids = variable_id.tolist()
-    missing = next((identifier for identifier in ids if identifier not in position), None)
-    require(report, missing is None, f"variable {missing} does not exist")
-    return np.array([position[identifier] for identifier in ids], dtype=np.intp)
+    ids = np.array(report.column(schema.variable, "variable_id"), dtype=np.int64)
+    positions = np.searchsorted(ids, variable_id)
+    is_missing = np.ones(len(variable_id), dtype=np.bool_)
+    is_known = positions < len(ids)
+    is_missing[is_known] = ids[positions[is_known]] != variable_id[is_known]
+    if is_missing.any():
+        require(report, False, f"variable {variable_id[is_missing][0]} does not exist")
+    return positions
 
 
 def tile_variables(report: Report, tile: int) -> TileVariables:
@@ -179,11 +182,13 @@ def first_parts(report: Report) -> NDArray[np.int64]:
     return starts
 
 
-def lowered_parts(report: Report, first_tile: int, end_tile: int) -> dict[str, NDArray[np.int64]]:
-    """Return the lowered.* columns of a range of tiles, int64, in order of tile."""
+def lowered_parts(
+    report: Report, first_tile: int, end_tile: int, *names: str
+) -> dict[str, NDArray[np.int64]]:
+    """Return columns of lowered.*, all by default, of a range of tiles, int64, by tile."""
     starts = first_parts(report)
     first, end = int(starts[first_tile]), int(starts[end_tile])
-    names = ("variable_id", "offset", "bytes", "start_step", "end_step")
+    names = names or ("variable_id", "offset", "bytes", "start_step", "end_step")
     return {
         name: report.array(f"lowered.{name}").read(first, end).astype(np.int64) for name in names
     }

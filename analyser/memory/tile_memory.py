@@ -165,13 +165,12 @@ def categories(report: Report) -> tuple[Category, ...]:
     return tuple(Category(*row) for row in rows)
 
 
-@cached
 def _rows(report: Report, name: str) -> NDArray[np.int64]:
     """Return a region's array as a whole, shape (n_categories, n_tiles), bytes."""
     n_tiles = target(report).n_tiles
     packed = report.array(name)
     values = np.zeros((len(categories(report)), n_tiles), dtype=np.int64)
-    if packed.shape[0]:
+    if packed.summary().maximum.any():  # mostly, nothing overflows
         values[: packed.shape[0]] = packed.read()
     values.flags.writeable = False
     return values
@@ -186,10 +185,13 @@ def region_memory(report: Report) -> dict[str, NDArray[np.int64]]:
     return {name.rpartition(".")[2]: _rows(report, name) for name in _REGIONS.values()}
 
 
+@cached
 def category_bytes(report: Report) -> NDArray[np.int64]:
     """Return bytes by category over all regions, shape (n_categories, n_tiles)."""
-    plain, interleaved, overflowed = (_rows(report, name) for name in _REGIONS.values())
-    total: NDArray[np.int64] = plain + interleaved + overflowed
+    total = np.zeros((len(categories(report)), target(report).n_tiles), dtype=np.int64)
+    for name in _REGIONS.values():
+        total += _rows(report, name)
+    total.flags.writeable = False
     return total
 
 

@@ -139,7 +139,10 @@ def _first_programs(report: Report, every: Mapping[int, DebugContext]) -> dict[i
 
 def relative_name(name: str, outer: str | None) -> str:
     """Return a name without that of the call it is in."""
-    return name[len(outer) + 1 :] if outer and name.startswith(f"{outer}/") else name
+    if not outer or not name.startswith(outer):
+        return name
+    n = len(outer)
+    return name[n + 1 :] if name[n : n + 1] == "/" else name
 
 
 def _describe(context: DebugContext, name: str) -> Call:

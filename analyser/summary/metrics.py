@@ -206,12 +206,20 @@ def _executed_sum(
     """Return a column of the costs summed over all executions of some phases."""
     if not _has_run(report):
         return None
+    by_ipu = _executed_sums(report, column, phases)
+    return sum(by_ipu) if ipu_id is None else by_ipu[ipu_id]
+
+
+@cached
+def _executed_sums(report: Report, column: str, phases: tuple[str, ...]) -> tuple[int, ...]:
+    """Return a column of the costs summed over all executions of some phases, by IPU."""
     cost = costs(report).column
     numbers = [PHASES.index(phase) for phase in phases]
     is_counted = np.isin(steps(report).phase[cost["step_id"]], numbers)
-    if ipu_id is not None:
-        is_counted &= cost["ipu_id"] == ipu_id
-    return int((executed_weights(report) * cost[column])[is_counted].sum())
+    sums = np.zeros(target(report).n_ipus, dtype=np.int64)
+    executed = (executed_weights(report) * cost[column])[is_counted]
+    np.add.at(sums, cost["ipu_id"][is_counted], executed)
+    return tuple(sums.tolist())
 
 
 def _pass_figure(name: str, figure: str, report: Report, ipu_id: int | None = None) -> MetricValue:

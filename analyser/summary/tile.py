@@ -23,6 +23,7 @@ from tilescope.analyser.time.execution import (
     execution,
     ipu_cycles,
     steps,
+    totals,
     track_rows,
 )
 from tilescope.analyser.time.figures import has_memory, missing_bytes
@@ -262,11 +263,16 @@ def _executed(
         column = costs(report).column
         rows = np.flatnonzero(column["ipu_id"] == ipu_id)
         return column["step_id"][rows], np.ones(len(rows), np.int64), column["pattern_id"][rows]
+    summed = totals(report) if run_id is None else ()
     n_rows: dict[tuple[int, int], int] = {}
-    for row in track_rows(report):
+    for row in track_rows(report)[sum(part.n_rows for part in summed) :]:
         if row.ipu_id == ipu_id and run_id in {None, row.run_id}:
             n_rows[row.place] = n_rows.get(row.place, 0) + 1
     parts = [
+        np.stack([part.step_id, part.n_executions, part.pattern_id])[:, part.ipu_id == ipu_id]
+        for part in summed
+    ]
+    parts += [
         np.stack(
             [
                 report.array(f"trace.{name}").read(*place).astype(np.int64)

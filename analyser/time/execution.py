@@ -27,6 +27,7 @@ __all__ = [
     "Costs",
     "Execution",
     "Steps",
+    "Totals",
     "costs",
     "execution",
     "external_syncs",
@@ -35,6 +36,7 @@ __all__ = [
     "joins",
     "steps",
     "taken_cycles",
+    "totals",
 ]
 
 #: Names of the phases, in the order pages show them.
@@ -200,7 +202,7 @@ def _execution(report: Report, run_id: int | None) -> Execution:
     key = [index_of_run[row.run_id] for row in rows], [row.ipu_id for row in rows]
     np.maximum.at(time, key, np.array([row.n_cycles for row in rows], dtype=np.int64))
 
-    executions, cycles = _sum_trace(report, rows, len(all_steps), track=0)
+    executions, cycles = _executed(report, run_id, track=0)
     critical, waiting, caused, own_cycles = (
         np.zeros((machine.n_ipus, len(all_steps)), dtype=np.int64) for _ in range(4)
     )
@@ -360,6 +362,66 @@ def track_rows(report: Report) -> tuple[TrackRow, ...]:
     return tuple(map(TrackRow._make, zip(*columns, strict=True)))
 
 
+@dataclass(frozen=True)
+class Totals:
+    """Executions of the first runs, summed by the writer; a row per IPU, track, step and pattern.
+
+    Attributes
+    ----------
+    n_rows
+        How many of `track_rows`, those after the part before, are summed.
+    start_cycle, end_cycle
+        Half-open range in which these lie.
+    ipu_id, track, step_id, pattern_id : ndarray of int64, shape (n,)
+        What was executed, and where.
+    n_executions, cycles : ndarray of int64, shape (n,)
+        How often, and for how long together.
+    """
+
+    n_rows: int
+    start_cycle: int
+    end_cycle: int
+    ipu_id: NDArray[np.int64]
+    track: NDArray[np.int64]
+    step_id: NDArray[np.int64]
+    pattern_id: NDArray[np.int64]
+    n_executions: NDArray[np.int64]
+    cycles: NDArray[np.int64]
+
+
+@cached
+def totals(report: Report) -> tuple[Totals, ...]:
+    """Return the executions that the writer has summed, in the order of the runs.
+
+    Raises
+    ------
+    DamagedReport
+        They do not belong to the runs and steps of the report.
+    """
+    arrays = [report.array(f"total.{name}") for name in schema.TOTAL_COLUMNS]
+    n_rows = n_summed = 0
+    answer = []
+    ranges = report.rows(
+        schema.trace_total, "first_run_trace", "n_run_traces", "first_row", "n_rows"
+    )
+    for first_track, n_tracks, first, n in ranges:
+        is_next = first_track == n_summed and first == n_rows and n_tracks >= 0 and n >= 0
+        n_summed, n_rows = n_summed + n_tracks, n_rows + n
+        is_next &= n_summed <= len(track_rows(report))
+        is_next &= all(n_rows <= len(array) for array in arrays)
+        require(report, is_next, "sums of executions do not belong to its runs")
+        columns = [array.read(first, n_rows).astype(np.int64) for array in arrays]
+        require_below(report, columns[0], target(report).n_ipus, "IPU")
+        require_below(report, columns[2], len(steps(report)), "step")
+        for column in columns:
+            column.flags.writeable = False
+        rows = track_rows(report)[first_track:n_summed]
+        low = min((row.start_cycle for row in rows), default=0)
+        high = max((row.end_cycle for row in rows), default=0)
+        answer.append(Totals(n_tracks, low, high, *columns))
+    return tuple(answer)
+
+
 def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:
     """Return what every step took on each IPU in all recorded runs or one, waits included.
 
@@ -373,8 +435,7 @@ def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]
 @cached
 def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     """Return what every step took on each IPU."""
-    rows = [row for row in track_rows(report) if run_id in (None, row.run_id)]
-    cycles = _sum_trace(report, rows, len(steps(report)))[1]
+    cycles = _executed(report, run_id)[1]
     cycles.flags.writeable = False
     return cycles
 
@@ -403,7 +464,7 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
     dict of str to ndarray of int64, shape (n_ipus,), cycles
         ``other`` includes time in no step, so that the phases add up to `ipu_cycles`.
     """
-    cycles = _sum_trace(report, track_rows(report), len(steps(report)), track=0)[1]
+    cycles = _executed(report, None, track=0)[1]
     phase = steps(report).phase
     answer = {name: cycles[:, phase == index].sum(axis=1) for index, name in enumerate(PHASES)}
     answer["other"] = answer["other"] + ipu_cycles(report) - sum(answer.values())
@@ -412,6 +473,28 @@ def ipu_phase_cycles(report: Report) -> dict[str, NDArray[np.int64]]:
 
 #: Trace entries read at a time; a part of this size takes some tens of megabytes.
 _ENTRIES_AT_A_TIME = 1 << 20
+
+
+def _executed(
+    report: Report, run_id: int | None, track: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return executions and cycles of every step on every IPU, (n_ipus, n_steps), over tracks.
+
+    In all runs or one; cycles count on one track only if `track` is not None. Of all runs, only
+    entries of those are read that the writer has not summed yet.
+    """
+    rows, n_steps = track_rows(report), len(steps(report))
+    if run_id is not None:
+        return _sum_trace(report, [row for row in rows if row.run_id == run_id], n_steps, track)
+    summed = totals(report)
+    n_summed = sum(part.n_rows for part in summed)
+    executions, cycles = _sum_trace(report, rows[n_summed:], n_steps, track)
+    for part in summed:
+        np.add.at(executions, (part.ipu_id, part.step_id), part.n_executions)
+        counted = slice(None) if track is None else part.track == track
+        index = part.ipu_id[counted], part.step_id[counted]
+        np.add.at(cycles, index, part.cycles[counted])
+    return executions, cycles
 
 
 def _sum_trace(

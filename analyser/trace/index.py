@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -129,10 +130,17 @@ class Trace:
         with self._lock:
             key = (ipu_id, track)
             if key not in self._groups:
+                rows = [row for row in self.tracks if (row.ipu_id, row.track) == key]
                 self._groups[key] = TrackGroup(
-                    ipu_id, track, self._read(ipu_id, track), self.paths, self.step_kinds
+                    ipu_id, track, self.timeline(rows), self.paths, self.step_kinds
                 )
             return self._groups[key]
+
+    def known_timeline(self, ipu_id: int, track: int) -> Timeline | None:
+        """Return the executions of a track if they have been read for `group`."""
+        with self._lock:
+            group = self._groups.get((ipu_id, track))
+        return None if group is None else group.timeline
 
     @cached_property
     def run_lanes(self) -> dict[tuple[int, int], SliceLane]:
@@ -154,9 +162,14 @@ class Trace:
             )
         return lanes
 
-    def _read(self, ipu_id: int, track: int) -> Timeline:
-        """Read the entries of one track, run after run."""
-        rows = [row for row in self.tracks if (row.ipu_id, row.track) == (ipu_id, track)]
+    def timeline(self, rows: Sequence[TrackRow]) -> Timeline:
+        """Return the executions of some runs on one track, read from the report.
+
+        Raises
+        ------
+        DamagedReport
+            They name unknown steps.
+        """
         rows = sorted((row for row in rows if row.n_entries), key=lambda row: row.start_cycle)
         places = sorted({row.place for row in rows})
         joined = _joined(places)

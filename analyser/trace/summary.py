@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.time.data_dependent import is_measured, measured
+from tilescope.analyser.time.execution import totals as run_totals
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import KINDS
 from tilescope.analyser.trace.timeline import Piece, Timeline
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tilescope.analyser.time.execution import TrackRow
     from tilescope.reports import Report
 
 __all__ = ["Contributor", "IpuSummary", "RangeSummary", "range_summary"]
@@ -162,7 +164,7 @@ def range_summary(
     active_total = balance_total = balance_max = 0.0
     for ipu_id in checked_ipus(trace, ipus):
         by_track = {
-            track: _use(trace, trace.group(ipu_id, track).timeline, low, high)
+            track: _use(trace, (ipu_id, track), low, high)
             for known, track in trace.keys
             if known == ipu_id
         }
@@ -196,12 +198,37 @@ def _critical_cycles(trace: Trace, ipus: Sequence[int], low: int, high: int) -> 
     return sum(longest.values())
 
 
-def _use(trace: Trace, line: Timeline, low: int, high: int) -> _Use:
-    """Return what each step takes of a range on one track."""
+def _use(trace: Trace, key: tuple[int, int], low: int, high: int) -> _Use:
+    """Return what each step takes of a range on one track.
+
+    Runs that lie in the range and are summed in the report are not read.
+    """
     n_steps = len(trace.steps)
     n_executions = np.zeros(n_steps, np.int64)
     cycles = np.zeros(n_steps)
     fraction = np.zeros(n_steps)
+    rest: list[TrackRow] = []
+    begin, is_summed = 0, False
+    for summed in run_totals(trace.report):
+        rows = trace.tracks[begin : begin + summed.n_rows]
+        begin += summed.n_rows
+        if low <= summed.start_cycle and summed.end_cycle <= high:
+            is_here = (summed.ipu_id == key[0]) & (summed.track == key[1])
+            step_id, n = summed.step_id[is_here], summed.n_executions[is_here]
+            np.add.at(n_executions, step_id, n)
+            np.add.at(cycles, step_id, summed.cycles[is_here])
+            np.add.at(fraction, step_id, n)
+            is_summed = True
+        else:
+            rest += rows
+    rest += trace.tracks[begin:]
+    rest = [
+        row
+        for row in rest
+        if (row.ipu_id, row.track) == key and row.end_cycle > low and row.start_cycle < high
+    ]
+    known = None if is_summed else trace.known_timeline(*key)
+    line = trace.timeline(rest) if known is None else known
     totals = n_executions, cycles, fraction
     whole: dict[int, int] = {}
     seen = line.touching(low, high)

@@ -27,6 +27,7 @@ _COLUMNS_OF_ARRAY = {
     "one": "one value per row",
     "tiles": "one value per tile of all IPUs",
     "ipu_tiles": "one value per tile of one IPU",
+    "ipus": "one value per IPU",
 }
 
 

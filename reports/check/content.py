@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -11,16 +12,20 @@ from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.check.program import PROGRAM_CHECKS
 from tilescope.reports.errors import ReportError
+from tilescope.reports.integrity.totals import Totals
 from tilescope.reports.reading.report import Report
 from tilescope.reports.schema import (
     ARRAYS,
     LIVENESS_COLUMNS,
+    TOTAL_COLUMNS,
+    TRACE_COLUMNS,
     memory_category,
     plan,
     program,
     run_trace,
     step,
     target,
+    trace_total,
     variable,
 )
 from tilescope.reports.schema.vocabulary import (
@@ -84,10 +89,23 @@ def _liveness(report: Report) -> Iterator[str]:
         yield "The bytes of a liveness step differ from the sum of its pattern."
     if not np.array_equal(facts[ids, 0], rows["max_tile_bytes"]):
         yield "The largest tile of a liveness step differs from its pattern."
+    if not _has_ipu_sums(report):
+        yield "The live bytes of an IPU differ from the sum over its tiles."
     tiles = rows["max_tile_id"]
     n_tiles = report.array("liveness.pattern").shape[1]
     if tiles.size and not (tiles.min() >= 0 and tiles.max() < n_tiles):
         yield "A liveness step names a missing tile."
+
+
+def _has_ipu_sums(report: Report) -> bool:
+    """Return whether the sums over the tiles of IPUs, where they are stored, are right."""
+    patterns, by_ipu = report.array("liveness.pattern"), report.array("liveness.ipu_bytes")
+    for first in range(0, len(by_ipu), PATTERNS_AT_ONCE):
+        sums = by_ipu.read(first, first + PATTERNS_AT_ONCE)
+        by_tile = patterns.read(first, first + PATTERNS_AT_ONCE)
+        if not np.array_equal(by_tile.reshape(*sums.shape, -1).sum(axis=2), sums):
+            return False
+    return True
 
 
 def _costs(report: Report) -> Iterator[str]:
@@ -260,3 +278,39 @@ def _trace(report: Report) -> Iterator[str]:
             yield f"Entries of run_trace {run_trace_id} lie outside its run."
     if until != len(start):
         yield "Some entries of the trace belong to no run."
+        return
+    yield from _totals(report)
+
+
+def _totals(report: Report) -> Iterator[str]:
+    """Yield where the sums of executions differ from the trace."""
+    ranges, rows = report.rows(trace_total), report.table(run_trace)
+    stored = np.stack(
+        [report.array(f"total.{name}").read().astype(np.int64) for name in TOTAL_COLUMNS]
+    )
+    columns = {name: report.array(f"trace.{name}").read() for name in TRACE_COLUMNS}
+    n_summed = n_rows = 0
+    for number, first_run_trace, n_run_traces, first_row, n in ranges:
+        is_next = (first_run_trace, first_row) == (n_summed, n_rows) and min(n_run_traces, n) >= 0
+        n_summed, n_rows = n_summed + n_run_traces, n_rows + n
+        if not is_next or n_summed > len(rows["run_id"]) or n_rows > stored.shape[1]:
+            yield f"The ranges of trace_total {number} do not follow the previous ones."
+            return
+        totals = Totals()
+        places = zip(
+            *(
+                rows[name][first_run_trace:n_summed]
+                for name in ("ipu_id", "track", "first_entry", "n_entries")
+            ),
+            strict=True,
+        )
+        for (ipu_id, track, first, n_entries), n_times in Counter(places).items():
+            part = {
+                name: values[first : first + n_entries].astype(np.int64)
+                for name, values in columns.items()
+            }
+            totals.add((ipu_id, track), part, n_times)
+        if not np.array_equal(totals.take(), stored[:, first_row:n_rows]):
+            yield f"The executions of trace_total {number} differ from the trace."
+    if n_rows != stored.shape[1]:
+        yield "Some sums of executions belong to no trace_total."

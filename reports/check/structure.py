@@ -39,6 +39,7 @@ def _array_problems(report: Report) -> Iterator[Problem]:
     for name in ARRAYS:
         try:
             array = report.array(name)
+            array.verify()
             summary = array.summary()
             for number, (start, n_rows) in enumerate(
                 zip(summary.row_start.tolist(), summary.n_rows.tolist(), strict=True)

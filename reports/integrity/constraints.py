@@ -160,10 +160,14 @@ def _violations(
         yield "its rows are not numbered from 0"
     for column, values in zip(table.digested[1:], columns[1:], strict=True):
         if column.is_nullable and None in values:
-            rows = [row for row, value in enumerate(values) if value is not None]
-            yield from _column_problems(table, column, [values[row] for row in rows], rows, counts)
+            present = [value for value in values if value is not None]
+            yield from _column_problems(table, column, present, counts)
         else:
-            yield from _column_problems(table, column, values, range(len(values)), counts)
+            yield from _column_problems(table, column, values, counts)
+        if (table.name, column.name) in PARENT_COLUMNS and any(
+            value is not None and value >= row for row, value in enumerate(values)
+        ):
+            yield f"a {column.name} does not name an earlier row"
     if table.name == "run_trace":
         yield from _run_trace_problems(table, columns, counts)
 
@@ -172,10 +176,9 @@ def _column_problems(
     table: TableSpec,
     column: ColumnSpec,
     values: Sequence[Any],
-    rows: Sequence[int],
     counts: Counts,
 ) -> Iterator[str]:
-    """Yield the violated constraints of values that are not null, in these rows."""
+    """Yield the violated constraints of values that are not null."""
     key = (table.name, column.name)
     if not values:
         return
@@ -195,8 +198,6 @@ def _column_problems(
     is_large = _is_summed(column.name) and maximum * len(values) > MAX_TOTAL
     if is_large and sum(values) > MAX_TOTAL:
         yield f"the sum of {column.name} is too large"
-    if key in PARENT_COLUMNS and any(value >= row for value, row in zip(values, rows, strict=True)):
-        yield f"a {column.name} does not name an earlier row"
 
 
 def _is_summed(name: str) -> bool:

@@ -24,15 +24,16 @@ class ArrayLayout:
 
     ``row_start`` is an ndarray of int64, shape (n_bands + 1,): the first row of every band of
     chunks, then the number of rows. ``digests`` has one list per band with one digest per column of
-    chunks. ``minimum``, ``maximum`` and ``total`` are int64 arrays of shape
-    (n_bands, n_chunk_columns). ``checked`` holds the places of chunks whose values have been
-    checked against them.
+    chunks, ``packed_digests`` the same for their packed bytes, or None. ``minimum``, ``maximum``
+    and ``total`` are int64 arrays of shape (n_bands, n_chunk_columns). ``checked`` holds the places
+    of chunks whose values have been checked against them.
     """
 
     spec: ArraySpec
     n_columns: int
     row_start: np.ndarray
     digests: list[list[bytes]]
+    packed_digests: list[list[bytes | None]]
     minimum: np.ndarray
     maximum: np.ndarray
     total: np.ndarray
@@ -53,19 +54,20 @@ def read_layouts(tables: VerifiedTables, report_name: str) -> dict[str, ArrayLay
         An array does not match the catalogue and the target, or its chunks have gaps or overlap, or
         the tables that describe them do not match their digests.
     """
-    widths = {"one": 1, "tiles": None, "ipu_tiles": None}
+    widths = {"one": 1, "tiles": None, "ipu_tiles": None, "ipus": None}
     for n_ipus, tiles_per_ipu in tables.rows(target, "n_ipus", "tiles_per_ipu")[:1]:
         if not (1 <= n_ipus <= MAX_IPUS and 1 <= tiles_per_ipu <= MAX_TILES_PER_IPU):
             raise DamagedReport(
                 f"{report_name} has an invalid target: {n_ipus} × {tiles_per_ipu} tiles."
             )
-        widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu)
+        widths.update(tiles=n_ipus * tiles_per_ipu, ipu_tiles=tiles_per_ipu, ipus=n_ipus)
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for row in tables.rows(array_chunk):
         parts.setdefault(row[1], []).append(row)
     layouts = {}
     for array_id, name, dtype, n_columns, chunk_rows, chunk_columns in tables.rows(array):
-        spec = ARRAYS.get(name)
+        known = ARRAYS.get(name)
+        spec = None if known is None else known.as_of(tables.version)
         if spec is None or (dtype, chunk_rows, chunk_columns) != (
             spec.dtype,
             spec.chunk_rows,
@@ -99,7 +101,7 @@ def _layout(
     n_across = len(starts)
     if n_across and len(parts) % n_across:
         raise broken
-    row_start, digests, summaries = [0], [], []
+    row_start, digests, packed_digests, summaries = [0], [], [], []
     for band in (parts[i : i + n_across] for i in range(0, len(parts), n_across or 1)):
         n_rows = band[0][3]
         if not 1 <= n_rows <= spec.chunk_rows or row_start[-1] > _LIMIT_ROWS:
@@ -110,6 +112,7 @@ def _layout(
                 raise broken
         row_start.append(row_start[-1] + n_rows)
         digests.append([part[6] for part in band])
+        packed_digests.append([part[10] for part in band])
         summaries.append([part[7:10] for part in band])
     numbers = np.array(summaries, np.int64).reshape(len(digests), n_across, 3)
     return ArrayLayout(
@@ -117,6 +120,7 @@ def _layout(
         n_columns,
         np.array(row_start, np.int64),
         digests,
+        packed_digests,
         numbers[:, :, 0],
         numbers[:, :, 1],
         numbers[:, :, 2],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from tilescope.reports.errors import DamagedReport
-from tilescope.reports.integrity.chunks import PackedChunk, unpack
+from tilescope.reports.integrity.chunks import PackedChunk, require_intact, unpack
 from tilescope.reports.integrity.guard import GuardedConnection
 from tilescope.reports.integrity.layout import ArrayLayout
 
@@ -22,20 +22,22 @@ _SMALL_BYTES = 2_100_000
 _SMALL_ROWS = 4_000
 _COLUMN_KINDS = [bytes, str, int, bytes]
 
-#: Digest of a chunk, its array, and its rows and columns.
-_Chunk = tuple[bytes, ArrayLayout, tuple[int, int]]
+#: Digest of a chunk, that of its packed bytes, its array, and its rows and columns.
+_Chunk = tuple[bytes, bytes | None, ArrayLayout, tuple[int, int]]
 
 
 def distinct_chunks(layouts: Mapping[str, ArrayLayout]) -> list[_Chunk]:
     """Return the chunks that the arrays of a report refer to, every stored one once."""
-    chunks: dict[tuple[bytes, str, tuple[int, int]], _Chunk] = {}
+    chunks: dict[tuple[bytes, bytes | None, str, tuple[int, int]], _Chunk] = {}
     for layout in layouts.values():
         width = layout.spec.chunk_columns
-        for n_rows, digests in zip(np.diff(layout.row_start), layout.digests, strict=True):
-            for number, digest in enumerate(digests):
+        for n_rows, digests, packed in zip(
+            np.diff(layout.row_start), layout.digests, layout.packed_digests, strict=True
+        ):
+            for number, (digest, packed_digest) in enumerate(zip(digests, packed, strict=True)):
                 shape = int(n_rows), min(width, layout.n_columns - number * width)
-                chunk = digest, layout, shape
-                chunks.setdefault((digest, layout.spec.dtype, shape), chunk)
+                chunk = digest, packed_digest, layout, shape
+                chunks.setdefault((digest, packed_digest, layout.spec.dtype, shape), chunk)
     return list(chunks.values())
 
 
@@ -53,7 +55,7 @@ def is_small(n_rows: int, layouts: Callable[[], Mapping[str, ArrayLayout]]) -> b
         return False
     chunks = distinct_chunks(layouts())
     n_bytes = sum(
-        shape[0] * shape[1] * np.dtype(layout.spec.dtype).itemsize for _, layout, shape in chunks
+        shape[0] * shape[1] * np.dtype(layout.spec.dtype).itemsize for *_, layout, shape in chunks
     )
     return len(chunks) <= _SMALL_CHUNKS and n_bytes <= _SMALL_BYTES
 
@@ -61,7 +63,9 @@ def is_small(n_rows: int, layouts: Callable[[], Mapping[str, ArrayLayout]]) -> b
 def verify_chunks(
     connection: GuardedConnection, layouts: Mapping[str, ArrayLayout], name: str
 ) -> Iterator[None]:
-    """Unpack every chunk and verify its digest, a batch between two yields.
+    """Verify the digest of every chunk, a batch between two yields.
+
+    Chunks whose packed bytes have a digest are not unpacked.
 
     Parameters
     ----------
@@ -83,12 +87,16 @@ def verify_chunks(
         marks = ", ".join("?" * len(batch))
         rows = connection.rows(
             f"SELECT digest, codec, raw_bytes, data FROM chunk WHERE digest IN ({marks})",
-            [digest for digest, _, _ in batch],
+            [digest for digest, *_ in batch],
         )
         stored = {row[0]: row for row in rows if [type(value) for value in row] == _COLUMN_KINDS}
-        for digest, layout, shape in batch:
+        for digest, packed_digest, layout, shape in batch:
             where = f"array {layout.spec.name} in {name}"
             if digest not in stored:
                 raise DamagedReport(f"A chunk of {where} is missing.")
-            unpack(PackedChunk(*stored[digest]), layout.spec.dtype, shape, where)
+            chunk, dtype = PackedChunk(*stored[digest]), layout.spec.dtype
+            if packed_digest is None:
+                unpack(chunk, dtype, shape, where)
+            else:
+                require_intact(chunk, dtype, shape, where, packed_digest)
         yield

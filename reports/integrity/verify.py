@@ -30,6 +30,11 @@ class VerifiedTables:
         self._columns: dict[str, tuple[Sequence[Any], ...]] = {}
         self._damage: dict[str, str] = {}
 
+    @property
+    def version(self) -> int:
+        """Version of the schema that the file has."""
+        return self._connection.version
+
     def n_rows(self, table: TableSpec) -> int:
         """Return the number of rows that the digests of a table cover."""
         return sum(block[4] for block in self._blocks.get(table.name, []))

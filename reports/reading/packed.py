@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilescope.reports.errors import DamagedReport
+from tilescope.reports.integrity.chunks import digest_values
 from tilescope.reports.integrity.constraints import chunk_problem
 from tilescope.reports.integrity.layout import ArrayLayout
 
@@ -38,7 +39,7 @@ class PackedArray:
     def __init__(
         self,
         layout: ArrayLayout,
-        load: Callable[[ArrayLayout, bytes, tuple[int, int]], np.ndarray],
+        load: Callable[[ArrayLayout, tuple[int, int], tuple[int, int]], np.ndarray],
     ) -> None:
         self._layout = layout
         self._load = load
@@ -61,8 +62,12 @@ class PackedArray:
 
     def has_chunks_of(self, other: PackedArray) -> bool:
         """Return whether both arrays consist of the same chunks: equal digests at equal places."""
+        return self._layout.digests == other._layout.digests and self.is_cut_as(other)
+
+    def is_cut_as(self, other: PackedArray) -> bool:
+        """Return whether chunks are at the same places, so that other digests are other values."""
         one, two = self._layout, other._layout
-        return one.digests == two.digests and np.array_equal(one.row_start, two.row_start)
+        return one.spec == two.spec and np.array_equal(one.row_start, two.row_start)
 
     def read(
         self,
@@ -190,15 +195,17 @@ class PackedArray:
         return [list(band) for band in self._layout.digests]
 
     def verify(self) -> None:
-        """Unpack every chunk and verify its digest.
+        """Unpack every chunk and verify its values against their digest.
 
         Raises
         ------
         DamagedReport
             A chunk does not match its digest.
         """
-        for band in range(len(self._layout.row_start) - 1):
-            self._chunks(band, 0, self._layout.n_columns, is_checked=False)
+        for band, expected in enumerate(self._layout.digests):
+            chunks = self._chunks(band, 0, self._layout.n_columns, is_checked=False)
+            if [digest_values(chunk) for _, chunk in chunks] != expected:
+                raise DamagedReport(f"A chunk of array {self.name} does not match its digest.")
 
     def _new(self, n_rows: int, n_columns: int) -> np.ndarray:
         if n_rows * n_columns * self.dtype.itemsize > _MAX_ANSWER_BYTES:
@@ -221,7 +228,7 @@ class PackedArray:
         chunks = []
         for number in range(column_start // width, (column_stop - 1) // width + 1):
             shape = (n_rows, min(width, layout.n_columns - number * width))
-            chunk = self._load(layout, layout.digests[band][number], shape)
+            chunk = self._load(layout, (band, number), shape)
             if is_checked and (band, number) not in layout.checked:
                 self._check(band, number, chunk)
             chunks.append((number * width, chunk))

@@ -31,7 +31,7 @@ __all__ = ["NewerRun", "Report"]
 _SEALED_OTHERWISE = {"milestone", "row_block"}
 #: Tables that may differ between reports with the same data.
 _NOT_CONTENT = {"milestone", "row_block", "wall_clock", "provenance", "engine_option"}
-_CACHE_BYTES = 64 * 1024 * 1024
+_CACHE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -297,12 +297,21 @@ class Report:
             self._damage = self._damage or str(error)
             raise
 
-    def _read_chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
+    def _read_chunk(
+        self, layout: ArrayLayout, place: tuple[int, int], shape: tuple[int, int]
+    ) -> np.ndarray:
         with self._noting_damage():
-            return self._chunk(layout, digest, shape)
+            return self._chunk(layout, place, shape)
 
-    def _chunk(self, layout: ArrayLayout, digest: bytes, shape: tuple[int, int]) -> np.ndarray:
-        """Return the verified values of a chunk, from the cache if possible."""
+    def _chunk(
+        self, layout: ArrayLayout, place: tuple[int, int], shape: tuple[int, int]
+    ) -> np.ndarray:
+        """Return the verified values of a chunk, given as band and column of chunks.
+
+        They are taken from the cache if possible.
+        """
+        band, number = place
+        digest, packed_digest = layout.digests[band][number], layout.packed_digests[band][number]
         dtype = layout.spec.dtype
         key = (digest, dtype)
         with self._connection.lock:
@@ -316,7 +325,7 @@ class Report:
         where = f"array {layout.spec.name} in {self.name}"
         if len(rows) != 1 or [type(value) for value in rows[0]] != [bytes, str, int, bytes]:
             raise DamagedReport(f"A chunk of {where} is missing.")
-        values = unpack(PackedChunk(*rows[0]), dtype, shape, where)
+        values = unpack(PackedChunk(*rows[0]), dtype, shape, where, packed_digest)
         if rows[0][0] != digest:
             raise DamagedReport(f"A chunk of {where} is missing.")
         with self._connection.lock:

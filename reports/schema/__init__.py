@@ -5,6 +5,7 @@ from tilescope.reports.schema.arrays import (
     COST_COLUMNS,
     DATAFLOW_COLUMNS,
     LIVENESS_COLUMNS,
+    TOTAL_COLUMNS,
     TRACE_COLUMNS,
     ArraySpec,
 )
@@ -20,7 +21,14 @@ from tilescope.reports.schema.graph import (
 )
 from tilescope.reports.schema.header import engine_option, notice, provenance, target
 from tilescope.reports.schema.memory import memory_category
-from tilescope.reports.schema.run import run, run_trace, step, training_step, wall_clock
+from tilescope.reports.schema.run import (
+    run,
+    run_trace,
+    step,
+    trace_total,
+    training_step,
+    wall_clock,
+)
 from tilescope.reports.schema.storage import array, array_chunk, chunk, milestone, row_block
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 from tilescope.reports.schema.version import (
@@ -40,6 +48,7 @@ __all__ = [
     "REPORT_NAME",
     "SCHEMA_VERSION",
     "TABLES",
+    "TOTAL_COLUMNS",
     "TRACE_COLUMNS",
     "ArraySpec",
     "ColumnSpec",
@@ -63,6 +72,7 @@ __all__ = [
     "run_trace",
     "step",
     "target",
+    "trace_total",
     "training_step",
     "variable",
     "vertex_type",
@@ -89,6 +99,7 @@ TABLES = {
         compute_set,
         plan,
         run_trace,
+        trace_total,
         training_step,
         variable,
         wall_clock,

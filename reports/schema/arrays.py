@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tilescope.reports.schema.version import OLDEST_VERSION
 from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
     "LIVENESS_COLUMNS",
+    "TOTAL_COLUMNS",
     "TRACE_COLUMNS",
     "ArraySpec",
 ]
@@ -21,8 +23,11 @@ class ArraySpec:
     """The definition of one packed array and its chunk size.
 
     ``columns`` is ``one`` for a plain column, ``tiles`` for a value per tile of the whole target,
-    ``ipu_tiles`` for a value per tile of one IPU. ``refers_to`` is the table that the values
-    identify rows of, if any.
+    ``ipu_tiles`` for a value per tile of one IPU, ``ipus`` for a value per IPU. ``sum_of`` is the
+    array with a value per tile whose rows are summed over the tiles of every IPU; the writer does
+    that. ``refers_to`` is the table that the values
+    identify rows of, if any. ``since`` is the version of the schema that brought the array.
+    ``chunks_before`` is a version, and the rows and columns of a full chunk before it.
     """
 
     name: str
@@ -33,13 +38,39 @@ class ArraySpec:
     chunk_rows: int = 65_536
     chunk_columns: int = 1
     refers_to: str | None = None
+    since: int = OLDEST_VERSION
+    chunks_before: tuple[int, int, int] | None = None
+    sum_of: str | None = None
+
+    def as_of(self, version: int) -> ArraySpec:
+        """Return the array as reports of a version of the schema have it."""
+        if self.chunks_before is None or version >= self.chunks_before[0]:
+            return self
+        _, chunk_rows, chunk_columns = self.chunks_before
+        return replace(self, chunk_rows=chunk_rows, chunk_columns=chunk_columns)
 
 
 def _per_tile(name: str, columns: str, unit: str, comment: str) -> ArraySpec:
     return ArraySpec(name, "<i8", columns, unit, comment, chunk_rows=256, chunk_columns=64)
 
 
-def _columns(group: str, rows: tuple[tuple[str, str, str, str], ...]) -> tuple[ArraySpec, ...]:
+def _memory(name: str, comment: str) -> ArraySpec:
+    """Return an array of a few rows, which are read for many tiles at a time."""
+    return ArraySpec(
+        name,
+        "<i8",
+        "tiles",
+        "bytes",
+        comment,
+        chunk_rows=32,
+        chunk_columns=2_048,
+        chunks_before=(7, 256, 64),
+    )
+
+
+def _columns(
+    group: str, rows: tuple[tuple[str, str, str, str], ...], since: int = OLDEST_VERSION
+) -> tuple[ArraySpec, ...]:
     """Return plain columns of equal length: name, dtype, unit and meaning of each."""
     refers_to = {
         "step_id": "step",
@@ -49,7 +80,15 @@ def _columns(group: str, rows: tuple[tuple[str, str, str, str], ...]) -> tuple[A
         "variable_id": "variable",
     }
     return tuple(
-        ArraySpec(f"{group}.{name}", dtype, "one", unit, comment, refers_to=refers_to.get(name))
+        ArraySpec(
+            f"{group}.{name}",
+            dtype,
+            "one",
+            unit,
+            comment,
+            refers_to=refers_to.get(name),
+            since=since,
+        )
         for name, dtype, unit, comment in rows
     )
 
@@ -119,37 +158,33 @@ _TRACE = (
     ("count", "<i4", "", "Number of executions at that period"),
     ("pattern_id", "<i4", "", "Row of cycles.pattern of this execution"),
 )
-#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow`` and ``trace``.
+#: Executions of some runs, summed; a row per IPU, track, step and pattern.
+_TOTAL = (
+    ("ipu_id", "<i4", "", "The IPU; sorted by it, track, step and pattern within a trace_total"),
+    ("track", "<i4", "", "0 for compute, 1 for overlapped input and output"),
+    ("step_id", "<i4", "", "The step"),
+    ("pattern_id", "<i4", "", "Row of cycles.pattern of these executions"),
+    ("n_executions", "<i8", "", "Executions in these runs"),
+    ("cycles", "<i8", "cycles", "Time of these executions, from start to end"),
+)
+#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow``, ``trace`` and ``total``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
+TOTAL_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TOTAL)
 TRACE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TRACE)
 
 ARRAYS: dict[str, ArraySpec] = {
     spec.name: spec
     for spec in (
-        _per_tile(
+        _memory(
             "memory.non_interleaved",
-            "tiles",
-            "bytes",
             "Non-interleaved memory; a row per memory_category in order of its id",
         ),
-        _per_tile(
-            "memory.interleaved",
-            "tiles",
-            "bytes",
-            "Interleaved memory; a row per memory_category",
-        ),
-        _per_tile(
-            "memory.overflowed",
-            "tiles",
-            "bytes",
-            "Memory past the tile's capacity; a row per memory_category",
-        ),
-        _per_tile(
+        _memory("memory.interleaved", "Interleaved memory; a row per memory_category"),
+        _memory("memory.overflowed", "Memory past the tile's capacity; a row per memory_category"),
+        _memory(
             "memory.tile",
-            "tiles",
-            "bytes",
             "Rows: " + ", ".join(f"{row.number} {row.meaning}" for row in MEMORY_ROWS.values()),
         ),
         _per_tile(
@@ -157,6 +192,18 @@ ARRAYS: dict[str, ArraySpec] = {
             "tiles",
             "bytes",
             "Not-always-live bytes of every tile; a row per distinct pattern",
+        ),
+        ArraySpec(
+            "liveness.ipu_bytes",
+            "<i8",
+            "ipus",
+            "bytes",
+            "Not-always-live bytes of every IPU, sum over its tiles; a row per row of"
+            " liveness.pattern",
+            chunk_rows=1_024,
+            chunk_columns=64,
+            since=7,
+            sum_of="liveness.pattern",
         ),
         _per_tile(
             "cycles.pattern",
@@ -230,5 +277,6 @@ ARRAYS: dict[str, ArraySpec] = {
         ),
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         *_columns("trace", _TRACE),
+        *_columns("total", _TOTAL, since=7),
     )
 }

@@ -84,6 +84,9 @@ COUNTED_ARRAYS: dict[str, Count] = {
     "lowered.start_step": Count("liveness.step_id", is_optional=True),
     "lowered.end_step": Count("liveness.step_id", more=1, is_optional=True),
     "trace.pattern_id": Count("cycles.pattern"),
+    "total.ipu_id": Count("ipus"),
+    "total.track": Count("tracks"),
+    "total.pattern_id": Count("cycles.pattern"),
 }
 #: Counts that the schema decides.
 FIXED_COUNTS: dict[str, int] = {
@@ -95,6 +98,7 @@ FIXED_COUNTS: dict[str, int] = {
 ARRAY_ROWS: dict[str, Count] = {
     "lowered.tile_start": Count("tiles", more=1),
     "memory.tile": Count("memory_rows"),
+    "liveness.ipu_bytes": Count("liveness.pattern"),
     **{region.array: Count("memory_category") for region in REGIONS},
 }
 ASCENDING_ARRAYS = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 
-__all__ = ["run", "run_trace", "step", "training_step", "wall_clock"]
+__all__ = ["run", "run_trace", "step", "trace_total", "training_step", "wall_clock"]
 
 step = TableSpec(
     "step",
@@ -77,6 +77,24 @@ run_trace = TableSpec(
             since=7,
         ),
     ),
+)
+
+trace_total = TableSpec(
+    "trace_total",
+    "Rows of run_trace whose executions are summed by step, so that readers need no entries",
+    (
+        ColumnSpec("trace_total_id", "integer", "Identity", since=7),
+        ColumnSpec(
+            "first_run_trace",
+            "integer",
+            "First row of run_trace; these ranges adjoin, and a last part may be in none",
+            since=7,
+        ),
+        ColumnSpec("n_run_traces", "integer", "Number of rows of run_trace", since=7),
+        ColumnSpec("first_row", "integer", "First row in the total.* arrays", since=7),
+        ColumnSpec("n_rows", "integer", "Number of rows there", since=7),
+    ),
+    since=7,
 )
 
 training_step = TableSpec(

@@ -45,6 +45,14 @@ array_chunk = TableSpec(
         ColumnSpec(
             "total", "integer", "Sum of the values, in the array's unit; saturated to 64 bits"
         ),
+        ColumnSpec(
+            "packed_digest",
+            "bytes",
+            "BLAKE2b-128 of the codec and the packed bytes, which readers verify; null if only"
+            " digest covers them",
+            is_nullable=True,
+            since=7,
+        ),
     ),
     unique=("array_id", "row_start", "column_start"),
 )

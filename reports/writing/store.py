@@ -17,6 +17,7 @@ from tilescope.reports import schema
 from tilescope.reports.integrity.chunks import (
     MAX_STORED_BYTES,
     PackedChunk,
+    digest_packed,
     digest_values,
     pack,
     saturated_sum,
@@ -32,6 +33,9 @@ __all__ = ["ReportStore"]
 _OWN_TABLES = frozenset(("array", "array_chunk", "chunk", "row_block", "milestone"))
 #: Tables with provisional rows after a growing commit, which are counted from the marks.
 _PROVISIONAL = (schema.array_chunk, schema.chunk)
+
+#: Arrays of sums over the tiles of every IPU, by the array that is summed.
+_SUMS = {spec.sum_of: spec.name for spec in ARRAYS.values() if spec.sum_of is not None}
 
 _Block = tuple[Any, ...]
 
@@ -52,7 +56,8 @@ class ReportStore:
         self.connection = connection
         self._tables: dict[str, RowBuffer] = {}
         self._arrays: dict[str, ArrayBuffer] = {}
-        self._chunk_digests: set[bytes] = set()
+        #: Digest of the packed bytes of every stored chunk, by that of its values.
+        self._packed_digests: dict[bytes, bytes] = {}
         #: Digest of the milestone before, and the lasting blocks since then.
         self._digest = b""
         self._section: list[_Block] = []
@@ -60,6 +65,8 @@ class ReportStore:
         self._tail: _Tail | None = None
         self._spare_chunks: dict[bytes, PackedChunk] = {}
         self._growing_milestone = ""
+        #: IPUs, and tiles of one.
+        self._machine: tuple[int, int] | None = None
 
     def state(self) -> StoreState:
         """Return what another process needs to go on, after a commit that does not grow.
@@ -74,13 +81,15 @@ class ReportStore:
         if self._growing_milestone or waiting != [schema.milestone.name] or len(seals.rows) != 1:
             raise ValueError("a report goes on after a commit that does not grow")
         arrays = {name: buffer.state() for name, buffer in self._arrays.items()}
-        digests = np.frombuffer(b"".join(sorted(self._chunk_digests)), np.uint8)
+        chunks = sorted(self._packed_digests.items())
+        digests = np.frombuffer(b"".join(map(b"".join, chunks)), np.uint8)
         return StoreState(
             {name: buffer.state() for name, buffer in self._tables.items()},
             {name: state for name, state in arrays.items() if state is not None},
-            digests.reshape(-1, DIGEST_BYTES),
+            digests.reshape(-1, 2 * DIGEST_BYTES),
             seals.rows[0],
             self._n_row_blocks,
+            self._machine,
         )
 
     @classmethod
@@ -92,8 +101,12 @@ class ReportStore:
         for name, array in state.arrays.items():
             store._arrays[name] = ArrayBuffer.resumed(ARRAYS[name], array)
         content = state.chunk_digests.tobytes()
-        starts = range(0, len(content), DIGEST_BYTES)
-        store._chunk_digests = {content[start : start + DIGEST_BYTES] for start in starts}
+        ends = range(2 * DIGEST_BYTES, len(content) + 1, 2 * DIGEST_BYTES)
+        store._packed_digests = {
+            content[end - 2 * DIGEST_BYTES : end - DIGEST_BYTES]: content[end - DIGEST_BYTES : end]
+            for end in ends
+        }
+        store._machine = state.machine
         seals = store._rows_of(schema.milestone)
         seals.rows.append(tuple(state.milestone))
         seals.n_stored = 1
@@ -115,6 +128,34 @@ class ReportStore:
                 raise ValueError(f"unknown packed array {name!r}")
             buffer = self._arrays[name] = ArrayBuffer(ARRAYS[name])
         return buffer
+
+    def note_machine(self) -> None:
+        """Keep the size of the machine that was added last."""
+        row, place = self._rows_of(schema.target).rows[-1], schema.target.place
+        self._machine = row[place["n_ipus"]], row[place["tiles_per_ipu"]]
+
+    def append(self, name: str, values: np.ndarray) -> int:
+        """Append rows to an array, and their sums to the array that has them; return the first."""
+        buffer = self.array(name)
+        return self._appended(buffer, buffer.append(values), values)
+
+    def pattern(self, name: str, values: np.ndarray) -> int:
+        """Append a row to an array unless an equal one exists, as `append`; return its index."""
+        buffer = self.array(name)
+        n_rows = buffer.n_rows
+        row = buffer.pattern(values)
+        return row if row < n_rows else self._appended(buffer, row, values)
+
+    def _appended(self, buffer: ArrayBuffer, first: int, values: np.ndarray) -> int:
+        """Describe an array that has grown and write its full chunks; return the first row."""
+        self.describe(buffer)
+        sums = _SUMS.get(buffer.spec.name)
+        if sums is not None and self._machine is not None:
+            shape = (-1, *self._machine)
+            by_tile = np.atleast_2d(np.asarray(values, buffer.spec.dtype))
+            if by_tile.shape[1] == self._machine[0] * self._machine[1]:
+                self.append(sums, by_tile.reshape(shape).sum(axis=2))
+        return first
 
     def describe(self, buffer: ArrayBuffer) -> None:
         """Assign an array's id and row once it has values, so that ids ascend."""
@@ -198,7 +239,8 @@ class ReportStore:
             buffer.reset(mark)
         self._delete_from(schema.row_block, tail.first_block_id)
         self._delete_from(schema.milestone, tail.milestone_id)
-        self._chunk_digests.difference_update(tail.chunks)
+        for digest in tail.chunks:
+            self._packed_digests.pop(digest, None)
         self._spare_chunks = tail.chunks
 
     def _delete_from(self, table: TableSpec, first_id: int) -> None:
@@ -207,7 +249,7 @@ class ReportStore:
 
     def _write_partial_chunks(self) -> dict[bytes, PackedChunk]:
         """Write the chunks that are not full yet; return those that were not stored before."""
-        before = set(self._chunk_digests)
+        before = set(self._packed_digests)
         chunks: dict[bytes, PackedChunk] = {}
         for buffer in self._arrays.values():
             first_row, rows = buffer.pending()
@@ -254,7 +296,7 @@ class ReportStore:
         new = {
             digest: self._spare_chunks.get(digest) or pack(part, digest)
             for digest, part in zip(digests, parts, strict=True)
-            if digest not in self._chunk_digests
+            if digest not in self._packed_digests
         }
         if any(len(chunk.data) > MAX_STORED_BYTES for chunk in new.values()):
             middle = len(rows) // 2  # incompressible data: two chunks instead of one
@@ -272,13 +314,14 @@ class ReportStore:
                 "minimum": [int(part.min()) for part in parts],
                 "maximum": [int(part.max()) for part in parts],
                 "total": [saturated_sum(part) for part in parts],
+                "packed_digest": [self._packed_digests[digest] for digest in digests],
             }
         )
         return new
 
     def _store(self, chunks: Collection[PackedChunk]) -> None:
         """Insert chunks at once; the buffer keeps the columns that the digests of rows cover."""
-        self._chunk_digests.update(chunk.digest for chunk in chunks)
+        self._packed_digests.update((chunk.digest, digest_packed(chunk)) for chunk in chunks)
         buffer = self._rows_of(schema.chunk)
         first = len(buffer.rows)
         buffer.add(

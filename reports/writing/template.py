@@ -48,12 +48,14 @@ class StoreState:
     ----------
     tables, arrays
         By name.
-    chunk_digests : ndarray of uint8, shape (n_chunks, 16)
-        Of the chunks in the file, in ascending order.
+    chunk_digests : ndarray of uint8, shape (n_chunks, 32)
+        Of the values of the chunks in the file, in ascending order, and of their packed bytes.
     milestone
         The row of the last milestone.
     n_row_blocks
         Blocks of rows.
+    machine
+        IPUs, and tiles of one; None before they are known.
     """
 
     tables: Mapping[str, TableState]
@@ -61,6 +63,7 @@ class StoreState:
     chunk_digests: np.ndarray
     milestone: tuple[Any, ...]
     n_row_blocks: int
+    machine: tuple[int, int] | None
 
 
 @dataclass(frozen=True)

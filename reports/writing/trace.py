@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -9,10 +10,14 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.reports.schema import TRACE_COLUMNS, run_trace
+from tilescope.reports.integrity.totals import Totals
+from tilescope.reports.schema import TOTAL_COLUMNS, TRACE_COLUMNS, run_trace, trace_total
 from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["TraceTrack", "TraceWriter"]
+
+#: Entries whose executions are summed together.
+_ENTRIES_OF_TOTAL = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,21 @@ class TraceWriter:
     """
 
     def __init__(self, writer: ReportWriter) -> None:
-        self._writer = writer
+        # The writer keeps this object until it is finished, not the other way round.
+        self._open_writer = weakref.ref(writer)
         self._n_entries = 0
         #: First entry and start of the stored track, by digest of its columns.
         self._stored: dict[bytes, tuple[int, int]] = {}
+        self._totals = Totals()
+        #: Rows of run_trace that are written, and those that are summed.
+        self._n_rows = self._n_summed = self._n_total_rows = 0
+        writer.call_before_finish(self._write_totals)
+
+    @property
+    def _writer(self) -> ReportWriter:
+        writer = self._open_writer()
+        assert writer is not None, "who adds runs keeps the writer"
+        return writer
 
     def add(
         self, run_ids: Sequence[int], starts: NDArray[np.int64], tracks: Sequence[TraceTrack]
@@ -99,12 +115,33 @@ class TraceWriter:
                 "shift_cycles": shifts.ravel().tolist(),
             },
         )
+        for track in tracks:
+            self._totals.add((track.ipu_id, track.track), _named(track), n_runs)
+        self._n_rows += len(tracks) * n_runs
+        if self._totals.n_entries >= _ENTRIES_OF_TOTAL:
+            self._write_totals()
+
+    def _write_totals(self) -> None:
+        """Write the executions since the last time, summed."""
+        if self._n_rows == self._n_summed:
+            return
+        rows = self._totals.take()
+        self._writer.append_columns("total", dict(zip(TOTAL_COLUMNS, rows, strict=True)))
+        ranges = {
+            "first_run_trace": self._n_summed,
+            "n_run_traces": self._n_rows - self._n_summed,
+            "first_row": self._n_total_rows,
+            "n_rows": rows.shape[1],
+        }
+        self._writer.add(trace_total, [ranges])
+        self._n_summed = self._n_rows
+        self._n_total_rows += rows.shape[1]
 
     def _place(self, track: TraceTrack, start: int) -> tuple[int, int, bool]:
         """Return first entry and start of a stored track, and whether it was stored just now."""
         hasher = blake2b(digest_size=16)
-        columns = [np.asarray(values).astype(np.int64) for values in track.columns]
-        for values in columns:
+        columns = _named(track)
+        for values in columns.values():
             hasher.update(values.data)
         key = hasher.digest()
         stored = self._stored.get(key)
@@ -113,7 +150,15 @@ class TraceWriter:
         first = self._n_entries
         self._stored[key] = (first, start)
         self._n_entries += track.n_entries
-        for name, values in zip(TRACE_COLUMNS, columns, strict=True):
+        for name, values in columns.items():
             is_time = name in ("start_cycle", "end_cycle")
             self._writer.append(f"trace.{name}", values + start if is_time else values)
         return first, start, True
+
+
+def _named(track: TraceTrack) -> dict[str, NDArray[np.int64]]:
+    """Return the columns of a track by name."""
+    return {
+        name: np.ascontiguousarray(values, np.int64)
+        for name, values in zip(TRACE_COLUMNS, track.columns, strict=True)
+    }

@@ -26,6 +26,7 @@ from tilescope.reports.schema import (
     SCHEMA_VERSION,
     TABLES,
     TableSpec,
+    target,
 )
 from tilescope.reports.state import ENDED_EARLY, FINISHED
 from tilescope.reports.writing.lock import DirectoryLock
@@ -72,6 +73,7 @@ class ReportWriter:
         self._is_changing = False
         self._n_commits = 0
         self._beside = {} if template is None else dict(template.beside)
+        self._before_finish: list[Callable[[], None]] = []
         self._inode = os.stat(path).st_ino
         self._checkpointed_at = time.monotonic()
         _live.add(self)
@@ -145,6 +147,7 @@ class ReportWriter:
         if not self.has_failed:
             with self._changing():
                 self._store.table(table).add(rows)
+                self._note_machine(table)
 
     def add_columns(
         self, table: TableSpec, columns: Mapping[str, Sequence[Any] | np.ndarray | int | str | None]
@@ -167,6 +170,12 @@ class ReportWriter:
         if not self.has_failed:
             with self._changing():
                 self._store.table(table).add_columns(columns)
+                self._note_machine(table)
+
+    def _note_machine(self, table: TableSpec) -> None:
+        """Let sums over the tiles of an IPU know how many there are."""
+        if table is target:
+            self._store.note_machine()
 
     def append(self, array_name: str, values: np.ndarray) -> int:
         """Append rows to a packed array and return the index of the first.
@@ -188,8 +197,7 @@ class ReportWriter:
         self._check_owner()
         buffer = self._store.array(array_name)
         with self._changing():
-            first = buffer.append(values)
-            self._store.describe(buffer)
+            first = self._store.append(array_name, values)
             self._guard(lambda: self._store.write_chunks(buffer))
         return first
 
@@ -242,8 +250,7 @@ class ReportWriter:
         self._check_owner()
         buffer = self._store.array(array_name)
         with self._changing():
-            row = buffer.pattern(values)
-            self._store.describe(buffer)
+            row = self._store.pattern(array_name, values)
             self._guard(lambda: self._store.write_chunks(buffer))
         return row
 
@@ -277,6 +284,16 @@ class ReportWriter:
             raise ReportNotWritable(str(self._failure))
         content = self._open_connection().serialize("main")
         return ReportTemplate(content, self._store.state(), dict(self._beside))
+
+    def call_before_finish(self, work: Callable[[], None]) -> None:
+        """Have something done before the report is sealed, which may write to it.
+
+        Parameters
+        ----------
+        work : callable
+            Without parameters.
+        """
+        self._before_finish.append(work)
 
     def commit(self, milestone: str, *, grows: bool = False) -> None:
         """Write all data so far durably, and record a milestone.
@@ -319,6 +336,8 @@ class ReportWriter:
         if self._failure is not None:
             raise ReportNotWritable(str(self._failure))
         self._open_connection()
+        for work in self._before_finish:
+            work()
         with self._changing():
             self._guard(lambda: self._seal(ENDED_EARLY if ended_early else FINISHED))
         return self.path

@@ -179,7 +179,7 @@ def write_array(connection: apsw.Connection, array_id: int, name: str, values: n
             connection.execute(
                 TABLES["array_chunk"].insert,
                 (free, array_id, row, len(part), column, part.shape[1], chunk.digest,
-                 int(part.min()), int(part.max()), saturated_sum(part)),
+                 int(part.min()), int(part.max()), saturated_sum(part), None),
             )  # fmt: skip
     connection.execute("DELETE FROM chunk WHERE digest NOT IN (SELECT digest FROM array_chunk)")
     # Chunks of an array stand in the order of their identities.

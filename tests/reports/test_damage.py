@@ -176,7 +176,7 @@ def test_a_chunk_listed_a_million_times_does_not_fill_the_memory(small_report, t
             connection.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)"
                 f" INSERT INTO array_chunk ({columns})"
-                f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0 FROM n"
+                f" SELECT {array_id}, i * 65536, 65536, 0, 1, x'00', 0, 0, 0, NULL FROM n"
             )
     with open_report(small_report) as report:
         array = report.array("trace.start_cycle")

@@ -160,7 +160,7 @@ def write_report(
                 }
             ],
         )
-    trace = TraceWriter(writer)
+    trace = (TraceWriter if shares else OwnEntries)(writer)
     for run, ipu, track, entries in tracks:
         step_id, low, high, period, count = (
             np.asarray(column, np.int64) for column in zip(*entries, strict=True)
@@ -169,8 +169,6 @@ def write_report(
         pattern = np.asarray([patterns[s] for s in step_id.tolist()])
         columns = (step_id, low - low[0], high - low[0], period, count, pattern)
         lasted = end_of(entries) - entries[0][1]
-        if not shares:
-            trace = OwnEntries(writer, trace)
         trace.add([run], starts, [TraceTrack(ipu, track, lasted, columns)])
     writer.commit("run")
     return writer.finish()
@@ -179,9 +177,10 @@ def write_report(
 class OwnEntries(TraceWriter):
     """Stores every track anew, as reports of schema 6 do."""
 
-    def __init__(self, writer: ReportWriter, before: TraceWriter) -> None:
-        super().__init__(writer)
-        self._n_entries = before._n_entries
+    def add(self, *arguments: Any) -> None:
+        """Add a run as if none came before."""
+        self._stored.clear()
+        super().add(*arguments)
 
 
 def end_of(entries: list[Entry]) -> int:

@@ -1,14 +1,16 @@
-"""Runs that repeat each other are stored once; every figure is as if they were stored each."""
+"""Runs that repeat each other are stored once, and executions summed; figures stay the same."""
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.generated_report import generate_report
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff.alignment.trace_pair import trace_axis
@@ -16,7 +18,9 @@ from tilescope.analyser.summary.tile import tile_facts
 from tilescope.analyser.time.execution import execution, ipu_phase_cycles, taken_cycles
 from tilescope.analyser.time.figures import parallel_efficiency, tile_balance
 from tilescope.analyser.time.runs import executed, runs
-from tilescope.reports import Report, open_report, schema
+from tilescope.reports import PackedArray, Report, TraceWriter, check_report, open_report, schema
+from tilescope.reports.integrity.totals import Totals
+from tilescope.reports.writing import trace as trace_writing
 
 from .conftest import Entry, loop, sequence, write_report
 
@@ -73,14 +77,17 @@ def answers(report: Report, low: int, high: int) -> dict[str, Any]:
     st.sampled_from([1, 2]),
     st.floats(0, 1),
     st.floats(0, 1),
+    st.sampled_from([1, 5, 10, 1000]),
 )
-def test_shared_entries_give_the_figures_of_own_ones(
-    plan: list[tuple[int, int]], n_ipus: int, first: float, second: float
+def test_shared_entries_and_sums_give_the_figures_of_all_entries(
+    plan: list[tuple[int, int]], n_ipus: int, first: float, second: float, n_entries: int
 ) -> None:
     tracks = tracks_of(plan, n_ipus)
     with tempfile.TemporaryDirectory() as folder:
-        shared = write_report(Path(folder) / "shared", tracks, n_ipus)
-        own = write_report(Path(folder) / "own", tracks, n_ipus, shares=False)
+        with patch.object(trace_writing, "_ENTRIES_OF_TOTAL", n_entries):
+            shared = write_report(Path(folder) / "shared", tracks, n_ipus)
+        with patch.object(TraceWriter, "_write_totals"):  # as a run that was killed
+            own = write_report(Path(folder) / "own", tracks, n_ipus, shares=False)
         with open_report(shared) as one, open_report(own) as other:
             end = trace.extent(one).end_cycle
             low, high = sorted((int(first * end), int(second * end)))
@@ -119,3 +126,36 @@ def test_equal_runs_narrower_than_a_pixel_become_bars_with_all_their_slices(tmp_
             assert len(bars.count) <= 4 * n_pixels + 8
             assert (np.diff(bars.start_cycle) >= 0).all()
             assert (bars.start_cycle[1:] >= bars.end_cycle[:-1]).all()
+
+
+def test_a_report_without_loops_is_read_without_its_entries(tmp_path: Path) -> None:
+    """The whole trace and the execution of all runs come from sums, whatever the number of runs."""
+    path = write_report(tmp_path, tracks_of([(1, gap) for gap in range(40)], 1), shares=False)
+    with open_report(path) as report, patch.object(PackedArray, "read", _refuse_entries):
+        assert execution(report).executions.sum() == 40 * 4
+        assert trace.range_summary(report).ipus[0].n_executions == 40 * 4
+        assert tile_facts(report, 0).steps[0].n_executions == 40
+
+
+_read = PackedArray.read
+
+
+def _refuse_entries(array: PackedArray, *arguments: int) -> np.ndarray:
+    assert not array.name.startswith("trace.") or arguments[:2] == (0, 0), array.name
+    return _read(array, *arguments)
+
+
+def test_wrong_sums_are_a_problem(tmp_path: Path) -> None:
+    path = generate_report(tmp_path, n_tiles=8, n_steps=40, n_variables=8, n_runs=3)
+    assert check_report(path) == []
+    stored = Totals.take
+
+    def take(totals: Totals) -> np.ndarray:
+        rows = stored(totals)
+        rows[4, 0] += 1
+        return rows
+
+    with patch.object(Totals, "take", take):
+        path = generate_report(tmp_path, n_tiles=8, n_steps=40, n_variables=8, n_runs=3)
+    (problem,) = check_report(path)
+    assert problem.sentence == "The executions of trace_total 0 differ from the trace."
