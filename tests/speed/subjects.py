@@ -162,7 +162,7 @@ def _looping(folder: Path) -> Path:
         [info("on", TensorProto.BOOL, []), info(last, TensorProto.FLOAT, [16, 128])],
     )
     node = helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body, name="loop")
-    weights = {
+    weights: dict[str, NDArray[Any]] = {
         "w": _drawn(128, 128) / 12,
         "n": np.array(200, np.int64),
         "yes": np.array(True),

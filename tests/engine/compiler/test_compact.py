@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tilescope.engine.codelets.popops.elementwise.copy import COPY
-from tilescope.engine.compiler import Executable
 from tilescope.engine.compiler.compact import compact, stored_bytes
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.graph import Graph, blocks
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Execute, Sequence
