@@ -12,7 +12,11 @@ from tilescope.engine.graph.freeze import read_only
 
 __all__ = ["compact", "stored_bytes"]
 
-_TYPES = tuple(np.dtype(name) for name in ("int8", "int16", "int32"))
+#: Types with their least and their largest number, the narrowest first.
+_TYPES = tuple(
+    (np.dtype(name), int(np.iinfo(name).min), int(np.iinfo(name).max))
+    for name in ("int8", "int16", "int32", "int64")
+)
 
 
 def compact(values: NDArray[Any]) -> NDArray[Any]:
@@ -23,12 +27,15 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
     if not values.size:
         return _count(0)
     low, high = int(values.min()), int(values.max())
-    kind = next((t for t in _TYPES if np.iinfo(t).min <= low and high <= np.iinfo(t).max), None)
-    if low == high:
-        return np.broadcast_to(np.array(low, kind or np.int64), values.shape)
+    kind = next(kind for kind, least, most in _TYPES if least <= low and high <= most)
+    if low == high and values.size > 1:
+        # As np.broadcast_to does, which takes ten times as long.
+        one = np.ndarray(values.shape, kind, np.array(low, kind), strides=(0,))
+        one.flags.writeable = False
+        return one
     if low == 0 and high == values.size - 1 and (values == _count(values.size)).all():
         return _count(values.size)
-    return read_only(values.astype(kind or np.int64, copy=False))
+    return read_only(values.astype(kind, copy=False))
 
 
 def stored_bytes(array: NDArray[Any]) -> int:

@@ -73,14 +73,15 @@ class PhaseCosts:
 
     def _shapes(self, compute_set: ComputeSet) -> Iterator[Hashable]:
         """Yield all that decides the cost of a compute phase."""
-        digest = self.exchanges.digests.of
+        digests = self.exchanges.digests
+        digest = digests.of
         for batch in compute_set.batches:
             yield batch.codelet
             yield digest(batch.tile)
             for name, regions in batch.fields.items():
                 yield name
                 yield regions.variable.dtype.name
-                yield digest(regions.size) + digest(regions.stride) + digest(regions.first)
+                yield digests.of_all(regions.arrays[1:])
             for name, column in batch.scalars.items():
                 yield name
                 yield digest(column)

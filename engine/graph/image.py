@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -149,14 +148,7 @@ class GraphCopy:
         )
 
     def _regions(self, regions: Regions) -> Regions:
-        variable = self.graph.variables[regions.variable.variable_id]
-        return Regions(
-            variable,
-            read_only(regions.start),
-            read_only(regions.size),
-            read_only(regions.stride),
-            None if regions.first is None else read_only(regions.first),
-        )
+        return replace(regions, variable=self.graph.variables[regions.variable.variable_id])
 
 
 def _copied_variable(source: Variable) -> Variable:
@@ -176,22 +168,10 @@ def _copied_variable(source: Variable) -> Variable:
 
 def _read_only_batch(batch: VertexBatch) -> VertexBatch:
     """Return a read-only batch."""
-    fields: Mapping[str, Regions] = {
-        name: regions
-        if not regions.start.flags.writeable
-        else Regions(
-            regions.variable,
-            read_only(regions.start),
-            read_only(regions.size),
-            read_only(regions.stride),
-            None if regions.first is None else read_only(regions.first),
-        )
-        for name, regions in batch.fields.items()
-    }
     scalars = {name: read_only(column) for name, column in batch.scalars.items()}
     return VertexBatch(
         batch.codelet,
         read_only(batch.tile),
-        MappingProxyType(fields),
+        MappingProxyType(dict(batch.fields)),
         MappingProxyType(scalars),
     )

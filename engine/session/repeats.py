@@ -93,8 +93,7 @@ class Structures:
             for name, regions in batch.fields.items():
                 number = variables.setdefault(regions.variable, len(variables))
                 digest.update(f"{name} {number}".encode())
-                for array in (regions.start, regions.size, regions.stride, regions.first):
-                    digest.update(self.digests.of(array))
+                digest.update(self.digests.of_all(regions.arrays))
         for variable in variables:
             digest.update(self._variable(variable))
         return Leaf(program, digest.digest(), tuple(variables))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.exchange.exchange import accessed, exchange_of
@@ -95,9 +93,8 @@ class Exchanges:
         digest = blake2b(b"in" if is_input else b"out", digest_size=STRUCTURE_BYTES)
         numbers = {variable: number for number, variable in enumerate(variables)}
         for _, tile, r in accessed([compute_set], is_input=is_input):
-            arrays: tuple[NDArray[Any] | None, ...] = tile, r.start, r.size, r.stride, r.first
             digest.update(numbers[r.variable].to_bytes(4, "little"))
-            digest.update(b"".join(map(self.digests.of, arrays)))
+            digest.update(self.digests.of(tile) + self.digests.of_all(r.arrays))
         for before, variable in zip([None, *variables], variables, strict=False):
             crosses = before is not None and _run_may_cross(before, variable, is_input)
             description = f"{variable.dtype.n_bytes} {variable.n_elements} {crosses}"

@@ -12,6 +12,8 @@ __all__ = ["ArrayDigests"]
 
 _DIGEST_BYTES = 16
 
+Arrays = tuple[NDArray[Any] | None, ...]
+
 
 class ArrayDigests:
     """Digests of arrays that nobody changes any more; views of the same memory have one."""
@@ -19,6 +21,15 @@ class ArrayDigests:
     def __init__(self) -> None:
         self._found: dict[tuple[Any, ...], tuple[NDArray[Any], bytes]] = {}
         self._by_id: dict[int, tuple[NDArray[Any], bytes]] = {}
+        self._joint: dict[tuple[int, ...], tuple[Arrays, bytes]] = {}
+
+    def of_all(self, arrays: Arrays) -> bytes:
+        """Return the digests of several arrays that belong together, one after the other."""
+        key = tuple(map(id, arrays))
+        result = self._joint.get(key)
+        if result is None:
+            result = self._joint[key] = arrays, b"".join(map(self.of, arrays))
+        return result[1]
 
     def of(self, array: NDArray[Any] | None) -> bytes:
         """Return the digest of an array with its type and shape, or that of None."""

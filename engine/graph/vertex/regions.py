@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_list, shown, whole_numbers
 from tilescope.engine.errors import BadGraph
+from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.tensor.joined import Joined
 from tilescope.engine.graph.tensor.tensor import Tensor
 
@@ -51,9 +52,17 @@ class Regions:
     first: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        """Keep one row of sizes and of strides where all regions have the same."""
+        """Freeze the arrays; keep one row of sizes and of strides where all regions agree."""
+        object.__setattr__(self, "start", read_only(self.start))
         object.__setattr__(self, "size", _with_one_row(self.size))
         object.__setattr__(self, "stride", _with_one_row(self.stride))
+        if self.first is not None:
+            object.__setattr__(self, "first", read_only(self.first))
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int64] | None, ...]:
+        """All that vertices access, without the variable."""
+        return self.start, self.size, self.stride, self.first
 
     @property
     def shapes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -104,11 +113,11 @@ def _rows(table: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _with_one_row(table: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a table that stores one row if all are equal."""
-    if len(table) < 2 or table.strides[0] == 0:
-        return table
-    if (table[-1] != table[0]).any() or (table != table[0]).any():
-        return table
+    """Return a read-only table that stores one row if all are equal."""
+    if not table.flags.writeable:
+        return table  # as it was made here, or is read
+    if len(table) < 2 or (table[-1] != table[0]).any() or (table != table[0]).any():
+        return read_only(table)
     return np.broadcast_to(table[0].copy(), table.shape)
 
 

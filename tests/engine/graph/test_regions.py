@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,14 @@ def test_equal_tables_have_one_digest_however_they_were_given() -> None:
     one, other = regions([2, 4], [10, 1]), regions([2, np.full(100, 4)], [10, 1])
     assert digests.of(one.size) == digests.of(other.size)
     assert digests.of(one.size) != digests.of(regions([2, 4], [10, 1], 99).size)
+
+
+def test_regions_are_frozen_and_digested_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = regions([2, np.arange(1, 101)], [10, 1])
+    moved = replace(made, variable=regions([1], [1]).variable)
+    assert all(array is None or not array.flags.writeable for array in made.arrays)
+    assert all(one is other for one, other in zip(made.arrays, moved.arrays, strict=True))
+    digests = ArrayDigests()
+    expected = digests.of_all(made.arrays)
+    monkeypatch.setattr(ArrayDigests, "of", None)
+    assert digests.of_all(moved.arrays) == expected
