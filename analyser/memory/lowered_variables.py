@@ -103,13 +103,15 @@ def variable_positions(report: Report, variable_id: NDArray[np.int64]) -> NDArra
         When one of them does not exist.
     """
     ids = np.array(report.column(schema.variable, "variable_id"), dtype=np.int64)
-    positions = np.searchsorted(ids, variable_id)
-    is_missing = np.ones(len(variable_id), dtype=np.bool_)
-    is_known = positions < len(ids)
-    is_missing[is_known] = ids[positions[is_known]] != variable_id[is_known]
-    if is_missing.any():
-        require(report, False, f"variable {variable_id[is_missing][0]} does not exist")
-    return positions
+    # Variables are numbered from 0; a report of which nothing says so is searched.
+    is_numbered = bool(len(ids)) and ids[0] == 0 and ids[-1] == len(ids) - 1
+    positions = variable_id if is_numbered else np.searchsorted(ids, variable_id)
+    is_known = (positions >= 0) & (positions < len(ids))
+    if not is_numbered:
+        is_known[is_known] = ids[positions[is_known]] == variable_id[is_known]
+    if not is_known.all():
+        require(report, False, f"variable {variable_id[~is_known][0]} does not exist")
+    return positions.astype(np.intp)
 
 
 def tile_variables(report: Report, tile: int) -> TileVariables:
