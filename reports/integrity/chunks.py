@@ -94,7 +94,7 @@ def require_intact(
     if chunk.raw_bytes != expected_bytes or chunk.codec not in ("zstd", "shuffle+zstd"):
         raise DamagedReport(f"A chunk of {where} has an unexpected length or codec.")
     if digest_packed(chunk) != packed_digest:
-        raise DamagedReport(f"A chunk of {where} does not match its digest.")
+        raise DamagedReport(f"A chunk of {where} is damaged: its bytes do not match their digest.")
 
 
 def unpack(
