@@ -52,19 +52,7 @@ _READING = """\
 """
 
 #: What was tried for programs that are beyond two, by name of the program or by kind.
-_ATTEMPTS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(
-        ("fc_layer_1_1000_5_half", "fc_layer_1_1000_5_float"),
-        (
-            "*Why*: the library plans the three passes together. Alone, the product forward is"
-            " quickest on 2 or 4 tiles, whose weights the update then reaches element by element.",
-            "*Inputs split in 63 forward*, the next best plan: 6,652 and 6,316 cycles on GC2 (0.97"
-            " and 1.03 of published), 7,064 on GC200 in half (1.02).",
-            "*Weights spread evenly*: 8,029 and 6,415 cycles on GC2.",
-            "*Weights allocated for the backward pass*: 7,261 and 6,214 cycles on GC2.",
-        ),
-    ),
-}
+_ATTEMPTS: Mapping[str, Sequence[str]] = {}
 _NO_ATTEMPTS = "no attempts recorded"
 
 

@@ -145,6 +145,8 @@ def test_constants_beside_an_allocated_operand() -> None:
 CONVOLUTIONS: dict[str, tuple[Any, Any, int, Window, str, dict[str, Any]]] = {
     "square": ((2, 16, 6, 5), (16, 16, 3, 3), 1, SQUARE, "float32", {}),
     "point": ((1, 32, 4, 6), (24, 32, 1, 1), 1, POINT, "float16", {}),
+    "strided point": ((2, 32, 7, 6), (24, 32, 1, 1), 1, Window((1, 1), (2, 2)), "float16", {}),
+    "strided rows": ((1, 32, 6, 5), (16, 16, 1, 1), 2, Window((1, 1), (3, 1)), "float32", {}),
     "groups": ((1, 32, 5, 5), (32, 8, 3, 3), 4, SQUARE, "float32", {}),
     "depthwise": ((1, 16, 5, 4), (16, 1, 3, 3), 16, SQUARE, "float16", {"family": "vertical mac"}),
     "serial": ((2, 16, 4, 4), (8, 16, 3, 3), 1, SQUARE, "float32", {"split": {"serial inputs": 2}}),

@@ -21,6 +21,7 @@ from tilescope.engine.library.poplin.free_operand import (
     allocated_images,
     allocated_matrices,
     allocated_weights,
+    channel_groups,
     planned_convolution,
     planned_matmul,
     row_major_variable,
@@ -90,6 +91,9 @@ def create_convolution_input(  # noqa: PLR0913 - those of the convolution
     weights_operand = Operand.of(weights, kind, "the weights")
     planned = planned_convolution(request, x, weights_operand, window, groups)
     patches = request.patches(x, window, groups)
+    if request.subsampling(window):
+        images = None if patches else channel_groups(request, x, planned)
+        return row_major_variable(builder, x, name) if images is None else images
     input_tensor = allocated_images(request, kind, planned) if patches.can_lie else None
     if input_tensor is None:
         return row_major_variable(builder, x, name)

@@ -28,10 +28,10 @@ from tilescope.engine.library.poplin.convolution_request import (
 from tilescope.engine.library.poplin.free_operand import as_allocated
 from tilescope.engine.library.poplin.patches import as_view, channel_patches
 from tilescope.engine.library.poplin.product_types import ProductTypes, product_types
+from tilescope.engine.library.poplin.subsampling import Subsampling
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.window import Window, output_size
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["convolution", "matmul"]
 
@@ -114,6 +114,11 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
         contiguous = row_major_copy(build, contiguous, "groupChannels")
     kernel = _in_one(build, weights)
     is_free = not (family or split)
+    subsampling = Subsampling.of(window, is_free=is_free)
+    if subsampling:
+        contiguous = subsampling.read(build, contiguous)
+        window = subsampling.window(window)
+    images = contiguous
     patches = channel_patches(
         build, contiguous.dtype, contiguous.shape, window, groups, is_free=is_free
     )
@@ -128,7 +133,10 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     product = as_product(contiguous, kernel, window, groups, types)
     share = builder.available_memory.with_own(available_memory_proportion).convolution
     shape = as_allocated(product.shape, product.x, product.weights)
-    plan = _plan(build, shape, share, family, split)
+    plan = plan_of(build, build.debug.name, shape, share, family, split)
+    if subsampling:
+        plan = subsampling.with_copy(build, images, shape, plan)
+    plan = _recorded(build, plan)
     out = build_convolution(build, product.x, product.weights, types.weights, shape, plan)
     return out.reshape(n_images, weights.shape[0], rows, columns)
 
@@ -187,7 +195,7 @@ def matmul(
     straight, swapped = both_ways(left, right, types)
     share = builder.available_memory.with_own(available_memory_proportion).matmul
     shape = as_allocated(replace(straight.shape, swapped=swapped.shape), left, right)
-    plan = _plan(build, shape, share, split=split)
+    plan = _recorded(build, plan_of(build, build.debug.name, shape, share, split=split))
     orientation = straight
     if plan.swaps_operands:
         assert shape.swapped is not None
@@ -208,15 +216,8 @@ def _said(types: ProductTypes) -> dict[str, str]:
     return {"types": f"{types.x} x {types.weights}", "partialsType": types.partials.name}
 
 
-def _plan(
-    build: Builder,
-    shape: ConvolutionShape,
-    available_memory_proportion: float,
-    family: str = "",
-    split: Mapping[str, int] | None = None,
-) -> Plan:
-    """Return the plan, and record it for the report."""
-    plan = plan_of(build, build.debug.name, shape, available_memory_proportion, family, split)
+def _recorded(build: Builder, plan: Plan) -> Plan:
+    """Return a plan as that of the call, which the report has."""
     plan = replace(plan, plan_id=build.plan_id, call=build.debug)
     build.plans.append(plan)
     return plan

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count
 from tilescope.engine.graph import ROOT, DType, Joined, Tensor, View
+from tilescope.engine.graph.mapping.clone import clone_layout
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.graph.variable import Variable
 from tilescope.engine.library.builder import Builder
@@ -27,6 +28,7 @@ from tilescope.engine.library.poplin.operand_layout import as_images, as_weights
 from tilescope.engine.library.poplin.patches import Patches, channel_patches
 from tilescope.engine.library.poplin.placement import Placement, map_weights
 from tilescope.engine.library.poplin.product_types import product_types
+from tilescope.engine.library.poplin.subsampling import Subsampling
 from tilescope.engine.library.popops.elementwise.operations import vector_elements
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.convolution.arrange import are_weights_arranged, is_arranged
@@ -60,12 +62,22 @@ class Request:
     split: Mapping[str, int] | None
     family: str = ""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no family or split is requested: these are of the convolution as it is."""
+        return not (self.family or self.split)
+
+    def subsampling(self, window: Window) -> Subsampling:
+        """Return what a convolution reads of its images."""
+        return Subsampling.of(window, is_free=self.is_free)
+
     def patches(self, x: Operand, window: Window, groups: int) -> Patches:
         """Return the taps that become channels of a convolution of images `x`."""
         assert isinstance(x.value, Tensor)
-        is_free = not (self.family or self.split)
+        subsampling = self.subsampling(window)
+        shape, left = subsampling.shape(x.value.shape), subsampling.window(window)
         return channel_patches(
-            self.builder, x.value.dtype, x.value.shape, window, groups, is_free=is_free
+            self.builder, x.value.dtype, shape, left, groups, is_free=self.is_free
         )
 
 
@@ -192,6 +204,11 @@ def planned_convolution(
     check_convolution(request.name, x.value, weights.value, window, groups)
     assert isinstance(x.value, Tensor)
     builder, partials_type = request.builder, request.partials_type
+    subsampling = request.subsampling(window)
+    if subsampling:
+        x = replace(x, value=_subsampled(x.value, subsampling, is_free=x.is_free))
+        window = subsampling.window(window)
+    assert isinstance(x.value, Tensor)
     patches = request.patches(x, window, groups)
     images = x.value
     if patches:
@@ -205,6 +222,38 @@ def planned_convolution(
     shape = _freed(product.shape, x, weights)
     plan = plan_of(builder, request.name, shape, share, request.family, request.split)
     return Planned(shape, shape, plan)
+
+
+def _subsampled(x: Tensor, subsampling: Subsampling, *, is_free: bool) -> Tensor:
+    """Return what a convolution reads of images, to plan with: their copy lies as they do."""
+    if is_free or not x.variable.is_mapped or not subsampling.has_view(x):
+        return unallocated(x.dtype, subsampling.shape(x.shape), x.name)
+    layout = clone_layout(subsampling.view(x))
+    return layout.as_view(unallocated(x.dtype, layout.shape, x.name))
+
+
+def channel_groups(request: Request, x: Operand, planned: Planned) -> Tensor | None:
+    """Add images in the plan's groups of channels, spread evenly; None if the plan copies them.
+
+    Returns
+    -------
+    Tensor or None
+        Shape (images, channels, rows, columns).
+    """
+    assert isinstance(x.value, Tensor)
+    grouping, part = Grouping(**planned.plan.grouping), planned.plan.serial.part_of(planned.shape)
+    assert part is not None, "the shape supports the plan's serial parts"
+    if is_arranged(part, grouping):
+        return None
+    layout = input_layout(planned.shape, grouping)
+    run = layout.inside * layout.size
+    n_images, n_channels, height, width = x.value.shape
+    sizes = (n_images, n_channels // run, height, width, run)
+    tensor = request.builder.graph.add_variable(
+        x.value.dtype, sizes, request.name, request.builder.debug
+    )
+    request.builder.spread(tensor, grain=run)
+    return tensor.dim_shuffle(0, 1, 4, 2, 3).reshape(n_images, n_channels, height, width)
 
 
 def planned_matmul(request: Request, a: Operand, b: Operand) -> Planned:

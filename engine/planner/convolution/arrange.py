@@ -15,7 +15,13 @@ from tilescope.engine.planner.phase import Phase
 from tilescope.engine.tiling import ConvolutionShape, Grouping
 from tilescope.engine.tiling.channel_layout import input_layout
 
-__all__ = ["are_weights_arranged", "arranged_bytes", "arrangement_cycles", "is_arranged"]
+__all__ = [
+    "are_weights_arranged",
+    "arranged_bytes",
+    "arrangement_cycles",
+    "block_copy_cycles",
+    "is_arranged",
+]
 
 Counts = NDArray[np.int64]
 
@@ -94,7 +100,7 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
         by_phase[Phase(Stage.PRE_ARRANGE, is_exchange=True)] = exchange_cycles(
             np.maximum(moved, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
-        by_phase[Phase(Stage.PRE_ARRANGE)] = _copy(pixels * inner, shape, machine)
+        by_phase[Phase(Stage.PRE_ARRANGE)] = block_copy_cycles(pixels * inner, shape, machine)
     if are_weights_arranged(shape, grouping):
         groups, in_groups, out_groups = grouping.count(shape)
         block = grouping.groups * grouping.inputs * grouping.outputs
@@ -108,11 +114,13 @@ def arrangement_cycles(splits: Splits, machine: Machine) -> dict[Phase, Counts]:
             np.maximum(weights, sent) * shape.item_bytes, nothing, tiles, machine, fragments
         )
         row = grouping.groups * grouping.outputs if shape.weights == "rows" else 1
-        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS)] = _copy(weights, shape, machine, row)
+        by_phase[Phase(Stage.PRE_ARRANGE_WEIGHTS)] = block_copy_cycles(weights, shape, machine, row)
     return by_phase
 
 
-def _copy(elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1) -> Counts:
+def block_copy_cycles(
+    elements: Counts, shape: ConvolutionShape, machine: Machine, row: int = 1
+) -> Counts:
     """Return the cycles to copy elements in contiguous rows; 0 for no elements."""
     return np.where(elements > 0, _block_cycles(elements, shape, machine, row), 0)
 
