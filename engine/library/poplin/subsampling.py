@@ -18,9 +18,8 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.operand_layout import channel_runs
 from tilescope.engine.library.popops.elementwise.operations import copy_to, row_major_copy
 from tilescope.engine.library.window import Window
-from tilescope.engine.planner import Plan
 from tilescope.engine.planner.convolution.arrange import block_copy_cycles
-from tilescope.engine.planner.plan import PlannedStage
+from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.engine.tiling import ConvolutionShape
 
 __all__ = ["Subsampling"]
