@@ -142,7 +142,7 @@ def _deciding(folder: Path) -> Path:
             "If", ["flag"], ["y"], then_branch=branches[0], else_branch=branches[1], name="decide"
         ),
     ]
-    weights = {"w": _drawn(128, 128) / 12, "zero": np.array(0, np.float32)}
+    weights: Arrays = {"w": _drawn(128, 128) / 12, "zero": np.array(0, np.float32)}
     return _saved(folder / "deciding.onnx", [*before, *middle, *after], weights, (16, 128), last)
 
 
@@ -162,7 +162,7 @@ def _looping(folder: Path) -> Path:
         [info("on", TensorProto.BOOL, []), info(last, TensorProto.FLOAT, [16, 128])],
     )
     node = helper.make_node("Loop", ["n", "yes", "x"], ["y"], body=body, name="loop")
-    weights: dict[str, NDArray[Any]] = {
+    weights: Arrays = {
         "w": _drawn(128, 128) / 12,
         "n": np.array(200, np.int64),
         "yes": np.array(True),
