@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from tilescope.engine.compiler.cache.programs import ProgramFolder, ProgramParts
 from tilescope.engine.compiler.executable.container import Container
@@ -38,12 +39,20 @@ class SourceProgram:
     ----------
     compiled
         The program.
-    facts
-        Provenance of the model, by keys of a report.
+    source
+        The model.
+    digest
+        Digest of all that the source consists of, where it is known.
     """
 
     compiled: CompiledModel
-    facts: dict[str, str]
+    source: SourceModel
+    digest: str = ""
+
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """Provenance of the model, by keys of a report."""
+        return self.source.facts(self.compiled.model, self.digest)
 
 
 def programs_of(options: EngineOptions) -> ProgramFolder | None:
@@ -102,12 +111,12 @@ def compile_source(
     known = None if key is None else key.take(source)
     if known is not None:
         compiled, digest = known
-        facts = source.facts(compiled.model, digest)
-        return SourceProgram(recorded(compiled, "hit", stopwatch), facts)
+        return SourceProgram(recorded(compiled, "hit", stopwatch), source, digest)
     from tilescope.engine.session.compilation import compile_with
 
     if settings.excess is not None:
         _check_weights_fit(source, machine, setup, settings.excess)
+    before = "" if key is None else key.whole(source)
     model = load_model(source, setup, seed)
     _log.info(
         "read %s: %d inputs, %d operations, %d outputs",
@@ -118,10 +127,9 @@ def compile_source(
     )
     say(f"Compiling {len(model.operations)} operations for {machine.n_tiles:,} tiles")
     compiled = compile_with(model, machine, settings, options.cache_directory, programs)
-    facts = source.facts(model)
-    if key is not None:
-        key.keep(source, compiled)
-    return SourceProgram(compiled, facts)
+    if key is not None and before and key.whole(source) == before:  # nothing changed meanwhile
+        key.keep(source, before, compiled)
+    return SourceProgram(compiled, source, before)
 
 
 class _Key:
@@ -179,14 +187,19 @@ class _Key:
         compiled = take_program(self._programs.named(question))
         return None if compiled is None else (compiled, whole)
 
-    def keep(self, source: SourceModel, compiled: CompiledModel) -> None:
-        """Store which program the source has, unless the source changed meanwhile."""
+    def whole(self, source: SourceModel) -> str:
+        """Return the digest of all that the source consists of now; empty if it changed."""
+        try:
+            return source.digest(source.outside) if source.digest(()) == self._digest else ""
+        except BadModel:  # the model says so when it is read
+            return ""
+
+    def keep(self, source: SourceModel, whole: str, compiled: CompiledModel) -> None:
+        """Store which program the source has."""
         parts = compiled.executable.parts
-        if not isinstance(parts, ProgramParts) or source.digest(()) != self._digest:
-            return
-        outside = list(source.outside)
-        facts = {"outside": outside, "digest": source.digest(outside), "program": parts.question}
-        self._parts.keep(_PART, "", facts, {})
+        if isinstance(parts, ProgramParts):
+            facts = {"outside": [*source.outside], "digest": whole, "program": parts.question}
+            self._parts.keep(_PART, "", facts, {})
 
 
 def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:

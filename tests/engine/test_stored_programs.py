@@ -307,6 +307,33 @@ def test_weights_in_a_file_beside_the_model_belong_to_it(tmp_path: Path) -> None
         run(path, tmp_path / "r")
 
 
+@pytest.mark.parametrize("which", ["model.onnx", "weights.bin"])
+def test_a_file_that_changes_while_it_is_compiled_is_not_taken_for_its_program(
+    which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = external(tmp_path / "model.onnx", 1.0)
+    load = OnnxFile.load
+
+    def changing(source: OnnxFile, setup: Setup) -> Any:
+        model = load(source, setup)
+        content = (tmp_path / which).read_bytes()
+        if which == "weights.bin":
+            (tmp_path / which).write_bytes(np.ones(len(content) // 4, np.float32).tobytes())
+        else:
+            changed = onnx.load_model_from_string(content)
+            changed.graph.node[2].op_type = "Sigmoid"
+            (tmp_path / which).write_bytes(changed.SerializeToString())
+        return model
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnnxFile, "load", changing)
+        run(path, tmp_path / "r", seed=1)
+    again = run(path, tmp_path / "r", seed=1)
+    assert state(again) == "miss"
+    alone = run(path, tmp_path / "r", seed=1, code={"enableEngineCaching": False})
+    assert again.outputs["y"].tobytes() == alone.outputs["y"].tobytes()
+
+
 def files() -> dict[str, Path]:
     """Return the file of every part."""
     return {kind: next(Path("kept").glob(f"*.{kind}")) for kind in PARTS}
