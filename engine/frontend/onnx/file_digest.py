@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from tilescope.engine.errors import BadModel
 
@@ -28,16 +29,33 @@ def file_digest(path: Path, outside: Sequence[str] = ()) -> str:
     BadModel
         When a file cannot be read.
     """
+    digest = hashlib.sha256()
     try:
-        digest = hashlib.sha256(path.read_bytes())
+        with _opened(path) as file:
+            digest.update(file.read())
         for name in outside:
             digest.update(name.encode())
-            with (path.parent / name).open("rb") as file:
+            with _opened(path.parent / name) as file:
                 while block := file.read(_BLOCK_BYTES):
                     digest.update(block)
     except OSError as error:
         raise BadModel(f"Cannot read model {path}: {error.strerror}") from None
+    except ValueError:  # a NUL
+        raise BadModel(f"Model {str(path)!r} is not the name of a file") from None
     return digest.hexdigest()
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Return a regular file, open for reading: others can let a reader wait, or never end.
+
+    Raises
+    ------
+    BadModel
+        When it is another kind of file.
+    """
+    if path.exists() and not path.is_file():
+        raise BadModel(f"Cannot read model {path}: it is not a regular file")
+    return path.open("rb")
 
 
 def outside_files(path: Path) -> tuple[str, ...]:
