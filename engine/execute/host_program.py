@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tilescope.collection import without_collection
 from tilescope.engine.compiler.executable.codelet_place import is_own
-from tilescope.engine.compiler.executable.container import Container, NotAnEntry
+from tilescope.engine.compiler.executable.container import Container
 from tilescope.engine.compiler.executable.executable import Executable
-from tilescope.engine.compiler.executable.objects import ObjectReader, write_objects
+from tilescope.engine.compiler.executable.objects import read_objects, write_objects
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.execute.binding import Binding, bindings_of
 from tilescope.engine.execute.host_arenas import HostLayout, HostMemory
@@ -74,13 +74,7 @@ def _lasts(bindings: tuple[Binding, ...]) -> bool:
 
 
 def _read(entry: Container) -> HostProgram:
-    try:
-        program = ObjectReader(_KINDS, entry.facts["objects"], entry.array).root
-    except Exception as error:  # what a malformed pickle makes of its records can raise anything
-        raise NotAnEntry(f"its objects are malformed: {error}") from None
-    if not isinstance(program, HostProgram):
-        raise NotAnEntry("it does not hold launches")
-    return program
+    return read_objects(HostProgram, _KINDS, entry.facts["objects"], entry.array)
 
 
 def bind_all(

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilescope.reports
-from tilescope.engine.compiler.executable.container import Container, NotAnEntry
+from tilescope.engine.compiler.executable.container import Container
 from tilescope.engine.compiler.executable.executable import Executable
-from tilescope.engine.compiler.executable.objects import ObjectReader, write_objects
+from tilescope.engine.compiler.executable.objects import read_objects, write_objects
 from tilescope.engine.compiler.executable.parts import Parts
 from tilescope.engine.compiler.executable.versions import sources_digest
 from tilescope.engine.options import EngineOptions
@@ -110,12 +110,7 @@ def _keep(
 
 
 def _read(entry: Container) -> tuple[ReportTemplate, NDArray[np.int32]]:
-    try:
-        beginning = ObjectReader(_KINDS, entry.facts["objects"], entry.array).root
-    except Exception as error:  # a malformed pickle can raise anything
-        raise NotAnEntry(f"its objects are malformed: {error}") from None
-    if not isinstance(beginning, _Beginning):
-        raise NotAnEntry("it does not hold the beginning of a report")
+    beginning = read_objects(_Beginning, _KINDS, entry.facts["objects"], entry.array)
     beside = {name: data.tobytes() for name, data in beginning.beside.items()}
     content = entry.array("file").tobytes()
     return ReportTemplate(content, beginning.state, beside), beginning.patterns

@@ -15,7 +15,7 @@ from tilescope.collection import without_collection
 from tilescope.engine.compiler.cache.programs import ProgramFolder
 from tilescope.engine.compiler.executable.container import Container, NotAnEntry
 from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS, Stopwatch
-from tilescope.engine.compiler.executable.objects import WEIGHTS, ObjectReader, write_objects
+from tilescope.engine.compiler.executable.objects import WEIGHTS, read_objects, write_objects
 from tilescope.engine.compiler.executable.parts import Parts
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import ComputeSet, DebugContext, RemoteBuffer, Variable
@@ -99,17 +99,8 @@ def take_program(parts: Parts) -> CompiledModel | None:
         def array(name: str) -> NDArray[Any]:
             return (weights if _is_weight(name) else entry).array(name)
 
-        try:
-            compiled = ObjectReader(_kinds(facts["is_trained"]), facts["objects"], array).root
-        except NotAnEntry:
-            raise
-        except (
-            Exception
-        ) as error:  # what a malformed pickle makes of its records can raise anything
-            raise NotAnEntry(f"its objects are malformed: {error}") from None
-        if not isinstance(compiled, CompiledModel):
-            raise NotAnEntry("it is not a compiled model")
-        return compiled
+        kinds = _kinds(facts["is_trained"])
+        return read_objects(CompiledModel, kinds, facts["objects"], array)
 
     compiled = parts.take(_PROGRAM, "", build)
     if compiled is None:

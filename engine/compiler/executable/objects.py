@@ -13,18 +13,21 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable.codelet_place import CodeletPlace, codelet_at, place_of
+from tilescope.engine.compiler.executable.container import NotAnEntry
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.number.dtype import DType, dtype_of
 
-__all__ = ["WEIGHTS", "ObjectReader", "write_objects"]
+__all__ = ["WEIGHTS", "ObjectReader", "read_objects", "write_objects"]
+
+T = TypeVar("T")
 
 #: Group of the arrays that are read at once, and of the contents of variables.
 _AT_ONCE, WEIGHTS = "now", "weights"
@@ -399,3 +402,34 @@ class ObjectReader:
             content = self._array(f"{_ROOT}.{kind}").data
             parts = self._parts[kind] = _Reader(self, content).load()
         return parts
+
+
+def read_objects(
+    kind: type[T],
+    kinds: Sequence[type],
+    facts: Mapping[str, Any],
+    array: Callable[[str], NDArray[Any]],
+) -> T:
+    """Return the record that `write_objects` took apart for a file.
+
+    Parameters
+    ----------
+    kind
+        Its type.
+    kinds, facts, array
+        As for `ObjectReader`.
+
+    Raises
+    ------
+    NotAnEntry
+        When it is malformed, or of another type.
+    """
+    try:
+        root = ObjectReader(kinds, facts, array).root
+    except NotAnEntry:
+        raise
+    except Exception as error:  # a malformed pickle can raise anything
+        raise NotAnEntry(f"its objects are malformed: {error}") from None
+    if not isinstance(root, kind):
+        raise NotAnEntry(f"it holds something else than a {kind.__name__}")
+    return root
