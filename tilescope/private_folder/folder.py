@@ -124,10 +124,8 @@ class PrivateFolder:
         NotPrivate
             When another user may write to the folder.
         """
-        try:
-            return os.stat(name, dir_fd=self._open(), follow_symlinks=False).st_mtime_ns
-        except FileNotFoundError:
-            return 0
+        status = self._status(name)
+        return 0 if status is None else status.st_mtime_ns
 
     def n_bytes(self, name: str) -> int:
         """Return the size of an entry; 0 if it is missing.
@@ -137,10 +135,8 @@ class PrivateFolder:
         NotPrivate
             When another user may write to the folder.
         """
-        try:
-            return os.stat(name, dir_fd=self._open(), follow_symlinks=False).st_size
-        except FileNotFoundError:
-            return 0
+        status = self._status(name)
+        return 0 if status is None else status.st_size
 
     def remove(self, name: str) -> None:
         """Remove a file; another process may have removed it.
@@ -152,6 +148,13 @@ class PrivateFolder:
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._open())
+
+    def _status(self, name: str) -> os.stat_result | None:
+        """Return the status of an entry; None if it is missing."""
+        try:
+            return os.stat(name, dir_fd=self._open(), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
 
     def make(self) -> None:
         """Make the folder if it is missing, and check it.

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from hashlib import blake2b, sha256
 from math import prod
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from tilescope.reports.errors import DamagedReport
 from tilescope.reports.integrity.chunks import PackedChunk, pack, unpack
 from tilescope.reports.integrity.digests import DIGEST_BYTES
 
-__all__ = ["MALFORMED", "Container", "NotAnEntry", "decode", "encode"]
+__all__ = ["MALFORMED", "Container", "NotAnEntry", "encode"]
 
 #: What reading a header or an array of other content raises.
 MALFORMED = (
@@ -203,25 +203,6 @@ class Container:
         except DamagedReport as error:
             raise NotAnEntry(str(error)) from None
         return values.reshape(shape).astype(described["dtype"])
-
-
-def decode(file: BinaryIO, file_bytes: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the facts and arrays of an entry, with all digests verified.
-
-    Parameters
-    ----------
-    file
-        Positioned at the start of the entry.
-    file_bytes
-        Its size, bytes.
-
-    Raises
-    ------
-    NotAnEntry
-        When anything differs from what was written.
-    """
-    container = Container(memoryview(file.read(file_bytes)))
-    return container.facts, {name: container.array(name) for name in container.names}
 
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.engine.compiler.entries import decode
 from tests.engine.compiler.flat import flat
 
 from tilescope import engine
@@ -26,7 +27,7 @@ from tilescope.analyser.diff.identity import unequal_data
 from tilescope.engine.compiler.cache import exchange_folder, plans, store
 from tilescope.engine.compiler.exchange import exchanges
 from tilescope.engine.compiler.exchange.exchange import Exchange, exchange_of
-from tilescope.engine.compiler.executable.container import decode, encode
+from tilescope.engine.compiler.executable.container import encode
 from tilescope.engine.compiler.executable.executable import CompileRecord, Executable
 from tilescope.engine.compiler.executable.versions import engine_versions
 from tilescope.engine.errors import BadGraph

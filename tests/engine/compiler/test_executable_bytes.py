@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.engine.compiler.entries import decode
 from tests.engine.compiler.flat import flat
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.engine.compiler.executable import versions
 from tilescope.engine.compiler.executable.codelet_place import codelet_at, codelet_modules, place_of
-from tilescope.engine.compiler.executable.container import decode, encode
+from tilescope.engine.compiler.executable.container import encode
 from tilescope.engine.compiler.executable.executable import Executable, StreamAccess
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import Graph, Tensor, blocks, concat

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.compiler.entries import decode
 
 from tilescope.engine.compiler.cache.store import CacheFolder
-from tilescope.engine.compiler.executable.container import NotAnEntry, decode
+from tilescope.engine.compiler.executable.container import NotAnEntry
 from tilescope.reports.integrity.digests import DIGEST_BYTES
 
 ARRAY: dict[str, Any] = {
