@@ -30,10 +30,29 @@ if TYPE_CHECKING:
     from tilescope.engine.session.source_compilation import compile_source
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.session.trainer import LossNotFinite, Trainer
-    from tilescope.engine.training import Loss, Sgd, for_training
+    from tilescope.engine.training import (
+        AdaDelta,
+        Adagrad,
+        Adam,
+        AdaMax,
+        AdamW,
+        AutomaticScaling,
+        Lamb,
+        Loss,
+        RmsProp,
+        Schedule,
+        Sgd,
+        for_training,
+    )
     from tilescope.engine.transform.half import in_half
 
 __all__ = [
+    "AdaDelta",
+    "AdaMax",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "AutomaticScaling",
     "Builder",
     "CompiledModel",
     "Engine",
@@ -41,11 +60,14 @@ __all__ = [
     "Executable",
     "Field",
     "Graph",
+    "Lamb",
     "Loss",
     "LossNotFinite",
     "Machine",
     "OnnxFile",
+    "RmsProp",
     "Scalar",
+    "Schedule",
     "Sgd",
     "Tensor",
     "Trainer",
@@ -76,6 +98,15 @@ _PLACES = {
     "OnnxFile": ("tilescope.engine.frontend.onnx.onnx_file", "OnnxFile"),
     "Machine": ("tilescope.engine.machine", "Machine"),
     "Scalar": ("tilescope.engine.graph.vertex.codelet", "Scalar"),
+    "AdaDelta": ("tilescope.engine.training", "AdaDelta"),
+    "AdaMax": ("tilescope.engine.training", "AdaMax"),
+    "Adagrad": ("tilescope.engine.training", "Adagrad"),
+    "Adam": ("tilescope.engine.training", "Adam"),
+    "AdamW": ("tilescope.engine.training", "AdamW"),
+    "AutomaticScaling": ("tilescope.engine.training", "AutomaticScaling"),
+    "Lamb": ("tilescope.engine.training", "Lamb"),
+    "RmsProp": ("tilescope.engine.training", "RmsProp"),
+    "Schedule": ("tilescope.engine.training", "Schedule"),
     "Sgd": ("tilescope.engine.training", "Sgd"),
     "Tensor": ("tilescope.engine.graph", "Tensor"),
     "Trainer": ("tilescope.engine.session.trainer", "Trainer"),

@@ -16,7 +16,7 @@ from tilescope.engine.ir.operation import (
     ResultType,
     TrainingPass,
 )
-from tilescope.engine.ir.training import Optimiser, Training
+from tilescope.engine.ir.training import Optimiser, Training, Updater
 from tilescope.engine.ir.value import (
     MOST_DIMS,
     Constant,
@@ -50,6 +50,7 @@ __all__ = [
     "Training",
     "TrainingPass",
     "Update",
+    "Updater",
     "Value",
     "check_model",
     "walk",

@@ -9,7 +9,31 @@ from typing import Protocol
 from tilescope.engine.ir.operation import Emitter
 from tilescope.engine.ir.value import Parameter, Update, Value
 
-__all__ = ["Optimiser", "Training"]
+__all__ = ["Optimiser", "Training", "Updater"]
+
+
+class Updater(Protocol):
+    """Emits what an optimiser does in a model."""
+
+    def scaling(self, builder: Emitter, dtype: str) -> Value | None:
+        """Return what the gradient of the loss starts as, a scalar; None where it is constant."""
+
+    def accumulated(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Update:
+        """Emit the addition of a micro-batch's gradient to the sum of a parameter's gradients."""
+
+    def updates(self, builder: Emitter, gradients: Mapping[Parameter, Value]) -> list[Update]:
+        """Emit what changes the parameters, and the states of the optimiser.
+
+        Parameters
+        ----------
+        builder
+            Takes the operations.
+        gradients
+            By parameter.
+        """
+
+    def closing(self, builder: Emitter) -> list[Update]:
+        """Emit `updates` from the sums, which begin again."""
 
 
 class Optimiser(Protocol):
@@ -23,22 +47,21 @@ class Optimiser(Protocol):
     def rate(self) -> float:
         """The learning rate, as reports show it."""
 
-    def settings(self, factor: float) -> Mapping[str, float]:
-        """Return the numbers that the device computes with, by name, for such a factor."""
+    @property
+    def structure(self) -> str:
+        """What its program depends on: others of the same structure can take its place."""
 
-    def updates(
-        self, builder: Emitter, gradients: Mapping[Parameter, Value], factor: float
-    ) -> list[Update]:
-        """Emit what changes the parameters, and the states of the optimiser.
+    def settings(self, factor: float) -> Mapping[str, float]:
+        """Return the numbers that the host may change, by name, for such a factor."""
+
+    def updater(self, factor: float) -> Updater:
+        """Return what emits the updates of a model.
 
         Parameters
         ----------
-        builder
-            Takes the operations.
-        gradients
-            By parameter: their sums over the micro-batches.
         factor
-            What the sums are multiplied by: it undoes the loss scaling, and may make them means.
+            What sums of gradients are multiplied by: it undoes the loss scaling, and may make them
+            means.
         """
 
 

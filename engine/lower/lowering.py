@@ -93,7 +93,8 @@ class Lowering:
         if like is None:
             tensor = self.allocated(value) or self.variable(value)
         else:
-            tensor = self.builder.graph.clone(like, value.name, debug=self.builder.debug)
+            graph, debug = self.builder.graph, self.builder.debug
+            tensor = graph.clone(like, value.name, value.dtype, debug)
         (variable,) = tensor.variables
         contents = np.zeros(variable.n_elements, variable.dtype.host)
         _fill(contents, tensor, to_host(value.array, variable.dtype, value.name))

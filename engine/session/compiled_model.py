@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -103,12 +103,12 @@ class CompiledModel:
         """
         if self.training is None:
             raise BadInput("The model is not trained: it has no optimiser")
-        numbers = optimiser.settings(self.training.factor)
-        if numbers.keys() != self.training.optimiser.settings(self.training.factor).keys():
+        if optimiser.structure != self.training.optimiser.structure:
             raise BadInput(
                 f"{optimiser} computes otherwise than {self.training.optimiser}: compile the model"
                 " for it"
             )
+        numbers = optimiser.settings(replace(self.training, optimiser=optimiser).factor)
         values = {
             value.name: representable(name, numbers[name], value.dtype)
             for value in self.held

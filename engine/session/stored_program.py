@@ -140,9 +140,9 @@ def _kinds(is_trained: bool) -> tuple[type, ...]:
     """Return the types of records of a program."""
     if not is_trained:
         return _KINDS
-    from tilescope.engine.training.sgd import Sgd
+    from tilescope.engine.training import OPTIMISERS, AutomaticScaling
 
-    return (*_KINDS, Sgd)
+    return (*_KINDS, *OPTIMISERS.values(), AutomaticScaling)
 
 
 def _is_weight(name: str) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadInput, BadOption
 from tilescope.engine.frontend.source_model import Setup, SourceModel
-from tilescope.engine.ir import Model, Optimiser
+from tilescope.engine.ir import Model
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
@@ -20,7 +20,7 @@ from tilescope.engine.options.catalogue import OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.source_compilation import load_model, programs_of
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
-from tilescope.engine.training import LOSS_OUTPUT, Loss, for_training
+from tilescope.engine.training import LOSS_OUTPUT, OVERFLOWS, Descent, Loss, Schedule, for_training
 
 __all__ = ["ON_NAN", "Course", "TrainingResult", "train_model"]
 
@@ -52,6 +52,8 @@ class Course:
         Whether to go on from the checkpoint.
     on_nan
         One of `ON_NAN`.
+    schedule
+        How the rate changes from step to step.
     recorded_steps
         Steps, from 1, whose runs the report has; all if None.
     """
@@ -64,6 +66,7 @@ class Course:
     checkpoint_steps: int = 0
     is_resumed: bool = False
     on_nan: str = "stop"
+    schedule: Schedule = field(default_factory=Schedule)
     recorded_steps: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +97,9 @@ class TrainingResult:
         Of every step, the mean of its micro-batches.
     n_skipped
         Steps that were left out since their loss was no number.
+    n_overflows
+        Steps in which the device found gradients that are no numbers, and changed nothing but the
+        loss scaling; None where it does not choose that.
     cycles
         Of a step, on the slowest IPU.
     report, lost
@@ -105,6 +111,7 @@ class TrainingResult:
     weights: Mapping[str, NDArray[Any]]
     losses: list[float]
     n_skipped: int
+    n_overflows: int | None
     cycles: int
     report: Path | None
     lost: str
@@ -128,7 +135,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
     *,
     data: Arrays,
     loss: Loss,
-    optimiser: Optimiser,
+    optimiser: Descent,
     course: Course,
     setup: Setup,
     progress: Callable[[str], None] | None = None,
@@ -162,6 +169,8 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         When the checkpoint cannot be written.
     """
     say = progress or (lambda _: None)
+    if course.schedule.kind != "constant" or course.schedule.warmup:
+        _check_rates(optimiser)
     say(f"Reading {source.place}")
     model = for_training(
         load_model(source, setup, course.seed),
@@ -193,16 +202,19 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
             done = _Progress(**trainer.restore(course.checkpoint))
             batches.check_progress(done, course)
         trainer.engine.load(lambda n_done, n, _: say(f"Preparing kernels {n_done + 1}/{n}"))
-        _train(trainer, batches, course, done, say, getattr(optimiser, "lr", 0.0))
+        _train(trainer, batches, course, done, say, optimiser)
         if course.checkpoint is not None:
             trainer.save(course.checkpoint, vars(done))
-        weights = trainer.weights()
+        weights, n_overflows = trainer.weights(), None
+        if optimiser.scaling is not None:
+            n_overflows = int(trainer.compiled.read_held(trainer.engine)[OVERFLOWS])
         n_cycles = int(trainer.engine.n_cycles().max()) if done.losses else 0
     recorder = trainer.engine.recorder
     return TrainingResult(
         weights,
         done.losses,
         done.n_skipped,
+        n_overflows,
         n_cycles,
         recorder.path,
         recorder.lost,
@@ -216,14 +228,18 @@ def _train(
     course: Course,
     done: _Progress,
     say: Callable[[str], None],
-    rate: float,
+    optimiser: Descent,
 ) -> None:
     """Do the steps that are left."""
-    since, engine = 0, trainer.engine
+    since, engine, rate = 0, trainer.engine, optimiser.rate
     while done.epoch < course.epochs:
         for batch in batches.of_epoch(done.epoch, done.position):
             number = done.epoch * batches.n_steps + done.position + 1
             is_recorded = course.recorded_steps is None or number in course.recorded_steps
+            factor = course.schedule.factor(number - 1, course.epochs * batches.n_steps)
+            if optimiser.rate * factor != rate:
+                rate = optimiser.rate * factor
+                trainer.set_optimiser(optimiser.scaled(factor))
             try:
                 with engine.recording(is_recorded):
                     outputs = trainer.step(batch)
@@ -244,6 +260,24 @@ def _train(
         done.epoch, done.position = done.epoch + 1, 0
         if course.checkpoint is not None and not course.checkpoint_steps:
             trainer.save(course.checkpoint, vars(done))
+
+
+def _check_rates(optimiser: Descent) -> None:
+    """Refuse a schedule of rates that are constants of the program.
+
+    Raises
+    ------
+    BadOption
+        Says which.
+    """
+    for pattern in ("", *optimiser.specific):
+        of_group = optimiser.of_group(pattern)
+        if of_group.is_constant or "lr" in of_group.constants:
+            whose = f" of weights {pattern!r}" if pattern else ""
+            raise BadOption(
+                f"The rate{whose} is constant, and a schedule changes it: leave out the schedule or"
+                " is_constant"
+            )
 
 
 def _line(course: Course, batches: _Batches, done: _Progress) -> str:

@@ -1,6 +1,39 @@
 """Training: losses, optimisers, and the models that they make of a model for inference."""
 
 from tilescope.engine.training.losses import LOSS_OUTPUT, LOSSES, Loss, for_training
-from tilescope.engine.training.sgd import Sgd
+from tilescope.engine.training.optimisers import (
+    OPTIMISERS,
+    OVERFLOWS,
+    AdaDelta,
+    Adagrad,
+    Adam,
+    AdaMax,
+    AdamW,
+    AutomaticScaling,
+    Descent,
+    Lamb,
+    RmsProp,
+    Sgd,
+)
+from tilescope.engine.training.schedule import SCHEDULES, Schedule
 
-__all__ = ["LOSSES", "LOSS_OUTPUT", "Loss", "Sgd", "for_training"]
+__all__ = [
+    "LOSSES",
+    "LOSS_OUTPUT",
+    "OPTIMISERS",
+    "OVERFLOWS",
+    "SCHEDULES",
+    "AdaDelta",
+    "AdaMax",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "AutomaticScaling",
+    "Descent",
+    "Lamb",
+    "Loss",
+    "RmsProp",
+    "Schedule",
+    "Sgd",
+    "for_training",
+]

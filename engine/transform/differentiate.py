@@ -21,15 +21,14 @@ from tilescope.engine.ir import (
     Node,
     Operation,
     Parameter,
-    State,
     Training,
     TrainingPass,
     Update,
+    Updater,
     Value,
     walk,
 )
 from tilescope.engine.operators.elementwise.elementwise import binary
-from tilescope.engine.operators.elementwise.mapped import SCALED_ADD
 from tilescope.engine.operators.movement.layout import BROADCAST, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE
 from tilescope.engine.operators.reduction import reduced
@@ -39,9 +38,6 @@ __all__ = ["GRADIENT", "differentiate"]
 
 #: Before the name of a value, in that of its gradient.
 GRADIENT = "Gradient___"  # Source: graphcore/popart, willow/include/popart/names.hpp
-
-#: Before the name of a parameter, in that of the sum of its gradients over micro-batches.
-_ACCUMULATOR = "Accum___"  # Source: graphcore/popart, as above: reservedAccumPrefix
 
 #: How the names and types of backward operations end.
 _SUFFIX = {
@@ -71,25 +67,20 @@ def differentiate(model: Model) -> Model:
             for operation in model.operations
         ),
     )
-    backward = _Backward(model, training)
+    updater = training.optimiser.updater(training.factor)
+    backward = _Backward(model, training, updater)
     gradients = backward.run()
     updates = [*model.updates]
     outputs = (*model.outputs, *backward.anchored(training.anchors))
-    closing = IrBuilder(model.name)
+    closing = _Emitter(model.name, TrainingPass.UPDATE)
+    closing_updates: list[Update] = []
     if training.n_rounds == 1:
         emitter = _Emitter(model.name, TrainingPass.UPDATE)
-        updates += training.optimiser.updates(emitter, gradients, training.factor)
+        updates += updater.updates(emitter, gradients)
         backward.builder.operations += emitter.operations
-        closing_updates: list[Update] = []
     else:
-        sums = {parameter: _accumulator(parameter) for parameter in gradients}
-        updates += backward.accumulated(gradients, sums)
-        closing = _Emitter(model.name, TrainingPass.UPDATE)
-        closing_updates = training.optimiser.updates(closing, sums, training.factor)
-        closing_updates += [
-            Update(total, closing.constant(np.zeros(total.shape, total.dtype), "zeros"))
-            for total in sums.values()
-        ]
+        updates += backward.accumulated(gradients)
+        closing_updates = updater.closing(closing)
     return replace(
         model,
         outputs=outputs,
@@ -100,12 +91,6 @@ def differentiate(model: Model) -> Model:
         closing_updates=tuple(closing_updates),
         training=None,
     )
-
-
-def _accumulator(parameter: Parameter) -> State:
-    zeros = np.zeros(parameter.shape, parameter.dtype)
-    name = _ACCUMULATOR + parameter.name
-    return State(name, parameter.shape, parameter.dtype, zeros, like=parameter)
 
 
 class _ForTraining(Decomposer):
@@ -157,8 +142,8 @@ class _Backward:
         Has the backward operations.
     """
 
-    def __init__(self, model: Model, training: Training) -> None:
-        self.model, self.training = model, training
+    def __init__(self, model: Model, training: Training, updater: Updater) -> None:
+        self.model, self.training, self._updater = model, training, updater
         self.builder = _Emitter(model.name)
         self.loss = _loss_of(model, training)
         self._gradients: dict[Value, Value] = {}
@@ -186,8 +171,7 @@ class _Backward:
                 f" {largest:g}, less than the loss scaling {loss_scaling:g}: scale less, or cast"
                 " the output of the model to float32"
             )
-        scaling = np.full(self.loss.shape, loss_scaling, self.loss.dtype)
-        self._gradients[self.loss] = self.builder.constant(scaling, GRADIENT + self.loss.name)
+        self._gradients[self.loss] = self._of_loss(loss_scaling)
         for operation in reversed(self.model.operations):
             gradients = [self._gradients.get(v) if v else None for v in operation.outputs]
             is_active = not self._active.isdisjoint(_read_by(operation))
@@ -198,6 +182,18 @@ class _Backward:
             for parameter in self.model.parameters
             if parameter.is_trainable and parameter in self._gradients
         }
+
+    def _of_loss(self, loss_scaling: float) -> Value:
+        """Return the gradient of the loss, which is the loss scaling."""
+        self.builder.training_pass = TrainingPass.DATA_GRADIENT
+        scaling = self._updater.scaling(self.builder, self.loss.dtype)
+        if scaling is None:
+            array = np.full(self.loss.shape, loss_scaling, self.loss.dtype)
+            return self.builder.constant(array, GRADIENT + self.loss.name)
+        name = GRADIENT + self.loss.name
+        return self.builder.emit(
+            BROADCAST, [scaling], name=name, source="LossScaling", shape=self.loss.shape
+        )
 
     def anchored(self, names: Sequence[str]) -> list[tuple[str, Value]]:
         """Return the gradients of values by name, in the shapes of the values.
@@ -216,23 +212,14 @@ class _Backward:
                 )
         return [(GRADIENT + name, self._whole(values[name])) for name in names]
 
-    def accumulated(
-        self, gradients: Mapping[Parameter, Value], sums: Mapping[Parameter, State]
-    ) -> list[Update]:
+    def accumulated(self, gradients: Mapping[Parameter, Value]) -> list[Update]:
         """Emit the additions of a micro-batch to the sums."""
         self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
         self.builder.forward = None
-        updates = []
-        for parameter, gradient in gradients.items():
-            total = self.builder.emit(
-                SCALED_ADD,
-                [sums[parameter], gradient],
-                name=sums[parameter].name,
-                source="Accumulate",
-                scale=1.0,
-            )
-            updates.append(Update(sums[parameter], total))
-        return updates
+        return [
+            self._updater.accumulated(self.builder, parameter, gradient)
+            for parameter, gradient in gradients.items()
+        ]
 
     def _step(self, operation: Operation, gradients: Sequence[Value | None]) -> None:
         """Emit the gradients of the inputs of an operation."""

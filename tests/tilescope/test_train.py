@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tests.tilescope.conftest import Outcome
 
+from tilescope.engine.training import Schedule
 from tilescope.reports import check_report, find_reports, open_report
 from tilescope.reports.schema import run, training_step
 
@@ -98,6 +99,30 @@ def test_resumed_training_gives_the_same_bits(folder: Path, tilescope: Run) -> N
     assert "has 3 epochs done: ask for more with --epochs" in refused.err
 
 
+def test_rates_by_weight_and_step_survive_a_resumption(folder: Path, tilescope: Run) -> None:
+    arguments = (
+        "--optimizer", "adamw:lr=0.1,clip_norm=1,loss_scaling=automatic", "--optimizer-for",
+        "b:weight_decay=0,lr=0.2", "--schedule", "cosine:warmup=3,steps=30",
+    )  # fmt: skip
+    whole, resumed, state = (folder / name for name in ("whole.onnx", "again.onnx", "s.npz"))
+    outcome = _train(
+        tilescope, folder, *arguments, "--epochs", "3", "--output", str(whole),
+        "--report", str(folder / "out"), "--json",
+    )  # fmt: skip
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["n_overflows"] == 0
+    (found,) = find_reports([folder / "out"])
+    with open_report(found.path) as opened:
+        rates = list(opened.column(training_step, "rate"))
+    schedule = Schedule(kind="cosine", warmup=3, steps=30)
+    assert rates == pytest.approx([0.1 * schedule.factor(i, 24) for i in range(24)])
+    once = (*arguments, "--checkpoint", str(state))
+    assert _train(tilescope, folder, *once, "--epochs", "1").code == 0
+    again = (*once, "--epochs", "3", "--resume", "--output", str(resumed))
+    assert _train(tilescope, folder, *again).code == 0
+    assert _weights(whole) == _weights(resumed)
+
+
 @pytest.mark.slow
 def test_killed_training_goes_on_to_the_same_bits(folder: Path, tilescope: Run) -> None:
     state, whole, resumed = folder / "s.npz", folder / "whole.onnx", folder / "resumed.onnx"
@@ -140,7 +165,21 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
     [
         (("--loss", "huber"), "There is no loss 'huber': choose one of cross-entropy"),
         (("--labels", "answers"), "The data lack 'answers' (the labels; name them with --labels)"),
-        (("--optimizer", "adam:lr=1"), "there is no optimizer 'adam': choose sgd"),
+        (("--optimizer", "adamo:lr=1"), "there is no optimizer 'adamo': choose adadelta, adagrad"),
+        (("--optimizer", "adam:lr=fast"), "adam: lr is 'fast'; it has to be a number"),
+        (("--optimizer", "adam:beta1=1"), "beta1 is 1; it has to be 0 or more, and less than 1"),
+        (("--optimizer", "lamb:decay=none"), "decay is 'none'; it has to be decoupled or l2"),
+        (("--optimizer", "adam:state_dtype=half"), "it has to be float32 or float16"),
+        (("--optimizer", "sgd:lr=1,is_combined=true"), "is_combined needs a momentum above 0"),
+        (("--optimizer-for", "w"), "expected PATTERN:NAME=VALUE,… for --optimizer-for, got w"),
+        (("--optimizer-for", "w:clip_norm=1"), "cannot have a 'clip_norm' of their own"),
+        (("--optimizer-for", "w:rate=1"), "sgd has no option 'rate'"),
+        (("--schedule", "sine"), "There is no schedule 'sine'"),
+        (("--schedule", "cosine:steps=x"), "steps is 'x'; it has to be a whole number"),
+        (
+            ("--optimizer", "sgd:lr=1,is_constant=true", "--schedule", "cosine"),
+            "The rate is constant, and a schedule changes it",
+        ),
         (("--optimizer", "sgd:lr"), "expected KIND:NAME=VALUE,… for --optimizer, got sgd:lr"),
         (("--batch", "64"), "The data have 34 samples, and a step takes 64"),
         (("--resume",), "name the checkpoint's file with --checkpoint"),

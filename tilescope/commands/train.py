@@ -32,9 +32,8 @@ from tilescope.run_arguments import (
 )
 
 if TYPE_CHECKING:
-    from tilescope.engine.ir import Optimiser
     from tilescope.engine.session.training_run import TrainingResult
-    from tilescope.engine.training import Loss
+    from tilescope.engine.training import Descent, Loss, Schedule
 
 __all__ = ["register"]
 
@@ -49,6 +48,8 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "train model.onnx --loss cross-entropy --data digits.npz --output trained.onnx",
             "train model.onnx --loss nll --data digits.npz --optimizer sgd:lr=0.01,momentum=0.9",
+            "train model.onnx --loss nll --data digits.npz --optimizer adamw:lr=0.001"
+            " --optimizer-for '*bias:weight_decay=0' --schedule cosine:warmup=100",
             "train model.onnx --loss mse --labels target --data data.npz --batch 16 --accumulate 4",
             "train model.onnx --loss cross-entropy:ignored=-1 --data data.npz --epochs 3"
             " --checkpoint state.npz",
@@ -79,10 +80,29 @@ def register(app: typer.Typer) -> None:
         optimizer: Annotated[
             str,
             typer.Option(
-                help="How weights change: sgd, with lr, momentum, dampening, weight_decay,"
-                " nesterov, loss_scaling."
+                help="How weights change: sgd, adam, adamw, adamax, lamb, adagrad, rmsprop or"
+                " adadelta, with options such as :lr=0.001,weight_decay=0.01,clip_norm=1,"
+                "loss_scaling=automatic."
             ),
         ] = "sgd:lr=0.01",
+        optimizer_for: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--optimizer-for",
+                metavar="PATTERN:NAME=VALUE,…",
+                help="Other options of the optimizer for weights whose names match a pattern, such"
+                " as '*.bias:weight_decay=0'; repeatable, the last match holds.",
+                show_default=False,
+            ),
+        ] = None,
+        schedule: Annotated[
+            str,
+            typer.Option(
+                help="How the rate changes from step to step: constant, linear, cosine,"
+                " polynomial, exponential or step, with options such as :warmup=100,steps=1000,"
+                "end=0.1."
+            ),
+        ] = "constant",
         epochs: Annotated[int, typer.Option(min=1, help="Times that all data are used.")] = 1,
         batch: BatchOption = None,
         accumulate: Annotated[
@@ -201,6 +221,7 @@ def register(app: typer.Typer) -> None:
             checkpoint_steps=checkpoint_steps or 0,
             is_resumed=resume,
             on_nan=on_nan,
+            schedule=_schedule(schedule),
             recorded_steps=recorded_steps,
         )
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
@@ -210,7 +231,7 @@ def register(app: typer.Typer) -> None:
                 options,
                 data=read_inputs(data),
                 loss=_loss(loss, labels),
-                optimiser=_optimiser(optimizer),
+                optimiser=_optimiser(optimizer, optimizer_for or []),
                 course=course,
                 setup=Setup(
                     shapes_of(shape or []),
@@ -263,20 +284,37 @@ def _loss(text: str, labels: str) -> Loss:
     )
 
 
-def _optimiser(text: str) -> Optimiser:
-    """Parse ``sgd:NAME=VALUE,…``.
+def _optimiser(text: str, of_weights: list[str]) -> Descent:
+    """Parse ``NAME:NAME=VALUE,…``, and what weights of a pattern have instead.
 
     Raises
     ------
     typer.BadParameter
         When the optimiser does not exist.
     """
-    from tilescope.engine.training import Sgd
+    from tilescope.engine.training import OPTIMISERS
 
     kind, terms = terms_of("--optimizer", text)
-    if kind != "sgd":
-        raise typer.BadParameter(f"there is no optimizer {kind!r}: choose sgd")
-    return Sgd.parsed(terms)
+    if kind not in OPTIMISERS:
+        raise typer.BadParameter(f"there is no optimizer {kind!r}: choose {', '.join(OPTIMISERS)}")
+    optimiser = OPTIMISERS[kind].parsed(terms)
+    for part in of_weights:
+        pattern, colon, own_text = part.rpartition(":")  # names of weights may have a colon
+        if not (pattern and colon):
+            raise typer.BadParameter(
+                f"expected PATTERN:NAME=VALUE,… for --optimizer-for, got {part}"
+            )
+        _, own = terms_of("--optimizer-for", f"{kind}:{own_text}")
+        optimiser = optimiser.with_specific(pattern, own)
+    return optimiser
+
+
+def _schedule(text: str) -> Schedule:
+    """Parse ``KIND:NAME=VALUE,…``."""
+    from tilescope.engine.training import Schedule
+
+    kind, terms = terms_of("--schedule", text)
+    return Schedule.parsed(kind, terms)
 
 
 def _as_json(
@@ -288,6 +326,7 @@ def _as_json(
         "model": str(model),
         "n_steps": len(outcome.losses),
         "n_skipped": outcome.n_skipped,
+        "n_overflows": outcome.n_overflows,
         "n_unused": outcome.n_unused,
         "losses": [loss if isfinite(loss) else None for loss in outcome.losses],
         "step_cycles": outcome.cycles,
@@ -309,6 +348,8 @@ def _print(
         print_line(f"Loss {' '.join(f'{value:.4g}' for value in shown)}, last {losses[-1]:.4g}")
     if outcome.n_skipped:
         print_line(f"Skipped steps, whose loss was no number: {outcome.n_skipped:,}")
+    if outcome.n_overflows is not None:
+        print_line(f"Steps left out since gradients overflowed: {outcome.n_overflows:,}")
     if outcome.n_unused:
         print_line(f"Samples that make no whole step, left out: {outcome.n_unused:,}")
     for label, path in (("Model", output), ("Checkpoint", checkpoint), ("Report", outcome.report)):

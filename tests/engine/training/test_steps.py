@@ -261,7 +261,7 @@ def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path
     [
         ({"lr": "much"}, "lr is 'much'; it has to be a number"),
         ({"lr": "-1"}, "lr is -1; it has to be 0 or more"),
-        ({"rate": "1"}, "sgd has no option 'rate': it has lr, momentum"),
+        ({"rate": "1"}, "sgd has no option 'rate': it has lr, weight_decay"),
         ({}, "sgd needs a rate"),
         ({"lr": "1", "momentum": "2"}, "momentum is 2; it has to be from 0 to 1"),
         ({"lr": "1", "nesterov": "true"}, "nesterov needs a momentum"),

@@ -1,0 +1,452 @@
+"""What all optimisers have: a rate, weight decay, loss scaling, clipping, and numbers by tensor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from tilescope.engine.errors import BadOption
+from tilescope.engine.ir import Emitter, Parameter, State, Update, Value
+from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
+from tilescope.engine.training.optimisers.emission import Numbers, OfAll, Shared, Step, Tools
+from tilescope.engine.training.optimisers.hyper import (
+    Number,
+    Ranges,
+    check_ranges,
+    last_match,
+    parsed_options,
+)
+from tilescope.engine.training.optimisers.loss_scaling import AutomaticScaling, Scaler
+
+__all__ = ["Descent", "Updates"]
+
+#: Before the name of a parameter, in that of the sum of its gradients over micro-batches.
+_ACCUMULATOR = "Accum___"  # Source: graphcore/popart, willow/include/popart/names.hpp
+
+#: Types that states and sums may have; "" stands for that of the weight.
+_TYPES = ("", "float32", "float16")
+
+#: What belongs to all tensors: no tensor has its own.
+_COMMON = ("loss_scaling", "scaling", "clip_norm", "clip_value", "specific")
+
+#: Added to the norm of gradients before it is divided by, as PyTorch does.
+_NORM_EPSILON = 1e-6
+
+_ANY = (0.0, np.inf, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent(ABC):
+    """An optimiser: decides how gradients change parameters.
+
+    Parameters
+    ----------
+    lr
+        The rate.
+    weight_decay
+        How much weights shrink.
+    loss_scaling
+        What gradients are multiplied by until they change weights, so that those of halves do not
+        vanish.
+    scaling
+        Lets the device choose the loss scaling; `loss_scaling` is 1 then.
+    clip_norm
+        Gradients are scaled so that the norm of all of them is at most this; 0 leaves them.
+    clip_value
+        Elements of gradients are at most this far from 0; 0 leaves them. It comes before the norm.
+    is_constant
+        Whether the host leaves all numbers as they are: they are constants of the program then.
+    constants
+        Names of those that the host leaves as they are, otherwise.
+    state_dtype
+        Type of what the optimiser keeps of a weight: ``float32`` or ``float16``; empty for
+        that which the optimiser computes in.
+    sum_dtype
+        Type of the sum of gradients over micro-batches; empty for that of the weight.
+    specific
+        Other values for some weights: by a pattern of their names, values by name. Of several
+        patterns that a name matches, the last one holds.
+
+    Raises
+    ------
+    BadOption
+        When a value is out of range.
+    """
+
+    lr: float
+    weight_decay: float = 0.0
+    loss_scaling: float = 1.0
+    scaling: AutomaticScaling | None = None
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
+    is_constant: bool = False
+    constants: tuple[str, ...] = ()
+    state_dtype: str = ""
+    sum_dtype: str = ""
+    specific: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    #: Name on the command line.
+    kind: ClassVar[str]
+    #: Type of its operations in reports.
+    source: ClassVar[str]
+    #: Least and largest values of the numbers that all optimisers have, and of its own.
+    common_ranges: ClassVar[Ranges] = dict.fromkeys(
+        ("lr", "weight_decay", "clip_norm", "clip_value"), _ANY
+    )
+    ranges: ClassVar[Ranges] = {}
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_ranges(self.kind, self, {**self.common_ranges, **self.ranges})
+        if not (np.isfinite(self.loss_scaling) and self.loss_scaling > 0):
+            raise BadOption(
+                f"{self.kind}: loss_scaling is {self.loss_scaling:g}; it has to be above 0"
+            )
+        if self.scaling is not None and self.loss_scaling != 1:
+            raise BadOption(
+                f"{self.kind}: loss_scaling is {self.loss_scaling:g} and chosen by the device:"
+                " leave one of them out"
+            )
+        for name in ("state_dtype", "sum_dtype"):
+            if getattr(self, name) not in _TYPES:
+                raise BadOption(
+                    f"{self.kind}: {name} is {getattr(self, name)!r}; it has to be float32 or"
+                    " float16"
+                )
+        names = [f.name for f in fields(self)]
+        for name in self.constants:
+            if name not in names:
+                raise BadOption(f"{self.kind} has no number {name!r} that could be constant")
+        for pattern, values in self.specific.items():
+            for name in values:
+                if name not in names or name in _COMMON:
+                    allowed = ", ".join(n for n in names if n not in _COMMON)
+                    raise BadOption(
+                        f"{self.kind}: weights {pattern!r} cannot have a {name!r} of their own:"
+                        f" choose from {allowed}"
+                    )
+            self._of_group(pattern)  # checks its values
+        self.check()
+
+    def check(self) -> None:  # noqa: B027 # some have nothing to check
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        BadOption
+            Says what.
+        """
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.lr
+
+    def scaled(self, factor: float) -> Self:
+        """Return the optimiser with all rates multiplied, as a schedule does."""
+        specific = {
+            pattern: {**values, **({"lr": values["lr"] * factor} if "lr" in values else {})}
+            for pattern, values in self.specific.items()
+        }
+        return replace(self, lr=self.lr * factor, specific=specific)
+
+    @classmethod
+    def parsed(cls, options: Mapping[str, str]) -> Self:
+        """Return the optimiser of options as the command line has them.
+
+        Raises
+        ------
+        BadOption
+            When one is unknown, or its value is not of its kind.
+        """
+        options = dict(options)
+        stated: dict[str, Any] = {}
+        if options.get("loss_scaling") == "automatic":
+            del options["loss_scaling"]
+            stated["scaling"] = AutomaticScaling()
+        stated |= parsed_options(cls.kind, cls, options)
+        needed = {
+            f.name for f in fields(cls) if f.name == "lr" and not isinstance(f.default, float)
+        }
+        if needed - set(stated):
+            raise BadOption(f"{cls.kind} needs a rate: write {cls.kind}:lr=0.01")
+        return cls(**stated)
+
+    def with_specific(self, pattern: str, options: Mapping[str, str]) -> Self:
+        """Return the optimiser with other values for the weights of a pattern, from text.
+
+        Raises
+        ------
+        BadOption
+            When one is unknown, or its value is not of its kind.
+        """
+        values = parsed_options(self.kind, type(self), options)
+        return replace(self, specific={**self.specific, pattern: values})
+
+    @abstractmethod
+    def numbers(self, factor: float) -> Mapping[str, Number]:
+        """Return what the device computes with, by name, without numbers of other weights.
+
+        Parameters
+        ----------
+        factor
+            What a sum of gradients is multiplied by.
+        """
+
+    @abstractmethod
+    def step(self, step: Step) -> list[Update]:
+        """Emit the update of a parameter."""
+
+    def computed_in(self, dtype: str) -> str:
+        """Return the type in which weights of a type are updated."""
+        del dtype
+        return "float32"
+
+    def settings(self, factor: float) -> dict[str, float]:
+        """Return the numbers that the host may change, by name; see `ir.Optimiser`."""
+        return {
+            name: number.value
+            for name, number in self._all_numbers(factor).items()
+            if not self._of_group(_group_of(name)).is_fixed(number)
+        }
+
+    @property
+    def structure(self) -> str:
+        """What the program depends on: kinds, choices, and the numbers that are constant."""
+        choices = {
+            pattern: [
+                (f.name, getattr(self._of_group(pattern), f.name))
+                for f in fields(self)
+                if f.name not in ("specific", "constants")
+                and not isinstance(f.default, float)
+                and f.name != "lr"
+            ]
+            for pattern in ("", *self.specific)
+        }
+        fixed = {
+            name: number.value if self._of_group(_group_of(name)).is_fixed(number) else None
+            for name, number in self._all_numbers(1.0).items()
+        }
+        return f"{self.kind} {choices} {fixed} {self.clip_norm > 0} {self.clip_value > 0}"
+
+    def updater(self, factor: float) -> Updates:
+        """Return what emits the updates of a model; see `ir.Optimiser`."""
+        return Updates(self, factor)
+
+    def is_fixed(self, number: Number) -> bool:
+        """Return whether the host leaves a number as it is."""
+        return self.is_constant or all(name in self.constants for name in number.of)
+
+    def sum_of(self, parameter: Parameter) -> State:
+        """Return the state that has the sum of gradients, or what they are added to."""
+        dtype = self.sum_dtype or parameter.dtype
+        zeros = np.zeros(parameter.shape, dtype)
+        return State(_ACCUMULATOR + parameter.name, parameter.shape, dtype, zeros, like=parameter)
+
+    @property
+    def added_by(self) -> str:
+        """Name of the number that gradients are multiplied by when they are added to the sum.
+
+        Empty where they are added as they are, and the sum begins at 0 again after a step.
+        """
+        return ""
+
+    def _of_group(self, pattern: str) -> Self:
+        """Return the optimiser of the weights of a pattern; of the others if it is empty."""
+        if not pattern:
+            return self
+        return replace(self, specific={}, **dict(self.specific[pattern]))
+
+    def group_of(self, parameter: Parameter) -> str:
+        """Return the pattern whose values a parameter has; "" if none."""
+        return last_match(parameter.name, self.specific)
+
+    def of_group(self, pattern: str) -> Self:
+        """Return the optimiser that a pattern's weights have."""
+        return self._of_group(pattern)
+
+    def common_numbers(self, factor: float) -> dict[str, Number]:
+        """Return the numbers that all weights have in common."""
+        numbers: dict[str, Number] = {}
+        if self.loss_scaling != 1:
+            numbers["lossScaling"] = Number(self.loss_scaling, ("loss_scaling",))
+        if self.clip_value:
+            numbers["clipValue"] = Number(self.clip_value, ("clip_value",))
+            numbers["clippedFactor"] = Number(factor, ("loss_scaling",), 1)
+        if self.clip_norm:
+            numbers["clipNorm"] = Number(self.clip_norm, ("clip_norm",))
+            numbers["normFactor"] = Number(self.factor_after(factor), ("loss_scaling",), 1)
+        return numbers
+
+    def factor_after(self, factor: float) -> float:
+        """Return the factor of gradients after their elements were clipped."""
+        return 1.0 if self.clip_value else factor
+
+    def _all_numbers(self, factor: float) -> dict[str, Number]:
+        """Return all numbers, those of a pattern with it behind their names."""
+        numbers = self.common_numbers(factor)
+        after = self.factor_after(factor)
+        for pattern in ("", *self.specific):
+            of_group = self._of_group(pattern).numbers(after)
+            numbers |= {_named(name, pattern): number for name, number in of_group.items()}
+        return numbers
+
+
+#: Between the name of a number and the pattern of the weights whose it is.
+_BESIDE = "___specific___"
+
+
+def _named(name: str, pattern: str) -> str:
+    return f"{name}{_BESIDE}{pattern}" if pattern else name
+
+
+def _group_of(name: str) -> str:
+    return name.partition(_BESIDE)[2]
+
+
+class Updates:
+    """Emits what an optimiser does in a model; see `ir.Updater`.
+
+    Parameters
+    ----------
+    optimiser
+        The optimiser.
+    factor
+        What the sums of gradients are multiplied by.
+    """
+
+    def __init__(self, optimiser: Descent, factor: float) -> None:
+        self._optimiser, self._factor = optimiser, factor
+        self._scaler = None if optimiser.scaling is None else Scaler(optimiser.scaling)
+        self._of_group = {p: optimiser.of_group(p) for p in ("", *optimiser.specific)}
+        self._numbers = {p: Numbers(o.is_fixed) for p, o in self._of_group.items()}
+        self._sums: dict[Parameter, State] = {}
+        self._shared: dict[tuple[str, str], tuple[Value, ...]] = {}
+        self._updates: list[Update] = []
+
+    def scaling(self, builder: Emitter, dtype: str) -> Value | None:
+        """Return what the gradient of the loss starts as, a scalar; None where that is constant."""
+        if self._scaler is not None:
+            return self._tools(builder).cast(self._scaler.factor, dtype)
+        number = self._optimiser.common_numbers(1.0).get("lossScaling")
+        if number is None or self._optimiser.is_fixed(number):
+            return None
+        return self._common(self._tools(builder), "lossScaling", None, dtype)
+
+    def accumulated(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Update:
+        """Emit the addition of a micro-batch's gradient to the sum."""
+        optimiser = self._optimiser_of(parameter)
+        total = self._sum_of(parameter)
+        tools = Tools(builder, total.name, "Accumulate")
+        operands = [total, tools.cast(gradient, total.dtype)]
+        if not optimiser.added_by:
+            return Update(total, tools.emit(SCALED_ADD, operands, scale=1.0))
+        operands.append(self._number(tools, parameter, optimiser.added_by, total.dtype, None))
+        return Update(total, tools.emit(SCALED_ADD, operands))
+
+    def closing(self, builder: Emitter) -> list[Update]:
+        """Emit the updates from the sums of micro-batches, which begin again."""
+        updates = self.updates(builder, self._sums)
+        tools = self._tools(builder)
+        return updates + [
+            Update(total, tools.constant(np.zeros(total.shape), "zeros", total.dtype))
+            for parameter, total in self._sums.items()
+            if not self._optimiser_of(parameter).added_by
+        ]
+
+    def updates(self, builder: Emitter, gradients: Mapping[Parameter, Value]) -> list[Update]:
+        """Emit the updates of parameters and of the optimiser's states from gradients."""
+        tools = self._tools(builder)
+        changes: list[Update] = []
+        scale, is_fine = None, None
+        if self._scaler is not None:
+            scale = self._scaler.inverse(tools)
+            changes, is_fine = self._scaler.changes(tools, [*gradients.values()])
+        if self._optimiser.clip_value:
+            gradients = {p: self._limited(builder, p, g, scale) for p, g in gradients.items()}
+            scale = None
+        if self._optimiser.clip_norm:
+            scale = self._shrunk(tools, gradients, scale)
+        for parameter, gradient in gradients.items():
+            self._updates += self._step(builder, parameter, gradient, scale)
+        if self._scaler is None or is_fine is None:
+            return self._updates
+        return changes + [Scaler.guarded(tools, u, is_fine) for u in self._updates]
+
+    def _tools(self, builder: Emitter) -> Tools:
+        return Tools(builder, "Update", self._optimiser.source)
+
+    def _common(
+        self, tools: Tools, name: str, scale: Value | None, dtype: str = "float32"
+    ) -> Value:
+        number = self._optimiser.common_numbers(self._factor)[name]
+        return self._numbers[""].value(tools, name, number, dtype, scale)
+
+    def _optimiser_of(self, parameter: Parameter) -> Descent:
+        return self._of_group[self._optimiser.group_of(parameter)]
+
+    def _sum_of(self, parameter: Parameter) -> State:
+        if parameter not in self._sums:
+            self._sums[parameter] = self._optimiser_of(parameter).sum_of(parameter)
+        return self._sums[parameter]
+
+    def _number(
+        self, tools: Tools, parameter: Parameter, name: str, dtype: str, scale: Value | None
+    ) -> Value:
+        pattern = self._optimiser.group_of(parameter)
+        number = self._of_group[pattern].numbers(self._optimiser.factor_after(self._factor))[name]
+        return self._numbers[pattern].value(tools, _named(name, pattern), number, dtype, scale)
+
+    def _limited(
+        self, builder: Emitter, parameter: Parameter, gradient: Value, scale: Value | None
+    ) -> Value:
+        """Emit a gradient with limited elements, times its factor."""
+        tools = Tools(builder, f"Update/{parameter.name}", self._optimiser.source)
+        factor = self._common(tools, "clippedFactor", scale)
+        bound = self._common(tools, "clipValue", None)
+        x, limit = operand(0) * operand(1), operand(2)
+        clamped = call("minimum", call("maximum", x, -limit), limit)
+        return tools.mapped(clamped, tools.cast(gradient, "float32"), factor, bound)
+
+    def _shrunk(
+        self, tools: Tools, gradients: Mapping[Parameter, Value], scale: Value | None
+    ) -> Value:
+        """Emit what gradients are multiplied by so that their norm is not too large."""
+        squares = tools.total([tools.square_sum(gradient) for gradient in gradients.values()])
+        factor, most = (
+            self._common(tools, "normFactor", scale),
+            self._common(tools, "clipNorm", None),
+        )
+        norm = call("sqrt", operand(0)) * operand(1)
+        least = call("minimum", operand(2) / (norm + _NORM_EPSILON), 1.0)
+        if scale is None:
+            return tools.mapped(least, squares, factor, most)
+        return tools.mapped(least * operand(3), squares, factor, most, scale)
+
+    def _step(
+        self, builder: Emitter, parameter: Parameter, gradient: Value, scale: Value | None
+    ) -> list[Update]:
+        pattern, optimiser = self._optimiser.group_of(parameter), self._optimiser_of(parameter)
+
+        def number(tools: Tools, name: str, dtype: str) -> Value:
+            return self._number(tools, parameter, name, dtype, scale)
+
+        def shared(name: str, make: Shared) -> tuple[Value, ...]:
+            if (pattern, name) not in self._shared:
+                values, updates = make(self._tools(builder))
+                self._shared[pattern, name] = values
+                self._updates += updates
+            return self._shared[pattern, name]
+
+        if optimiser.added_by and gradient is not self._sums.get(parameter):
+            gradient = self.accumulated(builder, parameter, gradient).value
+        dtype = optimiser.computed_in(parameter.dtype)
+        of_all = OfAll(optimiser.source, dtype, optimiser.state_dtype or dtype, number, shared)
+        step = Step(builder, of_all, parameter, gradient, _named("", pattern))
+        if optimiser.added_by:
+            step.summed = self._sum_of(parameter)
+        return optimiser.step(step)
