@@ -111,8 +111,11 @@ class Graph:
         *,
         dtype: Any = None,
         debug: DebugContext = ROOT,
+        copy: bool = True,
     ) -> Tensor:
         """Add an always-live variable that holds `values`; map it to tiles before use.
+
+        Without `copy`, nobody may change the values later.
 
         Raises
         ------
@@ -124,7 +127,7 @@ class Graph:
         tensor = self._add(kind, array.shape, name, debug)
         variable = tensor.variable
         variable.category = "constant"
-        variable.values = to_host(array, kind, name).reshape(-1)
+        variable.values = to_host(array, kind, name, copy=copy).reshape(-1)
         return tensor
 
     def add_remote_buffer(

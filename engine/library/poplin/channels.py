@@ -145,6 +145,8 @@ def arranged_images(
 def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     """Return images as [block, image, channel block, row, column, channel], padded with zeros.
 
+    It is a view of the images where that is possible.
+
     Parameters
     ----------
     images : ndarray, shape (images, channels, rows, columns)
@@ -155,12 +157,15 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     n, _, rows, columns = images.shape
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
-    padded = np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype)
-    padded[:, : layout.n_groups, : layout.n_channels] = images.reshape(
-        n, layout.n_groups, layout.n_channels, rows, columns
-    )
+    padded = images.reshape(n, layout.n_groups, layout.n_channels, rows, columns)
+    if layout.is_padded:
+        real, padded = (
+            padded,
+            np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype),
+        )
+        padded[:, : layout.n_groups, : layout.n_channels] = real
     split = padded.reshape(n, blocks, inside, channels, size, rows, columns)
-    laid = np.ascontiguousarray(split.transpose(1, 0, 3, 5, 6, 2, 4))
+    laid = split.transpose(1, 0, 3, 5, 6, 2, 4)
     return laid.reshape(blocks, n, channels, rows, columns, inside * size)
 
 
