@@ -45,7 +45,8 @@ class Binding(Deferred):
         What the launcher takes besides memories and counters: see `launch_arrays`.
     piece_work : ndarray of int64, shape (n_pieces,)
         Work of every call of the kernel, which is one vertex, or several adjoining ones joined: the
-        elements that they touch, and an eighth of their products.
+        elements that they touch; of products, those that they write, and an eighth of the products
+        and their operands.
     tile : ndarray of int32, shape (n_vertices,)
         Tile of each vertex.
     is_counted, reads_clock, is_multi_vertex
@@ -124,11 +125,13 @@ def _binding(compute_set_name: str, batch: VertexBatch, layout: HostLayout) -> B
 
 
 def _work(batch: VertexBatch, regions: Sequence[Regions]) -> NDArray[np.int64]:
-    """Estimate the work of every vertex: the elements it touches, and an eighth per product."""
+    """Estimate the work of every vertex: see `Binding`. Vertices share the operands of products."""
     elements = np.asarray(sum(map(_by_vertex, regions)), np.int64)
     if batch.codelet.has_products:
-        field = batch.fields["out"].size[:, [1, 3, 4]].prod(axis=1)
-        return np.asarray(elements + field * batch.fields["w"].n_elements // _PRODUCTS)
+        outputs, weights = batch.fields["out"], batch.fields["w"]
+        products = outputs.size[:, [1, 3, 4]].prod(axis=1) * weights.n_elements
+        operands = elements - outputs.n_elements
+        return np.asarray(outputs.n_elements + (operands + products) // _PRODUCTS)
     return elements
 
 

@@ -25,6 +25,8 @@ MOST_JOINED = 1 << 16
 #: about a microsecond, and several of products, of which each piece takes longer to begin. The
 #: pieces do not depend on the number of threads.
 _N_SHARED, _LEAST_SHARED, _LEAST_PRODUCTS = 16, 1 << 12, 1 << 15
+#: Groups of outputs that a kernel of products computes together: of several outputs, and of one.
+_MOST_GROUPS, _MOST_SINGLE = 2, 4
 #: Contiguous elements, in the mean over all fields, below which another order is tried.
 _LEAST_RUN = 4
 
@@ -155,7 +157,7 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
     if codelet.has_products and len(blocks) > 1:
-        blocks = _in_pairs(codelet, blocks, field)
+        blocks = _in_groups(codelet, blocks, field)
     least_work = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
     most_joined = min(MOST_JOINED, max(least_work, int(blocks.work.sum()) // _N_SHARED))
     for window in reversed(codelet.sliding):
@@ -167,16 +169,19 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     return blocks
 
 
-def _in_pairs(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
-    """Return products joined to two groups of outputs of the same inputs, ordered by a field.
+def _in_groups(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
+    """Return products joined to a few groups of outputs of the same inputs, ordered by a field.
 
-    The kernel computes such groups together: it loads an input once for both.
+    The kernel computes such groups together: it loads an input once for all of them.
     """
     x = next(index for index, part in enumerate(codelet.fields) if not part.is_written)
-    blocks = blocks.take(np.lexsort([blocks.start[field], blocks.start[x]]))
+    out = next(index for index, part in enumerate(codelet.fields) if part.is_written)
+    most_blocks = np.where(blocks.size[out][:, -1] == 1, _MOST_SINGLE, _MOST_GROUPS)
+    order = np.lexsort([blocks.start[field], blocks.start[x]])
+    blocks, most_blocks = blocks.take(order), most_blocks[order]
     for field_dims in codelet.independent:
         if field_dims[x] < 0:
-            blocks = _joined(_along(codelet, field_dims, blocks), most_blocks=2)
+            blocks = _joined(_along(codelet, field_dims, blocks), most_blocks=most_blocks)
     return blocks.take(np.argsort(blocks.start[field], kind="stable"))
 
 
@@ -249,12 +254,14 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     return links
 
 
-def _joined(links: _Links, most_work: int | None = None, most_blocks: int = 1 << 62) -> Blocks:
-    """Join the pieces that links connect, up to some work or number of pieces."""
+def _joined(
+    links: _Links, most_work: int | None = None, most_blocks: Counts | None = None
+) -> Blocks:
+    """Join the pieces that links connect, up to some work or, from every one on, some pieces."""
     blocks = links.blocks
-    limit = np.full(len(blocks), most_blocks)
+    limit = np.full(len(blocks), len(blocks)) if most_blocks is None else most_blocks
     if most_work is not None:
-        limit = np.clip(most_work // blocks.work, 1, most_blocks)
+        limit = np.clip(most_work // blocks.work, 1, limit)
     first = np.flatnonzero(_cut(links, limit))
     if first.size == len(blocks):
         return blocks

@@ -38,7 +38,8 @@ class Launch:
         The arrays whose addresses are in the table.
     piece_work : ndarray of int64, shape (n_pieces,)
         Work of every call of the kernel, which is one vertex, or several adjoining ones joined: the
-        elements that they touch, and an eighth of their products.
+        elements that they touch; of products, those that they write, and an eighth of the products
+        and their operands.
     counts : ndarray of int64, shape (n_vertices,) or (n_vertices, n_workers)
         Counts from the kernel of each vertex, or of each of its workers, in the last run; empty
         unless its law needs them.

@@ -32,7 +32,8 @@ _KERNELS = [
     ("8 outputs", row_kernel(8), 8, False),
     ("4 outputs", row_kernel(4), 4, False),
     ("1 output", row_kernel(1), 1, False),
-    ("dot product", dot_kernel(), 1, False),
+    ("dot product", dot_kernel(1), 1, False),
+    ("four dot products", dot_kernel(4), 4, False),
     ("depthwise, 16 channels", each_kernel(16), 16, True),
 ]
 
@@ -124,7 +125,7 @@ def test_rate(name: str, kernel: Any, n_lanes: int, is_each: bool) -> None:
     w_pitch = n_lanes
     random = np.random.default_rng(0)
     x, w = (random.random(_PIXELS * _COUNT + 16).astype(np.float32) for _ in range(2))
-    out, positions = np.zeros(_PIXELS * n_lanes, np.float32), np.arange(_PIXELS)
+    out, positions = np.zeros(2 * _PIXELS * n_lanes, np.float32), np.arange(_PIXELS)
     # A depthwise kernel iterates over taps, the others over inputs.
     taps = np.arange(_COUNT if is_each else 1) * (n_lanes if is_each else 0)
     data = (out, x, w, positions * (0 if is_each else _COUNT), positions * n_lanes, taps, taps)

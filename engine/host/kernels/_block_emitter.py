@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 from llvmlite import ir
@@ -10,8 +11,9 @@ from llvmlite import ir
 from tilescope.engine.host.kernels._vector_emitter import (
     Body,
     emit_declaration,
-    emit_fold,
+    emit_folds,
     emit_loop,
+    emit_masked_load,
     emit_splat,
 )
 
@@ -204,54 +206,67 @@ class BlockEmitter:
                 results.append(self.lanes(a, b, [lane for pair in pairs for lane in pair]))
         return results
 
-    def dot(self) -> None:
-        """Emit dot products; the inputs of pixels and weights are contiguous."""
-        builder, n = self.builder, self.n_pixels
-        count = self.values["count"]
+    def dots(self, n_outputs: int) -> None:
+        """Emit dot products of all pixels with the weights of `n_outputs` outputs.
+
+        The inputs of a pixel are contiguous, as the weights of an output, which are `w_half` apart.
+        """
+        builder, count = self.builder, self.values["count"]
         n_whole = builder.and_(count, _I64(-self.n_lanes))
 
         def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             taps = [builder.gep(pixel, [offset]) for pixel in pixels]
+            rows = self.apart(weight, "w_half", n_outputs)
 
-            def step(counters: list[Any], sums: list[Any], *, is_wide: bool) -> list[Any]:
-                load = self.load if is_wide else self.single
-                self.keep()
-                weights = load(builder.gep(weight, counters), is_wide=True)
-                values = [load(builder.gep(tap, counters), is_wide=True) for tap in taps]
-                return [
-                    self.fused(value, weights, total)
-                    for value, total in zip(values, sums, strict=True)
-                ]
+            def step(load: Callable[[Any, Any], Any]) -> Body:
+                def one(counters: list[Any], sums: list[Any]) -> list[Any]:
+                    self.keep()
+                    weights = [load(row, counters[0]) for row in rows]
+                    values = [load(tap, counters[0]) for tap in taps]
+                    pairs = [(row, value) for row in weights for value in values]
+                    return [
+                        self.fused(value, row, total)
+                        for (row, value), total in zip(pairs, sums, strict=True)
+                    ]
 
-            begin, wide = self.loop(
-                n_whole,
-                [(_I64(0), _I64(self.n_lanes))],
-                sums[:n],
-                lambda counters, values: step(counters, values, is_wide=True),
-            )
-            _, rest = self.loop(
-                count,
-                [(begin[0], _I64(1))],
-                sums[n:],
-                lambda counters, values: step(counters, values, is_wide=False),
-            )
-            return wide + rest
+                return one
 
-        zeros = [ir.Constant(self.vector, None)] * n + [ir.Constant(_F32, None)] * n
-        sums = self.over_taps(zeros, inputs)
-        totals = [
-            builder.fadd(self.folded(wide), rest)
-            for wide, rest in zip(sums[:n], sums[n:], strict=True)
-        ]
-        self.store(totals)
+            def whole(pointer: Any, index: Any) -> Any:
+                return self.load(builder.gep(pointer, [index]), is_wide=True)
 
-    def single(self, pointer: Any, *, is_wide: bool) -> Any:  # noqa: ARG002  as `load`
-        """Load one element."""
-        return self.builder.load(pointer)
+            def rest(pointer: Any, index: Any) -> Any:
+                zeros = ir.Constant(self.vector, None)
+                left = builder.sub(count, index)
+                return emit_masked_load(builder, builder.gep(pointer, [index]), left, zeros)
 
-    def folded(self, vector: Any) -> Any:
-        """Return the sum of all lanes."""
-        return emit_fold(self.builder, vector, self.builder.fadd)
+            lanes = _I64(self.n_lanes)
+            begin, sums = self.loop(n_whole, [(_I64(0), lanes)], sums, step(whole))
+            return self.loop(count, [(begin[0], lanes)], sums, step(rest))[1]
+
+        sums = self.over_taps(self.zeros() * n_outputs, inputs)
+        totals = emit_folds(builder, sums, builder.fadd)
+        outputs, places = self.apart(self.values["out"], "out_half", n_outputs), self.places("out")
+        adjoin: Any = ir.IntType(1)(1)
+        for number, position in enumerate(places):
+            is_next = builder.icmp_signed("==", position, builder.add(places[0], _I64(number)))
+            adjoin = builder.and_(adjoin, is_next)
+        with builder.if_else(adjoin) as (adjoining, scattered):
+            with adjoining:
+                for number, output in enumerate(outputs):
+                    first, n = number * self.n_pixels, self.n_pixels
+                    own = self.lanes(totals, totals, range(first, first + n))
+                    self.store_vector(own, builder.gep(output, [places[0]]))
+            with scattered:
+                for number, (output, position) in enumerate(product(outputs, places)):
+                    total = builder.extract_element(totals, _I32(number))
+                    builder.store(total, builder.gep(output, [position]), align=4)
+
+    def apart(self, pointer: Any, distance: str, n: int) -> list[Any]:
+        """Return n pointers, apart by the number of that name."""
+        pointers = [pointer]
+        for _ in range(n - 1):
+            pointers.append(self.builder.gep(pointers[-1], [self.values[distance]]))
+        return pointers
 
     def store(self, sums: list[Any]) -> None:
         """Store the sums of the pixels, the second half of the lanes apart from the first."""

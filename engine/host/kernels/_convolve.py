@@ -31,7 +31,7 @@ _by_32, _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (32, 16, 8
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
 #: Outputs of a channel group of which two are computed together.
 _PAIRED = tuple(lanes // 2 for lanes in PAIR_LANES)
-_dots = dot_kernel()
+_dots_4, _dots_2, _dots_1 = (dot_kernel(outputs) for outputs in (4, 2, 1))
 _several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
 _SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
 _spread = spread_kernel()
@@ -174,15 +174,26 @@ def _products(  # type: ignore[no-untyped-def]
             row_at = group * out_stride[0] + image * out_stride[1] + out_group * out_stride[2]
             row_at = out + 4 * row_at
             w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
+            if is_dot:
+                out_half, w_half, left = out_stride[2], w_stride[1], out_size[2] - out_group
+                if left >= 4:
+                    _dots_4(row_at, out_places, out_half, image_at, x_places, 1, w_at, 1, w_half,
+                            tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                    out_group += 4
+                elif left >= 2:
+                    _dots_2(row_at, out_places, out_half, image_at, x_places, 1, w_at, 1, w_half,
+                            tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                    out_group += 2
+                else:
+                    _dots_1(row_at, out_places, 0, image_at, x_places, 1, w_at, 1, 0, tap_x, tap_w,
+                            n_taps, count, n_pixels)  # fmt: skip
+                    out_group += 1
+                continue
             is_pair = n_own in _PAIRED and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
             if is_spread:
                 _spread(row_at, out_places, 0, image_at, x_places, 0, w_at, 0, 0, tap_x, tap_w,
                         n_taps, 1, n_pixels)  # fmt: skip
-                continue
-            if is_dot:
-                _dots(row_at, out_places, 0, image_at, x_places, 1, w_at, 1, 0, tap_x, tap_w,
-                      n_taps, count, n_pixels)  # fmt: skip
                 continue
             n_done = 0
             if count == 1 and x_step == 1:

@@ -5,8 +5,8 @@ The sums of a block begin at zero, stay in registers over the whole window and a
 stored once.
 
 A sum is a chain of fused multiplications and additions in the order of taps and inputs, whatever
-the block: the same bits on any processor. A dot product is `DOT_LANES` such chains, added in pairs,
-and one of the inputs after the last whole vector.
+the block: the same bits on any processor. A dot product is `DOT_LANES` such chains, each of every
+`DOT_LANES`-th input, whose sums are added in pairs.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tilescope.engine.host.kernels._block_emitter import BlockEmitter
 
 __all__ = [
     "BLOCKS",
+    "DOT_BLOCKS",
     "DOT_LANES",
     "EACH_BLOCKS",
     "LARGEST",
@@ -43,8 +44,8 @@ BLOCKS = {32: (8, 4, 1), 16: (8, 4, 2, 1), 8: (8, 4, 1), 4: (8, 1), 1: (8, 1)}
 #: The same where every output has an input of its own, or several of them.
 EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 SEVERAL_BLOCKS = (8, 2)
-#: Lanes of a dot product, and dot products of a block.
-DOT_LANES, _DOT_BLOCKS = 16, (4, 1)
+#: Lanes of a dot product, and the pixels of blocks by the outputs that share a pixel's inputs.
+DOT_LANES, DOT_BLOCKS = 16, {4: (4, 1), 2: (8, 2, 1), 1: (8, 2, 1)}
 #: Lanes whose two halves may be apart: two groups of outputs with the same inputs, loaded once for
 #: both. In the first cache, 99 billion multiply-adds a second with 32 lanes, and 72 with 16.
 PAIR_LANES = (16, 32)
@@ -89,6 +90,20 @@ def _plain(n_lanes: int, *, n_own: int = 0, has_halves: bool = False) -> Callabl
             floats_at(out, target + out_half, n_lanes - n_first)[:] = total[last]
 
     return block
+
+
+def _plain_dots(n_outputs: int) -> Callable[..., None]:
+    """Return a pure Python version of `dot_kernel`, for runs without compilation."""
+    one = _plain(1)
+
+    def dots(  # type: ignore[no-untyped-def]
+        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, *further
+    ):
+        for output in range(n_outputs):
+            to, weights = out + 4 * output * out_half, w + 4 * output * w_half
+            one(to, out_places, 0, x, x_places, x_step, weights, w_pitch, 0, *further)
+
+    return dots
 
 
 def _plain_spread(  # type: ignore[no-untyped-def]
@@ -168,14 +183,20 @@ def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
     return _compiled(emit)
 
 
-def dot_kernel() -> Any:
-    """Return the same function for one output per pixel, with contiguous inputs and weights."""
+def dot_kernel(n_outputs: int) -> Any:
+    """Return the same function for dot products of pixels with the weights of some outputs.
+
+    Inputs and weights are contiguous. The outputs are `out_half` apart and their weights `w_half`;
+    `n_outputs` is one of `DOT_BLOCKS`.
+    """
     if not IS_COMPILED:
-        return _plain(1)
+        return _plain_dots(n_outputs)
+
+    blocks = DOT_BLOCKS[n_outputs]  # a dictionary has no digest
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, DOT_LANES)
-        emitter.over_pixels(_DOT_BLOCKS, emitter.dot)
+        emitter.over_pixels(blocks, lambda: emitter.dots(n_outputs))
 
     return _compiled(emit)
 

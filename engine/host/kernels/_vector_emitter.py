@@ -11,6 +11,7 @@ __all__ = [
     "Body",
     "emit_declaration",
     "emit_fold",
+    "emit_folds",
     "emit_loop",
     "emit_masked_load",
     "emit_splat",
@@ -66,19 +67,29 @@ def emit_splat(builder: Any, value: Any, n_lanes: int) -> Any:
 
 def emit_fold(builder: Any, vector: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Return all lanes combined: halves are combined until one lane is left."""
-    width = vector.type.count
+    return builder.extract_element(emit_folds(builder, [vector], combine), _I32(0))
+
+
+def emit_folds(builder: Any, vectors: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Return a vector with all lanes of every vector combined, in their order: see `emit_fold`.
+
+    Vectors are folded together, so that all lanes of an instruction are used; their number and that
+    of their lanes are powers of two, the first not larger.
+    """
+    width = vectors[0].type.count  # lanes of a vector that are not combined yet
     while width > 1:
         width //= 2
-        halves = [
-            builder.shuffle_vector(
-                vector,
-                vector,
-                ir.Constant(ir.VectorType(_I32, width), list(range(half, half + width))),
-            )
-            for half in (0, width)
-        ]
-        vector = combine(*halves)
-    return builder.extract_element(vector, _I32(0))
+        n_parts = vectors[0].type.count // (2 * width)  # vectors that a vector holds
+        n_folded = n_parts * min(len(vectors), 2)
+        pairs = [*zip(vectors[::2], vectors[1::2] or vectors, strict=True)]
+        halves = []
+        for half in (0, width):
+            parts = range(half, half + 2 * width * n_folded, 2 * width)
+            lanes = [part + lane for part in parts for lane in range(width)]
+            mask = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
+            halves.append([builder.shuffle_vector(a, b, mask) for a, b in pairs])
+        vectors = [combine(low, high) for low, high in zip(*halves, strict=True)]
+    return vectors[0]
 
 
 def _mask(builder: Any, count: Any, n_lanes: int) -> Any:

@@ -18,6 +18,8 @@ from tilescope.engine.host.kernels._addresses import AT_ONCE, address, list_plac
 from tilescope.engine.host.kernels._convolve import convolve
 from tilescope.engine.host.kernels._lanes import (
     BLOCKS,
+    DOT_BLOCKS,
+    DOT_LANES,
     EACH_BLOCKS,
     LARGEST,
     PAIR_LANES,
@@ -30,23 +32,34 @@ from tilescope.engine.host.kernels._lanes import (
 _COUNTS = (0, 1, 2, 9, 35)
 
 
+def _chain(x: np.ndarray, w: np.ndarray) -> np.float32:
+    """Return the sum of products, rounded once for each of them."""
+    total = 0.0
+    for value, weight in zip(x, w, strict=True):  # the exact product of two floats is a double
+        total = float(np.float32(math.fsum([float(value) * float(weight), total])))
+    return np.float32(total)
+
+
 def _compare(
     kernel: Any,
     n_lanes: int,
     *,
     steps: tuple[int, int],
     n_own: int = 0,
-    halves: tuple[int, int] | None = None,
+    n_groups: int = 2,
+    apart: tuple[int, int] | None = None,
 ) -> None:
-    """Compare a kernel with sums of integers, which are exact in any order."""
+    """Compare a kernel with sums of integers, which are exact in any order.
+
+    The outputs and the weights of groups of lanes are `apart`.
+    """
     x_step, w_pitch = steps
     x_lanes = np.arange(n_lanes) // (n_own or n_lanes)
     # The lanes of outputs and of weights, from the first.
-    out_half, w_half = halves or (n_lanes // 2, n_lanes // 2)
-    is_second = np.arange(n_lanes) >= (n_lanes + 1) // 2
-    out_lanes, w_lanes = (
-        np.arange(n_lanes) + is_second * (half - n_lanes // 2) for half in (out_half, w_half)
-    )
+    n_together = max(n_lanes // n_groups, 1)
+    out_half, w_half = apart or (n_together, n_together)
+    group, lane = np.divmod(np.arange(n_lanes), n_together)
+    out_lanes, w_lanes = (group * distance + lane for distance in (out_half, w_half))
 
     @jit
     def run(out, at, out_places, x, x_places, w, tap_x, tap_w, count, n):
@@ -59,9 +72,11 @@ def _compare(
     counts = (1,) if n_own else _COUNTS
     for n_pixels, offset, count in product((1, 2, 3, 5, 8, 13), (0, 1, 16), counts):
         held = np.minimum(np.arange(-(-n_pixels // LARGEST) * LARGEST), n_pixels - 1)
-        out = random.integers(-4, 4, offset + 40 * n_pixels + 16 + out_half).astype(np.float32)
+        out = random.integers(-4, 4, offset + 40 * n_pixels + 16 + n_groups * out_half).astype(
+            np.float32
+        )
         x = random.integers(-4, 4, 90 + 40 * n_pixels).astype(np.float32)
-        w = random.integers(-4, 4, 50 + w_half + 34 * max(count, 1)).astype(np.float32)
+        w = random.integers(-4, 4, 50 + n_groups * w_half + 34 * max(count, 1)).astype(np.float32)
         expected = out.copy()
         for p in range(n_pixels):
             total = np.zeros(n_lanes)
@@ -82,7 +97,7 @@ def test_rows_hold_their_products_at_any_alignment(n_lanes: int) -> None:
 @pytest.mark.parametrize("n_lanes", PAIR_LANES)
 def test_two_groups_of_outputs_share_their_inputs(n_lanes: int) -> None:
     """The second group is as far as all pixels of the first, and beyond its weights."""
-    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34), halves=(600, 1300))
+    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34), apart=(600, 1300))
 
 
 @pytest.mark.parametrize("n_lanes", EACH_BLOCKS)
@@ -96,8 +111,47 @@ def test_inputs_have_several_outputs_of_their_own(n_lanes: int) -> None:
     _compare(kernel, n_lanes, steps=(1, 18), n_own=SPREAD_OUTPUTS)
 
 
-def test_dot_products_take_contiguous_inputs() -> None:
-    _compare(dot_kernel(), 1, steps=(1, 1))
+@pytest.mark.parametrize("n_outputs", DOT_BLOCKS)
+def test_dot_products_take_contiguous_inputs(n_outputs: int) -> None:
+    kernel = dot_kernel(n_outputs)
+    _compare(kernel, n_outputs, steps=(1, 1), n_groups=n_outputs, apart=(600, 1300))
+
+
+@pytest.mark.parametrize("n_inputs", [16, 32, 35, 47])
+def test_a_dot_product_is_the_same_chains_whatever_the_block(n_inputs: int) -> None:
+    """Sums of one pixel and output are the same bits as those of many: every lane in order."""
+    random = np.random.default_rng(n_inputs)
+    x = random.standard_normal((13, n_inputs)).astype(np.float32)
+    w = random.standard_normal((7, n_inputs)).astype(np.float32)
+
+    def products(x: np.ndarray, w: np.ndarray, step: int) -> np.ndarray:
+        out = np.zeros((len(w), len(x), step), np.float32)
+        fields = (
+            (x, (1, 1, 1, 1, len(x), n_inputs), (0, 0, 0, 0, n_inputs, 1)),
+            (w, (1, len(w), 1, 1, 1, n_inputs, 1), (0, n_inputs, 0, 0, 0, 1, 1)),
+            (out, (1, 1, len(w), 1, len(x), 1), (0, 0, len(x) * step, 0, step, 1)),
+        )
+        parts: list[Any] = []
+        for array, size, stride in fields:
+            parts += [array.reshape(-1), 0, np.array(size), np.array(stride)]
+        convolve(*parts, 1, 1, 1, 1, 0, 0, 1)
+        return out[..., 0]
+
+    full = products(x, w, 1)
+    assert products(x, w, 3).tolist() == full.tolist(), "pixels of a block need not adjoin"
+    for output, pixel in product(range(7), range(13)):
+        single = products(x[pixel : pixel + 1].copy(), w[output : output + 1].copy(), 1)
+        assert single[0, 0] == full[output, pixel]
+    for first in range(7):
+        assert products(x, w[first:].copy(), 1).tolist() == full[first:].tolist()
+    n_padded = -(-n_inputs // DOT_LANES) * DOT_LANES
+    rows = np.pad(np.stack([x[0], w[0]]), ((0, 0), (0, n_padded - n_inputs)))
+    lanes = [_chain(*rows[:, lane::DOT_LANES]) for lane in range(DOT_LANES)]
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [np.float32(lanes[lane] + lanes[half + lane]) for lane in range(half)]
+    if not vars(numba.config)["DISABLE_JIT"]:  # plain Python rounds products and sums
+        assert full[0, 0] == lanes[0]
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 40])
@@ -227,7 +281,4 @@ def test_a_sum_is_one_chain_whatever_the_block() -> None:
                 columns(first, last, pixel, 1).tolist()
                 == full[pixel : pixel + 1, first:last].tolist()
             )
-    total = 0.0
-    for i in range(24):  # the exact product of two floats is a double
-        total = float(np.float32(math.fsum([float(x[0, i]) * float(w[i, 0]), total])))
-    assert full[0, 0] == np.float32(total)
+    assert full[0, 0] == _chain(x[0], w[:, 0])

@@ -6,10 +6,11 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_NX1
+from tilescope.engine.codelets.poplin.convolution import CONV_PARTIAL_1X1, CONV_PARTIAL_NX1
 from tilescope.engine.execute.join import MOST_JOINED, Blocks, join
 
 _WIDTH, _INPUTS, _OUTPUTS = 11, 3, 4
@@ -55,6 +56,39 @@ def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
             out = int(o0 + np.dot([group, image, out_group, oy, ox], strides[2][:5]))
             results.append((out, int(ky), int(kx), offset))
     return sorted(results)
+
+
+@pytest.mark.parametrize(("n_outputs", "expected"), [(1, (4, 2)), (4, (2, 4))])
+def test_groups_of_outputs_that_a_kernel_computes_together_are_joined_first(
+    n_outputs: int, expected: tuple[int, int]
+) -> None:
+    """Inputs are loaded once for four groups of one output, and for two of several."""
+    n_groups, n_pixels, n_inputs = 8, 16, 32
+    group, pixel = (axis.reshape(-1) for axis in np.mgrid[:n_groups, :n_pixels])
+    fields = (
+        (pixel * n_inputs, [1, 1, 1, 1, 1, n_inputs], [0, 0, 0, 0, n_inputs, 1]),
+        (
+            group * n_inputs * n_outputs,
+            [1, 1, 1, 1, 1, n_inputs, n_outputs],
+            [0, n_inputs * n_outputs, 0, 0, 0, n_outputs, 1],
+        ),
+        (
+            (group * n_pixels + pixel) * n_outputs,
+            [1, 1, 1, 1, 1, n_outputs],
+            [0, 0, n_pixels * n_outputs, 0, n_outputs, 1],
+        ),
+    )
+    n = group.size
+    blocks = Blocks(
+        [start for start, _, _ in fields],
+        [np.tile(size, (n, 1)) for _, size, _ in fields],
+        [np.tile(stride, (n, 1)) for _, _, stride in fields],
+        [np.full(n, number) for number in (1, 1, 1, 1, 0, 0, 1)],
+        np.full(n, MOST_JOINED // 8),
+    )
+    joined = join(CONV_PARTIAL_1X1, blocks)
+    sizes = {(int(size[2]), int(size[4])) for size in joined.size[2]}
+    assert sizes == {expected}
 
 
 _CASES = st.fixed_dictionaries(
