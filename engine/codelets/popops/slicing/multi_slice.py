@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch, worker_share
 from tilescope.engine.host.jit._jit import jit
-from tilescope.engine.host.kernels._indices import unsigned
+from tilescope.engine.host.kernels._indices import lowest_bit, unsigned
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -45,8 +45,8 @@ _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popops: slice estimators"
 _SLICE_LOOP = {1: (3, 4), 2: (2, 4), 4: (2, 8)}
 #: Worker cycles per offset in range and out of range of the base.
 _IN_RANGE, _OUT_OF_RANGE = 19, 8
-#: Offsets that a multi-slice looks at before it copies rows of them.
-_LOOK_AHEAD = 16
+#: Offsets that a multi-slice looks at before it copies rows of them: one bit each.
+_LOOK_AHEAD = 64
 
 
 @jit
@@ -84,22 +84,33 @@ def _dynamic_slice(  # type: ignore[no-untyped-def]
 
 
 @jit
-def _is_any_wanted(  # type: ignore[no-untyped-def]
-    offsets, first, step, begin, end, base_offset, n_rows, n_entries
+def _wanted(  # type: ignore[no-untyped-def]
+    offsets, first, step, n, base_offset, n_rows, n_entries
 ):
-    """Whether any of some offsets is in range of a vertex, or of none: a loop in vectors."""
+    """Return a bit for each of up to 64 offsets: whether it is in range of a vertex, or of none.
+
+    The loops become vectors; a step of one has a loop of its own, which loads no element singly.
+    """
     offset, apart, zero = unsigned(first), unsigned(step), np.int32(0)
     low, high, end_of_all = (
         np.int32(base_offset),
         np.int32(base_offset + n_rows),
         np.int32(n_entries),
     )
-    n_wanted = np.int32(0)
-    for k in range(unsigned(begin), unsigned(end)):
+    mask = np.uint64(0)
+    if step == 1:
+        for k in range(unsigned(n)):
+            row = offsets[offset + k]
+            is_known = (row >= zero) & (row < end_of_all)
+            is_wanted = ((row >= low) & (row < high)) | (not is_known)
+            mask |= np.uint64(is_wanted) << np.uint64(k)
+        return mask
+    for k in range(unsigned(n)):
         row = offsets[offset + k * apart]
         is_known = (row >= zero) & (row < end_of_all)
-        n_wanted += np.int32(((row >= low) & (row < high)) | (not is_known))
-    return n_wanted > zero
+        is_wanted = ((row >= low) & (row < high)) | (not is_known)
+        mask |= np.uint64(is_wanted) << np.uint64(k)
+    return mask
 
 
 @jit
@@ -111,18 +122,18 @@ def _multi_slice(  # type: ignore[no-untyped-def]
     for g in range(sub_size[0]):
         first = o_start + g * o_stride[0]
         for begin in range(0, sub_size[1], _LOOK_AHEAD):
-            end = min(begin + _LOOK_AHEAD, sub_size[1])
-            if not _is_any_wanted(
-                offsets, first, o_stride[1], begin, end, base_offset, size[1], n_entries
-            ):
-                continue
-            for k in range(begin, end):
-                row = offsets[first + k * o_stride[1]]
-                to = sub_start + g * sub_stride[0] + k * sub_stride[1]
-                if 0 <= row - base_offset < size[1]:
-                    row_start = start + g * stride[0] + (row - base_offset) * stride[1]
+            n = min(_LOOK_AHEAD, sub_size[1] - begin)
+            at = first + begin * o_stride[1]
+            mask = _wanted(offsets, at, o_stride[1], n, base_offset, size[1], n_entries)
+            while mask != np.uint64(0):
+                k = lowest_bit(mask)
+                mask &= mask - np.uint64(1)
+                row = offsets[at + k * o_stride[1]] - base_offset
+                to = sub_start + g * sub_stride[0] + (begin + k) * sub_stride[1]
+                if 0 <= row < size[1]:
+                    row_start = start + g * stride[0] + row * stride[1]
                     _copy_row(base, row_start, stride[2], sub, to, sub_stride[2], sub_size[2])
-                elif not 0 <= row < n_entries:
+                else:
                     for c in range(sub_size[2]):
                         sub[to + c * sub_stride[2]] = 0
 
