@@ -363,15 +363,22 @@ def _agree_for_long(folder: Path, ours: Descent, theirs: Any, n_rounds: int = 1,
         near(held[key], expected, key, _NEAR)
 
 
-@pytest.mark.parametrize("others", [{}, {"loss_scaling": 256.0}, {"is_constant": True}], ids=str)
 @pytest.mark.parametrize("kind", _KINDS)
-def test_weights_after_twenty_steps(kind, others, tmp_path):
+def test_weights_after_twenty_steps(kind, tmp_path):
+    _agree_for_long(tmp_path, _ours(kind), lambda weights: _of_torch(kind, weights.values()))
+
+
+@pytest.mark.parametrize("others", [{"loss_scaling": 256.0}, {"is_constant": True}], ids=str)
+@pytest.mark.parametrize(
+    "kind", ["adam", "adam-l2", "adamax", "lamb-decay", "adagrad-decay", "rmsprop-centred"]
+)
+def test_numbers_that_are_scaled_or_constant(kind, others, tmp_path):
     _agree_for_long(
         tmp_path, _ours(kind, **others), lambda weights: _of_torch(kind, weights.values())
     )
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", ["adam-l2", "adamax", "lamb", "rmsprop-momentum", "adadelta"])
 def test_micro_batches(kind, tmp_path):
     _agree_for_long(
         tmp_path, _ours(kind), lambda weights: _of_torch(kind, weights.values()), n_rounds=2
@@ -411,7 +418,7 @@ def test_patterns_may_choose_other_forms(tmp_path):
 
 
 @pytest.mark.parametrize("others", [{}, {"loss_scaling": 64.0}], ids=str)
-@pytest.mark.parametrize("most", [0.05, 0.3, 100.0])
+@pytest.mark.parametrize("most", [0.05, 100.0])
 @pytest.mark.parametrize("kind", ["adam-eps", "lamb-decay", "rmsprop-momentum"])
 def test_the_norm_of_gradients_is_clipped(kind, most, others, tmp_path):
     _agree_for_long(
