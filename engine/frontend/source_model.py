@@ -36,6 +36,8 @@ class Setup:
     trained, frozen
         Names of the weights that training updates, as patterns of the shell, and those that it
         leaves as they are all the same.
+    has_masters
+        Whether trained weights stay in float where the precision is half.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Setup:
     dims: Mapping[str, int] = field(default_factory=dict)
     trained: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    has_masters: bool = False
 
 
 class SourceModel(Protocol):

@@ -16,7 +16,7 @@ __all__ = ["in_half"]
 _LIMITS = np.finfo(np.float16)
 
 
-def in_half(model: Model) -> Model:
+def in_half(model: Model, *, has_masters: bool = False) -> Model:
     """Return the model with half in place of float, as PopART's ``convertFloatsToHalfs``.
 
     Inputs, outputs, weights and all results are half. Finite weights beyond half's range become
@@ -28,8 +28,11 @@ def in_half(model: Model) -> Model:
     ----------
     model
         As a front end built it: constants are folded in float.
+    has_masters
+        Whether weights that are trained stay in float, so that small steps change them; what reads
+        them takes a copy in half.
     """
-    builder = _HalfBuilder(model.name, {})
+    builder = _HalfBuilder(model.name, {}, has_masters=has_masters)
     values = {value: _halved(value) for value in model.inputs}
     builder.inputs = list(values.values())
     builder.copy(model.operations, values)
@@ -49,22 +52,34 @@ class _HalfBuilder(IrBuilder):
         Of the model.
     constants
         In half, by what they are in float; builders of regions share it.
+    has_masters
+        Whether trained weights stay in float.
     """
 
-    def __init__(self, name: str, constants: dict[Value, Value]) -> None:
+    def __init__(self, name: str, constants: dict[Value, Value], *, has_masters: bool) -> None:
         super().__init__(name)
-        self._constants = constants
+        self._constants, self._has_masters = constants, has_masters
+        self._copies: dict[Value, Value | None] = {}
 
     def half_of(self, value: Value) -> Value:
-        """Return a constant in half; other values have their type already."""
+        """Return a constant or a weight in half; other values have their type already."""
         if value.is_computed or value.dtype != "float32":
             return value
+        if self._has_masters and isinstance(value, Parameter) and value.is_trainable:
+            if value not in self._copies:
+                name = f"{value.name}/half"
+                to_half = {"dtype": "float16"}
+                copy = Node(
+                    operator=CAST, name=name, source="Cast", inputs=(value,), attributes=to_half
+                )
+                (self._copies[value],) = super().add(copy, (name,))
+            return self._copies[value] or value
         if value not in self._constants:
             self._constants[value] = _halved(value)
         return self._constants[value]
 
     def inside(self, name: str) -> IrBuilder:
-        return _HalfBuilder(name, self._constants)
+        return _HalfBuilder(name, self._constants, has_masters=self._has_masters)
 
     def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
         inside = self.inside(region.name)

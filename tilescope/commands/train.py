@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--optimizer-for",
                 metavar="PATTERN:NAME=VALUE,…",
-                help="Other options of the optimizer for weights whose names match a pattern, such"
+                help="Options of the optimizer for weights whose names match a pattern, such"
                 " as '*.bias:weight_decay=0'; repeatable, the last match holds.",
                 show_default=False,
             ),
@@ -178,6 +178,14 @@ def register(app: typer.Typer) -> None:
         dim: DimOption = None,
         setting: SettingOption = None,
         precision: PrecisionOption = "float",
+        half_weights: Annotated[
+            bool,
+            typer.Option(
+                "--half-weights",
+                help="With --precision half, keep weights in half only. By default they are kept in"
+                " float, and copied to half in every step.",
+            ),
+        ] = False,
         option: EngineOption = None,
         as_json: AsJson = False,
         quiet: QuietOption = False,
@@ -242,6 +250,7 @@ def register(app: typer.Typer) -> None:
                     dims_of(dim or []),
                     tuple(train_only or ["*"]),
                     tuple(freeze or []),
+                    has_masters=not half_weights,
                 ),
                 progress=tell,
             )

@@ -4,16 +4,19 @@ Laws: graphcore/poplibs sdk-release-3.4, lib/poprand/poprandCycleEstimators.cpp,
 the generator of the hardware. For uniform and Bernoulli numbers that file counts vectors of 16 or
 32 elements; the loops of lib/poprand/codelets/asm/Uniform.S and Bernoulli.S store one 64-bit
 vector per iteration, as those of the other distributions, and so do these laws. A random number
-counts as one operation, its scaling as two (the same file).
+counts as one operation, its scaling as two (the same file). A cast that rounds by chance is an
+ordinary one in a mode of the machine (Graphcore, Tile Worker ISA, $FP_CTL.ESR).
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.codelets.popops.elementwise.copy import cast_rows_cycles
 from tilescope.engine.codelets.poprand.philox import normal_quantile, philox
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch, start_cycles
@@ -22,7 +25,15 @@ from tilescope.engine.host.jit._jit import jit
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["DIGIT_SIZES", "DIGIT_STEPS", "DROPOUT", "N_DIGITS", "PLACE_SCALARS", "RANDOM"]
+__all__ = [
+    "DIGIT_SIZES",
+    "DIGIT_STEPS",
+    "DROPOUT",
+    "N_DIGITS",
+    "PLACE_SCALARS",
+    "RANDOM",
+    "STOCHASTIC_CAST",
+]
 
 Counts = NDArray[np.int64]
 
@@ -40,6 +51,8 @@ N_DIGITS = 6
 DIGIT_SIZES = tuple(f"size_{i}" for i in range(N_DIGITS))
 DIGIT_STEPS = tuple(f"step_{i}" for i in range(N_DIGITS))
 _UNIT = 2.0**-32
+#: Of half: the exponent of its smallest normal number, the bits after the first one, its largest.
+_LOWEST_EXPONENT, _MANTISSA_BITS, _LARGEST_HALF = -14, 10, 65504.0
 
 
 @jit
@@ -137,6 +150,42 @@ def _dropout_kernel(  # type: ignore[no-untyped-def]
                 out[target + c * stride[2]] = value * factor if is_kept else value - value
 
 
+@jit
+def _to_neighbour(x, bits):  # type: ignore[no-untyped-def]
+    """Return one of the two halves beside a number, the nearer one more often."""
+    value = np.float64(x)
+    if not abs(value) < _LARGEST_HALF:
+        return value
+    step = math.ldexp(1.0, max(math.frexp(value)[1] - 1, _LOWEST_EXPONENT) - _MANTISSA_BITS)
+    below = math.floor(value / step)
+    return (below + (1 if np.int64(bits) * _UNIT < value / step - below else 0)) * step
+
+
+@jit
+def _stochastic_kernel(  # type: ignore[no-untyped-def]
+    seed, x, x_start, x_size, x_stride, out, start, size, stride,
+    modifier, index, by_plane, by_row, by_column,
+    s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5,
+):  # fmt: skip
+    sizes, steps = (s0, s1, s2, s3, s4, s5), (t0, t1, t2, t3, t4, t5)
+    for p in range(size[0]):
+        for r in range(size[1]):
+            source = x_start + p * x_stride[0] + r * x_stride[1]
+            target = start + p * stride[0] + r * stride[1]
+            row = index + p * by_plane + r * by_row
+            for c in range(size[2]):
+                element = _position(row + c * by_column, sizes, steps)
+                bits = philox(element >> 2, modifier, seed[0], seed[1], element & 3)
+                out[target + c * stride[2]] = _to_neighbour(x[source + c * x_stride[2]], bits)
+
+
+def _stochastic_law(batch: Batch, machine: Machine) -> Counts:
+    """Return the law of a cast: how it rounds is a mode of the floating-point unit."""
+    planes, rows, columns = batch.size["out"].T
+    types = {name: (batch.dtype[name], batch.item_bytes[name]) for name in ("x", "out")}
+    return cast_rows_cycles(planes * rows, columns, types, machine)
+
+
 def _law(tile: int, worker: tuple[int, int], per_vector: int, rest: tuple[int, int]) -> Any:
     """Return a law from cycles of the tile; of a worker, and of a last part, for float and half."""
 
@@ -219,4 +268,18 @@ DROPOUT = Codelet(
     source=_SOURCE,
     scalars=(Scalar("modifier"), *_PLACE, Scalar("threshold", "float"), Scalar("factor", "float")),
     flops=lambda batch: 2 * batch.n_elements("out"),
+)
+#: float32 to half, rounded to one of the two neighbours by chance.
+STOCHASTIC_CAST = Codelet(
+    "poprand::StochasticCast",
+    (
+        Field("seed", "in", dtype="int32"),
+        Field("x", "in", 3, kind="block", size_of="out", dtype="float32"),
+        Field("out", "out", 3, kind="block", dtype="float16"),
+    ),
+    _stochastic_kernel,
+    _stochastic_law,
+    code_bytes=160,
+    source="graphcore/poplibs sdk-release-3.4, lib/popops/codelets/Cast.cpp",
+    scalars=(Scalar("modifier"), *_PLACE),
 )

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tilescope.engine.codelets.poprand.random_numbers import DROPOUT, RANDOM
+from tilescope.engine.codelets.poprand.random_numbers import DROPOUT, RANDOM, STOCHASTIC_CAST
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Tensor, View, dtype_of
 from tilescope.engine.library.argument_check import checked
@@ -27,6 +27,7 @@ __all__ = [
     "log_uniform",
     "normal",
     "shaped_dropout",
+    "stochastic_cast",
     "truncated_normal",
     "uniform",
 ]
@@ -303,6 +304,32 @@ def dropout(
         "factor": scale,
     }
     add_random_vertices(build, DROPOUT, seed, out, scalars, x)
+    return out
+
+
+@checked
+def stochastic_cast(builder: Builder, seed: View, seed_modifier: int, x: View) -> Tensor:
+    """Return a tensor in half, every element rounded to one of its two neighbours by chance.
+
+    The mean of the result is the element: the nearer neighbour is as much more probable. Numbers
+    beyond half's range are infinite.
+
+    Parameters
+    ----------
+    builder, seed, seed_modifier
+        As for `uniform`.
+    x
+        float32.
+
+    Raises
+    ------
+    BadGraph
+        If the seed or the type is invalid.
+    """
+    _checked("stochastic_cast", seed, seed_modifier, x.dtype, (FLOAT32,))
+    build = builder.inside("cast", "popops.cast", {"shape": list(x.shape)}, flops=0)
+    out = similar(build, "out", [x], x.shape, FLOAT16)
+    add_random_vertices(build, STOCHASTIC_CAST, seed, out, {"modifier": seed_modifier}, x)
     return out
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Emitter, Parameter, State, Update, Value
+from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
 from tilescope.engine.training.optimisers.emission import Numbers, OfAll, Shared, Step, Tools
 from tilescope.engine.training.optimisers.hyper import (
@@ -31,7 +32,7 @@ _ACCUMULATOR = "Accum___"  # Source: graphcore/popart, willow/include/popart/nam
 _TYPES = ("", "float32", "float16")
 
 #: What belongs to all tensors: no tensor has its own.
-_COMMON = ("loss_scaling", "scaling", "clip_norm", "clip_value", "specific")
+_COMMON = ("loss_scaling", "scaling", "clip_norm", "clip_value", "specific", "seed")
 
 #: Added to the norm of gradients before it is divided by, as PyTorch does.
 _NORM_EPSILON = 1e-6
@@ -67,6 +68,11 @@ class Descent(ABC):
         that which the optimiser computes in.
     sum_dtype
         Type of the sum of gradients over micro-batches; empty for that of the weight.
+    stochastic_rounding
+        Whether weights and states in half are rounded to one of the two neighbours by chance, so
+        that steps too small for half change them in the mean.
+    seed
+        What the chance is drawn from.
     specific
         Other values for some weights: by a pattern of their names, values by name. Of several
         patterns that a name matches, the last one holds.
@@ -87,6 +93,8 @@ class Descent(ABC):
     constants: tuple[str, ...] = ()
     state_dtype: str = ""
     sum_dtype: str = ""
+    stochastic_rounding: bool = False
+    seed: int = 0
     specific: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     #: Name on the command line.
@@ -327,6 +335,8 @@ class Updates:
         self._sums: dict[Parameter, State] = {}
         self._shared: dict[tuple[str, str], tuple[Value, ...]] = {}
         self._updates: list[Update] = []
+        words = np.array([optimiser.seed], np.int64).view(np.int32)
+        self._seed = State("roundingSeed", (2,), "int32", words)
 
     def scaling(self, builder: Emitter, dtype: str) -> Value | None:
         """Return what the gradient of the loss starts as, a scalar; None where that is constant."""
@@ -373,8 +383,12 @@ class Updates:
             scale = self._shrunk(tools, gradients, scale)
         for parameter, gradient in gradients.items():
             self._updates += self._step(builder, parameter, gradient, scale)
+        if any(optimiser.stochastic_rounding for optimiser in self._of_group.values()):
+            one = tools.constant([0, 1], "one", "int32")
+            following = tools.emit(BINARY, [self._seed, one], function="add")
+            changes.append(Update(self._seed, following))
         if self._scaler is None or is_fine is None:
-            return self._updates
+            return changes + self._updates
         return changes + [Scaler.guarded(tools, u, is_fine) for u in self._updates]
 
     def _tools(self, builder: Emitter) -> Tools:
@@ -445,7 +459,11 @@ class Updates:
         if optimiser.added_by and gradient is not self._sums.get(parameter):
             gradient = self.accumulated(builder, parameter, gradient).value
         dtype = optimiser.computed_in(parameter.dtype)
-        of_all = OfAll(optimiser.source, dtype, optimiser.state_dtype or dtype, number, shared)
+        if optimiser.stochastic_rounding:
+            dtype = "float32"
+        seed = self._seed if optimiser.stochastic_rounding else None
+        state_dtype = optimiser.state_dtype or dtype
+        of_all = OfAll(optimiser.source, dtype, state_dtype, seed, number, shared)
         step = Step(builder, of_all, parameter, gradient, _named("", pattern))
         if optimiser.added_by:
             step.summed = self._sum_of(parameter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from tilescope.engine.ir.held import representable
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import UNARY
 from tilescope.engine.operators.elementwise.mapped import MAP, SCALED_ADD, Expression, call, operand
+from tilescope.engine.operators.elementwise.rounding import STOCHASTIC_CAST
 from tilescope.engine.operators.movement.layout import reshape
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.optimisers.hyper import Number
@@ -172,6 +174,8 @@ class OfAll:
         Type that they are computed in.
     state_dtype
         Type of states.
+    seed
+        What half is rounded by chance from; None to round to the nearest.
     number
         Returns a number by name, in a type.
     shared
@@ -181,6 +185,7 @@ class OfAll:
     source: str
     dtype: str
     state_dtype: str
+    seed: State | None
     number: Callable[[Tools, str, str], Value]
     shared: Callable[[str, Shared], tuple[Value, ...]]
 
@@ -237,7 +242,11 @@ class Step(Tools):
 
     def update(self, held: Parameter | State, value: Value) -> Update:
         """Return the update of a value, in its type."""
-        return Update(held, self.cast(value, held.dtype))
+        seed = self._of_all.seed
+        if seed is None or held.dtype != "float16" or value.dtype != "float32":
+            return Update(held, self.cast(value, held.dtype))
+        modifier = zlib.crc32(held.name.encode())
+        return Update(held, self.emit(STOCHASTIC_CAST, [value, seed], modifier=modifier))
 
     def moved(self, step: Value, rate: Value) -> Update:
         """Emit w + rate · step."""

@@ -86,10 +86,12 @@ def parsed_options(kind: str, cls: Any, options: Mapping[str, str]) -> dict[str,
         elif isinstance(default, str):
             stated[name] = text
         else:
+            is_whole = isinstance(default, int)
             try:
-                stated[name] = float(text)
+                stated[name] = int(text) if is_whole else float(text)
             except ValueError:
-                raise BadOption(f"{kind}: {name} is {text!r}; it has to be a number") from None
+                what = "a whole number" if is_whole else "a number"
+                raise BadOption(f"{kind}: {name} is {text!r}; it has to be {what}") from None
     return stated
 
 
