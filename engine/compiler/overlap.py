@@ -11,12 +11,12 @@ from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import GraphImage
 
-__all__ = ["check_overlap", "steps_of"]
+__all__ = ["check_overlap", "nodes_of", "steps_of"]
 
 
 def steps_of(node: Node) -> Iterator[Step]:
     """Yield the steps below a node, including those in functions."""
-    for child in _nodes_of(node):
+    for child in nodes_of(node):
         if child.step is not None:
             yield child.step
 
@@ -51,13 +51,13 @@ def check_overlap(node: Node, graph: GraphImage) -> None:
         )
 
 
-def _nodes_of(node: Node) -> Iterator[Node]:
+def nodes_of(node: Node) -> Iterator[Node]:
     """Yield a node and all its descendants."""
     yield node
     if node.function is not None:
-        yield from _nodes_of(node.function)
+        yield from nodes_of(node.function)
     for child in node.children:
-        yield from _nodes_of(child)
+        yield from nodes_of(child)
 
 
 def _check_tiles(
@@ -94,7 +94,7 @@ def _accesses(node: Node) -> tuple[set[int], set[int]]:
     """Return the variables that a side reads, and those that it writes."""
     reads: set[int] = set()
     writes: set[int] = set()
-    for child in _nodes_of(node):
+    for child in nodes_of(node):
         if child.control is not None:
             reads |= {variable.variable_id for variable in child.control.variables}
         if child.step is not None:

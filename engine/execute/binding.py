@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.execute.host_arenas import HostLayout
 from tilescope.engine.execute.join import Blocks, join
 from tilescope.engine.execute.launcher import launch_arrays, launcher_of, rounded_fields
 from tilescope.engine.graph import ComputeSet, VertexBatch
@@ -27,7 +26,9 @@ _PRODUCTS = 8
 
 @dataclass(frozen=True, eq=False)
 class Binding(Deferred):
-    """One batch with its places in the host's memory, and the launcher that it needs.
+    """One batch as the host computes it, and the launcher that it needs.
+
+    Its vertices name elements of variables, which may lie anywhere in the host's memory.
 
     Parameters
     ----------
@@ -35,10 +36,8 @@ class Binding(Deferred):
         Its codelet; of a stored program, it is looked for where the launcher has no file only.
     launcher_name
         Name of the launcher's code; empty where it has none that lasts.
-    memories
-        Which of the distinct memories each field is in.
-    hosts
-        Type of the distinct memories.
+    hosts, variables
+        Type of the host's memory of every field, and the id of its variable.
     rounded
         Written fields that are rounded after every vertex, with their grids.
     arrays
@@ -57,8 +56,8 @@ class Binding(Deferred):
 
     codelet: Codelet
     launcher_name: str
-    memories: tuple[int, ...]
     hosts: tuple[str, ...]
+    variables: tuple[int, ...]
     rounded: tuple[tuple[str, Grid], ...]
     arrays: tuple[NDArray[Any], ...]
     piece_work: NDArray[np.int64]
@@ -71,47 +70,43 @@ class Binding(Deferred):
 
     def launcher(self) -> Any:
         """Return its launcher."""
-        return launcher_of(self.codelet, self.memories, self.hosts, self.rounded)
+        return launcher_of(self.codelet, self.hosts, self.rounded)
 
 
-def bindings_of(compute_set: ComputeSet, layout: HostLayout) -> list[Binding]:
+def bindings_of(compute_set: ComputeSet) -> list[Binding]:
     """Return the bindings of a compute set's batches.
 
     Parameters
     ----------
     compute_set
         Its vertices.
-    layout
-        Where variables are in the host's memory.
     """
-    return [_binding(compute_set.name, batch, layout) for batch in compute_set.batches]
+    return [_binding(compute_set.name, batch) for batch in compute_set.batches]
 
 
-def _binding(compute_set_name: str, batch: VertexBatch, layout: HostLayout) -> Binding:
+def _binding(compute_set_name: str, batch: VertexBatch) -> Binding:
     codelet = batch.codelet
     regions = [batch.fields[field.name] for field in codelet.fields]
     rounded = rounded_fields(codelet, [region.variable.dtype for region in regions])
     blocks = join(
         codelet,
         Blocks(
-            [r.start + layout.base[r.variable.variable_id] for r in regions],
+            [r.start for r in regions],
             [r.size for r in regions],
             [r.stride for r in regions],
             [batch.scalars[scalar.name] for scalar in codelet.kernel_scalars],
             _work(batch, regions),
         ),
     )
-    hosts = [region.variable.dtype.host for region in regions]
-    distinct = tuple(dict.fromkeys(hosts))
-    memories = tuple(map(distinct.index, hosts))
+    hosts = tuple(region.variable.dtype.host for region in regions)
     parts = list(zip(blocks.start, blocks.size, blocks.stride, strict=True))
     firsts = [region.first for region in regions]
-    launcher = launcher_of(codelet, memories, distinct, rounded)
+    launcher = launcher_of(codelet, hosts, rounded)
     return Binding(
         codelet,
         launcher.name if isinstance(launcher, Entry) and launcher.lasts else "",
-        memories,
-        distinct,
+        hosts,
+        tuple(region.variable.variable_id for region in regions),
         rounded,
         tuple(launch_arrays(parts, firsts, blocks.scalars)),
         blocks.work,

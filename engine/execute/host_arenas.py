@@ -1,22 +1,25 @@
 """Host storage of the variables: one array per host type, with a row per replica.
 
-Variables that live at different steps can share memory: what a kernel reads is then more often in a
+Values that live at different steps can share memory: what a kernel reads is then more often in a
 cache of the host.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilescope.engine.compiler.executable.tile_memory import Lives
 from tilescope.engine.compiler.kernels.placement import Lifetimes, share
 from tilescope.engine.errors import BadGraph, BadInput
+from tilescope.engine.execute.storage import Group, Storage, Trace, coalesce
 from tilescope.engine.graph import GraphImage, Joined, Tensor, Variable, View
 from tilescope.engine.graph.variable import to_host
 
@@ -34,20 +37,18 @@ def _zeros(shape: tuple[int, int], host: str) -> NDArray[Any]:
     return memory[first : first + n_bytes].view(host).reshape(shape)
 
 
-def _size(variable: Variable) -> int:
-    """Return the elements that a variable takes, with those up to the next."""
-    return -(-variable.n_elements // _LINE) * _LINE
+def _size(group: Group) -> int:
+    """Return the elements that a group takes, with those up to the next."""
+    return -(-(group.end - group.first) // _LINE) * _LINE
 
 
-def _placed(
-    variables: Sequence[Variable], lives: Mapping[int, Lives], base: int
-) -> tuple[list[int], int]:
-    """Return where variables that share memory begin, and its end; they are in order of birth."""
-    intervals = [lives[variable.variable_id] for variable in variables]
+def _placed(groups: Sequence[Group], base: int) -> tuple[list[int], int]:
+    """Return where groups that share memory begin, and its end; they are in order of birth."""
+    intervals = [group.ranges for group in groups]
     first = np.cumsum([0, *map(len, intervals)])
     steps = np.array([*chain.from_iterable(intervals)], np.int64).reshape(-1, 2)
     lifetimes = Lifetimes(np.arange(len(intervals)), first, *steps.T.copy())
-    offset, end = share(np.array([_size(v) for v in variables], np.int64), lifetimes, base)
+    offset, end = share(np.array([_size(group) for group in groups], np.int64), lifetimes, base)
     return offset.tolist(), end
 
 
@@ -63,41 +64,80 @@ class HostLayout:
         Elements of the arrays, by type.
     shared
         Ids of the variables that share memory with others.
+    places : ndarray of int64, shape (n, 4)
+        Lives of the variables that are at another place in another life: id, first step, one past
+        the last, and first element; ascending.
+    without
+        By step, the batches that are not computed, since they copy elements to where they are.
     """
 
     base: tuple[int, ...]
     sizes: Mapping[str, int]
     shared: frozenset[int]
+    places: NDArray[np.int64]
+    without: Mapping[int, tuple[int, ...]]
 
     @classmethod
-    def of(cls, graph: GraphImage, lives: Mapping[int, Lives] | None = None) -> HostLayout:
+    def of(cls, graph: GraphImage, storage: Storage | None = None) -> HostLayout:
         """Return the layout of a graph's variables.
 
         Parameters
         ----------
         graph
             The graph.
-        lives
-            By id of the variables that may share memory: the steps at which they are live. The
-            others keep their values.
+        storage
+            Which of their values share storage; by default none do, and all are kept.
         """
-        lives = lives or {}
-        base = [0] * len(graph.variables)
+        if storage is None:
+            sizes = [variable.n_elements for variable in graph.variables]
+            storage = coalesce(Trace(sizes, [v.dtype.name for v in graph.variables], {}))
         used: dict[str, int] = {}
-        shared: dict[str, list[Variable]] = {}
-        for variable in graph.variables:
-            host = variable.dtype.host
-            if variable.variable_id in lives:
-                shared.setdefault(host, []).append(variable)
-                continue
-            base[variable.variable_id] = used.get(host, 0)
-            used[host] = used.get(host, 0) + _size(variable)
-        for host, variables in shared.items():
-            variables.sort(key=lambda variable: lives[variable.variable_id][0])
-            offsets, used[host] = _placed(variables, lives, used.get(host, 0))
-            for variable, offset in zip(variables, offsets, strict=True):
-                base[variable.variable_id] = offset
-        return cls(tuple(base), used, frozenset(lives))
+        place: dict[int, int] = {}
+        shared: dict[str, list[Group]] = {}
+        for group in storage.groups:
+            host = graph.variables[storage.values[group.values[0]].variable].dtype.host
+            if group.is_kept:
+                place[id(group)] = used.get(host, 0)
+                used[host] = used.get(host, 0) + _size(group)
+            else:
+                shared.setdefault(host, []).append(group)
+        for host, groups in shared.items():
+            groups.sort(key=lambda group: group.lives[0].start)
+            offsets, used[host] = _placed(groups, used.get(host, 0))
+            place.update((id(group), at) for group, at in zip(groups, offsets, strict=True))
+        base: dict[int, int] = {}
+        n_values = Counter(value.variable for value in storage.values)
+        places = []
+        for value in storage.values:
+            at = place[id(value.group)] + value.offset - value.group.first
+            base.setdefault(value.variable, at)
+            if n_values[value.variable] > 1:
+                places += [(value.variable, *life, at) for life in value.lives]
+        is_shared = frozenset(value.variable for value in storage.values if not value.is_kept)
+        return cls(
+            tuple(base[variable] for variable in range(len(graph.variables))),
+            used,
+            is_shared,
+            np.array(sorted(places), np.int64).reshape(-1, 4),
+            storage.without,
+        )
+
+    @cached_property
+    def _lives(self) -> dict[int, list[tuple[int, int, int]]]:
+        """By variable: first step, end and first element of its lives."""
+        lives: dict[int, list[tuple[int, int, int]]] = {}
+        for variable, *life in self.places.tolist():
+            lives.setdefault(variable, []).append((life[0], life[1], life[2]))
+        return lives
+
+    def base_at(self, variable_id: int, step_id: int) -> int:
+        """Return the first element of a variable in the array of its type, at a step."""
+        lives = self._lives.get(variable_id)
+        if lives is None:
+            return self.base[variable_id]
+        _, end, base = lives[bisect_right(lives, (step_id, 1 << 62, 0)) - 1]
+        assert step_id < end, f"variable {variable_id} is not live at step {step_id}"
+        return base
 
 
 class HostMemory:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from tilescope.collection import without_collection
 from tilescope.engine.compiler.executable.codelet_place import is_own
@@ -14,7 +15,9 @@ from tilescope.engine.compiler.executable.objects import read_objects, write_obj
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.execute.binding import Binding, bindings_of
 from tilescope.engine.execute.host_arenas import HostLayout, HostMemory
-from tilescope.engine.execute.launch import Launch, compile_launchers, launches_of
+from tilescope.engine.execute.launch import Launch, Launches, compile_launchers
+from tilescope.engine.execute.storage import coalesce
+from tilescope.engine.execute.trace import trace_of
 from tilescope.engine.number.grid import Grid
 
 __all__ = ["HostProgram", "bind_all", "host_program"]
@@ -50,13 +53,10 @@ def host_program(executable: Executable) -> HostProgram:
     stored = None if parts is None else parts.take(_PART, "", _read)
     if stored is not None:
         return stored
-    lives = executable.memory.lives if executable.is_model else {}
-    layout = HostLayout.of(executable.graph, lives)
+    layout = HostLayout.of(executable.graph, coalesce(trace_of(executable)))
     used = {step.compute_set.compute_set_id: step.compute_set for step in executable.steps
             if step.compute_set is not None}  # fmt: skip
-    program = HostProgram(
-        layout, {key: tuple(bindings_of(item, layout)) for key, item in used.items()}
-    )
+    program = HostProgram(layout, {key: tuple(bindings_of(item)) for key, item in used.items()})
     if parts is not None and all(map(_lasts, program.bindings.values())):
         try:
             facts, arrays = write_objects(program, _KINDS, is_split=True)
@@ -90,16 +90,13 @@ def bind_all(
     BadGraph
         When a kernel cannot be compiled.
     """
-    n_workers = executable.machine.n_worker_contexts
-    bound = {
-        key: launches_of(bindings, memory, n_workers) for key, bindings in program.bindings.items()
-    }
+    launches = Launches(memory, executable.machine.n_worker_contexts)
     by_step = {
-        step.step_id: bound[step.compute_set.compute_set_id]
+        step.step_id: launches.of(step.step_id, program.bindings[step.compute_set.compute_set_id])
         for step in executable.steps
         if step.compute_set is not None
     }
-    compile_launchers((launch for launches in bound.values() for launch in launches), progress)
-    n_launches = sum(len(launches) for launches in bound.values())
-    _log.info("loaded: %d launches of %d compute sets", n_launches, len(bound))
+    compile_launchers(chain.from_iterable(by_step.values()), progress)
+    n_launches = sum(map(len, by_step.values()))
+    _log.info("loaded: %d launches of %d steps", n_launches, len(by_step))
     return by_step

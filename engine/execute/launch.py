@@ -1,10 +1,10 @@
-"""Launches: the batches of a compute set bound to memory, ready to call."""
+"""Launches: the batches of a step bound to memory, ready to call."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from tilescope.engine.execute.launcher import launch_table, launcher_named
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import report_new_code
 
-__all__ = ["Launch", "compile_launchers", "launches_of"]
+__all__ = ["Launch", "Launches", "compile_launchers"]
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Launch:
     table : ndarray of int64, shape (n,)
         What the launcher takes: see `launch_table`.
     arrays
-        The arrays whose addresses are in the table.
+        The arrays whose addresses are in the table, besides the host's memory.
     piece_work : ndarray of int64, shape (n_pieces,)
         Work of every call of the kernel, which is one vertex, or several adjoining ones joined: the
         elements that they touch; of products, those that they write, and an eighth of the products
@@ -73,7 +73,7 @@ class Launch:
     @property
     def n_bytes(self) -> int:
         """Bytes of the arrays that describe its pieces to the launcher."""
-        return sum(array.nbytes for array in self.arrays if array.dtype == np.int64)
+        return sum(array.nbytes for array in self.arrays)
 
     def run(self) -> None:
         """Run all vertices on this thread.
@@ -94,14 +94,57 @@ class Launch:
             ) from error
 
 
-def launches_of(bindings: Iterable[Binding], memory: HostMemory, n_workers: int) -> list[Launch]:
-    """Return the launches of bindings, on tiles with `n_workers` worker contexts."""
-    return [_launch(binding, memory, n_workers) for binding in bindings]
+class Launches:
+    """Makes the launches of bindings: those of one binding share all but the places of its fields.
+
+    Parameters
+    ----------
+    memory
+        Holds the values.
+    n_workers
+        Worker contexts of a tile.
+    """
+
+    def __init__(self, memory: HostMemory, n_workers: int) -> None:
+        self._n_workers = n_workers
+        self._layout = memory.layout
+        #: Address, bytes of an element, and elements, by type.
+        self._arenas = {
+            host: (arena.ctypes.data, arena.itemsize, arena.shape[1])
+            for host, arena in memory.arenas.items()
+        }
+        self._bound: dict[int, Launch] = {}
+        self._launches: dict[tuple[int, ...], Launch] = {}
+
+    def of(self, step_id: int, bindings: Sequence[Binding]) -> list[Launch]:
+        """Return the launches of a step, without those of copies that need not be made."""
+        without = self._layout.without.get(step_id, ())
+        return [
+            self._launch(step_id, binding)
+            for number, binding in enumerate(bindings)
+            if number not in without
+        ]
+
+    def _launch(self, step_id: int, binding: Binding) -> Launch:
+        bases = [self._layout.base_at(variable, step_id) for variable in binding.variables]
+        key = (id(binding), *bases)
+        if key not in self._launches:
+            if id(binding) not in self._bound:
+                self._bound[id(binding)] = _bound(binding, self._n_workers)
+            launch = self._bound[id(binding)]
+            table = launch.table.copy()
+            places: list[int] = []
+            for host, base in zip(binding.hosts, bases, strict=True):
+                address, itemsize, size = self._arenas[host]
+                places += address + base * itemsize, size - base
+            table[: len(places)] = places
+            self._launches[key] = replace(launch, table=table)
+        return self._launches[key]
 
 
-def _launch(binding: Binding, memory: HostMemory, n_workers: int) -> Launch:
-    arrays: list[NDArray[Any]] = [memory.arenas[host][0] for host in binding.hosts]
-    arrays += binding.arrays
+def _bound(binding: Binding, n_workers: int) -> Launch:
+    """Return the launch of a binding whose fields are nowhere yet."""
+    arrays: list[NDArray[Any]] = [*binding.arrays]
     n_vertices = binding.tile.size
     clock = np.zeros(n_vertices if binding.reads_clock else 0, np.int64)
     n_counted = n_vertices if binding.is_counted else 0
@@ -114,6 +157,7 @@ def _launch(binding: Binding, memory: HostMemory, n_workers: int) -> Launch:
     return Launch(
         launcher_named(binding.launcher_name, binding.launcher),
         launch_table(
+            len(binding.hosts),
             arrays,
             n_workers if binding.is_multi_vertex else 0,
             [grid for _, grid in binding.rounded],

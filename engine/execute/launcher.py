@@ -57,7 +57,6 @@ def rounded_fields(codelet: Codelet, dtypes: Sequence[DType]) -> tuple[tuple[str
 @functools.cache
 def launcher_of(
     codelet: Codelet,
-    memories: tuple[int, ...],
     hosts: tuple[str, ...],
     rounded: tuple[tuple[str, Grid], ...] = (),
 ) -> Any:
@@ -69,15 +68,13 @@ def launcher_of(
     ----------
     codelet
         Codelet with the kernel to run per vertex.
-    memories
-        Which of the distinct memories each field is in.
     hosts
-        Type of the distinct memories.
+        Type of the memory of every field, which begins where its variable does.
     rounded
         Written fields with a type narrower than its storage: they are rounded to the type's grid
         after every vertex.
     """
-    source = _launcher_source(codelet, memories, hosts, rounded)
+    source = _launcher_source(codelet, hosts, rounded)
     # Lists and arrays of several dimensions are made for every vertex.
     makes_arrays = any(f.is_list or f.kind not in {"vector", "block"} for f in codelet.fields)
     return _launcher(source, codelet.kernel, tuple(map(_round_by, rounded)), makes_arrays)
@@ -119,14 +116,14 @@ def _first_columns(codelet: Codelet) -> list[int]:
     return [*accumulate(n_columns, initial=0)][:-1]
 
 
-def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, str, str]]:
+def _regions(codelet: Codelet) -> list[tuple[str, str, str, str]]:
     """Return memory, start, size and stride of every field: columns of the places of vertex v.
 
     A list of intervals has arrays of its own instead, with an entry for every interval.
     """
     regions = []
-    fields = zip(codelet.fields, memories, _first_columns(codelet), strict=True)
-    for index, (field, memory, column) in enumerate(fields):
+    fields = zip(codelet.fields, _first_columns(codelet), strict=True)
+    for index, (field, column) in enumerate(fields):
         if field.is_list:
             columns = (f"start{index}[k]", f"size{index}[k]", f"stride{index}[k]")
         else:
@@ -136,7 +133,7 @@ def _regions(codelet: Codelet, memories: Sequence[int]) -> list[tuple[str, str, 
                 f"places[v, {size}:{stride}]",
                 f"places[v, {stride}:{stride + field.n_dims}]",
             )
-        regions.append((f"memory{memory}", *columns))
+        regions.append((f"memory{index}", *columns))
     return regions
 
 
@@ -211,16 +208,13 @@ def _unpacking(codelet: Codelet, hosts: Sequence[str], n_rounders: int) -> str:
 
 
 def _launcher_source(
-    codelet: Codelet,
-    memories: Sequence[int],
-    hosts: Sequence[str],
-    rounded: Sequence[tuple[str, Grid]],
+    codelet: Codelet, hosts: Sequence[str], rounded: Sequence[tuple[str, Grid]]
 ) -> str:
     """Return the source of the loop; it names fields and scalars by their place, whatever theirs.
 
     A user may call a field or scalar anything, also what the loop calls its own variables.
     """
-    regions = _regions(codelet, memories)
+    regions = _regions(codelet)
     arguments = _field_arguments(codelet, regions)
     arguments += [f"scalar{index}[v]" for index in range(len(codelet.kernel_scalars))]
     run, place_of_count = "        ", "v"
@@ -275,7 +269,7 @@ def launch_arrays(
 ) -> list[NDArray[Any]]:
     """Return the arrays of a launcher between memories and counters, in the order of its table.
 
-    Regions are starts in the memory, sizes and strides, by field; `firsts` the first interval of
+    Regions are starts in the variable, sizes and strides, by field; `firsts` the first interval of
     every vertex, for lists of intervals.
     """
     columns: list[NDArray[np.int64]] = []
@@ -296,15 +290,19 @@ def launch_arrays(
 
 
 def launch_table(
-    arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
+    n_fields: int, arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
 ) -> NDArray[np.int64]:
     """Return the table that a launcher takes; it does not keep the arrays alive.
 
+    It begins with address and elements of the memory of every field, which are zeros: the same
+    vertices are computed in several places.
+
     Parameters
     ----------
+    n_fields
+        Fields of the codelet.
     arrays
-        The distinct memories, those of `launch_arrays`, and the clock and the counts where the
-        kernel has them.
+        Those of `launch_arrays`, and the clock and the counts where the kernel has them.
     n_workers
         Worker contexts of a tile, for a kernel that takes them; otherwise 0.
     grids
@@ -312,7 +310,7 @@ def launch_table(
         their rounders.
     """
     assert all(array.flags.c_contiguous for array in arrays), "kernels read arrays by address"
-    numbers = numbers_of(arrays)
+    numbers = [*[0] * (2 * n_fields), *numbers_of(arrays)]
     if n_workers:
         numbers.append(n_workers)
     numbers += [rounder_of(grid).address if IS_COMPILED else 0 for grid in grids]

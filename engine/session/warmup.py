@@ -57,10 +57,8 @@ class _Kernel:
         """Return the launcher of the codelet on this type."""
         codelet = list(codelets_of(import_module(self.module)))[self.place]
         types = [DTYPES[field.dtype or self.dtype] for field in codelet.fields]
-        hosts = [dtype.host for dtype in types]
-        distinct = tuple(dict.fromkeys(hosts))
-        rounded = rounded_fields(codelet, types)
-        entry: Entry = launcher_of(codelet, tuple(map(distinct.index, hosts)), distinct, rounded)
+        hosts = tuple(dtype.host for dtype in types)
+        entry: Entry = launcher_of(codelet, hosts, rounded_fields(codelet, types))
         return entry
 
 

@@ -109,8 +109,8 @@ def test_rows_serve_the_planes_that_are_joined_in_turn(n_rows: int) -> None:
         rows = expected[50 * plane : 50 * plane + 8].reshape(2, 4)
         rows += memory[first : first + 4]
     places = np.array([[0, 4, 2, 4, 50, 4, 1, 300, n_rows, 4, 10, 1]])
-    launch = launcher_of(VECTOR_INNER_IN_PLACE["add"], (0, 0), ("float32",))
-    table = np.array(numbers_of([memory, places]), np.int64)
+    launch = launcher_of(VECTOR_INNER_IN_PLACE["add"], ("float32", "float32"))
+    table = np.array(numbers_of([memory, memory, places]), np.int64)
     launch(0, 1, table.ctypes.data)
     assert np.array_equal(memory, expected)
 

@@ -17,7 +17,7 @@ from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_SLICE
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.execute.binding import bindings_of
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launch import launches_of
+from tilescope.engine.execute.launch import Launches
 from tilescope.engine.graph import GraphCopy
 from tilescope.engine.library.popops.slicing import multi_slice as multi_slice_module
 from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
@@ -98,8 +98,9 @@ def test_joined_look_ups_do_what_the_vertices_do_alone(
         memory = HostMemory(GraphCopy(graph).freeze())
         memory.write(x, values, "x")
         memory.write(indices, offset, "i")
-        for compute_set in graph.compute_sets:
-            for launch in launches_of(bindings_of(compute_set, memory.layout), memory, 6):
+        launches = Launches(memory, 6)
+        for step, compute_set in enumerate(graph.compute_sets):
+            for launch in launches.of(step, bindings_of(compute_set)):
                 cuts = np.arange(n_parts + 1) * launch.n_pieces // n_parts
                 for first, last in itertools.pairwise(cuts.tolist()):
                     launch.call(first, last, launch.table.ctypes.data)

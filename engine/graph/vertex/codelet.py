@@ -78,6 +78,9 @@ class Codelet:
     is_selection
         Whether it writes nothing but elements that it reads, and zero: results in the type of the
         operands need no rounding.
+    is_copy
+        Whether all that it does is to write the elements of its field ``x``, in their order, to
+        its field ``out``.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Codelet:
     reads_clock: bool = False
     pieces: SharedWork | None = None
     is_selection: bool = False
+    is_copy: bool = False
 
     def _check_asks(self) -> None:
         """Validate the memory constraints.

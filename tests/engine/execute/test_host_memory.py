@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tilescope.engine import Engine, compile_model, load_machine, resolve_options
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.execute.host_arenas import HostLayout, HostMemory
+from tilescope.engine.execute.host_arenas import HostLayout
+from tilescope.engine.execute.storage import coalesce
+from tilescope.engine.execute.trace import trace_of
 from tilescope.engine.graph import Tensor, Variable
 from tilescope.engine.ir import IrBuilder
 from tilescope.engine.operators import OPERATORS
@@ -31,27 +35,21 @@ def layers() -> tuple[list[np.ndarray], CompiledModel]:
     return weights, compile_model(model, load_machine("gc200", tiles_per_ipu=16))
 
 
-def memory_of(compiled: CompiledModel) -> HostMemory:
-    executable = compiled.executable
-    return HostMemory(
-        executable.graph, layout=HostLayout.of(executable.graph, executable.memory.lives)
-    )
-
-
 def whole(variable: Variable) -> Tensor:
     return Tensor(variable, 0, (((variable.n_elements, 1),),))
 
 
-def test_variables_that_overlap_are_never_live_at_one_step() -> None:
+def test_values_that_overlap_are_never_live_at_one_step() -> None:
+    """Unless a copy connects them, which is not made."""
     _, compiled = layers()
-    memory, lives = memory_of(compiled), compiled.executable.memory.lives
+    graph = compiled.executable.graph
+    storage = coalesce(replace(trace_of(compiled.executable), copies=()))
+    layout = HostLayout.of(graph, storage)
     positions = []
-    for variable in compiled.executable.graph.variables:
-        begin = memory.base[variable.variable_id]
-        steps = {
-            step for life in lives.get(variable.variable_id, ((0, 1000),)) for step in range(*life)
-        }
-        positions.append((begin, begin + variable.n_elements, steps))
+    for value in storage.values:
+        begin = layout.base_at(value.variable, value.lives[0][0])
+        steps = {step for start, end in value.lives for step in range(start, min(end, 1000))}
+        positions.append((begin, begin + graph.variables[value.variable].n_elements, steps))
     n_overlapping = 0
     for i, (begin, end, steps) in enumerate(positions):
         for other_begin, other_end, other_steps in positions[:i]:
@@ -59,7 +57,7 @@ def test_variables_that_overlap_are_never_live_at_one_step() -> None:
                 n_overlapping += 1
                 assert not steps & other_steps
     assert n_overlapping > N_LAYERS
-    assert memory.arenas["float32"].size < sum(end - begin for begin, end, _ in positions) * 0.7
+    assert layout.sizes["float32"] < sum(end - begin for begin, end, _ in positions) * 0.7
 
 
 def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
@@ -93,3 +91,26 @@ def test_values_that_are_not_kept_are_neither_read_nor_written() -> None:
             device.write_tensor(gone, np.zeros(gone.n_elements))
         selected = device.read_tensor(whole(by_name["mm0/matmul/weights"]))
     assert np.array_equal(np.sort(selected), np.sort(weights[0].ravel()))
+
+
+def n_copies(compiled: CompiledModel) -> tuple[int, int]:
+    """Return the batches of copies in the program, and the launches of copies on the host."""
+    steps = [step for step in compiled.executable.steps if step.compute_set is not None]
+    in_program = sum(
+        batch.codelet.is_copy
+        for step in steps
+        if step.compute_set is not None
+        for batch in step.compute_set.batches
+    )
+    with Engine(compiled.executable, NO_OPTIONS) as device:
+        device.load()
+        assert device._plan is not None
+        names = [launch.codelet_name for x in steps for launch in device._plan.launches(x)]
+    return in_program, names.count("poplar::Memcpy") + names.count("poplar::StridedCopy")
+
+
+def test_arguments_and_results_of_shared_functions_are_not_copied_on_the_host() -> None:
+    _, compiled = layers()
+    in_program, on_host = n_copies(compiled)
+    assert in_program >= N_LAYERS, "layers share one function, and its arguments are copied"
+    assert on_host == 0

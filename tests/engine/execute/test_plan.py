@@ -231,7 +231,7 @@ def test_a_part_that_fails_ends_the_run(n_threads: int, monkeypatch: pytest.Monk
 def test_compiled_loops_have_names_of_their_own() -> None:
     """Code from the cache is found by its name, and all loops take the same types."""
     names = {
-        launcher_of(built, (0,), ("float32",)).name
+        launcher_of(built, ("float32",)).name
         for built in (square, codelet(Field("x", "inout"), law=square.law, code_bytes=4)(_cube))
     }
     assert len(names) == 2

@@ -279,6 +279,7 @@ COPY = Codelet(
     independent=every_dim(2),
     pieces=_OF_VECTOR,
     is_selection=True,
+    is_copy=True,
 )
 
 COPY_BLOCK = Codelet(
@@ -295,6 +296,7 @@ COPY_BLOCK = Codelet(
     independent=every_dim(2, 3),
     pieces=_OF_BLOCK,
     is_selection=True,
+    is_copy=True,
 )
 
 # Casts reuse the copy kernels: only the memory types differ. Source of the memory constraints: the
