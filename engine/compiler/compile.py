@@ -15,6 +15,7 @@ from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.graph.vertex.check import check_compute_sets
+from tilescope.engine.host.memory import keep_freed
 from tilescope.engine.log_output import TRACE
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
@@ -54,6 +55,7 @@ def compile_image(
     BadGraph
         When a rule of the machine is broken.
     """
+    keep_freed()
     costs = costs or PhaseCosts(graph.machine)
     lowering = Lowering(graph, costs)
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options)

@@ -9,12 +9,16 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["available_bytes", "give_back", "within_available"]
+__all__ = ["available_bytes", "give_back", "keep_freed", "within_available"]
 
 _MEMINFO = Path("/proc/meminfo")
 _STATUS = Path("/proc/self/status")
 _ENOUGH = 1 << 40
 _CGROUP = Path("/sys/fs/cgroup")
+#: Parameters of glibc's `mallopt`, and their values: the largest block that comes from the heap,
+#: and how much free memory the end of the heap may have.
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
+_HEAP_BLOCK_BYTES, _FREE_HEAP_BYTES = 32 << 20, 64 << 20
 
 
 def available_bytes() -> int:
@@ -49,6 +53,18 @@ def give_back() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def keep_freed() -> None:
+    """Let the C library keep up to 64 MiB of freed memory for the next arrays, from now on.
+
+    By default it gives the memory of an array back to the system as soon as that is freed, and the
+    system clears every page of the next one. Libraries other than glibc decide by themselves.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _HEAP_BLOCK_BYTES)
+        library.mallopt(_TRIM_THRESHOLD, _FREE_HEAP_BYTES)
 
 
 def _data_bytes() -> int:

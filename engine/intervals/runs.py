@@ -281,12 +281,17 @@ def split_by_owner(
     """
     end = start + length
     first = np.searchsorted(map_start, start, side="right") - 1
+    map_end = np.append(map_start[1:], _INT64_MAX)
+    if (end <= map_end[first]).all():  # every run has one owner
+        owner = map_tile[first]
+        is_remote = owner != tile
+        return tuple(column[is_remote] for column in (owner, tile, start, length))
     count = np.maximum(np.searchsorted(map_start, end, side="left") - first, 1)
     check_room(int(count.sum()), where)
     run = np.repeat(np.arange(count.size), count)
     interval = np.arange(run.size) - np.repeat(np.cumsum(count) - count - first, count)
     begin = np.maximum(start[run], map_start[interval])
-    until = np.minimum(end[run], np.append(map_start[1:], _INT64_MAX)[interval])
+    until = np.minimum(end[run], map_end[interval])
     fragments = map_tile[interval], tile[run], begin, until - begin
     is_remote = fragments[0] != fragments[1]
     return tuple(column[is_remote] for column in fragments)

@@ -140,6 +140,8 @@ class Exchange:
 
         None where no pair shares data, so paired transfers cannot be faster.
         """
+        if not self.is_multicast:
+            return None
         n_tiles = machine.n_tiles
         partner = partners(n_tiles, machine.tiles_per_ipu)
         order, sender, receiver = self.in_order
@@ -212,6 +214,11 @@ class Exchange:
         """What tiles send, overlaps once: tile, start and length, by tile and start."""
         sends = self.by_sender
         return join_ordered_runs(sends.sender, sends.start, sends.length)
+
+    @property
+    def is_multicast(self) -> bool:
+        """Whether several tiles receive an element; its sender is the one tile that holds it."""
+        return int(self.sent_runs[2].sum()) < int(self.length.sum())
 
     def _bytes_of_union(
         self,

@@ -163,12 +163,15 @@ class Schedule:
         load += np.bincount(sends.receiver, sends.cycles[offset], n_tiles)
         pressure = load[sends.sender] + np.bincount(offset, load[sends.receiver], size.size)
         order = np.lexsort((-sends.cycles, -size, -pressure, sends.sender))
-        first_of_tile = np.searchsorted(sends.sender[order], np.arange(n_tiles + 1))
+        first_of_tile = np.zeros(n_tiles + 1, np.int64)
+        np.cumsum(np.bincount(sends.sender, minlength=n_tiles), out=first_of_tile[1:])
         columns = sends.lane, sends.cycles, sends.first, sends.receiver, order, first_of_tile
         return cls(sends, *schedule_of_sends(*columns))
 
 
 def _ranges(begins: Ids, sizes: Ids) -> Ids:
     """Return begin, begin + 1, … of every range, one after the other: ndarray of int64."""
+    if (sizes == 1).all():
+        return begins
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(begins - ends + sizes, sizes)

@@ -83,7 +83,8 @@ def split_by_pair(
     is_shared : ndarray of bool
         Whether both tiles of the pair receive it.
     """
-    first = np.searchsorted(receiver, np.arange(partner.size + 1))
+    first = np.zeros(partner.size + 1, np.int64)
+    np.cumsum(np.bincount(receiver, minlength=partner.size), out=first[1:])
     # A fragment is cut at most where fragments of the partner begin and end.
     room = 4 * receiver.size
     parts, is_shared = np.empty((3, room), np.int64), np.zeros(room, np.bool_)

@@ -142,6 +142,9 @@ def parts_of_fragments(
         n_parts, n_receivers = map(int, counts)
         if n_receivers <= receivers.size:
             break
-    part_sender, part_start, part_bytes, send = (column[:n_parts].copy() for column in parts)
-    first_parts = first[: n_parts + 1].copy()
-    return part_sender, part_start, part_bytes, send, first_parts, receivers[:n_receivers].copy()
+    columns = *parts, first, receivers
+    lengths = n_parts, n_parts, n_parts, n_parts, n_parts + 1, n_receivers
+    columns = tuple(column[:n] for column, n in zip(columns, lengths, strict=True))
+    if 2 * n_parts < n:  # few of what there was room for: the rest is not kept
+        columns = tuple(column.copy() for column in columns)
+    return columns

@@ -70,6 +70,30 @@ def test_a_known_exchange_costs_what_it_does_alone(seed: int) -> None:
             assert content(transfer) == content(expected)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_pairs_of_an_exchange_without_multicast_share_nothing(seed: int) -> None:
+    """Whether anything is multicast is known before parts of pairs are looked for."""
+    random = np.random.default_rng(seed)
+    graph = drawn(random)
+    for compute_set in graph.compute_sets:
+        for is_input in (True, False):
+            exchange = exchange_of([compute_set], Addresses(graph.variables), is_input=is_input)
+            received = [
+                (sender, element)
+                for sender, start, length in zip(
+                    exchange.sender.tolist(),
+                    exchange.start.tolist(),
+                    exchange.length.tolist(),
+                    strict=True,
+                )
+                for element in range(start, start + length)
+            ]
+            assert exchange.is_multicast == (len(set(received)) < len(received))
+            if not exchange.is_multicast:
+                elements = [element for _, element in received]
+                assert len(set(elements)) == len(elements) or not is_input
+
+
 def test_equal_exchanges_are_costed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     n_costed = 0
 
