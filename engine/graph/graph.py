@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
 from tilescope.engine.errors import BadGraph, OutOfTileMemory
+from tilescope.engine.graph.identity.arrangement import arrangement_of
 from tilescope.engine.graph.identity.debug import ROOT, DebugContext
 from tilescope.engine.graph.mapping.clone import clone_layout
 from tilescope.engine.graph.mapping.mapping import TileMapping, tile_mapping_of
@@ -125,6 +126,7 @@ class Graph:
         variable = tensor.variable
         variable.category = "constant"
         variable.values = to_host(array, kind, name).reshape(-1)
+        variable.arrangement = arrangement_of(values)
         return tensor
 
     def add_remote_buffer(
