@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import Freezable, read_only
+from tilescope.engine.graph.identity.arrangement import Arrangement
 from tilescope.engine.graph.identity.debug import DebugContext
 from tilescope.engine.number.dtype import DType
 
@@ -35,6 +36,8 @@ class Variable(Freezable, Deferred):
     allocated_for
         The operation whose plan laid it out, and the strides of the operand there; None for other
         variables. An operation that finds itself here takes that plan.
+    arrangement
+        The weight of a model that a constant holds, and in which arrangement; None for others.
     """
 
     deferred: ClassVar = ("map_start", "map_tile")
@@ -50,6 +53,7 @@ class Variable(Freezable, Deferred):
     map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     partial_mapping: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
     allocated_for: tuple[Hashable, Hashable] | None = None
+    arrangement: Arrangement | None = None
 
     @property
     def n_elements(self) -> int:

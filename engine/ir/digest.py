@@ -16,7 +16,7 @@ from tilescope.engine.ir.operation import Operation, Operator, Region
 from tilescope.engine.ir.training import Training
 from tilescope.engine.ir.value import NarrowConstant, Update, Value
 
-__all__ = ["model_digests", "model_identity"]
+__all__ = ["described", "model_digests", "model_identity", "operator_key"]
 
 
 def model_digests(model: Model) -> tuple[str, str]:
@@ -113,6 +113,17 @@ def model_identity(model: Model) -> str:
     return digest_of([json.dumps(_Whole().described(model), separators=(",", ":"))])
 
 
+def described(value: object) -> Any:
+    """Return a value as JSON types: plain values, arrays by their digest, and records of both.
+
+    Raises
+    ------
+    TypeError
+        When it holds something that has no digest.
+    """
+    return _Whole().described(value)
+
+
 class _Whole:
     """Describes records with all their fields, and each of them once."""
 
@@ -142,7 +153,7 @@ class _Whole:
             case Enum():
                 return ["enum", type(value).__name__, self.described(value.value)]
             case Operator():
-                return ["operator", _own_key(value)]
+                return ["operator", operator_key(value)]
         if not is_dataclass(value) or isinstance(value, type):
             raise TypeError(f"{type(value).__name__} has no digest")
         number = self._numbers.get(id(value))
@@ -162,7 +173,7 @@ class _Whole:
         ]
 
 
-def _own_key(operator: Operator) -> str:
+def operator_key(operator: Operator) -> str:
     """Return the key of an operator of the engine.
 
     Raises

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -20,10 +23,26 @@ __all__ = [
     "State",
     "Update",
     "Value",
+    "looked_at",
 ]
 
 #: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
 MOST_DIMS = 32
+
+
+#: Values whose content was asked for, while somebody notes them.
+_looks: ContextVar[set[Value] | None] = ContextVar("looks", default=None)
+
+
+@contextmanager
+def looked_at() -> Iterator[set[Value]]:
+    """Note the values whose content is asked for meanwhile, in the set that is returned."""
+    values: set[Value] = set()
+    token = _looks.set(values)
+    try:
+        yield values
+    finally:
+        _looks.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +65,26 @@ class Value:
 
         That of a value without elements is known.
         """
+        looks = _looks.get()
+        if looks is not None:
+            looks.add(self)
+        return self.content
+
+    @property
+    def content(self) -> NDArray[Any] | None:
+        """What `known` returns, for those who decide nothing by it: it is not noted."""
         return None if prod(self.shape) else np.empty(self.shape, self.dtype)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the compiler may rely on the content."""
+        return self.content is not None
 
     @cached_property
     def digest(self) -> str:
         """The digest of the content that `known` returns, computed once; "" without any."""
-        return "" if self.known is None else digest_of([np.asarray(self.known)])
+        content = self.content
+        return "" if content is None else digest_of([np.asarray(content)])
 
     @property
     def is_computed(self) -> bool:
@@ -77,7 +110,7 @@ class Constant(Value):
     array: NDArray[Any]
 
     @property
-    def known(self) -> NDArray[Any]:
+    def content(self) -> NDArray[Any]:
         """The content."""
         return self.array
 
@@ -115,7 +148,7 @@ class Parameter(Value):
     is_setting: ClassVar[bool] = False
 
     @property
-    def known(self) -> NDArray[Any] | None:
+    def content(self) -> NDArray[Any] | None:
         """The content of a frozen parameter; None when training or a stream may change it."""
         return None if self.is_trainable or self.is_streamed else self.array
 

@@ -137,6 +137,7 @@ class Builder:
         debug = self.debug.child(
             name, "library", operation, detail, weights_digest=digest, flops=flops
         )
+        self.digests.note(debug, weights)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
         graph = self.graph.unchecked if self.is_checked else self.graph

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import DebugContext, Joined, Tensor, View
+from tilescope.engine.graph.identity.arrangement import weight
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import (
@@ -33,6 +34,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
     copy_together,
     row_major_copy,
 )
+from tilescope.engine.lower.fragments import Fragments, lowered
 from tilescope.engine.lower.last_use import LastUses
 from tilescope.engine.program import Sequence, StreamCopyIn
 
@@ -61,6 +63,10 @@ class Lowering:
         Of the operations that are being lowered, and the variables of their results.
     readers
         By held value and view of one: the operations that read it, as far as they lay it out.
+    fragments
+        Looks up what equal operations added to an earlier program; None lowers all anew.
+    weights
+        Values whose content was returned by `weight`.
     """
 
     builder: Builder
@@ -68,6 +74,8 @@ class Lowering:
     tensors: dict[Value, Tensor] = field(default_factory=dict)
     last_uses: LastUses = field(default_factory=LastUses)
     readers: dict[Value, list[Operation]] = field(default_factory=dict)
+    fragments: Fragments | None = None
+    weights: set[Value] = field(default_factory=set)
 
     def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
         """Add a variable for an input of the model, and its copy from the host.
@@ -159,8 +167,10 @@ class Lowering:
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
-            result = operation.operator.lower(inside, operation)
-            tensors = result if isinstance(result, tuple) else (result,)
+            if self.fragments is None:
+                tensors = lowered(inside, operation)
+            else:
+                tensors = self.fragments.lower(inside, operation)
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
                 here.last_uses.keep(value, tensor)
@@ -199,9 +209,9 @@ class Lowering:
         """
         if value in self.tensors:
             return self.tensors[value]
-        if value.known is None:
+        if not value.is_known:
             raise BadModel(f"Parameter {value.name!r} is streamed, which is not supported yet")
-        array = np.asarray(value.known)
+        array = self.weight(value)
         narrow_dtype = self.narrow_dtype(value)
         variable = self.builder.graph.add_constant(
             array.reshape(array.shape or (1,)),
@@ -216,6 +226,17 @@ class Lowering:
         if narrow_dtype is not None:
             variable = cast(self.builder, variable, value.dtype)
         return _shaped(variable, value.shape)
+
+    def weight(self, value: Value) -> NDArray[Any]:
+        """Return the content of a value that is known, for a variable that holds it.
+
+        Where it is only laid out (see `tilescope.engine.graph.identity.arrangement`), an operation
+        with other weights of that shape is not lowered again.
+        """
+        self.weights.add(value)
+        array = weight(value, np.asarray(value.content))
+        self.builder.digests.add(array, value.digest)
+        return array
 
     def narrow_dtype(self, value: Value) -> str | None:
         """Return the type in which the device keeps a constant that is widened where it is used.

@@ -8,6 +8,7 @@ from tilescope.engine.graph import ROOT, Graph, unchecked_graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.lower.fragments import Fragments
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
@@ -43,9 +44,25 @@ def lower(
     available_memory: AvailableMemory | None = None,
     partials: PartialsTypes | None = None,
     plan_memo: PlanMemo | None = None,
+    fragments: Fragments | None = None,
 ) -> Lowered:
+<<<<<<< HEAD
     """Return the graph, its programs, and its plans."""
     graph = unchecked_graph(machine)
+=======
+    """Return the graph, its programs, and its plans.
+
+    Parameters
+    ----------
+    model, machine
+        The operator graph, and the machine to lower it for.
+    available_memory, partials, plan_memo
+        As for `Builder`.
+    fragments
+        Looks up what equal operations added to an earlier program; None lowers all anew.
+    """
+    graph = Graph(machine)
+>>>>>>> lower
     root = Sequence(model.name)
     builder = Builder(
         graph,
@@ -55,7 +72,8 @@ def lower(
         partials=partials or PartialsTypes(),
         plan_memo=plan_memo or PlanMemo(),
     )
-    lowering = Lowering(builder, model.front_end, readers=_forward_readers(model))
+    readers = _forward_readers(model)
+    lowering = Lowering(builder, model.front_end, readers=readers, fragments=fragments)
     for held in sorted(model.held, key=lambda value: isinstance(value, State)):
         lowering.add_held(held)
     if model.n_rounds == 1:

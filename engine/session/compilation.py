@@ -12,12 +12,13 @@ import numpy as np
 from tilescope.collection import without_collection
 from tilescope.engine.compiler.cache.exchange_folder import ExchangeFolder
 from tilescope.engine.compiler.cache.plans import PlanFolder
-from tilescope.engine.compiler.cache.programs import ProgramFolder
+from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_folder
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
+from tilescope.engine.lower.fragments import Fragments
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
@@ -27,6 +28,7 @@ from tilescope.engine.program.check import check_nesting
 from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
 from tilescope.engine.session.compile import compile_graph
 from tilescope.engine.session.compiled_model import CompiledModel, Held
+from tilescope.engine.session.fragment_folder import FragmentFolder
 from tilescope.engine.session.outline import outline
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.stored_program import (
@@ -163,9 +165,13 @@ def _compiled(
     near = model.front_end, model.name, *key[1:]
     costed.take(key, near, costs.exchanges)
     memo = PlanMemo(PlanFolder(cache_directory))
+    digests = costs.exchanges.digests
+    lowered_before = ProgramFolder(cache_directory, lowered_folder)
+    store = FragmentFolder(lowered_before, (model.front_end, model.name, machine), digests)
+    fragments = Fragments(store, digests)
 
     def compiled(share: AvailableMemory) -> Executable:
-        lowered = lower(model, machine, share, partials, memo)
+        lowered = lower(model, machine, share, partials, memo, fragments)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)
@@ -184,6 +190,7 @@ def _compiled(
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
     costed.keep(key, near, costs.exchanges)
+    store.save()
     executable = replace(
         executable,
         graph_digest=graph_digest,

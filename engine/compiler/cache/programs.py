@@ -14,17 +14,22 @@ from tilescope.engine.compiler.cache.description import describe
 from tilescope.engine.compiler.cache.store import CacheFolder
 from tilescope.engine.compiler.executable.container import Container
 
-__all__ = ["ProgramFolder", "ProgramParts", "programs_folder"]
+__all__ = ["ProgramFolder", "ProgramParts", "lowered_folder", "programs_folder"]
 
 T = TypeVar("T")
 
-#: Bytes of all programs kept beside the plans.
+#: Bytes of all programs kept beside the plans, and of all lowered operations.
 _MOST_BYTES = 1 << 30
 
 
 def programs_folder() -> Path:
     """Return the folder of programs that belongs to this version of the engine."""
     return plans.memo_folder() / "programs"
+
+
+def lowered_folder() -> Path:
+    """Return the folder of lowered operations that belongs to this version of the engine."""
+    return plans.memo_folder() / "lowered"
 
 
 class ProgramFolder:
@@ -35,15 +40,21 @@ class ProgramFolder:
     directory
         Directory of the executable cache, from which nothing is removed; if None, one beside the
         plans of the engine, from which the parts used longest ago are removed beyond 1 GiB.
+    beside_plans
+        Returns that one.
     """
 
-    def __init__(self, directory: Path | str | None = None) -> None:
-        self._directory = directory
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        beside_plans: Callable[[], Path] = programs_folder,
+    ) -> None:
+        self._directory, self._beside_plans = directory, beside_plans
 
     def folder(self, kind: str) -> CacheFolder:
         """Return the folder as that of one kind of part."""
         if self._directory is None:
-            folder = programs_folder()
+            folder = self._beside_plans()
             return CacheFolder(folder, kind, most_bytes=_MOST_BYTES, is_requested=False)
         return CacheFolder(self._directory, kind)
 

@@ -7,6 +7,7 @@ directly or in a dictionary, tuple or list.
 
 from __future__ import annotations
 
+import functools
 import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -112,6 +113,17 @@ def codelets_of(module: ModuleType) -> Iterator[Codelet]:
 
 def _digest_of(codelet: Codelet) -> str | None:
     """Return the digest of a codelet; None when its kernel has none."""
+    return _digest_of_own(codelet) if is_own(codelet) else _digest(codelet)
+
+
+@functools.cache
+def _digest_of_own(codelet: Codelet) -> str | None:
+    """Return the digest of a codelet of the engine, which does not change."""
+    return _digest(codelet)
+
+
+def _digest(codelet: Codelet) -> str | None:
+    """Return the digest of a codelet as it is now."""
     kernel = kernel_digest(codelet.kernel)
     if kernel is None:
         return None

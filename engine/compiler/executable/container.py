@@ -20,7 +20,7 @@ from tilescope.reports.errors import DamagedReport
 from tilescope.reports.integrity.chunks import PackedChunk, pack, unpack
 from tilescope.reports.integrity.digests import DIGEST_BYTES
 
-__all__ = ["MALFORMED", "Container", "NotAnEntry", "encode"]
+__all__ = ["MALFORMED", "Container", "NotAnEntry", "encode", "narrowed"]
 
 #: What reading a header or an array of other content raises.
 MALFORMED = (
@@ -76,7 +76,7 @@ def encode(
             chunks.append(bytes(gap))
             end += gap
         else:
-            narrow = _narrowed(np.ascontiguousarray(array))
+            narrow = narrowed(np.ascontiguousarray(array))
             chunk = pack(narrow.reshape(1, -1))
             # An empty array has no bytes that could be damaged.
             data = chunk.data if array.size else b""
@@ -205,7 +205,7 @@ class Container:
         return values.reshape(shape).astype(described["dtype"])
 
 
-def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
+def narrowed(array: NDArray[Any]) -> NDArray[Any]:
     """Return 64-bit integers in the shortest type that holds them, for faster packing."""
     if array.dtype != np.int64 or not array.size:
         return array

@@ -19,13 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable.codelet_place import CodeletPlace, codelet_at, place_of
-from tilescope.engine.compiler.executable.container import NotAnEntry
+from tilescope.engine.compiler.executable.container import NotAnEntry, narrowed
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.number.dtype import DType, dtype_of
 
-__all__ = ["WEIGHTS", "ObjectReader", "read_objects", "write_objects"]
+__all__ = [
+    "WEIGHTS",
+    "ObjectReader",
+    "RecordReader",
+    "RecordWriter",
+    "read_objects",
+    "write_objects",
+]
 
 T = TypeVar("T")
 
@@ -34,7 +41,7 @@ _AT_ONCE, WEIGHTS = "now", "weights"
 #: Name of the pickle that is read at once.
 _ROOT = "objects"
 #: Kinds of persistent identities.
-_ARRAY, _CODELET, _DTYPE, _SHARED, _LATER = range(5)
+_ARRAY, _CODELET, _DTYPE, _SHARED, _LATER, _OUTER = range(6)
 _PROTOCOL = 5
 
 
@@ -60,9 +67,10 @@ class _Later:
 
 
 class _Arrays:
-    """The distinct arrays of a program, by group."""
+    """The distinct arrays of a program, by group; those that are frozen cannot be written to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_frozen: bool) -> None:
+        self._is_frozen = is_frozen
         self._numbers: dict[tuple[Any, ...], int] = {}
         self.arrays: list[NDArray[Any]] = []
         self.groups: list[str] = []
@@ -72,6 +80,7 @@ class _Arrays:
         if array.dtype.hasobject:
             raise TypeError("object arrays are not part of a program")
         address, is_read_only = array.__array_interface__["data"]
+        is_read_only |= self._is_frozen
         # An empty array may have any address and any strides.
         memory = (address, array.strides) if array.size else ()
         key = (memory, is_read_only, array.shape, array.dtype.str)
@@ -84,31 +93,36 @@ class _Arrays:
 
     def to_arrays(self) -> tuple[list[str], dict[str, NDArray[Any]]]:
         """Return the names of groups by type, and arrays by name: elements, then their table."""
+        stored = [self._stored(array) for array in self.arrays]
         places = [
-            f"{group}.{array.dtype.str}"
-            for group, array in zip(self.groups, self.arrays, strict=True)
+            f"{group}.{rows.dtype.str}"
+            + (f" {array.dtype.str}" if rows.dtype != array.dtype else "")
+            for group, array, rows in zip(self.groups, self.arrays, stored, strict=True)
         ]
         names = list(dict.fromkeys(places))
         number = {name: index for index, name in enumerate(names)}
         members: list[list[NDArray[Any]]] = [[] for _ in names]
-        for place, array in zip(places, self.arrays, strict=True):
-            members[number[place]].append(_stored(array).reshape(-1))
-        arrays = {name: np.concatenate(same) for name, same in zip(names, members, strict=True)}
-        ends = [0] * len(names)
-        begins = []
-        for place, array in zip(places, self.arrays, strict=True):
+        begins, ends = [], [0] * len(names)
+        for place, rows in zip(places, stored, strict=True):
+            members[number[place]].append(rows.reshape(-1))
             begins.append(ends[number[place]])
-            ends[number[place]] += _stored(array).size
+            ends[number[place]] += rows.size
+        arrays = {name: np.concatenate(same) for name, same in zip(names, members, strict=True)}
         sizes = [size for array in self.arrays for size in array.shape]
         arrays["array_place"] = np.array([number[place] for place in places], np.int64)
         arrays["array_begin"] = np.array(begins, np.int64)
         arrays["array_n_dims"] = np.array([array.ndim for array in self.arrays], np.int64)
         arrays["array_shape"] = np.array(sizes, np.int64)
         arrays["array_is_writeable"] = np.array(
-            [array.flags.writeable for array in self.arrays], np.bool_
+            [array.flags.writeable and not self._is_frozen for array in self.arrays], np.bool_
         )
         arrays["array_is_one_row"] = np.array([*map(_is_one_row, self.arrays)], np.bool_)
         return names, arrays
+
+    def _stored(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return what is stored of an array: one row where all agree; narrow where it is frozen."""
+        rows = array[:1] if _is_one_row(array) else array
+        return narrowed(rows) if self._is_frozen else rows
 
 
 def _is_one_row(array: NDArray[Any]) -> bool:
@@ -116,17 +130,14 @@ def _is_one_row(array: NDArray[Any]) -> bool:
     return array.ndim > 0 and len(array) > 1 and array.strides[0] == 0
 
 
-def _stored(array: NDArray[Any]) -> NDArray[Any]:
-    return array[:1] if _is_one_row(array) else array
-
-
 class _Writer(pickle.Pickler):
     """Pickles records; what they refer to besides each other gets a number."""
 
-    def __init__(self, program: _Program, group: str) -> None:
+    def __init__(self, program: _Program, group: str, outer: Sequence[object] = ()) -> None:
         self._file = io.BytesIO()
         super().__init__(self._file, _PROTOCOL)
         self._program, self._group = program, group
+        self._outer = {id(value): number for number, value in enumerate(outer)}
 
     def content(self, value: object) -> bytes:
         """Return a value as bytes."""
@@ -138,6 +149,8 @@ class _Writer(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
         """Return the identity of what is not pickled; None for what is."""
+        if self._outer and id(value) in self._outer:
+            return (_OUTER, self._outer[id(value)])
         match value:
             case np.ndarray():
                 return (_ARRAY, self._program.arrays.number(value, self._group))
@@ -172,9 +185,16 @@ class _Writer(pickle.Pickler):
 class _Program:
     """What the pickles of one program share while they are written."""
 
-    def __init__(self, kinds: Sequence[type], shared_kinds: Sequence[type], *, is_split: bool):
+    def __init__(
+        self,
+        kinds: Sequence[type],
+        shared_kinds: Sequence[type] = (),
+        *,
+        is_split: bool = False,
+        is_frozen: bool = False,
+    ) -> None:
         self.kinds, self.shared_kinds = frozenset(kinds), frozenset(shared_kinds)
-        self.arrays = _Arrays()
+        self.arrays = _Arrays(is_frozen=is_frozen)
         self.codelets: list[CodeletPlace] = []
         self.shared: list[Any] = []
         #: By class: the deferred attributes of its records.
@@ -189,6 +209,12 @@ class _Program:
             number = self._codelet_numbers[codelet] = len(self.codelets)
             self.codelets.append(place_of(codelet))
         return number
+
+    def table(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what records refer to by number, as JSON types and arrays by name."""
+        places, arrays = self.arrays.to_arrays()
+        codelets = [[place.module, place.name, place.digest] for place in self.codelets]
+        return {"places": places, "codelets": codelets}, arrays
 
     def shared_number(self, value: Any) -> int:
         # All are reachable from the root, so no id is reused.
@@ -254,24 +280,68 @@ def write_objects(
         shared = writer.content(program.shared)
     except (pickle.PicklingError, RecursionError) as error:
         raise TypeError(str(error)) from None
-    places, arrays = program.arrays.to_arrays()
-    facts = {
-        "places": places,
-        "codelets": [[place.module, place.name, place.digest] for place in program.codelets],
-        "lengths": [len(content), len(shared)],
-    }
+    facts, arrays = program.table()
+    facts["lengths"] = [len(content), len(shared)]
     arrays[_ROOT] = np.frombuffer(content + shared, np.uint8)
     for name, part in later.items():
         arrays[f"{_ROOT}.{name}"] = np.frombuffer(part, np.uint8)
     return facts, arrays
 
 
+class RecordWriter:
+    """Takes records apart that are read one by one; what they refer to shares one table of arrays.
+
+    Arrays are read-only when they are read.
+
+    Parameters
+    ----------
+    kinds
+        The dataclasses and enums that may occur; codelets and device types are always allowed.
+    """
+
+    def __init__(self, kinds: Sequence[type]) -> None:
+        self._program = _Program(kinds, is_frozen=True)
+
+    def content(self, record: object, outer: Sequence[object] = ()) -> bytes:
+        """Return a record as bytes.
+
+        Parameters
+        ----------
+        record
+            The record; its arrays must not change any more.
+        outer
+            What it refers to and does not own: the reader gives others for them.
+
+        Raises
+        ------
+        TypeError
+            When something of another type occurs.
+        BadExecutable
+            When another process could not find a codelet.
+        """
+        try:
+            return _Writer(self._program, _AT_ONCE, outer).content(record)
+        except (pickle.PicklingError, RecursionError) as error:
+            raise TypeError(str(error)) from None
+
+    @property
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        """The distinct arrays of all records, by number."""
+        return self._program.arrays.arrays
+
+    def table(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return what all records refer to, as JSON types and arrays by name."""
+        return self._program.table()
+
+
 class _Reader(pickle.Unpickler):
     """Makes records again; only those of listed types."""
 
-    def __init__(self, program: ObjectReader, content: bytes | memoryview) -> None:
+    def __init__(
+        self, program: RecordReader, content: bytes | memoryview, outer: Sequence[object] = ()
+    ) -> None:
         super().__init__(io.BytesIO(content))
-        self._program = program
+        self._program, self._outer = program, outer
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a listed type, by its names."""
@@ -293,10 +363,120 @@ class _Reader(pickle.Unpickler):
             return dtype_of(first)
         if kind == _CODELET:
             return self._program.codelet(first)
+        if kind == _OUTER:
+            return self._outer[first]
         raise pickle.UnpicklingError("an identity is of an unknown kind")
 
 
-class ObjectReader:
+class RecordReader:
+    """Makes records again that a `RecordWriter` took apart.
+
+    Parameters
+    ----------
+    kinds
+        As for the writer.
+    facts
+        First result of its `table`.
+    array
+        Returns an array of the second result by name; it may read it only then.
+
+    Raises
+    ------
+    Exception
+        Of any type where facts or arrays are malformed.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[type],
+        facts: Mapping[str, Any],
+        array: Callable[[str], NDArray[Any]],
+    ) -> None:
+        known: list[Any] = [*kinds, _frozen_map, _revived]
+        self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
+        self.shared: list[Any] = []
+        self._array, self._places = array, facts["places"]
+        #: By place, the type of arrays that are stored in a narrower one.
+        self._wide = [name.partition(" ")[2] or None for name in self._places]
+        self._codelets = [CodeletPlace(*place) for place in facts["codelets"]]
+        self._elements: dict[int, NDArray[Any]] = {}
+        self._made: dict[int, NDArray[Any]] = {}
+        self._found: dict[int, Codelet] = {}
+        place = array("array_place").tolist()
+        n_dims = array("array_n_dims").tolist()
+        shape = array("array_shape").tolist()
+        self._table: list[tuple[int, int, tuple[int, ...], bool, bool]] = []
+        end = 0
+        rows = zip(
+            place,
+            array("array_begin").tolist(),
+            n_dims,
+            array("array_is_writeable").tolist(),
+            array("array_is_one_row").tolist(),
+            strict=True,
+        )
+        for position, begin, n, *flags in rows:
+            self._table.append((position, begin, tuple(shape[end : end + n]), *flags))
+            end += n
+
+    def record(self, content: bytes | memoryview, outer: Sequence[object] = ()) -> Any:
+        """Return the record of a content.
+
+        Parameters
+        ----------
+        content
+            What `RecordWriter.content` returned.
+        outer
+            What it refers to, in the place of what the writer was given.
+
+        Raises
+        ------
+        Exception
+            Of any type where the content is malformed.
+        BadExecutable
+            When a codelet is missing.
+        """
+        return _Reader(self, content, outer).load()
+
+    def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
+        """Return a function that reads the deferred attributes of a record: here are none."""
+        raise pickle.UnpicklingError(f"{kind} {number} is in no part of its own")
+
+    def array(self, number: int) -> NDArray[Any]:
+        """Return an array by its number."""
+        made = self._made.get(number)
+        if made is not None:
+            return made
+        place, begin, whole, is_writeable, is_one_row = self._table[number]
+        shape = (1, *whole[1:]) if is_one_row else whole
+        elements = self._elements.get(place)
+        if elements is None:
+            elements = self._elements[place] = read_only(self._array(self._places[place]))
+        n_elements = 1
+        for size in shape:
+            n_elements *= size
+        made = elements[begin : begin + n_elements]
+        wide = self._wide[place]
+        if wide is not None:
+            made = read_only(made.astype(wide))
+        if len(shape) != 1:
+            made = made.reshape(shape)
+        if is_one_row:
+            made = np.broadcast_to(made, whole)
+        elif is_writeable:
+            made = made.copy()
+        self._made[number] = made
+        return made
+
+    def codelet(self, number: int) -> Codelet:
+        """Return a codelet by its number."""
+        found = self._found.get(number)
+        if found is None:
+            found = self._found[number] = codelet_at(self._codelets[number])
+        return found
+
+
+class ObjectReader(RecordReader):
     """Makes the record again that `write_objects` took apart.
 
     Parameters
@@ -327,32 +507,9 @@ class ObjectReader:
         facts: Mapping[str, Any],
         array: Callable[[str], NDArray[Any]],
     ) -> None:
-        known: list[Any] = [*kinds, _frozen_map, _revived]
-        self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
-        self.shared: list[Any] = []
+        super().__init__(kinds, facts, array)
         self._deferring = {kind.__name__: kind for kind in kinds if issubclass(kind, Deferred)}
-        self._array, self._places = array, facts["places"]
-        self._codelets = [CodeletPlace(*place) for place in facts["codelets"]]
-        self._elements: dict[int, NDArray[Any]] = {}
         self._parts: dict[str, list[Any]] = {}
-        self._made: dict[int, NDArray[Any]] = {}
-        self._found: dict[int, Codelet] = {}
-        place = array("array_place").tolist()
-        n_dims = array("array_n_dims").tolist()
-        shape = array("array_shape").tolist()
-        self._table: list[tuple[int, int, tuple[int, ...], bool, bool]] = []
-        end = 0
-        rows = zip(
-            place,
-            array("array_begin").tolist(),
-            n_dims,
-            array("array_is_writeable").tolist(),
-            array("array_is_one_row").tolist(),
-            strict=True,
-        )
-        for position, begin, n, *flags in rows:
-            self._table.append((position, begin, tuple(shape[end : end + n]), *flags))
-            end += n
         content = array(_ROOT).data
         first, second = facts["lengths"]
         reader = _Reader(self, content)
@@ -360,36 +517,6 @@ class ObjectReader:
             raise ValueError("the objects are cut short")
         self.root = reader.load()
         self.shared = reader.load()
-
-    def array(self, number: int) -> NDArray[Any]:
-        """Return an array by its number."""
-        made = self._made.get(number)
-        if made is not None:
-            return made
-        place, begin, whole, is_writeable, is_one_row = self._table[number]
-        shape = (1, *whole[1:]) if is_one_row else whole
-        elements = self._elements.get(place)
-        if elements is None:
-            elements = self._elements[place] = read_only(self._array(self._places[place]))
-        n_elements = 1
-        for size in shape:
-            n_elements *= size
-        made = elements[begin : begin + n_elements]
-        if len(shape) != 1:
-            made = made.reshape(shape)
-        if is_one_row:
-            made = np.broadcast_to(made, whole)
-        elif is_writeable:
-            made = made.copy()
-        self._made[number] = made
-        return made
-
-    def codelet(self, number: int) -> Codelet:
-        """Return a codelet by its number."""
-        found = self._found.get(number)
-        if found is None:
-            found = self._found[number] = codelet_at(self._codelets[number])
-        return found
 
     def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
         """Return a function that reads the deferred attributes of a record."""

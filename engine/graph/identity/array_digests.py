@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ArrayDigests"]
+__all__ = ["DIGEST_BYTES", "ArrayDigests"]
 
-_DIGEST_BYTES = 16
+#: Length of a digest.
+DIGEST_BYTES = 16
 
 Arrays = tuple[NDArray[Any] | None, ...]
 
@@ -31,10 +32,14 @@ class ArrayDigests:
             result = self._joint[key] = arrays, b"".join(map(self.of, arrays))
         return result[1]
 
+    def know(self, array: NDArray[Any], digest: bytes) -> None:
+        """Take in the digest of an array, as an earlier process computed it."""
+        self._by_id[id(array)] = array, digest
+
     def of(self, array: NDArray[Any] | None) -> bytes:
         """Return the digest of an array with its type and shape, or that of None."""
         if array is None:
-            return b"\0" * _DIGEST_BYTES
+            return b"\0" * DIGEST_BYTES
         result = self._by_id.get(id(array))
         if result is not None:
             return result[1]
@@ -44,7 +49,7 @@ class ArrayDigests:
         if result is None:
             is_one_row = array.ndim > 1 and len(array) > 1 and array.strides[0] == 0
             description = f"{array.dtype.str}{array.shape}{is_one_row}"
-            digest = blake2b(description.encode(), digest_size=_DIGEST_BYTES)
+            digest = blake2b(description.encode(), digest_size=DIGEST_BYTES)
             rows = np.ascontiguousarray(array[:1] if is_one_row else array)
             digest.update(rows.reshape(-1).view(np.uint8).data)
             # Kept with the digest: another array could get the memory of one that is gone.

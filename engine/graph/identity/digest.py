@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.graph.identity.arrangement import Arrangement, arrangement_of
+from tilescope.engine.graph.identity.debug import DebugContext
+
 __all__ = ["KnownDigests", "digest_of", "joint_digest"]
 
 _DIGEST_BYTES = 16
@@ -27,10 +30,17 @@ def digest_of(parts: Iterable[str | NDArray[Any]]) -> str:
 
 
 class KnownDigests:
-    """Digests of arrays that nobody changes and that were digested before."""
+    """Digests of arrays that nobody changes and that were digested before.
+
+    Attributes
+    ----------
+    contexts
+        Debug contexts with the digest of an arranged weight, and its arrangement.
+    """
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[NDArray[Any], str]] = {}
+        self.contexts: list[tuple[DebugContext, Arrangement]] = []
 
     def add(self, array: NDArray[Any], digest: str) -> None:
         """Keep the digest of an array, and the array: its id could be that of another one."""
@@ -40,6 +50,12 @@ class KnownDigests:
         """Return the digest of an array, as `digest_of` does."""
         digest = self._found.get(id(array))
         return digest_of([array]) if digest is None else digest[1]
+
+    def note(self, context: DebugContext, weights: object) -> None:
+        """Note a context with the digest of weights, if it is known how they were arranged."""
+        arrangement = arrangement_of(weights)
+        if arrangement is not None:
+            self.contexts.append((context, arrangement))
 
 
 def joint_digest(digests: Sequence[str]) -> str | None:

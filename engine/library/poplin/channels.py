@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Stage, Tensor, View, section
+from tilescope.engine.graph.identity.arrangement import on_diagonal, padded
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.operand_layout import images_in_place, weights_in_place
 from tilescope.engine.library.popops.elementwise.operations import copy_together, row_major_copy
@@ -157,6 +158,7 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     n, _, rows, columns = images.shape
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
+<<<<<<< HEAD
     padded = images.reshape(n, layout.n_groups, layout.n_channels, rows, columns)
     if layout.is_padded:
         real, padded = (
@@ -165,6 +167,12 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
         )
         padded[:, : layout.n_groups, : layout.n_channels] = real
     split = padded.reshape(n, blocks, inside, channels, size, rows, columns)
+=======
+    by_group = images.reshape(n, layout.n_groups, layout.n_channels, rows, columns)
+    missing = blocks * inside - layout.n_groups, channels * size - layout.n_channels
+    whole = padded(by_group, (0, *missing, 0, 0))
+    split = whole.reshape(n, blocks, inside, channels, size, rows, columns)
+>>>>>>> lower
     laid = split.transpose(1, 0, 3, 5, 6, 2, 4)
     return laid.reshape(blocks, n, channels, rows, columns, inside * size)
 
@@ -186,14 +194,14 @@ def weight_values(
     blocks, in_groups, out_groups = grouping.count(shape)
     inside, n_in, n_out = grouping.inside, grouping.own_inputs, grouping.own_outputs
     sizes = (blocks * inside, out_groups * n_out, in_groups * n_in)
-    missing = [(0, size - have) for size, have in zip(sizes, weights.shape[:3], strict=True)]
-    padded = np.pad(weights, [*missing, (0, 0), (0, 0)]) if np.any(missing) else weights
-    split = padded.reshape(
-        blocks, inside, out_groups, n_out, in_groups, n_in, *weights.shape[3:]
-    ).transpose(0, 2, 4, 6, 7, 5, 1, 3)
+    missing = (size - have for size, have in zip(sizes, weights.shape[:3], strict=True))
+    split = (
+        padded(weights, (*missing, 0, 0))
+        .reshape(blocks, inside, out_groups, n_out, in_groups, n_in, *weights.shape[3:])
+        .transpose(0, 2, 4, 6, 7, 5, 1, 3)
+    )
     if grouping.combined > 1:
-        is_own = np.eye(inside, dtype=bool)[:, None, :, None]
-        split = np.where(is_own, np.expand_dims(split, 5), np.zeros((), weights.dtype))
+        split = on_diagonal(split, 6, 5)
     return split.reshape(*split.shape[:5], grouping.inputs, grouping.groups * grouping.outputs)
 
 

@@ -92,8 +92,8 @@ def _lower_gather(lowering: Lowering, op: Operation) -> Tensor:
 
 def _table(lowering: Lowering, x: Value, axis: int, n_lookups: int) -> View:
     """Return what is looked up: weights lie by a plan where that is faster."""
-    if x.known is not None and x not in lowering.tensors and len(x.shape) == 2 and axis == 0:
-        values = np.asarray(x.known)
+    if x.is_known and x not in lowering.tensors and len(x.shape) == 2 and axis == 0:
+        values = lowering.weight(x)
         table = add_constant_table(lowering.builder, values, x.name, n_lookups)
         if table is not None:
             return table

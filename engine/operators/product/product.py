@@ -111,9 +111,9 @@ def _right(
     lowering: Lowering, b: Value, shape: tuple[int, ...], stretched: tuple[int, ...] | None = None
 ) -> Tensor | NDArray[Any]:
     """Return the right operand as a batch of matrices, stretched to a shape first."""
-    if b.known is not None:
-        array = np.asarray(b.known)
-        if stretched is not None:
+    if b.is_known:
+        array = lowering.weight(b)
+        if stretched is not None and stretched != b.shape:
             array = np.ascontiguousarray(np.broadcast_to(array, stretched))
         return array.reshape(shape)
     tensor = lowering.tensor(b)

@@ -58,11 +58,10 @@ def _convolution_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArr
 def _lower_convolution(lowering: Lowering, op: Operation) -> Tensor:
     require_floats(op)
     x, weights = op.operand(0), op.operand(1)
-    known = weights.known
     return convolution(
         lowering.builder,
         lowering.tensor(x),
-        lowering.tensor(weights) if known is None else np.asarray(known),
+        lowering.weight(weights) if weights.is_known else lowering.tensor(weights),
         library_window(op.attributes),
         op.attributes["groups"],
         **_options(op),

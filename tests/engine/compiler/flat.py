@@ -15,7 +15,10 @@ __all__ = ["flat"]
 
 
 def flat(root: object) -> list[Any]:
-    """Return all values that a record refers to, in order; one that came before by its number."""
+    """Return all values that a record refers to, in order; one that came before by its number.
+
+    Records that are compared by their values have none: whether they are one object says nothing.
+    """
     numbers: dict[int, int] = {}
     values: list[Any] = []
 
@@ -24,7 +27,8 @@ def flat(root: object) -> list[Any]:
             if id(value) in numbers:
                 values.append(numbers[id(value)])
                 return
-            numbers[id(value)] = len(numbers)
+            if type(value).__eq__ is object.__eq__:
+                numbers[id(value)] = len(numbers)
             values.append(type(value).__name__)
             for field in fields(value):
                 walk(getattr(value, field.name))

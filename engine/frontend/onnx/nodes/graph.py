@@ -221,7 +221,7 @@ class GraphImport:
         attributes = {entry.name: attribute_value(entry) for entry in proto.attribute}
         results = sequence_results(subject, proto.op_type, inputs, attributes, emit)
         if isinstance(results, Constant):
-            results = self.builder.constant(results.known, proto.output[0])
+            results = self.builder.constant(results.content, proto.output[0])
         self.values[proto.output[0]] = results
         return True
 
