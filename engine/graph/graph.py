@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
-<<<<<<< HEAD
 from tilescope.engine.errors import BadGraph
-=======
-from tilescope.engine.errors import BadGraph, OutOfTileMemory
-from tilescope.engine.graph.identity.arrangement import arrangement_of
->>>>>>> lower
 from tilescope.engine.graph.identity.debug import ROOT, DebugContext
 from tilescope.engine.graph.mapping.mapping import TileMapping
 from tilescope.engine.graph.remote import RemoteBuffer
@@ -114,17 +109,9 @@ class Graph(UncheckedGraph):
         """
         array = numbers(f"The values of {shown(name)}", values)
         kind = dtype_of(array.dtype if dtype is None else dtype)
-<<<<<<< HEAD
         self._checked_shape(array.shape, name, debug)
-        return super().add_constant(array, name, dtype=kind, debug=debug, copy=copy)
-=======
-        tensor = self._add(kind, array.shape, name, debug)
-        variable = tensor.variable
-        variable.category = "constant"
-        variable.values = to_host(array, kind, name).reshape(-1)
-        variable.arrangement = arrangement_of(values)
-        return tensor
->>>>>>> lower
+        known = values if isinstance(values, np.ndarray) else array
+        return super().add_constant(known, name, dtype=kind, debug=debug, copy=copy)
 
     def add_remote_buffer(
         self, name: str, dtype: Any, n_elements: int, repeats: int = 1

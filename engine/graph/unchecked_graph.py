@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadGraph, OutOfTileMemory
+from tilescope.engine.graph.identity.arrangement import arrangement_of
 from tilescope.engine.graph.identity.debug import ROOT, DebugContext
 from tilescope.engine.graph.mapping.clone import clone_layout
 from tilescope.engine.graph.mapping.mapping import TileMapping, tile_mapping_of
@@ -105,6 +106,7 @@ class UncheckedGraph:
         variable = tensor.variable
         variable.category = "constant"
         variable.values = to_host(array, kind, name, copy=copy).reshape(-1)
+        variable.arrangement = arrangement_of(values)
         return tensor
 
     def _check_type(self, dtype: DType, name: str) -> None:

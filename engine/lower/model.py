@@ -46,10 +46,6 @@ def lower(
     plan_memo: PlanMemo | None = None,
     fragments: Fragments | None = None,
 ) -> Lowered:
-<<<<<<< HEAD
-    """Return the graph, its programs, and its plans."""
-    graph = unchecked_graph(machine)
-=======
     """Return the graph, its programs, and its plans.
 
     Parameters
@@ -61,8 +57,7 @@ def lower(
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
     """
-    graph = Graph(machine)
->>>>>>> lower
+    graph = unchecked_graph(machine)
     root = Sequence(model.name)
     builder = Builder(
         graph,

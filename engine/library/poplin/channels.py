@@ -158,21 +158,10 @@ def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     n, _, rows, columns = images.shape
     blocks, channels = layout.blocks
     inside, size = layout.inside, layout.size
-<<<<<<< HEAD
-    padded = images.reshape(n, layout.n_groups, layout.n_channels, rows, columns)
-    if layout.is_padded:
-        real, padded = (
-            padded,
-            np.zeros((n, blocks * inside, channels * size, rows, columns), images.dtype),
-        )
-        padded[:, : layout.n_groups, : layout.n_channels] = real
-    split = padded.reshape(n, blocks, inside, channels, size, rows, columns)
-=======
     by_group = images.reshape(n, layout.n_groups, layout.n_channels, rows, columns)
     missing = blocks * inside - layout.n_groups, channels * size - layout.n_channels
-    whole = padded(by_group, (0, *missing, 0, 0))
+    whole = padded(by_group, (0, *missing, 0, 0)) if layout.is_padded else by_group
     split = whole.reshape(n, blocks, inside, channels, size, rows, columns)
->>>>>>> lower
     laid = split.transpose(1, 0, 3, 5, 6, 2, 4)
     return laid.reshape(blocks, n, channels, rows, columns, inside * size)
 
