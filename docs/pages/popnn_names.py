@@ -49,7 +49,8 @@ def norm_names() -> Iterator[Name]:
 
 def recurrent_names() -> Iterator[Name]:
     """Yield the functions of the headers of recurrent layers."""
-    allocators = "library.popnn.recurrent.allocators"
+    place = "library.popnn.recurrent"
+    allocators = f"{place}.allocators"
     state = f"{allocators}.create_recurrent_state"
     for kind, creators in (
         ("Lstm", "createInitialOutput createInitialCellState createInitialState"),
@@ -65,8 +66,13 @@ def recurrent_names() -> Iterator[Name]:
         names = "createWeightsKernel createWeightsBiases createWeights"
         yield from all_of(header, names, f"{allocators}.create_{module}_weights")
         yield Name(header, f"getBasic{kind}CellFwdFlops", "", FLOPS)
-        names = f"getBasic{kind}CellBwdFlops getBasic{kind}CellWuFlops {module}Bwd {module}WU"
-        yield from all_of(header, f"{names} {module}BwdWithWU", "", TRAINING)
+        names = f"getBasic{kind}CellBwdFlops getBasic{kind}CellWuFlops"
+        yield from all_of(header, names, "", FLOPS)
+        backward = f"{place}.backward.{module}_backward"
+        yield Name(header, f"{module}Bwd", backward)
+        update = f"{place}.update.{module}_weight_update"
+        yield Name(header, f"{module}WU", update, "one product of all steps")
+        yield Name(header, f"{module}BwdWithWU", backward, f"and `{module}_weight_update`")
     yield Name(
         "popnn/Lstm",
         "zeroInitialState",
@@ -76,7 +82,10 @@ def recurrent_names() -> Iterator[Name]:
     yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
     yield Name("popnn/Gru", "createAttention", "", "any mapping: operands are exchanged")
     yield Name("popnn/Gru", "auGruFwd", "library.popnn.recurrent.gru.gru", "`attention=…`")
-    yield from all_of("popnn/Gru", "auGruBwd auGruWU auGruBwdWithWU", "", TRAINING)
+    backward, update = f"{place}.backward.gru_backward", f"{place}.update.gru_weight_update"
+    names = "auGruBwd auGruBwdWithWU"
+    yield from all_of("popnn/Gru", names, backward, "`attention=…`")
+    yield Name("popnn/Gru", "auGruWU", update)
     header, ours = "popnn/Recurrent", "library.popnn.recurrent.rnn.rnn"
     names = "rnnFwdSequence forwardWeightInput forwardIterate getOutputFromFwdState"
     yield from all_of(header, names, ours, "one call for all steps")
@@ -86,8 +95,11 @@ def recurrent_names() -> Iterator[Name]:
     yield from all_of(header, names, f"{allocators}.create_rnn_weights")
     yield Name(header, "getMatMulPrePlanParameters", "", PLANNED)
     yield Name(header, "getFwdFlops", "", FLOPS)
-    names = "getBwdFlops getWuFlops createBwdState backwardGradientStep paramDeltaUpdate"
-    yield from all_of(header, f"{names} rnnBwdSequence", "", TRAINING)
+    yield from all_of(header, "getBwdFlops getWuFlops", "", FLOPS)
+    backward = f"{place}.backward.rnn_backward"
+    names = "createBwdState backwardGradientStep rnnBwdSequence"
+    yield from all_of(header, names, backward, "one call for all steps")
+    yield Name(header, "paramDeltaUpdate", f"{place}.update.rnn_weight_update", "one product")
     names = "createInitialState createRecurrentTensor createInputTensor createOutputTensor"
     yield from all_of("popnn/Rnn", f"{names} shiftRnnTensor", ours, "part of the loop")
     yield Name("popnn/Rnn", "Rnn", ours, "loops of user-defined cells: program `Repeat`")

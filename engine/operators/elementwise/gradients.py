@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popnn.non_linearity import non_linearity_input_gradient
+from tilescope.engine.library.popops.elementwise.derivative import OF_OPERAND, OF_RESULT
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import Expression, call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
@@ -36,29 +37,6 @@ Gradients = Sequence[Value | None]
 
 def _where(condition: Expression, value: Expression) -> Expression:
     return call("select", value, 0.0, condition)
-
-
-#: Functions whose gradient is one of the result.
-_OF_RESULT: Mapping[str, Expression] = {
-    "exp": _G * _X,
-    "expm1": _G * (_X + 1.0),
-    "inverse": -(_G * _X * _X),
-    "sqrt": 0.5 * _G / _X,
-    "tan": _G * (1.0 + _X * _X),
-}
-
-#: Functions whose gradient is one of the operand. That of ``absolute`` at 0 is 0.
-_OF_OPERAND: Mapping[str, Expression] = {
-    "absolute": _G * call("sign", _X),
-    "asin": _G / call("sqrt", 1.0 - _X * _X),
-    "atan": _G / (1.0 + _X * _X),
-    "cos": -(_G * call("sin", _X)),
-    "erf": 2 / math.sqrt(math.pi) * _G * call("exp", -(_X * _X)),
-    "log": _G / _X,
-    "log1p": _G / (1.0 + _X),
-    "sin": _G * call("cos", _X),
-    "square": 2.0 * _G * _X,
-}
 
 
 #: Functions whose gradient the library has a vertex for; it takes the result.
@@ -137,10 +115,10 @@ def unary_gradient(op: Operation, expansion: Expansion, gradients: Gradients) ->
         return [expansion.emit(NON_LINEARITY_GRADIENT, op.output, wide, kind=function)]
     if function == "negate":
         return [mapped(expansion, -_G, gradient)]
-    if function in _OF_RESULT:
-        return [mapped(expansion, _OF_RESULT[function], gradient, op.output)]
-    if function in _OF_OPERAND:
-        return [mapped(expansion, _OF_OPERAND[function], gradient, op.operand(0))]
+    if function in OF_RESULT:
+        return [mapped(expansion, OF_RESULT[function], gradient, op.output)]
+    if function in OF_OPERAND:
+        return [mapped(expansion, OF_OPERAND[function], gradient, op.operand(0))]
     return [None]  # steps, and functions that return bools or take integers
 
 

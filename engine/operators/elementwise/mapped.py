@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
+from tilescope.engine.codelets.popops.elementwise.expression import (
+    MOST_OPERANDS,
+    Expression,
+    call,
+    operand,
+)
 from tilescope.engine.codelets.popops.elementwise.fused import fused_codelets
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popops.elementwise.derivative import derivative, substituted
 from tilescope.engine.library.popops.elementwise.in_place import fits_in_place
 from tilescope.engine.library.popops.elementwise.map import map_expression, map_in_place
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
+from tilescope.engine.operators.movement.layout import full
 
 __all__ = ["MAP", "RECORDS", "SCALED_ADD", "Expression", "call", "mapped", "operand"]
 
@@ -67,12 +74,56 @@ def _lower(lowering: Lowering, op: Operation) -> Tensor:
     return map_expression(builder, expression, operands)
 
 
-MAP = Operator(name="map", domain=ENGINE_DOMAIN, infer=_type, evaluate=_array, lower=_lower)
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return the gradients of the operands, in the shape of the result."""
+    (gradient,) = gradients
+    assert gradient is not None
+    formula, n = op.attributes["expression"], len(op.operands)
+    if n == MOST_OPERANDS:
+        slopes = [derivative(formula, i, Expression(value=1.0)) for i in range(n)]
+        return [
+            None
+            if slope is None
+            else mapped(
+                expansion,
+                operand(0) * operand(1),
+                mapped(expansion, slope, *op.operands),
+                gradient,
+            )
+            for slope in slopes
+        ]
+    of_operands = [derivative(formula, i, operand(n)) for i in range(n)]
+    if any(value.shape != op.output.shape for value in op.operands):
+        gradient = full(expansion, gradient, op.output.shape)  # to be summed where it was broadcast
+    return [
+        None if of_operand is None else mapped(expansion, of_operand, *op.operands, gradient)
+        for of_operand in of_operands
+    ]
+
+
+MAP = Operator(
+    name="map",
+    domain=ENGINE_DOMAIN,
+    infer=_type,
+    evaluate=_array,
+    lower=_lower,
+    gradient=_gradient,
+)
 
 
 def mapped(expansion: Expansion, expression: Expression, *operands: Value) -> Value:
-    """Emit an expression over operands of one floating-point type, which broadcast."""
-    return expansion.emit(MAP, *operands, expression=expression)
+    """Emit an expression over operands of one floating-point type, which broadcast.
+
+    Those that it does not use are left out.
+    """
+    used = sorted({node.index for node in expression.nodes() if node.is_operand})
+    places = {index: operand(place) for place, index in enumerate(used)}
+    parts = [places.get(index, operand(0)) for index in range(len(operands))]
+    return expansion.emit(
+        MAP, *(operands[index] for index in used), expression=substituted(expression, parts)
+    )
 
 
 def _scaled_add_type(node: Node) -> list[tuple[tuple[int, ...], str]]:

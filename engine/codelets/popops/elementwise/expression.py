@@ -14,7 +14,7 @@ from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_FUNCTIO
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_FUNCTIONS
 from tilescope.engine.errors import BadGraph
 
-__all__ = ["Expression", "call", "operand"]
+__all__ = ["MOST_OPERANDS", "Expression", "call", "operand"]
 
 #: Functions by their number of operands.
 _FUNCTIONS: tuple[Mapping[str, Any], ...] = (

@@ -12,11 +12,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilescope.engine.arguments import shown
+from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.kept import STATES, are_sums_kept, gru_kept
 from tilescope.engine.library.popnn.recurrent.loop import (
+    Keep,
     LoopOperands,
     checked_layer,
     initial,
@@ -57,6 +60,7 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     cell_order: Any = GRU_UNITS,
     reset_after: bool = False,
     options: RecurrentOptions | None = None,
+    kept: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the outputs of a GRU layer and its last output.
 
@@ -84,6 +88,8 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
         before.
     options
         Non-linearities, direction and others; inputs are always multiplied in their own product.
+    kept
+        A dict, which takes what `gru_backward` needs, by name; None keeps nothing.
 
     Returns
     -------
@@ -130,7 +136,11 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     output = initial(build, layer, initial_output, "output")
     cell = _Cell(output, stacked(build, layer, 3, "units"), stacked(build, layer, 3, "hidden"))
 
-    def step(inside: Builder, slices: Any) -> None:
+    names = {} if kept is None else gru_kept(reset_after=reset_after)
+
+    def step(inside: Builder, slices: Any, keep: Keep) -> None:
+        if names:
+            keep(STATES, output.reshape(1, *output.shape))
         weighed = product(inside, slices[0], units[0], options, "weighInput")
         copy_to(inside, weighed, cell.units, "units")
         if reset_after:
@@ -142,22 +152,27 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
             with_biases(inside, cell.units, units[2])
             weighed = product(inside, output, unit_of(units[1], [0, 1]), options, "weighOutput")
             copy_to(inside, weighed, cell.hidden.slice(0, 0, 2), "hidden")
-        cell.gate(inside, options)
+        cell.gate(inside, options, keep if names else None)
         if attention is not None:
             rest = operand(0) * (1 - operand(1))
             map_in_place(inside, rest, [unit(cell.units, 1), slices[1].reshape(layer.n_batch, 1)])
         if reset_after:
+            if names:
+                keep("hidden", cell.hidden.slice(0, 2, 3))
             binary_in_place(inside, "multiply", unit(cell.hidden, 2), unit(cell.units, 0))
         else:
             reset = unit(cell.units, 0)
             binary_in_place(inside, "multiply", reset, output)
             weighed = product(inside, reset, unit_of(units[1], [2]), options, "weighReset")
             copy_to(inside, weighed, cell.hidden.slice(0, 2, 3), "hidden")
-        cell.blend(inside, options)
+        cell.blend(inside, options, keep if names else None)
 
     sequences = [x] if attention is None else [x, attention]
-    outputs = run_steps(build, layer, options, LoopOperands(sequences, [output], lengths), step)
-    return outputs, output
+    operands = LoopOperands(sequences, [output], lengths, names)
+    results = run_steps(build, layer, options, operands, step)
+    if kept is not None:
+        kept.update(results.kept)
+    return results.outputs, output
 
 
 @dataclass(frozen=True)
@@ -168,22 +183,39 @@ class _Cell:
     units: Tensor
     hidden: Tensor
 
-    def gate(self, builder: Builder, options: RecurrentOptions) -> None:
-        """Add what leads to the values of both gates."""
+    def gate(self, builder: Builder, options: RecurrentOptions, keep: Keep | None) -> None:
+        """Add what leads to the values of both gates, and keep them."""
         gates = self.units.slice(0, 0, 2)
         binary_in_place(builder, "add", gates, self.hidden.slice(0, 0, 2))
         clipped(builder, gates, options.clip)
-        activate_in_place(builder, options.recurrent_activation, gates)
+        _activate(builder, options, options.recurrent_activation, ("gates", gates), keep)
 
-    def blend(self, builder: Builder, options: RecurrentOptions) -> None:
-        """Add the candidate, and the output between it and the last output."""
+    def blend(self, builder: Builder, options: RecurrentOptions, keep: Keep | None) -> None:
+        """Add the candidate, keep it, and add the output between it and the last output."""
         candidate = unit(self.units, 2)
         binary_in_place(builder, "add", candidate, unit(self.hidden, 2))
         clipped(builder, candidate, options.clip)
-        activate_in_place(builder, options.activation, candidate)
+        part = "candidate", self.units.slice(0, 2, 3)
+        _activate(builder, options, options.activation, part, keep)
         # h = n + u (h − n)
         between = operand(1) + operand(2) * (operand(0) - operand(1))
         map_in_place(builder, between, [self.output, candidate, unit(self.units, 1)])
+
+
+def _activate(
+    builder: Builder,
+    options: RecurrentOptions,
+    kind: str | Expression,
+    part: tuple[str, Tensor],
+    keep: Keep | None,
+) -> None:
+    """Replace units by their non-linearity, and keep them before or after that."""
+    name, units = part
+    if keep is not None and are_sums_kept(options):
+        keep(name, units)
+    activate_in_place(builder, kind, units)
+    if keep is not None and not are_sums_kept(options):
+        keep(name, units)
 
 
 def checked_gru_order(order: Any) -> tuple[str, ...]:

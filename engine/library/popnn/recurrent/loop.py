@@ -6,8 +6,8 @@ body is built, and whose products are planned, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,10 @@ from tilescope.engine.program import Repeat
 from tilescope.engine.program import Sequence as ProgramSequence
 
 __all__ = [
+    "Keep",
     "Layer",
+    "LoopOperands",
+    "LoopResults",
     "checked_layer",
     "initial",
     "product",
@@ -175,9 +178,11 @@ def product(
     return rearranged(builder, out, (rows, n_units, n_outputs), name).dim_shuffle(1, 0, 2)
 
 
-#: Builds a step: takes a builder inside the loop and the step's slices of the sequences; returns
-#: nothing, and leaves new states in the states' own variables.
-Step = Callable[[Builder, Sequence[View]], None]
+#: Keeps a value of the step, (n, batch, …), in the sequence of a name.
+Keep = Callable[[str, View], None]
+#: Builds a step: takes a builder inside the loop, the step's slices of the sequences, and what
+#: keeps values of the step; returns nothing, and leaves new states in the states' own variables.
+Step = Callable[[Builder, Sequence[View], Keep], None]
 
 
 @dataclass(frozen=True)
@@ -193,17 +198,39 @@ class LoopOperands:
     lengths
         int32, shape (batch,): steps of every sequence. Beyond them, states stay and outputs are
         zero. None if all have all steps.
+    kept
+        Values of every step that are kept: their number n by name.
+    is_kept_zero
+        Whether what is kept is zero beyond the lengths; it is what a step left otherwise.
     """
 
     sequences: Sequence[View]
     states: Sequence[Tensor]
     lengths: View | None = None
+    kept: Mapping[str, int] = field(default_factory=dict)
+    is_kept_zero: bool = False
+
+
+@dataclass(frozen=True)
+class LoopResults:
+    """What a loop leaves.
+
+    Parameters
+    ----------
+    outputs
+        The first state after every step, (steps, batch, outputs), or at the end.
+    kept
+        By name, what was kept of every step: shape (steps, n, batch, outputs).
+    """
+
+    outputs: Tensor
+    kept: Mapping[str, Tensor]
 
 
 def run_steps(
     builder: Builder, layer: Layer, options: RecurrentOptions, operands: LoopOperands, step: Step
-) -> Tensor:
-    """Add the loop, and return the first state after every step, or at the end.
+) -> LoopResults:
+    """Add the loop.
 
     Parameters
     ----------
@@ -234,22 +261,39 @@ def run_steps(
         shape = (layer.n_steps, layer.n_batch, layer.n_outputs)
         out = create_by_columns(builder, layer.dtype, shape, 0, "outputs")
         fill(builder, out, 0)  # an update keeps the other steps, which must hold something
+    kept = {
+        name: create_by_columns(
+            builder, layer.dtype, (layer.n_steps, n, layer.n_batch, layer.n_outputs), 0, name
+        )
+        for name, n in operands.kept.items()
+    }
+    for sequence in kept.values():
+        fill(builder, sequence, 0)
     body = ProgramSequence("step", debug=builder.debug)
     inside = replace(builder, sequence=body)
     slices = [
         dynamic_slice(inside, sequence, counter, [0], [1]).reshape(*sequence.shape[1:])
         for sequence in held
     ]
-    if lengths is None:
-        step(inside, slices)
+    mask = None if lengths is None else _due(inside, counter, lengths)
+    zero = None if mask is None else _zero(builder, layer.dtype)
+
+    def keep(name: str, value: View) -> None:
+        if mask is not None and zero is not None and operands.is_kept_zero:
+            value = select(inside, in_one(inside, value), zero, mask)
+        sized = value.reshape(1, *value.shape)
+        dynamic_update(inside, kept[name], sized, counter, [0])
+
+    if mask is None or zero is None:
+        step(inside, slices, keep)
         result = states[0]
     else:
-        result = _masked_step(inside, slices, states, lengths, counter, step)
+        result = _masked_step(inside, states, mask, zero, lambda: step(inside, slices, keep))
     if out is not None:
         dynamic_update(inside, out, result.reshape(1, *result.shape), counter, [0])
     binary_in_place(inside, "subtract" if options.reverse else "add", counter, increment)
     builder.sequence.add(Repeat(layer.n_steps, body, "steps", debug=builder.debug))
-    return states[0] if out is None else out
+    return LoopResults(states[0] if out is None else out, kept)
 
 
 def _sliceable(builder: Builder, sequence: View) -> Tensor:
@@ -272,26 +316,32 @@ def _counter(builder: Builder, layer: Layer, options: RecurrentOptions) -> tuple
     return counter, increment
 
 
-def _masked_step(  # as run_steps
+def _due(builder: Builder, counter: Tensor, lengths: View) -> View:
+    """Return whether the sequences have the step: bool, shape (batch, 1)."""
+    is_due = binary(builder, "less", counter.broadcast_to(lengths.shape), lengths)
+    assert is_due.dtype == BOOL
+    return is_due.reshape(*lengths.shape, 1)
+
+
+def _zero(builder: Builder, dtype: DType) -> Tensor:
+    zeros = np.zeros(1, np.float32)
+    zero = builder.graph.add_constant(zeros, "zero", dtype=dtype, debug=builder.debug)
+    builder.graph.set_tile_mapping(zero, [0], builder.tiles.ids[:1])
+    return zero
+
+
+def _masked_step(
     builder: Builder,
-    slices: Sequence[View],
     states: Sequence[Tensor],
-    lengths: View,
-    counter: Tensor,
-    step: Step,
+    mask: View,
+    zero: Tensor,
+    step: Callable[[], None],
 ) -> Tensor:
     """Add a step that keeps the states of finished sequences; return outputs with zeros there."""
     before = [similar(builder, "before", [state], state.shape, state.dtype) for state in states]
     for old, state in zip(before, states, strict=True):
         copy_to(builder, state, old, "before")
-    step(builder, slices)
-    is_due = binary(builder, "less", counter.broadcast_to(lengths.shape), lengths)
-    assert is_due.dtype == BOOL
-    mask = is_due.reshape(*lengths.shape, 1)
-    zero = builder.graph.add_constant(
-        np.zeros(1, np.float32), "zero", dtype=states[0].dtype, debug=builder.debug
-    )
-    builder.graph.set_tile_mapping(zero, [0], builder.tiles.ids[:1])
+    step()
     result = select(builder, states[0], zero, mask)
     for old, state in zip(before, states, strict=True):
         copy_to(builder, select(builder, state, old, mask), state, "keep")

@@ -6,6 +6,7 @@ lib/popnn/Lstm.cpp, lstmFwd for inference.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,7 +16,14 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.kept import (
+    BEFORE,
+    STATES,
+    are_sums_kept,
+    lstm_kept,
+)
 from tilescope.engine.library.popnn.recurrent.loop import (
+    Keep,
     Layer,
     LoopOperands,
     checked_layer,
@@ -62,6 +70,7 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
     lengths: View | None = None,
     cell_order: Any = LSTM_UNITS,
     options: RecurrentOptions | None = None,
+    kept: Any = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs of an LSTM layer, its last output and its last cell state.
 
@@ -86,6 +95,8 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
         The order of ``forget``, ``input``, ``candidate`` and ``output`` in the weights.
     options
         Non-linearities, direction and others.
+    kept
+        A dict, which takes what `lstm_backward` needs, by name; None keeps nothing.
 
     Returns
     -------
@@ -125,15 +136,24 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
     peephole_weights = None if peepholes is None else _peepholes(build, peepholes, layer, order)
     rows = rows_of(build, x, unit_weights[0], unit_weights[1], options)
 
-    def step(inside: Builder, slices: Any) -> None:
+    names: dict[str, int] = {}
+    if kept is not None:
+        names = lstm_kept(has_peepholes=peepholes is not None, has_lengths=lengths is not None)
+
+    def step(inside: Builder, slices: Any, keep: Keep) -> None:
+        if STATES in names:
+            keep(STATES, cell.reshape(1, *cell.shape))
+        if BEFORE in names:
+            keep(BEFORE, output.reshape(1, *output.shape))
         copy_to(inside, rows.weigh(inside, slices[0], output), units, "units")
         with_biases(inside, units, unit_weights[2])
-        _cell(inside, units, cell, options, peephole_weights)
+        _cell(inside, units, cell, options, peephole_weights, keep if names else None)
 
-    outputs = run_steps(
-        build, layer, options, LoopOperands([rows.sequence], [output, cell], lengths), step
-    )
-    return outputs, output, cell
+    operands = LoopOperands([rows.sequence], [output, cell], lengths, names)
+    results = run_steps(build, layer, options, operands, step)
+    if kept is not None:
+        kept.update(results.kept)
+    return results.outputs, output, cell
 
 
 def checked_lstm_order(order: Any) -> tuple[str, ...]:
@@ -174,25 +194,32 @@ def _peepholes(
     return in_one(builder, typed(builder, ordered, layer.dtype, "peepholes")).reshape(3, 1, -1)
 
 
-def _cell(
+def _cell(  # what a cell has
     builder: Builder,
     units: Tensor,
     cell: Tensor,
     options: RecurrentOptions,
     peepholes: Tensor | None,
+    keep: Keep | None,
 ) -> None:
     """Add the cell: units hold weighed inputs before, and the output gate the output after."""
     forget, enter, output, candidate = (unit(units, i) for i in range(len(LSTM_INSIDE)))
-    gates = units.slice(0, 0, _CANDIDATE)
+    early = units.slice(0, 0, _CANDIDATE if peepholes is None else _OUTPUT)
+    late = units.slice(0, _CANDIDATE, len(LSTM_INSIDE))
+    parts = {"gates": early, "candidate": late}
     if peepholes is None:
+        parts = {"units": units}
         clipped(builder, units, options.clip)
     else:
-        gates = units.slice(0, 0, _OUTPUT)
-        _see(builder, gates, peepholes.slice(0, 0, _OUTPUT), cell)
-        clipped(builder, gates, options.clip)
+        _see(builder, early, peepholes.slice(0, 0, _OUTPUT), cell)
+        clipped(builder, early, options.clip)
         clipped(builder, candidate, options.clip)
-    activate_in_place(builder, options.recurrent_activation, gates)
+    if are_sums_kept(options):
+        _keep_all(keep, parts)
+    activate_in_place(builder, options.recurrent_activation, early)
     activate_in_place(builder, options.activation, candidate)
+    if not are_sums_kept(options):
+        _keep_all(keep, parts)
     if options.couples_gates:
         map_in_place(builder, 1 - operand(1), [forget, enter])
     binary_in_place(builder, "multiply", concat([cell, candidate]), concat([forget, enter]))
@@ -201,9 +228,19 @@ def _cell(
         gate = units.slice(0, _OUTPUT, _CANDIDATE)
         _see(builder, gate, peepholes.slice(0, _OUTPUT, _CANDIDATE), cell)
         clipped(builder, gate, options.clip)
+        if are_sums_kept(options):
+            _keep_all(keep, {"output": gate})
         activate_in_place(builder, options.recurrent_activation, gate)
+        if not are_sums_kept(options):
+            _keep_all(keep, {"output": gate})
     activated_cell = activated(builder, options.cell_activation or options.activation, cell)
     binary_in_place(builder, "multiply", output, activated_cell)
+
+
+def _keep_all(keep: Keep | None, parts: Mapping[str, View]) -> None:
+    if keep is not None:
+        for name, part in parts.items():
+            keep(name, part)
 
 
 def _see(builder: Builder, gates: Tensor, peepholes: Tensor, cell: Tensor) -> None:

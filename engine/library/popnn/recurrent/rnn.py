@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.kept import BEFORE, rnn_kept
 from tilescope.engine.library.popnn.recurrent.loop import (
+    Keep,
     LoopOperands,
     checked_layer,
     initial,
@@ -31,7 +33,7 @@ __all__ = ["rnn"]
 
 
 @checked
-def rnn(
+def rnn(  # noqa: PLR0913 # weights, states and options of a layer
     builder: Builder,
     x: View,
     input_weights: View | NDArray[Any],
@@ -41,6 +43,7 @@ def rnn(
     *,
     lengths: View | None = None,
     options: RecurrentOptions | None = None,
+    kept: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the outputs of a layer of plain recurrent cells and its last output.
 
@@ -60,6 +63,9 @@ def rnn(
         are zero, and states stay.
     options
         Non-linearity, direction and others.
+    kept
+        A dict, which takes what `rnn_backward` needs beside the outputs, by name;
+        None keeps nothing.
 
     Returns
     -------
@@ -83,14 +89,21 @@ def rnn(
     output = initial(build, layer, initial_output, "output")
     rows = rows_of(build, x, input_weights, output_weights, options)
 
-    def step(inside: Builder, slices: Any) -> None:
+    names = {} if kept is None else rnn_kept(options, has_lengths=lengths is not None)
+
+    def step(inside: Builder, slices: Any, keep: Keep) -> None:
+        if BEFORE in names:
+            keep(BEFORE, output.reshape(1, *output.shape))
         weighed = rows.weigh(inside, slices[0], output)
         copy_to(inside, weighed.reshape(*output.shape), output, "output")
         with_biases(inside, output.reshape(1, *output.shape), biases)
         clipped(inside, output, options.clip)
+        if "units" in names:
+            keep("units", output.reshape(1, *output.shape))
         activate_in_place(inside, options.activation, output)
 
-    outputs = run_steps(
-        build, layer, options, LoopOperands([rows.sequence], [output], lengths), step
-    )
-    return outputs, output
+    operands = LoopOperands([rows.sequence], [output], lengths, names)
+    results = run_steps(build, layer, options, operands, step)
+    if kept is not None:
+        kept.update(results.kept)
+    return results.outputs, output

@@ -1,0 +1,429 @@
+"""Recurrent layers in training: one direction, what it keeps, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilescope.engine.graph import INT32, Tensor, View
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.allocators import (
+    create_gru_weights,
+    create_lstm_weights,
+    create_rnn_weights,
+)
+from tilescope.engine.library.popnn.recurrent.backward import (
+    Backward,
+    OutputGradients,
+    gru_backward,
+    lstm_backward,
+    rnn_backward,
+)
+from tilescope.engine.library.popnn.recurrent.gru import gru
+from tilescope.engine.library.popnn.recurrent.kept import gru_kept, lstm_kept, rnn_kept
+from tilescope.engine.library.popnn.recurrent.lstm import lstm
+from tilescope.engine.library.popnn.recurrent.rnn import rnn
+from tilescope.engine.library.popnn.recurrent.update import (
+    gru_weight_update,
+    lstm_weight_update,
+    outputs_before,
+    recurrent_input_gradient,
+    rnn_weight_update,
+)
+from tilescope.engine.library.popops.elementwise.operations import cast, copy_to, in_one
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.elementwise import binary
+from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
+from tilescope.engine.operators.movement.slicing import along, joined
+from tilescope.engine.operators.recurrent.node import UNITS, n_directions, options_of, sizes_of
+
+__all__ = ["RECORDS", "for_training"]
+
+Type = tuple[tuple[int, ...], str]
+
+# Positions of the operands of a layer.
+_X, _INPUTS, _OUTPUTS, _BIASES, _FIRST, _CELL, _PEEPHOLES, _LENGTHS = range(8)
+_N_OPERANDS = 8
+
+
+def _kept(node: Node) -> dict[str, int]:
+    """Return the names and numbers of what a layer keeps."""
+    kind, has_lengths = node.attributes["kind"], node.attributes["has_lengths"]
+    if kind == "LSTM":
+        has_peepholes = node.attributes["has_peepholes"]
+        return lstm_kept(has_peepholes=has_peepholes, has_lengths=has_lengths)
+    if kind == "GRU":
+        return gru_kept(reset_after=node.attributes["reset_after"])
+    return rnn_kept(node.attributes["options"], has_lengths=has_lengths)
+
+
+def _n_states(node: Node) -> int:
+    return 2 if node.attributes["kind"] == "LSTM" else 1
+
+
+def _layer_types(node: Node) -> list[Type]:
+    n_steps, n_batch, _ = node.operand(_X).shape
+    n_outputs, dtype = node.operand(_OUTPUTS).shape[-1], node.operand(_X).dtype
+    kept = [((n_steps, n, n_batch, n_outputs), dtype) for n in _kept(node).values()]
+    states = [((n_batch, n_outputs), dtype)] * _n_states(node)
+    return [((n_steps, n_batch, n_outputs), dtype), *states, *kept]
+
+
+def _tensor(lowering: Lowering, op: Operation, index: int) -> Tensor | None:
+    value = op.optional(index)
+    return None if value is None else lowering.tensor(value)
+
+
+def _lengths(lowering: Lowering, op: Operation, index: int) -> View | None:
+    tensor = _tensor(lowering, op, index)
+    if tensor is None or tensor.dtype == INT32:
+        return tensor
+    return cast(lowering.builder, tensor, INT32)
+
+
+def _options(op: Operation) -> dict[str, Any]:
+    """Return what the layer's functions of the library take by name."""
+    options: dict[str, Any] = {"options": op.attributes["options"]}
+    if op.attributes["kind"] != "RNN":
+        options["cell_order"] = UNITS[op.attributes["kind"]]
+    if op.attributes["kind"] == "GRU":
+        options["reset_after"] = op.attributes["reset_after"]
+    return options
+
+
+def _arranged(builder: Builder, op: Operation, given: Sequence[View]) -> list[View]:
+    """Return copies of weights and biases, laid out for the products of the loop."""
+    shape, options = op.operand(_X).shape, _options(op)
+    create: Any = {
+        "LSTM": create_lstm_weights,
+        "GRU": create_gru_weights,
+        "RNN": create_rnn_weights,
+    }[op.attributes["kind"]]
+    laid = create(builder, shape, given[1].shape[-1], dtype=given[0].dtype, **options)
+    for source, target in zip(given, laid, strict=True):
+        copy_to(builder, source, target, "arrangeWeights")
+    return list(laid)
+
+
+def _lower_layer(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    build, kind = lowering.builder, op.attributes["kind"]
+    x, *weights = (lowering.tensor(op.operand(i)) for i in range(_FIRST))
+    states = [lowering.tensor(op.operand(i)) for i in (_FIRST, _CELL)[: _n_states(op)]]
+    function: Any = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[kind]
+    options = _options(op) | {"lengths": _lengths(lowering, op, _LENGTHS)}
+    if kind == "LSTM":
+        options["peepholes"] = _tensor(lowering, op, _PEEPHOLES)
+    kept: dict[str, Tensor] = {}
+    results = function(build, x, *_arranged(build, op, weights), *states, kept=kept, **options)
+    all_results = (*results, *(kept[name] for name in _kept(op)))
+    return tuple(t for value, t in zip(op.outputs, all_results, strict=True) if value is not None)
+
+
+def _layer_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return the gradients of inputs, weights, biases, states and peepholes."""
+    n = _n_states(op)
+    given = [
+        None if gradient is None or value is None else full(expansion, gradient, value.shape)
+        for gradient, value in zip(gradients[: 1 + n], op.outputs, strict=False)
+    ]
+    outputs, *states = op.outputs[: 1 + n]
+    kept = op.outputs[1 + n :]
+    attributes = {**op.attributes, "has_gradient": tuple(value is not None for value in given)}
+    emit = _emitter(expansion, attributes)
+    of_loop = emit(
+        LAYER_GRADIENT,
+        [
+            op.operand(_OUTPUTS),
+            *[*given, None][:3],
+            op.optional(_PEEPHOLES),
+            op.optional(_LENGTHS),
+            outputs,
+            *kept,
+        ],
+        1 + n + bool(op.attributes["reset_after"]),
+    )
+    sums, of_first, *rest = of_loop
+    of_cell = rest[0] if n > 1 else None
+    recurrent = rest[-1] if op.attributes["reset_after"] else None
+    (of_x,) = emit(INPUT_GRADIENT, [sums, op.operand(_INPUTS)], 1)
+    has_peepholes = op.attributes["has_peepholes"]
+    cell = states[1] if has_peepholes else None
+    of_weights = emit(
+        WEIGHT_GRADIENT,
+        [op.operand(_X), op.operand(_FIRST), outputs, cell, sums, recurrent, *kept],
+        3 + has_peepholes,
+    )
+    of_peepholes = of_weights[3] if has_peepholes else None
+    return of_x, *of_weights[:3], of_first, of_cell, of_peepholes, None
+
+
+def _emitter(expansion: Expansion, attributes: Mapping[str, Any]) -> Any:
+    """Return what adds an operation with operands that may be left out, in the node's name."""
+    node = expansion.node
+
+    def emit(
+        operator: Operator, inputs: Sequence[Value | None], n_results: int
+    ) -> tuple[Value, ...]:
+        return expansion.builder.emit_all(
+            operator,
+            inputs,
+            n_results,
+            name=node.name,
+            source=node.source,
+            output=expansion.output,
+            **attributes,
+        )
+
+    return emit
+
+
+#: One direction of a layer, which keeps what its gradients need. Operands: inputs (steps, batch,
+#: inputs), input weights (units, inputs, outputs), output weights (units, outputs, outputs),
+#: biases, the output and, of an LSTM, the cell state before the first step, peepholes and lengths.
+#: Results: outputs of all steps, the last output, the last cell state, and what is kept.
+LAYER = Operator(
+    name="recurrent_layer",
+    domain=ENGINE_DOMAIN,
+    infer=_layer_types,
+    lower=_lower_layer,
+    gradient=_layer_gradient,
+)
+
+
+def _loop_types(node: Node) -> list[Type]:
+    kept, kind = node.operands[-1], node.attributes["kind"]
+    outputs = node.operand(6)
+    n_steps, n_batch, n_outputs = outputs.shape
+    n_units = len(UNITS[kind])
+    state = ((n_batch, n_outputs), kept.dtype)
+    sums = ((n_steps, n_units, n_batch, n_outputs), kept.dtype)
+    recurrent = [((n_steps, 1, n_batch, n_outputs), kept.dtype)]
+    return [
+        sums,
+        *[state] * _n_states(node),
+        *(recurrent if node.attributes["reset_after"] else []),
+    ]
+
+
+def _all_kept(lowering: Lowering, op: Operation, first: int) -> dict[str, Tensor]:
+    """Return what the forward pass kept, by name."""
+    values = op.inputs[first:]
+    return {
+        name: lowering.tensor(value)
+        for name, value in zip(_kept(op), values, strict=True)
+        if value is not None
+    }
+
+
+def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    build, kind = lowering.builder, op.attributes["kind"]
+    weights = lowering.tensor(op.operand(0))
+    given = OutputGradients(*(_tensor(lowering, op, i) for i in (1, 2, 3)))
+    kept = _all_kept(lowering, op, 7)
+    options = _options(op) | {"lengths": _lengths(lowering, op, 5)}
+    if kind == "LSTM":
+        options["peepholes"] = _tensor(lowering, op, 4)
+        found = lstm_backward(build, kept, weights, given, **options)
+    elif kind == "GRU":
+        found = gru_backward(build, kept, weights, given, **options)
+    else:
+        outputs = lowering.tensor(op.operand(6))
+        found = rnn_backward(build, kept, outputs, weights, given, **options)
+    results: list[Tensor] = [found.sums, *found.initial]
+    if found.recurrent is not None:
+        results.append(found.recurrent)
+    return tuple(t for value, t in zip(op.outputs, results, strict=True) if value is not None)
+
+
+#: The gradients of the sums of a layer and of its first states.
+LAYER_GRADIENT = Operator(
+    name="recurrent_gradient", domain=ENGINE_DOMAIN, infer=_loop_types, lower=_lower_loop
+)
+
+
+def _input_types(node: Node) -> list[Type]:
+    n_steps, _, n_batch, _ = node.operand(0).shape
+    return [((n_steps, n_batch, node.operand(1).shape[1]), node.operand(0).dtype)]
+
+
+def _lower_input(lowering: Lowering, op: Operation) -> Tensor:
+    sums, weights = (lowering.tensor(value) for value in op.operands)
+    order = UNITS[op.attributes["kind"]]
+    cell_order = order if len(order) > 1 else None
+    options = op.attributes["options"]
+    return recurrent_input_gradient(lowering.builder, sums, weights, cell_order, options)
+
+
+#: The gradient of the inputs of a layer, from that of its sums and the input weights.
+INPUT_GRADIENT = Operator(
+    name="recurrent_input_gradient", domain=ENGINE_DOMAIN, infer=_input_types, lower=_lower_input
+)
+
+
+def _weight_types(node: Node) -> list[Type]:
+    x, sums = node.operand(0), node.operand(4)
+    _, n_units, _, n_outputs = sums.shape
+    by_part = (2,) if node.attributes["reset_after"] else ()
+    types = [
+        ((n_units, x.shape[2], n_outputs), x.dtype),
+        ((n_units, n_outputs, n_outputs), x.dtype),
+        ((n_units, *by_part, n_outputs), x.dtype),
+    ]
+    peepholes = [((n_units - 1, n_outputs), x.dtype)]
+    return types + (peepholes if node.attributes["has_peepholes"] else [])
+
+
+def _lower_weights(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    build, kind = lowering.builder, op.attributes["kind"]
+    x, first, outputs, _, sums = (_tensor(lowering, op, i) for i in range(5))
+    assert x is not None
+    assert first is not None
+    assert outputs is not None
+    assert sums is not None
+    kept, options = _all_kept(lowering, op, 6), _options(op)
+    backward = Backward(sums, (), _tensor(lowering, op, 5))
+    if kind == "GRU":
+        found = gru_weight_update(build, x, kept, backward, **options)
+    else:
+        before = outputs_before(outputs, first, kept, op.attributes["options"])
+        if kind == "RNN":
+            found = rnn_weight_update(build, x, before, backward, **options)
+        else:
+            cell = _tensor(lowering, op, 3)
+            options["has_peepholes"] = op.attributes["has_peepholes"]
+            found = lstm_weight_update(build, x, before, kept, backward, cell, **options)
+    results = [found.inputs, found.outputs, found.biases, found.peepholes]
+    return tuple(
+        in_one(build, view)
+        for value, view in zip(op.outputs, results, strict=False)
+        if value is not None and view is not None
+    )
+
+
+#: The gradients of the weights, biases and peepholes of a layer.
+WEIGHT_GRADIENT = Operator(
+    name="recurrent_weight_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=_weight_types,
+    lower=_lower_weights,
+)
+
+
+def for_training(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+    """Emit a node as layers of one direction that have gradients."""
+    directions = [_direction(node, expansion, d) for d in range(n_directions(node))]
+    is_batch_first, results = node.attributes.get("layout", 0), []
+    for index in range(node.n_outputs):
+        dim = 1 if index == 0 else 0
+        parts = [
+            reshape(expansion, part[index], (*part[index].shape[:dim], 1, *part[index].shape[dim:]))
+            for part in directions
+        ]
+        result = joined(expansion, parts, dim)
+        if is_batch_first:
+            order = (2, 0, 1, 3) if index == 0 else (1, 0, 2)
+            result = expansion.emit(TRANSPOSE, result, order=order)
+        results.append(result)
+    return tuple(results)
+
+
+def _direction(node: Node, expansion: Expansion, direction: int) -> tuple[Value, ...]:
+    """Emit one direction; return its outputs and last states."""
+    kind = node.operator.name
+    n_steps, n_batch, n_outputs = sizes_of(node)
+    n_units = len(UNITS[kind])
+    own = _Operands(node, expansion, direction)
+    reset_after = bool(node.attributes.get("linear_before_reset", 0)) and kind == "GRU"
+    n_states = 2 if kind == "LSTM" else 1
+    peepholes = own.of(7, (3, n_outputs)) if kind == "LSTM" else None
+    lengths = node.optional(4)
+    if lengths is not None and lengths.known is not None and (lengths.known == n_steps).all():
+        lengths = None
+    inputs = [
+        own.sequence(node.operand(0)),
+        own.weights(1, n_units, n_outputs),
+        own.weights(2, n_units, n_outputs),
+        own.biases(n_units, n_outputs, is_apart=reset_after),
+        own.state(5, (n_batch, n_outputs)),
+        own.state(6, (n_batch, n_outputs)) if n_states > 1 else None,
+        peepholes,
+        lengths,
+    ]
+    attributes = {
+        "kind": kind,
+        "options": options_of(node, direction),
+        "reset_after": reset_after,
+        "has_peepholes": peepholes is not None,
+        "has_lengths": lengths is not None,
+    }
+    described = Operation(
+        operator=LAYER,
+        name=node.name,
+        source=node.source,
+        inputs=tuple(inputs),
+        attributes=attributes,
+        outputs=(),
+    )
+    n_results = 1 + n_states + len(_kept(described))
+    return tuple(_emitter(expansion, attributes)(LAYER, inputs, n_results)[: 1 + n_states])
+
+
+class _Operands:
+    """The operands of a direction, as the library takes them."""
+
+    def __init__(self, node: Node, expansion: Expansion, direction: int) -> None:
+        self.node, self.expansion, self.direction = node, expansion, direction
+
+    def of(self, index: int, shape: tuple[int, ...]) -> Value | None:
+        """Return the direction's part of an operand, in a shape; None if it is left out."""
+        value = self.node.optional(index)
+        if value is None:
+            return None
+        own = along(self.expansion, value, 0, self.direction, self.direction + 1)
+        return reshape(self.expansion, own, shape)
+
+    def sequence(self, x: Value) -> Value:
+        """Return the inputs with the steps first."""
+        if not self.node.attributes.get("layout", 0):
+            return x
+        return self.expansion.emit(TRANSPOSE, x, order=(1, 0, 2))
+
+    def weights(self, index: int, n_units: int, n_outputs: int) -> Value:
+        """Return weights by unit, (units, inner, outputs)."""
+        inner = self.node.operand(index).shape[-1]
+        by_unit = self.of(index, (n_units, n_outputs, inner))
+        assert by_unit is not None
+        return self.expansion.emit(TRANSPOSE, by_unit, order=(0, 2, 1))
+
+    def biases(self, n_units: int, n_outputs: int, *, is_apart: bool) -> Value:
+        """Return the biases of inputs and outputs, apart or their sums."""
+        both = self.of(3, (2, n_units, n_outputs))
+        if both is None:
+            shape = (n_units, 2, n_outputs) if is_apart else (n_units, n_outputs)
+            zeros = np.zeros(shape, self.node.operand(0).dtype)
+            return self.expansion.constant(zeros, "biases")
+        if is_apart:
+            return self.expansion.emit(TRANSPOSE, both, order=(1, 0, 2))
+        parts = (
+            reshape(self.expansion, along(self.expansion, both, 0, i, i + 1), (n_units, n_outputs))
+            for i in range(2)
+        )
+        return binary(self.expansion, "add", *parts)
+
+    def state(self, index: int, shape: tuple[int, int]) -> Value:
+        """Return a state before the first step: zeros if it is left out."""
+        value = self.node.optional(index)
+        if value is None:
+            zeros = np.zeros(shape, self.node.operand(0).dtype)
+            return self.expansion.constant(zeros, f"state{index}")
+        dim = 1 if self.node.attributes.get("layout", 0) else 0
+        own = along(self.expansion, value, dim, self.direction, self.direction + 1)
+        return reshape(self.expansion, own, shape)
+
+
+RECORDS = (LAYER, LAYER_GRADIENT, INPUT_GRADIENT, WEIGHT_GRADIENT)
