@@ -14,7 +14,7 @@ from torch.nn import functional
 _STEPS, _BATCH, _INPUTS, _HIDDEN = 4, 3, 5, 6
 _UNITS = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
-Tensor = torch.Tensor
+Tensor = Any
 _FUNCTIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "Sigmoid": torch.sigmoid,
     "Tanh": torch.tanh,
