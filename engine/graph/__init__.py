@@ -2,7 +2,7 @@
 
 from tilescope.engine.graph.graph import Graph, unchecked_graph
 from tilescope.engine.graph.identity.debug import OUTLINE_COPY, ROOT, DebugContext
-from tilescope.engine.graph.image import GraphCopy, GraphImage
+from tilescope.engine.graph.image import GraphCopy, GraphImage, OwnGraph
 from tilescope.engine.graph.mapping.mapping import TileMapping
 from tilescope.engine.graph.mapping.tile_set import TileSet
 from tilescope.engine.graph.remote import RemoteBuffer
@@ -48,6 +48,7 @@ __all__ = [
     "GraphCopy",
     "GraphImage",
     "Joined",
+    "OwnGraph",
     "PlanStage",
     "Regions",
     "RemoteBuffer",
