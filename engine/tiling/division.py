@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import Regions
+from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces, union_runs
 
 __all__ = ["LargestShares", "TileShares", "edges_of", "largest_shares", "share_out"]
@@ -86,8 +88,8 @@ def largest_shares(n_grains: Counts, run: Counts, sharers: Counts) -> LargestSha
 
 
 @dataclass(frozen=True)
-class _Grains:
-    """The grains of blocks that several tiles share, in the order of blocks and elements.
+class _Runs:
+    """The contiguous runs of blocks that several tiles share, in the order of blocks and elements.
 
     Parameters
     ----------
@@ -95,23 +97,22 @@ class _Grains:
         The tiles of every block.
     grain
         Elements of a grain.
-    block, n_grains : ndarray of int64, shape (n_runs,)
-        Block of every contiguous run, and its grains.
-    run, in_run, start : ndarray of int64, shape (n,)
-        Run of every grain, its number within the run, and its first element.
+    block, start, n_grains : ndarray of int64, shape (n_runs,)
+        Block, first element and grains of every run.
+    first : ndarray of int64, shape (n_runs,)
+        Grains in the runs before.
     """
 
     sharers: NDArray[np.int64]
     grain: int
     block: Counts
-    n_grains: Counts
-    run: Counts
-    in_run: Counts
     start: Counts
+    n_grains: Counts
+    first: Counts
 
     @classmethod
-    def of(cls, regions: Regions, sharers: NDArray[np.int64]) -> _Grains:
-        """Return the grains of blocks that do not overlap."""
+    def of(cls, regions: Regions, sharers: NDArray[np.int64]) -> _Runs:
+        """Return the runs of blocks that do not overlap."""
         block, start, length = union_runs(
             regions.start,
             regions.size,
@@ -122,55 +123,65 @@ class _Grains:
         )
         grain = int(regions.size[0, -1])
         n_grains = length // grain
-        run = np.arange(start.size).repeat(n_grains)
-        in_run = np.arange(run.size) - (n_grains.cumsum() - n_grains)[run]
-        return cls(sharers, grain, block, n_grains, run, in_run, start[run] + in_run * grain)
+        return cls(sharers, grain, block, start, n_grains, n_grains.cumsum() - n_grains)
 
-    def owners(self, *, whole_runs: bool) -> Counts:
-        """Return the tile of every grain: see `share_out`."""
+    def intervals(self, *, whole_runs: bool) -> tuple[Counts, Counts, Counts]:
+        """Return start, owner and length of the intervals of one tile, ascending.
+
+        Parts of n elements, numbered from 0, are divided among s sharers in nearly equal shares:
+        element p belongs to share ((p + 1) * s - 1) // n, of which p = share * n // s is the first.
+        """
         n_blocks, n_sharers = self.sharers.shape
+        numbers = np.arange(n_sharers)
         if n_sharers == 1:
-            return self.sharers[self.block[self.run], 0]
-
-        def shares(part: Counts, of: Counts) -> Counts:
-            """Return the share that indices belong to, in nearly equal parts."""
-            return np.asarray(((part + 1) * n_sharers - 1) // of)
-
-        run, block = self.run, self.block
-        if whole_runs:
-            n_runs = np.bincount(block, minlength=n_blocks)
-            run_in_block = np.arange(block.size) - (n_runs.cumsum() - n_runs)[block]
-            by_run = shares(run_in_block, n_runs[block])[run]
-            n_grains = self.n_grains[run]
-            share = np.where(n_grains >= n_sharers, shares(self.in_run, n_grains), by_run)
+            cuts, run = self.first, np.arange(self.first.size)
+            share: Any = 0
+        elif whole_runs:
+            is_long = self.n_grains >= n_sharers
+            inside = numbers * self.n_grains[is_long, None] // n_sharers
+            cuts, run = self._cut(self.first[is_long, None] + inside)
+            n_runs = np.bincount(self.block, minlength=n_blocks)
+            in_block = np.arange(self.block.size) - (n_runs.cumsum() - n_runs)[self.block]
+            long = is_long[run]
+            part = np.where(long, cuts - self.first[run], in_block[run])
+            of = np.where(long, self.n_grains[run], n_runs[self.block[run]])
+            share = ((part + 1) * n_sharers - 1) // of
         else:
-            in_block = np.bincount(block, self.n_grains, n_blocks).astype(np.int64)
-            before = in_block.cumsum() - in_block
-            of = block[run]
-            share = shares(np.arange(run.size) - before[of], in_block[of])
-        return self.sharers[block[run], share]
-
-    def divided(self, owner: Counts) -> TileShares:
-        """Return the shares of tiles that own the grains."""
-        order = self.start.argsort(kind="stable")
-        start, owner = self.start[order], owner[order]
+            in_blocks = np.bincount(self.block, self.n_grains, n_blocks).astype(np.int64)
+            before = in_blocks.cumsum() - in_blocks
+            cuts, run = self._cut(before[:, None] + numbers * in_blocks[:, None] // n_sharers)
+            block = self.block[run]
+            share = ((cuts - before[block] + 1) * n_sharers - 1) // in_blocks[block]
+        owner = self.sharers[self.block[run], share]
+        start = self.start[run] + (cuts - self.first[run]) * self.grain
+        length = np.diff(cuts, append=self.n_grains.sum()) * self.grain
+        order = start.argsort(kind="stable")
+        start, owner, length = start[order], owner[order], length[order]
+        # Adjacent intervals on one tile are merged.
         begins = np.ones(start.size, np.bool_)
-        begins[1:] = (owner[1:] != owner[:-1]) | (start[1:] - start[:-1] != self.grain)
-        first = begins.nonzero()[0]
-        map_start, map_tile = start[first], owner[first]
-        ends = np.empty_like(first)
-        ends[:-1], ends[-1] = first[1:], start.size
-        by_tile = map_tile.argsort(kind="stable")
-        tile, begin = map_tile[by_tile], map_start[by_tile]
-        lengths = ((ends - first) * self.grain)[by_tile]
-        # Evenly spaced chunks of one length form a rectangle, and such rectangles form a block.
-        first, rows, row_stride = group_pieces(tile.astype(np.int32), lengths, begin[None])
-        tile, begin, lengths = tile[first], begin[first], lengths[first]
-        kind = _kinds(rows, _kinds(lengths, row_stride[:, 0]))
-        first, planes, stride = group_pieces(tile.astype(np.int32), kind, begin[None])
-        size = np.stack([planes, rows[first], lengths[first]], axis=1)
-        strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
-        return TileShares(map_start, map_tile, tile[first], begin[first], size, strides)
+        begins[1:] = (owner[1:] != owner[:-1]) | (start[:-1] + length[:-1] != start[1:])
+        kept = begins.nonzero()[0]
+        return start[kept], owner[kept], np.add.reduceat(length, kept)
+
+    def _cut(self, inside: Counts) -> tuple[Counts, Counts]:
+        """Return the grains at which runs begin or are cut, ascending, and the run of each."""
+        cuts = distinct(np.concatenate([self.first, inside.reshape(-1)]))
+        cuts = cuts[: cuts.searchsorted(self.n_grains.sum())]
+        return cuts, self.first.searchsorted(cuts, side="right") - 1
+
+
+def _divided(start: Counts, owner: Counts, length: Counts) -> TileShares:
+    """Return the shares of tiles that own intervals."""
+    by_tile = owner.argsort(kind="stable")
+    tile, begin, lengths = owner[by_tile], start[by_tile], length[by_tile]
+    # Evenly spaced chunks of one length form a rectangle, and such rectangles form a block.
+    first, rows, row_stride = group_pieces(tile.astype(np.int32), lengths, begin[None])
+    tile, begin, lengths = tile[first], begin[first], lengths[first]
+    kind = _kinds(rows, _kinds(lengths, row_stride[:, 0]))
+    first, planes, stride = group_pieces(tile.astype(np.int32), kind, begin[None])
+    size = np.stack([planes, rows[first], lengths[first]], axis=1)
+    strides = np.stack([stride[:, 0], row_stride[first, 0], np.ones_like(planes)], axis=1)
+    return TileShares(start, owner, tile[first], begin[first], size, strides)
 
 
 def share_out(
@@ -193,13 +204,13 @@ def share_out(
     list of TileShares
         In the order of the ways; one for all where they are the same.
     """
-    grains = _Grains.of(regions, sharers)
-    owners: list[Counts] = []
+    runs = _Runs.of(regions, sharers)
+    ways: list[tuple[Counts, Counts, Counts]] = []
     for way in whole_runs:
-        owner = grains.owners(whole_runs=way)
-        if not (owners and np.array_equal(owner, owners[0])):
-            owners.append(owner)
-    return [grains.divided(owner) for owner in owners]
+        intervals = runs.intervals(whole_runs=way)
+        if not (ways and all(map(np.array_equal, intervals, ways[0]))):
+            ways.append(intervals)
+    return [_divided(*intervals) for intervals in ways]
 
 
 def _kinds(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
