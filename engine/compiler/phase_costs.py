@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +68,7 @@ class PhaseCosts:
             self._compute[key] = compute_cost(compute_set, self.machine, slow_tiles)
         cost, uses = self._compute[key]
         number = compute_set.compute_set_id
-        return cost, [replace(use, compute_set_id=number) for use in uses]
+        return cost, [use.of(number) for use in uses]
 
     def _shapes(self, compute_set: ComputeSet) -> Iterator[Hashable]:
         """Yield all that decides the cost of a compute phase."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilescope.engine.graph import ROOT, Graph, unchecked_graph
+from tilescope.engine.graph import ROOT, Graph, own_graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
@@ -46,6 +46,7 @@ def lower(
     plan_memo: PlanMemo | None = None,
     fragments: Fragments | None = None,
 ) -> Lowered:
+<<<<<<< HEAD
     """Return the graph, its programs, and its plans.
 
     Parameters
@@ -58,6 +59,10 @@ def lower(
         Looks up what equal operations added to an earlier program; None lowers all anew.
     """
     graph = unchecked_graph(machine)
+=======
+    """Return the graph, its programs, and its plans."""
+    graph = own_graph(machine)
+>>>>>>> anew
     root = Sequence(model.name)
     builder = Builder(
         graph,
