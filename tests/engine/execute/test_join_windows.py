@@ -91,6 +91,30 @@ def test_groups_of_outputs_that_a_kernel_computes_together_are_joined_first(
     assert sizes == {expected}
 
 
+def test_sums_of_one_tap_are_joined_over_the_whole_field() -> None:
+    """Taps that meet in an input do not tear columns: windows are joined before groups."""
+    width, n_taps = 8, 3
+    tap, column = (axis.reshape(-1) for axis in np.mgrid[:n_taps, :width])
+    origin = column + tap - 1
+    first = np.clip(origin, 0, width - 1)
+    n = tap.size
+    fields = (
+        (first * 2, [1, 1, 1, 1, 1, 2], [0, 0, 0, 16, 2, 1]),
+        (tap * 16, [1, 1, 1, 1, 1, 2, 8], [0, 0, 0, 48, 16, 8, 1]),
+        ((tap * width + column) * 8, [1, 1, 1, 1, 1, 8], [0, 0, 0, 64, 8, 1]),
+    )
+    blocks = Blocks(
+        [start for start, _, _ in fields],
+        [np.tile(size, (n, 1)) for _, size, _ in fields],
+        [np.tile(stride, (n, 1)) for _, _, stride in fields],
+        [*np.ones((4, n), np.int64), np.zeros(n, np.int64), origin - first, np.ones(n, np.int64)],
+        np.full(n, 16),
+    )
+    joined = join(CONV_PARTIAL_NX1, blocks)
+    assert joined.size[2][:, 4].tolist() == [width] * n_taps
+    assert _taps(joined) == _taps(blocks)
+
+
 _CASES = st.fixed_dictionaries(
     {
         "taps": st.integers(1, 4),
