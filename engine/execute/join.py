@@ -125,6 +125,8 @@ def join(codelet: Codelet, blocks: Blocks) -> Blocks:
         return blocks
     is_written = [field.is_written for field in codelet.fields]
     joined = _in_order(codelet, blocks, is_written.index(True))
+    if codelet.has_products:
+        return joined
     # Vertices may adjoin in what they read only: columns whose results are apart. A transposition
     # is joined in rows of its result, which it would gather in steps, or in columns.
     work = int(joined.work.sum())
@@ -156,32 +158,40 @@ def _in_order(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
     order = blocks.start[field]
     if (order[1:] < order[:-1]).any():
         blocks = blocks.take(np.argsort(order, kind="stable"))
-    if codelet.has_products and len(blocks) > 1:
-        blocks = _in_groups(codelet, blocks, field)
     least_work = _LEAST_PRODUCTS if codelet.has_products else _LEAST_SHARED
     most_joined = min(MOST_JOINED, max(least_work, int(blocks.work.sum()) // _N_SHARED))
-    for window in reversed(codelet.sliding):
-        if len(blocks) > 1:
-            blocks = _joined(_windows(codelet, window, blocks), most_joined)
+    if codelet.has_products:
+        blocks = _in_groups(codelet, blocks, field, most_joined)
+    blocks = _over_windows(codelet, blocks, most_joined)
     for field_dims in reversed(codelet.independent):
         if len(blocks) > 1:
             blocks = _joined(_along(codelet, field_dims, blocks), most_joined)
     return blocks
 
 
-def _in_groups(codelet: Codelet, blocks: Blocks, field: int) -> Blocks:
+def _over_windows(codelet: Codelet, blocks: Blocks, most_work: int) -> Blocks:
+    """Return the pieces joined along the dimensions in which windows move."""
+    for window in reversed(codelet.sliding):
+        if len(blocks) > 1:
+            blocks = _joined(_windows(codelet, window, blocks), most_work)
+    return blocks
+
+
+def _in_groups(codelet: Codelet, blocks: Blocks, field: int, most_work: int) -> Blocks:
     """Return products joined to a few groups of outputs of the same inputs, ordered by a field.
 
-    The kernel computes such groups together: it loads an input once for all of them.
+    The kernel computes such groups together: it loads an input once for all of them. First, windows
+    are joined, up to an equal share of the work: joined after groups, they would be cut where the
+    edges of the input leave a group alone.
     """
     x = next(index for index, part in enumerate(codelet.fields) if not part.is_written)
     out = next(index for index, part in enumerate(codelet.fields) if part.is_written)
-    most_blocks = np.where(blocks.size[out][:, -1] == 1, _MOST_SINGLE, _MOST_GROUPS)
-    order = np.lexsort([blocks.start[field], blocks.start[x]])
-    blocks, most_blocks = blocks.take(order), most_blocks[order]
+    most_groups = _MOST_SINGLE if (blocks.size[out][:, -1] == 1).all() else _MOST_GROUPS
+    blocks = _over_windows(codelet, blocks, most_work // most_groups)
+    blocks = blocks.take(np.lexsort([blocks.start[field], blocks.start[x]]))
     for field_dims in codelet.independent:
-        if field_dims[x] < 0:
-            blocks = _joined(_along(codelet, field_dims, blocks), most_blocks=most_blocks)
+        if field_dims[x] < 0 and len(blocks) > 1:
+            blocks = _joined(_along(codelet, field_dims, blocks), most_blocks=most_groups)
     return blocks.take(np.argsort(blocks.start[field], kind="stable"))
 
 
@@ -254,14 +264,12 @@ def _windows(codelet: Codelet, window: Sliding, blocks: Blocks) -> _Links:
     return links
 
 
-def _joined(
-    links: _Links, most_work: int | None = None, most_blocks: Counts | None = None
-) -> Blocks:
-    """Join the pieces that links connect, up to some work or, from every one on, some pieces."""
+def _joined(links: _Links, most_work: int | None = None, most_blocks: int = 1 << 62) -> Blocks:
+    """Join the pieces that links connect, up to some work or number of pieces."""
     blocks = links.blocks
-    limit = np.full(len(blocks), len(blocks)) if most_blocks is None else most_blocks
+    limit = np.full(len(blocks), most_blocks)
     if most_work is not None:
-        limit = np.clip(most_work // blocks.work, 1, limit)
+        limit = np.clip(most_work // blocks.work, 1, most_blocks)
     first = np.flatnonzero(_cut(links, limit))
     if first.size == len(blocks):
         return blocks

@@ -214,6 +214,7 @@ def _one_vertex_a_tile(machine: Machine, rows: NDArray[np.int64], inner: int) ->
         "shift_y": 0,
         "shift_x": 0,
         "combined": 1,
+        "requested": 16,
         "products": rows * inner * 16,
     }
     convolve = graph.add_compute_set("convolve")

@@ -40,11 +40,13 @@ __all__ = [
 ]
 
 _GEOMETRY = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
-#: On the device, combined groups are one of more channels: their number is the simulator's. Only
-#: requested multiplications count; padding channels are excluded.
+#: On the device, combined groups are one of more channels: their number is the simulator's, as is
+#: that of a group's requested outputs, of which padding may follow. Only requested multiplications
+#: count; padding channels are excluded.
 _SCALARS = (
     *(Scalar(name) for name in _GEOMETRY),
     Scalar("combined", on_device=False),
+    Scalar("requested", on_device=False),
     Scalar("products", on_device=False, is_for_law=True),
 )
 

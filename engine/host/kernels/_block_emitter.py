@@ -166,10 +166,11 @@ class BlockEmitter:
 
         self.store(self.over_taps(self.zeros(), tap))
 
-    def spread(self, n_own: int) -> None:
+    def spread(self, n_own: int, n_requested: int) -> None:
         """Emit sums of products of `n_lanes` contiguous inputs, with `n_own` outputs each.
 
-        The weights of a tap are a row of lanes per output; the outputs of an input are contiguous.
+        The weights of a tap are a row of lanes per requested output; the others are zeros. The
+        outputs of an input are contiguous.
         """
         builder = self.builder
 
@@ -177,19 +178,20 @@ class BlockEmitter:
             self.keep()
             rows = [
                 self.load(builder.gep(weight, [_I64(output * self.n_lanes)]), is_wide=True)
-                for output in range(n_own)
+                for output in range(n_requested)
             ]
             tap_sums = []
             for pixel, pixel_pointer in enumerate(pixels):
                 values = self.load(builder.gep(pixel_pointer, [offset]), is_wide=True)
                 for output, weights in enumerate(rows):
-                    tap_sums.append(self.fused(values, weights, sums[pixel * n_own + output]))
+                    tap_sums.append(self.fused(values, weights, sums[pixel * n_requested + output]))
             return tap_sums
 
-        sums = self.over_taps(self.zeros() * n_own, tap)
+        sums = self.over_taps(self.zeros() * n_requested, tap)
+        padding = [ir.Constant(self.vector, None)] * (n_own - n_requested)
         for pixel, position in enumerate(self.places("out")):
-            own_sums = self.interleaved(sums[pixel * n_own : (pixel + 1) * n_own])
-            for number, vector in enumerate(own_sums):
+            own_sums = sums[pixel * n_requested : (pixel + 1) * n_requested]
+            for number, vector in enumerate(self.interleaved(own_sums + padding)):
                 vector_offset = builder.add(position, _I64(number * self.n_lanes))
                 self.store_vector(vector, builder.gep(self.values["out"], [vector_offset]))
 

@@ -13,8 +13,8 @@ from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.host.kernels._lanes import (
     DOT_LANES,
     PAIR_LANES,
+    SEVERAL_OUTPUTS,
     SPREAD_LANES,
-    SPREAD_OUTPUTS,
     dot_kernel,
     each_kernel,
     row_kernel,
@@ -32,9 +32,11 @@ _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4
 #: Outputs of a channel group of which two are computed together.
 _PAIRED = tuple(lanes // 2 for lanes in PAIR_LANES)
 _dots_4, _dots_2, _dots_1 = (dot_kernel(outputs) for outputs in (4, 2, 1))
-_several_16, _several_8 = (each_kernel(lanes, SPREAD_OUTPUTS) for lanes in (16, 8))
-_SPREAD_LANES, _SPREAD_OUTPUTS = SPREAD_LANES, SPREAD_OUTPUTS
-_spread = spread_kernel()
+_several_16, _several_8 = (each_kernel(lanes, SEVERAL_OUTPUTS) for lanes in (16, 8))
+_SPREAD_LANES, _SEVERAL_OUTPUTS = SPREAD_LANES, SEVERAL_OUTPUTS
+_spread_each, _spread_padded, _spread_several = (
+    spread_kernel(*outputs) for outputs in ((1, 1), (SEVERAL_OUTPUTS, 1), (SEVERAL_OUTPUTS,) * 2)
+)
 #: Workspace for the lists of pixels, and for those of taps unless they are many.
 _places, _few_taps = stack_array_of(2 * (_PIXELS + AT_ONCE)), stack_array_of(512)
 #: And for sizes and strides.
@@ -102,17 +104,17 @@ def _contiguous_inputs(x, x_start, x_size, x_stride, target_):  # type: ignore[n
 
 
 @jit
-def _spread_weights(w, n_inside, rows):  # type: ignore[no-untyped-def]
+def _spread_weights(w, n_inside, n_own, n_requested, rows):  # type: ignore[no-untyped-def]
     """Write the weights of groups inside as the lanes of several pixels take them."""
     target, first = 0, 0
     while first < w.size:
-        for output in range(_SPREAD_OUTPUTS):
+        for output in range(n_requested):
             for i in range(n_inside):
-                value = w[first + i * _SPREAD_OUTPUTS + output]
+                value = w[first + i * n_own + output]
                 for lane in range(i, _SPREAD_LANES, n_inside):
                     rows[target + lane] = value
             target += _SPREAD_LANES
-        first += n_inside * _SPREAD_OUTPUTS
+        first += n_inside * n_own
 
 
 @jit
@@ -138,7 +140,7 @@ def _of_own_inputs(  # type: ignore[no-untyped-def]
             _each_1(out + 4 * i, out_places, 0, x + 4 * i, x_places, 0, w + 4 * i, 0, 0,
                     tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
             i += 1
-    elif n_own == _SPREAD_OUTPUTS:
+    elif n_own == _SEVERAL_OUTPUTS:
         while n_inputs - i >= 4:
             _several_16(out + 16 * i, out_places, 0, x + 4 * i, x_places, 0, w + 16 * i, 0, 0,
                         tap_x, tap_w, n_taps, 1, n_pixels)  # fmt: skip
@@ -151,16 +153,50 @@ def _of_own_inputs(  # type: ignore[no-untyped-def]
 
 
 @jit
+def _of_several_pixels(  # type: ignore[no-untyped-def]
+    out, out_places, x, x_places, w, tap_x, tap_w, n_taps, n_own, n_requested, n_pixels
+):
+    """Compute the outputs of the inputs of several pixels, `n_own` for each of these."""
+    if n_own == 1:
+        _spread_each(out, out_places, 0, x, x_places, 0, w, 0, 0, tap_x, tap_w, n_taps, 1, n_pixels)
+    elif n_requested == 1:
+        _spread_padded(out, out_places, 0, x, x_places, 0, w, 0, 0, tap_x, tap_w, n_taps, 1,
+                       n_pixels)  # fmt: skip
+    else:
+        _spread_several(out, out_places, 0, x, x_places, 0, w, 0, 0, tap_x, tap_w, n_taps, 1,
+                        n_pixels)  # fmt: skip
+
+
+@jit
+def _of_single_outputs(  # type: ignore[no-untyped-def]
+    n_groups, out, out_places, out_apart, x, x_places, w, w_apart, tap_x, tap_w, n_taps, count,
+    n_pixels,
+):  # fmt: skip
+    """Compute groups of one output for contiguous inputs; return for how many groups."""
+    if n_groups >= 4:
+        _dots_4(out, out_places, out_apart, x, x_places, 1, w, 1, w_apart, tap_x, tap_w, n_taps,
+                count, n_pixels)  # fmt: skip
+        return 4
+    if n_groups >= 2:
+        _dots_2(out, out_places, out_apart, x, x_places, 1, w, 1, w_apart, tap_x, tap_w, n_taps,
+                count, n_pixels)  # fmt: skip
+        return 2
+    _dots_1(out, out_places, 0, x, x_places, 1, w, 1, 0, tap_x, tap_w, n_taps, count, n_pixels)
+    return 1
+
+
+@jit
 def _products(  # type: ignore[no-untyped-def]
-    out, out_size, out_stride, out_places, x, x_stride, x_places, w, w_stride, n_inside, is_spread,
+    out, out_size, out_stride, out_places, x, x_stride, x_places, w, w_stride, n_inside, n_spread,
     tap_x, tap_w, n_taps, count, n_pixels,
 ):  # fmt: skip
     """Compute all groups, images and outputs of some pixels.
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
     then 8 and 4, then the rest singly. Two channel groups of 8 or 16 outputs are 16 or 32 lanes. Or
-    lanes are the inputs of several pixels: then a place of the lists stands for all of them. All
-    that a kernel takes is numbers and addresses: see `row_kernel`.
+    lanes are the inputs of several pixels: then a place of the lists stands for all of them, and
+    `n_spread` of the outputs of an input are requested. All that a kernel takes is numbers and
+    addresses: see `row_kernel`.
     """
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
@@ -176,24 +212,16 @@ def _products(  # type: ignore[no-untyped-def]
             w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
             if is_dot:
                 out_half, w_half, left = out_stride[2], w_stride[1], out_size[2] - out_group
-                if left >= 4:
-                    _dots_4(row_at, out_places, out_half, image_at, x_places, 1, w_at, 1, w_half,
-                            tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-                    out_group += 4
-                elif left >= 2:
-                    _dots_2(row_at, out_places, out_half, image_at, x_places, 1, w_at, 1, w_half,
-                            tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
-                    out_group += 2
-                else:
-                    _dots_1(row_at, out_places, 0, image_at, x_places, 1, w_at, 1, 0, tap_x, tap_w,
-                            n_taps, count, n_pixels)  # fmt: skip
-                    out_group += 1
+                out_group += _of_single_outputs(
+                    left, row_at, out_places, out_half, image_at, x_places, w_at, w_half, tap_x,
+                    tap_w, n_taps, count, n_pixels,
+                )  # fmt: skip
                 continue
             is_pair = n_own in _PAIRED and out_group + 1 < out_size[2]
             out_group += 2 if is_pair else 1
-            if is_spread:
-                _spread(row_at, out_places, 0, image_at, x_places, 0, w_at, 0, 0, tap_x, tap_w,
-                        n_taps, 1, n_pixels)  # fmt: skip
+            if n_spread > 0:
+                _of_several_pixels(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
+                                   n_taps, n_own, n_spread, n_pixels)  # fmt: skip
                 continue
             n_done = 0
             if count == 1 and x_step == 1:
@@ -281,19 +309,20 @@ def _list_taps(  # type: ignore[no-untyped-def]
 
 @jit
 def _over_field(  # type: ignore[no-untyped-def]
-    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, taps, addresses, out,
-    out_start, out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+    x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, rows, row_stride, n_spread, taps,
+    addresses, out, out_start, out_size, out_stride, stride_y, stride_x, dilation_y, dilation_x,
+    shift_y, shift_x,
 ):  # fmt: skip
     """Convolve a tile's data whose groups are interleaved.
 
-    `rows` are the weights for the inputs of several pixels at once, or empty; taps and places are
-    workspace.
+    `rows` are the weights for the inputs of several pixels at once, with `n_spread` outputs for
+    each of them, or empty; taps and places are workspace.
     """
     x_at, w_at, out_at = address(x, x_start), address(w, w_start), address(out, out_start)
     tap_x, tap_w = address(taps, 0), address(taps, taps.size // 2)
     x_places, out_places = address(addresses, 0), address(addresses, addresses.size // 2)
     n_inside = x_size[5] // w_size[5]
-    n_spread = _SPREAD_LANES // n_inside
+    most_together = _SPREAD_LANES // n_inside
     n_rows, n_columns = out_size[3], out_size[4]
     x_pitch, x_step, out_pitch, out_step = x_stride[3], x_stride[4], out_stride[3], out_stride[4]
     first_y = 0
@@ -306,12 +335,11 @@ def _over_field(  # type: ignore[no-untyped-def]
             end_x, x_low, x_high = _alike(
                 first_x, n_columns, w_size[4], stride_x, dilation_x, shift_x, x_size[4]
             )
-            is_spread = rows.size > 0 and end_x - first_x >= n_spread
-            n_together, own_at = (n_spread, address(rows, 0)) if is_spread else (1, w_at)
-            own_stride = (
-                w_stride[0] * n_together, w_stride[1] * n_together, w_stride[2] * n_together,
-                w_stride[3] * n_together, w_stride[4] * n_together, w_stride[5] * n_together,
-            )  # fmt: skip
+            if n_spread > 0 and end_x - first_x >= most_together:
+                n_together, n_requested = most_together, n_spread
+                own_at, own_stride = address(rows, 0), row_stride
+            else:
+                n_together, n_requested, own_at, own_stride = 1, 0, w_at, w_stride
             n_taps, count = _list_taps(
                 taps, y_low, y_high, x_low, x_high,
                 (dilation_y * x_pitch, own_stride[3]),
@@ -343,7 +371,7 @@ def _over_field(  # type: ignore[no-untyped-def]
                         continue
                     _products(
                         out_at, out_size, out_stride, out_places, x_at, x_stride, x_places, own_at,
-                        own_stride, n_inside, is_spread, tap_x, tap_w, n_taps, count, n,
+                        own_stride, n_inside, n_requested, tap_x, tap_w, n_taps, count, n,
                     )  # fmt: skip
                     n = 0
             first_x = end_x
@@ -354,6 +382,7 @@ def _over_field(  # type: ignore[no-untyped-def]
 def convolve(  # type: ignore[no-untyped-def]
     x, x_start, x_size, x_stride, w, w_start, w_size, w_stride, out, out_start, out_size,
     out_stride, stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x, n_combined,
+    n_requested,
 ):  # fmt: skip
     """Convolve a tile's data.
 
@@ -361,9 +390,10 @@ def convolve(  # type: ignore[no-untyped-def]
     output] and out [group, image, out group, y, x, output]. A group may interleave several
     convolution groups: its inputs and outputs are theirs, concatenated, and an input's weights are
     those of its own convolution group. Or it has `n_combined` of them whose weights are in one
-    block, with zeros between different groups, which are not read.
+    block, with zeros between different groups, which are not read. Of the outputs of a convolution
+    group, `n_requested` are not padding, whose weights are zero.
     """
-    own_weights, inputs, rows = w[:0], x[:0], w[:0]
+    own_weights, inputs, rows, n_spread, row_stride = w[:0], x[:0], w[:0], 0, _seven(x_size)
     if n_combined > 1:
         size, stride = _seven(x_size), _seven(x_size)
         for d in range(7):
@@ -372,9 +402,11 @@ def convolve(  # type: ignore[no-untyped-def]
         own_weights = malloc(_pack(size, stride), w)
         _own_weights(w, w_start, w_size, w_stride, n_combined, own_weights, stride)
         w, w_start, w_size, w_stride = own_weights, 0, size, stride
+        n_own = w_size[6] // n_combined
         if (
             w_size[5] == 1
-            and w_size[6] == n_combined * _SPREAD_OUTPUTS
+            and (n_own == _SEVERAL_OUTPUTS or (n_own == 1 and x_stride[4] == x_size[5]))
+            and n_combined < _SPREAD_LANES
             and _SPREAD_LANES % n_combined == 0
             and x_stride[5] == 1
             and x_size[5] == n_combined
@@ -387,16 +419,22 @@ def convolve(  # type: ignore[no-untyped-def]
                 inputs = malloc(_pack(x_size, packed), x)
                 _contiguous_inputs(x, x_start, x_size, x_stride, inputs)
                 x, x_start, x_stride = inputs, 0, packed
-            rows = malloc(w.size // n_combined * _SPREAD_LANES, w)
-            _spread_weights(w, n_combined, rows)
+            n_spread = 1 if n_requested == 1 else n_own
+            length, row_stride[5] = n_spread * _SPREAD_LANES, _SPREAD_LANES
+            for d in range(4, -1, -1):
+                row_stride[d] = length
+                length *= w_size[d]
+            rows = malloc(length, w)
+            _spread_weights(w, n_combined, n_own, n_spread, rows)
     taps, n_taps = _few_taps(x_size), w_size[2] * w_size[3] * w_size[4]
     many = taps[:0]
     if 2 * n_taps > taps.size:
         taps = many = malloc(2 * n_taps, x_size)
     _over_field(
         x, x_start, _six(x_size), _six(x_stride), w, w_start, _six(w_size),
-        _six(w_stride), rows, taps, _places(x_size), out, out_start, _six(out_size),
-        _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y, shift_x,
+        _six(w_stride), rows, _six(row_stride), n_spread, taps, _places(x_size), out, out_start,
+        _six(out_size), _six(out_stride), stride_y, stride_x, dilation_y, dilation_x, shift_y,
+        shift_x,
     )  # fmt: skip
     free(own_weights)
     free(inputs)

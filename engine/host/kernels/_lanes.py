@@ -31,8 +31,9 @@ __all__ = [
     "LARGEST",
     "PAIR_LANES",
     "SEVERAL_BLOCKS",
+    "SEVERAL_OUTPUTS",
+    "SPREAD_BLOCKS",
     "SPREAD_LANES",
-    "SPREAD_OUTPUTS",
     "dot_kernel",
     "each_kernel",
     "row_kernel",
@@ -49,8 +50,11 @@ DOT_LANES, DOT_BLOCKS = 16, {4: (4, 1), 2: (8, 2, 1), 1: (8, 2, 1)}
 #: Lanes whose two halves may be apart: two groups of outputs with the same inputs, loaded once for
 #: both. In the first cache, 99 billion multiply-adds a second with 32 lanes, and 72 with 16.
 PAIR_LANES = (16, 32)
-#: Contiguous inputs of all pixels that are computed together, outputs of each, and their blocks.
-SPREAD_LANES, SPREAD_OUTPUTS, _SPREAD_BLOCKS = 16, 4, (2, 1)
+#: Contiguous inputs of all pixels that are computed together, and the blocks of these: by their
+#: outputs, and by the requested ones of them, without padding.
+SPREAD_LANES, SPREAD_BLOCKS = 16, {(4, 4): (2, 1), (4, 1): (4, 1), (1, 1): (8, 2, 1)}
+#: Outputs of an input that are several lanes.
+SEVERAL_OUTPUTS = 4
 #: Most pixels of a block: the lists of pixels are padded by one less.
 LARGEST = AT_ONCE
 
@@ -106,19 +110,26 @@ def _plain_dots(n_outputs: int) -> Callable[..., None]:
     return dots
 
 
-def _plain_spread(  # type: ignore[no-untyped-def]
-    out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
-    count, n_pixels,
-):  # fmt: skip
-    """Compute what `spread_kernel` returns, in plain Python."""
-    taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
-    addresses = zip(numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True)
-    for source, target in addresses:
-        total = np.zeros((SPREAD_LANES, SPREAD_OUTPUTS), np.float32)
-        for output, row in taps:
-            rows = floats_at(w, row, total.size).reshape(SPREAD_OUTPUTS, SPREAD_LANES)
-            total += floats_at(x, source + output, SPREAD_LANES)[:, None] * rows.T
-        floats_at(out, target, total.size)[:] = total.reshape(-1)
+def _plain_spread(n_own: int, n_requested: int) -> Callable[..., None]:
+    """Return a pure Python version of `spread_kernel`, for runs without compilation."""
+
+    def spread(  # type: ignore[no-untyped-def]
+        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+        count, n_pixels,
+    ):  # fmt: skip
+        taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
+        addresses = zip(
+            numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True
+        )
+        for source, target in addresses:
+            total = np.zeros((SPREAD_LANES, n_own), np.float32)
+            own_total = total[:, :n_requested]
+            for output, row in taps:
+                rows = floats_at(w, row, own_total.size).reshape(n_requested, SPREAD_LANES)
+                own_total += floats_at(x, source + output, SPREAD_LANES)[:, None] * rows.T
+            floats_at(out, target, total.size)[:] = total.reshape(-1)
+
+    return spread
 
 
 def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
@@ -201,18 +212,21 @@ def dot_kernel(n_outputs: int) -> Any:
     return _compiled(emit)
 
 
-def spread_kernel() -> Any:
-    """Return the same function for inputs with `SPREAD_OUTPUTS` outputs of their own.
+def spread_kernel(n_own: int, n_requested: int) -> Any:
+    """Return the same function for inputs with `n_own` outputs of their own: see `SPREAD_BLOCKS`.
 
     A pixel is `SPREAD_LANES` contiguous inputs, whose outputs are contiguous. The weights of a tap
-    are contiguous: those of the first output of all inputs, of the second one, and so on. Of steps,
-    pitches, halves and counts it takes no notice.
+    are contiguous: those of the first output of all inputs, of the second one, and so on, up to the
+    requested ones. The others are padding, and zero. Of steps, pitches, halves and counts it takes
+    no notice.
     """
     if not IS_COMPILED:
-        return _plain_spread
+        return _plain_spread(n_own, n_requested)
+
+    blocks = SPREAD_BLOCKS[n_own, n_requested]  # a dictionary has no digest
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
         emitter = BlockEmitter(builder, values, SPREAD_LANES)
-        emitter.over_pixels(_SPREAD_BLOCKS, lambda: emitter.spread(SPREAD_OUTPUTS))
+        emitter.over_pixels(blocks, lambda: emitter.spread(n_own, n_requested))
 
     return _compiled(emit)

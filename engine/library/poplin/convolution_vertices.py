@@ -146,6 +146,7 @@ def _convolve(
         "shift_y": shift_y,
         "shift_x": shift_x,
         "combined": grouping.combined,
+        "requested": min(grouping.own_outputs, shape.out_channels),
         "products": _products(shape, grouping, first, count),
     }
     family = next(known for known in FAMILIES if known.name == placement.plan.family)

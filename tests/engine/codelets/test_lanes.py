@@ -23,7 +23,8 @@ from tilescope.engine.host.kernels._lanes import (
     EACH_BLOCKS,
     LARGEST,
     PAIR_LANES,
-    SPREAD_OUTPUTS,
+    SEVERAL_OUTPUTS,
+    SPREAD_BLOCKS,
     dot_kernel,
     each_kernel,
     row_kernel,
@@ -107,8 +108,8 @@ def test_outputs_have_inputs_of_their_own(n_lanes: int) -> None:
 
 @pytest.mark.parametrize("n_lanes", [8, 16])
 def test_inputs_have_several_outputs_of_their_own(n_lanes: int) -> None:
-    kernel = each_kernel(n_lanes, SPREAD_OUTPUTS)
-    _compare(kernel, n_lanes, steps=(1, 18), n_own=SPREAD_OUTPUTS)
+    kernel = each_kernel(n_lanes, SEVERAL_OUTPUTS)
+    _compare(kernel, n_lanes, steps=(1, 18), n_own=SEVERAL_OUTPUTS)
 
 
 @pytest.mark.parametrize("n_outputs", DOT_BLOCKS)
@@ -134,7 +135,7 @@ def test_a_dot_product_is_the_same_chains_whatever_the_block(n_inputs: int) -> N
         parts: list[Any] = []
         for array, size, stride in fields:
             parts += [array.reshape(-1), 0, np.array(size), np.array(stride)]
-        convolve(*parts, 1, 1, 1, 1, 0, 0, 1)
+        convolve(*parts, 1, 1, 1, 1, 0, 0, 1, 1)
         return out[..., 0]
 
     full = products(x, w, 1)
@@ -167,14 +168,22 @@ def test_places_of_a_row_are_listed(n: int) -> None:
 
 
 def _convolved(
-    case: dict[str, int], inside: int, combined: int, seed: int, apart: int = 1
+    case: dict[str, int],
+    inside: int,
+    combined: int,
+    seed: int,
+    *,
+    apart: int = 1,
+    n_requested: int | None = None,
 ) -> tuple[Any, Any]:
     """Return the outputs of the kernel and of the oracle, for a small convolution.
 
     The inputs of neighbouring pixels are `apart` times their number apart.
 
-    Weights between combined groups are zero for the oracle, and no number for the kernel.
+    Weights between combined groups are zero for the oracle, and no number for the kernel. Those of
+    outputs that are not requested are zero for both.
     """
+    n_requested = n_requested or case["n_out"]
     random = np.random.default_rng(seed)
     n_in, n_out = case["n_in"] * combined, case["n_out"] * combined * inside
     sizes = {
@@ -185,6 +194,7 @@ def _convolved(
     arrays = {n: random.integers(-4, 4, s).astype(np.float32) for n, s in sizes.items()}
     names = ("stride_y", "stride_x", "dilation_y", "dilation_x", "shift_y", "shift_x")
     scalars = {name: case[name] for name in names}
+    arrays["w"].reshape(-1, case["n_out"])[:, n_requested:] = 0
     fields = {name: arrays[name].astype(np.float64) for name in ("x", "w")}
     if combined > 1:
         local = np.kron(np.eye(combined), np.ones((case["n_in"], case["n_out"])))
@@ -199,7 +209,7 @@ def _convolved(
             strides[:-1] *= apart
         parts += [flat, 0, np.array(array.shape), strides]
 
-    convolve(*parts, *scalars.values(), combined)
+    convolve(*parts, *scalars.values(), combined, n_requested)
     return arrays["out"], naive_codelets._convolve(fields, scalars, sizes["out"])
 
 
@@ -240,15 +250,22 @@ def test_convolutions_are_those_of_the_oracle(
     st.sampled_from((2, 3, 4, 5, 8)),
     st.sampled_from((8, 19, 33, 70)),
     st.sampled_from((1, 3)),
+    st.sampled_from(list(SPREAD_BLOCKS)),
     st.integers(0, 9),
 )
 def test_inputs_of_several_pixels_are_computed_together(
-    case: dict[str, int], combined: int, columns: int, apart: int, seed: int
+    case: dict[str, int],
+    combined: int,
+    columns: int,
+    apart: int,
+    outputs: tuple[int, int],
+    seed: int,
 ) -> None:
-    """Depthwise convolutions with four outputs per input, of rows alone and beside others."""
-    local = case | {"n_in": 1, "n_out": SPREAD_OUTPUTS, "rows": 9, "columns": columns, "height": 8}
+    """Depthwise convolutions with a few outputs per input, of rows alone and beside others."""
+    n_own, n_requested = outputs
+    local = case | {"n_in": 1, "n_out": n_own, "rows": 9, "columns": columns, "height": 8}
     local |= {"width": columns + 1, "stride_x": 1}
-    actual, expected = _convolved(local, 1, combined, seed, apart)
+    actual, expected = _convolved(local, 1, combined, seed, apart=apart, n_requested=n_requested)
     assert actual.tolist() == expected.tolist()
 
 
@@ -271,7 +288,7 @@ def test_a_sum_is_one_chain_whatever_the_block() -> None:
             lengths[-2:] = array.shape
             strides = np.array([0] * (len(lengths) - 2) + [array.shape[1], 1])
             parts += [array.reshape(-1), 0, lengths, strides]
-        convolve(*parts, 1, 1, 1, 1, 0, 0, 1)
+        convolve(*parts, 1, 1, 1, 1, 0, 0, 1, 1)
         return out
 
     full = columns(0, 29, 0, 13)

@@ -36,7 +36,7 @@ def _vertex(first: tuple[int, int], size: tuple[int, int], case: dict[str, int])
         [1, 1, 1, *size, _OUTPUTS],
         [0, 0, 0, 20 * _OUTPUTS, _OUTPUTS, 1],
     )
-    return (x, w, out), (stride, stride, dilation, dilation, *shift, 1)
+    return (x, w, out), (stride, stride, dilation, dilation, *shift, 1, _OUTPUTS)
 
 
 def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
@@ -46,7 +46,7 @@ def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
         (x0, _, o0), sizes, strides = (
             [column[v] for column in part] for part in (blocks.start, blocks.size, blocks.stride)
         )
-        sy, sx, dy, dx, hy, hx, _ = (int(column[v]) for column in blocks.scalars)
+        sy, sx, dy, dx, hy, hx, *_ = (int(column[v]) for column in blocks.scalars)
         field = product(*map(range, sizes[2][:5]), *map(range, sizes[1][3:5]))
         for group, image, out_group, oy, ox, ky, kx in field:
             iy, ix = oy * sy + ky * dy + hy, ox * sx + kx * dx + hx
@@ -83,12 +83,36 @@ def test_groups_of_outputs_that_a_kernel_computes_together_are_joined_first(
         [start for start, _, _ in fields],
         [np.tile(size, (n, 1)) for _, size, _ in fields],
         [np.tile(stride, (n, 1)) for _, _, stride in fields],
-        [np.full(n, number) for number in (1, 1, 1, 1, 0, 0, 1)],
+        [np.full(n, number) for number in (1, 1, 1, 1, 0, 0, 1, 1)],
         np.full(n, MOST_JOINED // 8),
     )
     joined = join(CONV_PARTIAL_1X1, blocks)
     sizes = {(int(size[2]), int(size[4])) for size in joined.size[2]}
     assert sizes == {expected}
+
+
+def test_sums_of_one_tap_are_joined_over_the_whole_field() -> None:
+    """Taps that meet in an input do not tear columns: windows are joined before groups."""
+    width, n_taps = 8, 3
+    tap, column = (axis.reshape(-1) for axis in np.mgrid[:n_taps, :width])
+    origin = column + tap - 1
+    first = np.clip(origin, 0, width - 1)
+    n = tap.size
+    fields = (
+        (first * 2, [1, 1, 1, 1, 1, 2], [0, 0, 0, 16, 2, 1]),
+        (tap * 16, [1, 1, 1, 1, 1, 2, 8], [0, 0, 0, 48, 16, 8, 1]),
+        ((tap * width + column) * 8, [1, 1, 1, 1, 1, 8], [0, 0, 0, 64, 8, 1]),
+    )
+    blocks = Blocks(
+        [start for start, _, _ in fields],
+        [np.tile(size, (n, 1)) for _, size, _ in fields],
+        [np.tile(stride, (n, 1)) for _, _, stride in fields],
+        [*np.ones((4, n), np.int64), 0 * first, origin - first, *np.ones((2, n), np.int64)],
+        np.full(n, 16),
+    )
+    joined = join(CONV_PARTIAL_NX1, blocks)
+    assert joined.size[2][:, 4].tolist() == [width] * n_taps
+    assert _taps(joined) == _taps(blocks)
 
 
 _CASES = st.fixed_dictionaries(
@@ -149,7 +173,7 @@ def test_two_groups_of_outputs_are_one_piece_where_their_inputs_are_the_same() -
     start, size, stride = (
         [column(field, kind, strides[field]) for field in range(3)] for kind in range(3)
     )
-    scalars = [np.array([parts[part][1][k] for part, _ in vertices]) for k in range(7)]
+    scalars = [np.array([parts[part][1][k] for part, _ in vertices]) for k in range(8)]
     work = np.full(len(vertices), MOST_JOINED)
     blocks = Blocks(start, size, stride, scalars, work)
     joined = join(CONV_PARTIAL_NX1, blocks)
