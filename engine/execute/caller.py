@@ -76,7 +76,7 @@ class Caller:
             *(code, tasks.rows, tasks.bounds, tasks.is_chain, tasks.parts, spans),
             *(self._registers, self.clocks, self._notes),
         ]
-        self._owned = arrays, controls
+        self._owned = arrays, controls, memory
         self._table = call_table(arrays, controls)
         self._table_address = self._table.ctypes.data
         # What Python does first and last takes no call.

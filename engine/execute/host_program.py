@@ -77,6 +77,7 @@ def _read(entry: Container) -> HostProgram:
     return read_objects(HostProgram, _KINDS, entry.facts["objects"], entry.array)
 
 
+@without_collection()
 def bind_all(
     executable: Executable,
     program: HostProgram,

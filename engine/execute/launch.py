@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from tilescope.collection import without_collection
 from tilescope.engine.errors import BadGraph, KernelFailed, said
 from tilescope.engine.execute.binding import Binding
 from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.launcher import launch_table, launcher_named
+from tilescope.engine.execute.launcher import launch_numbers, launcher_named
 from tilescope.engine.host.jit.entry import Entry
 from tilescope.engine.host.jit.processor import report_new_code
 
@@ -24,7 +24,7 @@ __all__ = ["Launch", "Launches", "compile_launchers"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Launch:
     """One batch, bound to its memory.
 
@@ -33,7 +33,8 @@ class Launch:
     call
         Its launcher.
     table : ndarray of int64, shape (n,)
-        What the launcher takes: see `launch_table`.
+        What the launcher takes: address and elements of the memory of every field from where its
+        variable begins, and `launch_numbers`.
     arrays
         The arrays whose addresses are in the table, besides the host's memory.
     piece_work : ndarray of int64, shape (n_pieces,)
@@ -113,7 +114,7 @@ class Launches:
             host: (arena.ctypes.data, arena.itemsize, arena.shape[1])
             for host, arena in memory.arenas.items()
         }
-        self._bound: dict[int, Launch] = {}
+        self._bound: dict[int, _Bound] = {}
         self._launches: dict[tuple[int, ...], Launch] = {}
 
     def of(self, step_id: int, bindings: Sequence[Binding]) -> list[Launch]:
@@ -126,24 +127,32 @@ class Launches:
         ]
 
     def _launch(self, step_id: int, binding: Binding) -> Launch:
-        bases = [self._layout.base_at(variable, step_id) for variable in binding.variables]
+        base_at = self._layout.base_at
+        bases = [base_at(variable, step_id) for variable in binding.variables]
         key = (id(binding), *bases)
-        if key not in self._launches:
-            if id(binding) not in self._bound:
-                self._bound[id(binding)] = _bound(binding, self._n_workers)
-            launch = self._bound[id(binding)]
-            table = launch.table.copy()
-            places: list[int] = []
+        launch = self._launches.get(key)
+        if launch is None:
+            bound = self._bound.get(id(binding))
+            if bound is None:
+                bound = self._bound[id(binding)] = _bound(binding, self._n_workers)
+            numbers: list[int] = []
             for host, base in zip(binding.hosts, bases, strict=True):
                 address, itemsize, size = self._arenas[host]
-                places += address + base * itemsize, size - base
-            table[: len(places)] = places
-            self._launches[key] = replace(launch, table=table)
-        return self._launches[key]
+                numbers += address + base * itemsize, size - base
+            table = np.array([*numbers, *bound.numbers], np.int64)
+            launch = self._launches[key] = Launch(bound.call, table, *bound.others)
+        return launch
 
 
-def _bound(binding: Binding, n_workers: int) -> Launch:
-    """Return the launch of a binding whose fields are nowhere yet."""
+class _Bound(NamedTuple):
+    """What the launches of a binding share: the call, the table behind the places, the others."""
+
+    call: Any
+    numbers: list[int]
+    others: tuple[Any, ...]
+
+
+def _bound(binding: Binding, n_workers: int) -> _Bound:
     arrays: list[NDArray[Any]] = [*binding.arrays]
     n_vertices = binding.tile.size
     clock = np.zeros(n_vertices if binding.reads_clock else 0, np.int64)
@@ -154,21 +163,16 @@ def _bound(binding: Binding, n_workers: int) -> Launch:
         arrays.append(clock)
     if binding.is_counted:
         arrays.append(counts)
-    return Launch(
-        launcher_named(binding.launcher_name, binding.launcher),
-        launch_table(
-            len(binding.hosts),
-            arrays,
-            n_workers if binding.is_multi_vertex else 0,
-            [grid for _, grid in binding.rounded],
-        ),
+    numbers = launch_numbers(
         arrays,
-        binding.piece_work,
-        counts,
-        binding.tile,
-        clock,
-        binding.codelet_name,
-        binding.compute_set_name,
+        n_workers if binding.is_multi_vertex else 0,
+        [grid for _, grid in binding.rounded],
+    )
+    others = arrays, binding.piece_work, counts, binding.tile, clock
+    return _Bound(
+        launcher_named(binding.launcher_name, binding.launcher),
+        numbers,
+        (*others, binding.codelet_name, binding.compute_set_name),
     )
 
 

@@ -31,7 +31,7 @@ _TYPES = {
     for kind in ("f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?")
 }
 
-__all__ = ["launch_arrays", "launch_table", "launcher_named", "launcher_of", "rounded_fields"]
+__all__ = ["launch_arrays", "launch_numbers", "launcher_named", "launcher_of", "rounded_fields"]
 
 
 def rounded_fields(codelet: Codelet, dtypes: Sequence[DType]) -> tuple[tuple[str, Grid], ...]:
@@ -289,18 +289,13 @@ def launch_arrays(
     return arrays
 
 
-def launch_table(
-    n_fields: int, arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
-) -> NDArray[np.int64]:
-    """Return the table that a launcher takes; it does not keep the arrays alive.
-
-    It begins with address and elements of the memory of every field, which are zeros: the same
-    vertices are computed in several places.
+def launch_numbers(
+    arrays: Sequence[NDArray[Any]], n_workers: int, grids: Sequence[Grid] = ()
+) -> list[int]:
+    """Return the table that a launcher takes, behind the memories; it does not keep arrays alive.
 
     Parameters
     ----------
-    n_fields
-        Fields of the codelet.
     arrays
         Those of `launch_arrays`, and the clock and the counts where the kernel has them.
     n_workers
@@ -310,8 +305,7 @@ def launch_table(
         their rounders.
     """
     assert all(array.flags.c_contiguous for array in arrays), "kernels read arrays by address"
-    numbers = [*[0] * (2 * n_fields), *numbers_of(arrays)]
+    numbers = numbers_of(arrays)
     if n_workers:
         numbers.append(n_workers)
-    numbers += [rounder_of(grid).address if IS_COMPILED else 0 for grid in grids]
-    return np.array(numbers, np.int64)
+    return [*numbers, *(rounder_of(grid).address if IS_COMPILED else 0 for grid in grids)]

@@ -226,19 +226,27 @@ class _Coalescing:
     def _divided(self, variable: int) -> list[Lives]:
         """Return the lives of a variable's values.
 
-        In steps that run one after the other, nothing is left of it from one life to the next. What
-        a loop hands on to its next round was written before the loop, or is kept.
+        A life amid steps that run one after the other is a value of its own: nothing comes in
+        before, and nothing is left behind. The lives that reach the first or last of such steps
+        may be of one value.
         """
         lives = self._trace.lives.get(variable)
         if lives is None:
             return [((-1, _FOREVER),)]
-        if variable in self._trace.fixed or len(lives) == 1:
+        if variable in self._trace.fixed:
             return [lives]
-        index = bisect_right(self._trace.segments, (lives[0][0], _FOREVER)) - 1
+        alone, others = list[tuple[int, int]](), list[tuple[int, int]]()
+        for life in lives:
+            (alone if self._is_amid(life) else others).append(life)
+        return [*((life,) for life in alone), *([tuple(others)] if others else [])]
+
+    def _is_amid(self, life: tuple[int, int]) -> bool:
+        """Return whether a life reaches neither end of the steps that it is among."""
+        index = bisect_right(self._trace.segments, (life[0], _FOREVER)) - 1
         if index < 0:
-            return [lives]
-        _, end = self._trace.segments[index]
-        return [(life,) for life in lives] if lives[-1][1] <= end else [lives]
+            return False
+        first, end = self._trace.segments[index]
+        return first < life[0] and life[1] < end
 
     def _add(self, variable: int, lives: Lives) -> list[_Life]:
         number, n_elements = len(self._values), self._trace.sizes[variable]

@@ -110,15 +110,15 @@ class _Segments:
                 self._cut()
                 self._first = node.step.step_id
             self._end = node.step.step_id + 1
+        elif node.kind == "Overlap":  # its sides run at one time
+            self._cut()
         elif node.function is not None:
             self._cut()
             if id(node.function) not in self._functions:
                 self._functions.add(id(node.function))
                 self._apart(node.function)
         else:
-            is_straight = node.repeat_count == 1 and node.kind not in (
-                "If", "Switch", "RepeatWhile", "Overlap"
-            )  # fmt: skip
+            is_straight = node.repeat_count == 1 and node.control is None
             for child in node.children:
                 (self._walk if is_straight else self._apart)(child)
             if not is_straight:

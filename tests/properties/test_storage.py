@@ -55,7 +55,8 @@ def test_a_program_does_what_its_author_wrote_without_some_of_its_copies(drawn: 
 
 
 def all_copied(trace: Trace) -> Storage:
-    return coalesce(replace(trace, copies=()))
+    """Return storage in which every variable has one place, and all copies are made."""
+    return coalesce(replace(trace, fixed=frozenset(range(len(trace.sizes))), copies=()))
 
 
 @dataclass(frozen=True)
