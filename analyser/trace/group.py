@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class TrackGroup:
     kinds: np.ndarray
     _flat: SliceLane | None = None
     _flame: dict[str, list[SliceLane]] = field(default_factory=dict, repr=False)
+    #: Lanes of tiles, by tile.
+    tiles: dict[int, SliceLane] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def lanes(self, view: str) -> list[SliceLane]:
@@ -193,13 +195,9 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
     period = part.period_cycles
     if only is not None and only.kind[0] == GROUP:
         # Every iteration is inside the same group: the group goes on through all of them.
-        return Bars(
-            only.start_cycle,
-            only.end_cycle + period * (part.n_iterations - 1),
-            only.name,
-            only.kind,
-            only.count,
-            only.share,
+        end_cycle = only.end_cycle + period * (part.n_iterations - 1)
+        return replace(
+            only, end_cycle=end_cycle, cycles=(end_cycle - only.start_cycle).astype(np.float64)
         )
     body_cycles = part.end_cycle - part.start_cycle - period * (part.n_iterations - 1)
     k_low = max(0, math.floor((start - part.start_cycle - body_cycles) / period) + 1)
@@ -239,5 +237,6 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
             round_bars.kind,
             round_bars.count * n_seen,
             round_bars.share,
+            round_bars.cycles * n_seen,
         )
     return bars.within(start, end)
