@@ -53,8 +53,8 @@ class TrackGroup:
     def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
         """Return the bars of a lane in a window; see ``SliceLane.bars``.
 
-        Of pieces that repeat each other, the bars of one are shifted. Those that are narrow become
-        one bar a pixel.
+        Of pieces that repeat each other, the bars of one are shifted, except those that an edge of
+        the window cuts. Those that are narrow become one bar a pixel.
         """
         line, pixel_cycles = self.timeline, (end - start) / n_pixels
         seen = line.touching(start, end)
@@ -63,14 +63,19 @@ class TrackGroup:
         narrow: list[tuple[Merged, np.ndarray]] = []
         for number in np.unique(bodies).tolist():
             body, shift = line.bodies[number], shifts[bodies == number]
+            is_alone = (body.start_cycle + shift < start) | (body.end_cycle + shift > end)
             if len(shift) <= _FEW:
-                parts += [
-                    _piece_bars(lane, body, start - moved, end - moved, n_pixels).shifted(
-                        np.asarray([moved])
-                    )
-                    for moved in shift.tolist()
-                ]
-            elif body.end_cycle - body.start_cycle >= 2 * pixel_cycles:
+                is_alone[:] = True
+            parts += [
+                _piece_bars(lane, body, start - moved, end - moved, n_pixels).shifted(
+                    np.asarray([moved])
+                )
+                for moved in shift[is_alone].tolist()
+            ]
+            shift = shift[~is_alone]
+            if not len(shift):
+                continue
+            if body.end_cycle - body.start_cycle >= 2 * pixel_cycles:
                 n_body_pixels = math.ceil((body.end_cycle - body.start_cycle) / pixel_cycles)
                 bars = _piece_bars(
                     lane,

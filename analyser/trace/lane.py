@@ -23,6 +23,8 @@ __all__ = [
 
 #: Slices between two stored sums of cycles by kind.
 _BLOCK = 32
+#: Ranges of up to so many slices on average are added up slice by slice.
+_FEW_SLICES = 128
 
 
 @dataclass(frozen=True)
@@ -392,12 +394,26 @@ class SliceLane:
         total = (end - start).astype(np.float64)
         several = np.flatnonzero(count > 1)
         if len(several):
-            cycles = self._cycles_before(high[several]) - self._cycles_before(low[several])
+            cycles = self._cycles_of(low[several], high[several])
             kind[several] = np.argmax(cycles, axis=1)
             name[several] = -1
             total[several] = cycles.sum(axis=1)
             share[several] = np.rint(255 * cycles / np.maximum(total[several, None], 1))
         return Bars(start, end, name, kind, count.astype(np.int64), share, total)
+
+    def _cycles_of(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return cycles by kind of half-open ranges of slices, shape (n, n_kinds)."""
+        count = high - low
+        ends = np.cumsum(count)
+        if ends[-1] > _FEW_SLICES * len(low):
+            return np.asarray(self._cycles_before(high) - self._cycles_before(low))
+        # Few slices a range are added up faster than found in sums over blocks.
+        index = np.arange(ends[-1]) + np.repeat(low - ends + count, count)
+        cell = np.repeat(np.arange(len(low)) * len(KINDS), count)
+        cell += self.kinds[self.slice_row(index)]
+        cycles = self.slice_end(index) - self.slice_start(index)
+        table = np.bincount(cell, cycles, minlength=len(low) * len(KINDS))
+        return np.asarray(table.reshape(len(low), len(KINDS)))
 
     def _cycles_before(self, index: np.ndarray) -> np.ndarray:
         """Return cycles by kind of all slices before each index, shape (n, n_kinds)."""
