@@ -29,6 +29,7 @@ __all__ = [
     "Steps",
     "Totals",
     "costs",
+    "executed",
     "execution",
     "external_syncs",
     "ipu_cycles",
@@ -435,9 +436,26 @@ def taken_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]
 @cached
 def _taken_cycles(report: Report, run_id: int | None) -> NDArray[np.int64]:
     """Return what every step took on each IPU."""
+    if run_id is None:
+        return executed(report)[1]
     cycles = _executed(report, run_id)[1]
     cycles.flags.writeable = False
     return cycles
+
+
+@cached
+def executed(report: Report) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how often every step ran on each IPU in all recorded runs, and what it took.
+
+    Returns
+    -------
+    tuple of ndarray of int64, shape (n_ipus, n_steps)
+        Executions, and cycles with waits, over all tracks.
+    """
+    columns = _executed(report, None)
+    for column in columns:
+        column.flags.writeable = False
+    return columns
 
 
 def ipu_cycles(report: Report, run_id: int | None = None) -> NDArray[np.int64]:

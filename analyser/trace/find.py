@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.time.execution import executed
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import GROUP, KINDS
 from tilescope.analyser.trace.matches import (
@@ -18,7 +19,7 @@ from tilescope.analyser.trace.matches import (
     match_near,
     matching_steps,
 )
-from tilescope.analyser.trace.view import checked_ipus, lane_of
+from tilescope.analyser.trace.view import checked_ipus, lanes_of_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -106,9 +107,11 @@ def slice_at(
             return None
         name, start, end, n = run
         return Slice(ipu_id, track, -1, name, "run", start, end, None, name, n, 0, 1)
-    lane = lane_of(trace, ipu_id, track, level, view)
-    part = trace.group(ipu_id, track).timeline.piece_at(cycle)
-    if part is None:
+    lanes_of = lanes_of_level(trace, (ipu_id, track, level), view)
+    group = next(trace.track(ipu_id, track).between(cycle, cycle + 1), None)
+    lane = None if group is None else next(iter(lanes_of(group)), None)
+    part = None if group is None else group.timeline.piece_at(cycle)
+    if lane is None or part is None:
         return None
     shift = part.shift_cycles
     iteration = 0
@@ -173,22 +176,13 @@ def search(
     trace = trace_of(report)
     is_match = matching_steps(trace, text, hidden)
     ipu_ids = checked_ipus(trace, ipus)
-    n_steps = len(is_match)
-    count, cycles = np.zeros(n_steps, np.int64), np.zeros(n_steps)
+    count, cycles = (column[ipu_ids].sum(axis=0) for column in executed(report))
     first: list[Occurrence] = []
     if is_match.any():
         for ipu_id, track in trace.keys:
             if ipu_id not in ipu_ids:
                 continue
-            line = trace.group(ipu_id, track).timeline
-            for part, n_pieces in zip(line.bodies, line.n_pieces.tolist(), strict=True):
-                entries = slice(part.first_entry, part.stop_entry)
-                step = line.step[entries]
-                times = part.n_iterations * n_pieces
-                count += np.bincount(step, minlength=n_steps) * times
-                spent = line.end[entries] - line.start[entries]
-                cycles += np.bincount(step, spent, minlength=n_steps) * times
-            first += following(trace, (ipu_id, track), line, is_match, trace.start_cycle, limit)
+            first += following(trace, (ipu_id, track), is_match, trace.start_cycle, limit)
     first.sort(key=lambda occurrence: (occurrence.start_cycle, occurrence.ipu_id, occurrence.track))
     names: dict[str, tuple[int, int]] = {}
     for row in np.flatnonzero(is_match & (count > 0)).tolist():
@@ -271,8 +265,7 @@ def first_execution(report: Report, step_id: int) -> Occurrence | None:
     is_match = np.arange(n_steps) == step_id
     executions: list[Occurrence] = []
     for ipu_id, track in trace.keys:
-        line = trace.group(ipu_id, track).timeline
-        executions += following(trace, (ipu_id, track), line, is_match, trace.start_cycle, 1)
+        executions += following(trace, (ipu_id, track), is_match, trace.start_cycle, 1)
     return min(executions, key=lambda occurrence: occurrence.start_cycle, default=None)
 
 

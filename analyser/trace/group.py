@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class TrackGroup:
     kinds: np.ndarray
     _flat: SliceLane | None = None
     _flame: dict[str, list[SliceLane]] = field(default_factory=dict, repr=False)
+    #: Lanes of tiles, by tile.
+    tiles: dict[int, SliceLane] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def lanes(self, view: str) -> list[SliceLane]:
@@ -51,8 +53,8 @@ class TrackGroup:
     def bars(self, lane: SliceLane, start: int, end: int, n_pixels: int) -> Bars:
         """Return the bars of a lane in a window; see ``SliceLane.bars``.
 
-        Of pieces that repeat each other, the bars of one are shifted. Those that are narrow become
-        one bar a pixel.
+        Of pieces that repeat each other, the bars of one are shifted, except those that an edge of
+        the window cuts. Those that are narrow become one bar a pixel.
         """
         line, pixel_cycles = self.timeline, (end - start) / n_pixels
         seen = line.touching(start, end)
@@ -61,14 +63,19 @@ class TrackGroup:
         narrow: list[tuple[Merged, np.ndarray]] = []
         for number in np.unique(bodies).tolist():
             body, shift = line.bodies[number], shifts[bodies == number]
+            is_alone = (body.start_cycle + shift < start) | (body.end_cycle + shift > end)
             if len(shift) <= _FEW:
-                parts += [
-                    _piece_bars(lane, body, start - moved, end - moved, n_pixels).shifted(
-                        np.asarray([moved])
-                    )
-                    for moved in shift.tolist()
-                ]
-            elif body.end_cycle - body.start_cycle >= 2 * pixel_cycles:
+                is_alone[:] = True
+            parts += [
+                _piece_bars(lane, body, start - moved, end - moved, n_pixels).shifted(
+                    np.asarray([moved])
+                )
+                for moved in shift[is_alone].tolist()
+            ]
+            shift = shift[~is_alone]
+            if not len(shift):
+                continue
+            if body.end_cycle - body.start_cycle >= 2 * pixel_cycles:
                 n_body_pixels = math.ceil((body.end_cycle - body.start_cycle) / pixel_cycles)
                 bars = _piece_bars(
                     lane,
@@ -193,13 +200,9 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
     period = part.period_cycles
     if only is not None and only.kind[0] == GROUP:
         # Every iteration is inside the same group: the group goes on through all of them.
-        return Bars(
-            only.start_cycle,
-            only.end_cycle + period * (part.n_iterations - 1),
-            only.name,
-            only.kind,
-            only.count,
-            only.share,
+        end_cycle = only.end_cycle + period * (part.n_iterations - 1)
+        return replace(
+            only, end_cycle=end_cycle, cycles=(end_cycle - only.start_cycle).astype(np.float64)
         )
     body_cycles = part.end_cycle - part.start_cycle - period * (part.n_iterations - 1)
     k_low = max(0, math.floor((start - part.start_cycle - body_cycles) / period) + 1)
@@ -239,5 +242,6 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
             round_bars.kind,
             round_bars.count * n_seen,
             round_bars.share,
+            round_bars.cycles * n_seen,
         )
     return bars.within(start, end)

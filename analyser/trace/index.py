@@ -1,7 +1,8 @@
-"""The trace of a report, read once: steps, runs, and one group per track of each IPU."""
+"""The trace of a report: steps, runs, and the tracks of every IPU."""
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Sequence
@@ -20,10 +21,10 @@ from tilescope.analyser.time.execution import (
     steps,
     track_rows,
 )
-from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.kinds import RUN, classify
 from tilescope.analyser.trace.lane import SliceLane
 from tilescope.analyser.trace.paths import PathTable, build_paths
+from tilescope.analyser.trace.sections import GroupCache, Limits, TrackSections, joined_ranges
 from tilescope.analyser.trace.timeline import Repeats, Timeline, build_timeline
 from tilescope.reports import DamagedReport, schema
 
@@ -34,6 +35,8 @@ __all__ = ["RunRow", "Trace", "trace_of"]
 
 #: Reports whose index is kept.
 _KEPT = 4
+#: How much of a trace is in memory at a time.
+LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,14 @@ class RunRow:
 
 @dataclass
 class Trace:
-    """Index of the trace of one report. Groups and lanes are built when first asked for."""
+    """Index of the trace of one report. Tracks are read when first asked for."""
 
     _report: weakref.ref[Report]
     runs: list[RunRow]
     tracks: list[TrackRow]
-    _groups: dict[tuple[int, int], TrackGroup] = field(default_factory=dict)
-    tile_lanes: dict[int, SliceLane] = field(default_factory=dict, repr=False)
+    limits: Limits
+    tile_cycles: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    _sections: dict[tuple[int, int], TrackSections] = field(default_factory=dict, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
@@ -125,21 +129,34 @@ class Trace:
         """Tiles of one IPU."""
         return target(self.report).tiles_per_ipu
 
-    def group(self, ipu_id: int, track: int) -> TrackGroup:
-        """Return the group of a track, reading its part of the trace the first time."""
+    @cached_property
+    def _is_long(self) -> bool:
+        """Whether it has too many entries to keep all in memory."""
+        n_entries = sum(stop - first for first, stop in {row.place for row in self.tracks})
+        return n_entries > self.limits.trace_entries
+
+    @cached_property
+    def _groups(self) -> GroupCache:
+        """Groups of sections, over all tracks."""
+        return GroupCache(self.limits.kept_entries if self._is_long else math.inf)
+
+    def track(self, ipu_id: int, track: int) -> TrackSections:
+        """Return a track; its part of the trace is read where it is asked for."""
         with self._lock:
             key = (ipu_id, track)
-            if key not in self._groups:
+            if key not in self._sections:
                 rows = [row for row in self.tracks if (row.ipu_id, row.track) == key]
-                self._groups[key] = TrackGroup(
-                    ipu_id, track, self.timeline(rows), self.paths, self.step_kinds
+                limits = self.limits if self._is_long else None
+                n_bins = max(self.limits.bins // len(self.keys), self.limits.least_bins)
+                bin_cycles = max(1.0, (self.end_cycle - self.start_cycle) / n_bins)
+                self._sections[key] = TrackSections(
+                    self, key, rows, self._groups, limits, bin_cycles
                 )
-            return self._groups[key]
+            return self._sections[key]
 
     def known_timeline(self, ipu_id: int, track: int) -> Timeline | None:
-        """Return the executions of a track if they have been read for `group`."""
-        with self._lock:
-            group = self._groups.get((ipu_id, track))
+        """Return the executions of a track if all of them are in memory."""
+        group = None if self._is_long else self._groups.known((ipu_id, track, 0))
         return None if group is None else group.timeline
 
     @cached_property
@@ -172,7 +189,7 @@ class Trace:
         """
         rows = sorted((row for row in rows if row.n_entries), key=lambda row: row.start_cycle)
         places = sorted({row.place for row in rows})
-        joined = _joined(places)
+        joined = joined_ranges(places)
         number = {place: stored for stored, place in enumerate(places)}
         runs = Repeats(
             np.array([number[row.place] for row in rows], np.int64),
@@ -183,39 +200,28 @@ class Trace:
         has_loops = any(
             _largest(self.report, "trace.count", first, stop) > 1 for first, stop in joined
         )
-        step = self._column("trace.step_id", joined)
+        step = self.column("trace.step_id", joined)
         if len(step) and not 0 <= int(step.min()) <= int(step.max()) < len(self.steps):
             raise DamagedReport(
                 f"the trace in {self.report.name} names unknown steps; run it again"
             )
         return build_timeline(
-            self._column("trace.start_cycle", joined),
-            self._column("trace.end_cycle", joined),
+            self.column("trace.start_cycle", joined),
+            self.column("trace.end_cycle", joined),
             step,
             run_starts,
-            self._column("trace.period", joined) if has_loops else None,
-            self._column("trace.count", joined) if has_loops else None,
+            self.column("trace.period", joined) if has_loops else None,
+            self.column("trace.count", joined) if has_loops else None,
             runs,
         )
 
-    def _column(self, name: str, ranges: list[tuple[int, int]]) -> np.ndarray:
-        """Return the values of a column over some ranges of rows."""
+    def column(self, name: str, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Return the values of a column of the trace over some ranges of rows."""
         array = self.report.array(name)
         parts = [array.read(first, stop) for first, stop in ranges]
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([np.zeros(0, array.dtype), *parts])
-
-
-def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the ranges with neighbours that touch made one, so that chunks are decoded once."""
-    joined: list[tuple[int, int]] = []
-    for first, stop in ranges:
-        if joined and joined[-1][1] == first:
-            joined[-1] = (joined[-1][0], stop)
-        else:
-            joined.append((first, stop))
-    return joined
 
 
 def _largest(report: Report, name: str, first: int, stop: int) -> int:
@@ -244,4 +250,5 @@ def trace_of(report: Report) -> Trace:
 def _read_trace(report: Report) -> Trace:
     """Read the small tables: which runs there are and where their entries lie."""
     runs = report.rows(schema.run, "run_id", "name", "start_cycle", "end_cycle")
-    return Trace(weakref.ref(report), [RunRow(*row) for row in runs], list(track_rows(report)))
+    rows = [RunRow(*row) for row in runs]
+    return Trace(weakref.ref(report), rows, list(track_rows(report)), LIMITS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,10 +11,20 @@ import numpy as np
 
 from tilescope.analyser.trace.kinds import KINDS
 
-__all__ = ["Bars", "Merged", "SliceLane", "join_bars", "merged_bars"]
+__all__ = [
+    "Bars",
+    "GrowingBars",
+    "Merged",
+    "SliceLane",
+    "join_bars",
+    "merged_bars",
+    "rebinned_bars",
+]
 
 #: Slices between two stored sums of cycles by kind.
 _BLOCK = 32
+#: Ranges of up to so many slices on average are added up slice by slice.
+_FEW_SLICES = 128
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,8 @@ class Bars:
         How many slices the bar stands for.
     share : ndarray of uint8, shape (n_bars, n_kinds)
         Share of every kind in the cycles of the bar's slices, in 255ths.
+    cycles : ndarray of float64, shape (n_bars,)
+        Cycles of the bar's slices, without what lies between them.
     """
 
     start_cycle: np.ndarray
@@ -41,11 +53,23 @@ class Bars:
     kind: np.ndarray
     count: np.ndarray
     share: np.ndarray
+    cycles: np.ndarray
 
-    def at(self, index: np.ndarray) -> Bars:
+    @property
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """The columns, in the order of the attributes."""
+        return tuple(getattr(self, column.name) for column in fields(self))
+
+    def at(self, index: np.ndarray | slice) -> Bars:
         """Return the bars at some places, or of a mask."""
-        columns = (self.start_cycle, self.end_cycle, self.name, self.kind, self.count, self.share)
-        return Bars(*(column[index] for column in columns))
+        return Bars(*(column[index] for column in self.columns))
+
+    def with_room(self, n: int, n_used: int) -> Bars:
+        """Return the first bars with room for others, which has any content."""
+        columns = [np.empty((n, *column.shape[1:]), column.dtype) for column in self.columns]
+        for into, column in zip(columns, self.columns, strict=True):
+            into[:n_used] = column[:n_used]
+        return Bars(*columns)
 
     def shifted(self, cycles: np.ndarray) -> Bars:
         """Return the bars once per entry of ``cycles``, each time moved by it."""
@@ -57,6 +81,7 @@ class Bars:
             np.tile(self.kind, n),
             np.tile(self.count, n),
             np.tile(self.share, (n, 1)),
+            np.tile(self.cycles, n),
         )
 
     def within(self, start: float, end: float) -> Bars:
@@ -69,13 +94,43 @@ def join_bars(parts: list[Bars]) -> Bars:
     if len(parts) == 1:
         return parts[0]
     return Bars(
-        np.concatenate([np.zeros(0, np.int64), *(part.start_cycle for part in parts)]),
-        np.concatenate([np.zeros(0, np.int64), *(part.end_cycle for part in parts)]),
-        np.concatenate([np.zeros(0, np.int32), *(part.name for part in parts)]),
-        np.concatenate([np.zeros(0, np.uint8), *(part.kind for part in parts)]),
-        np.concatenate([np.zeros(0, np.int64), *(part.count for part in parts)]),
-        np.concatenate([np.zeros((0, len(KINDS)), np.uint8), *(part.share for part in parts)]),
+        *(
+            np.concatenate(columns)
+            for columns in zip(_NO_BARS.columns, *(part.columns for part in parts), strict=True)
+        )
     )
+
+
+_NO_BARS = Bars(
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int64),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.uint8),
+    np.zeros(0, np.int64),
+    np.zeros((0, len(KINDS)), np.uint8),
+    np.zeros(0),
+)
+
+
+class GrowingBars:
+    """Bars that are added part by part, in one piece of memory."""
+
+    def __init__(self) -> None:
+        self._columns, self._n = join_bars([]), 0
+
+    def add(self, bars: Bars) -> None:
+        """Add bars after those so far."""
+        stop = self._n + len(bars.name)
+        room = len(self._columns.name)
+        if stop > room:
+            self._columns = self._columns.with_room(max(stop, 2 * room), self._n)
+        for into, values in zip(self._columns.columns, bars.columns, strict=True):
+            into[self._n : stop] = values
+        self._n = stop
+
+    def joined(self) -> Bars:
+        """Return the bars."""
+        return self._columns.at(slice(0, self._n))
 
 
 class Merged(NamedTuple):
@@ -122,10 +177,54 @@ def merged_bars(parts: list[tuple[Merged, np.ndarray]], start: float, pixel_cycl
     several = np.flatnonzero(count > 1)
     kind[several] = np.argmax(cycles[several], axis=1)
     name[several] = -1
-    total = np.maximum(cycles[several].sum(axis=1, keepdims=True), 1)
-    share[several] = np.rint(255 * cycles[several] / total)
+    total = cycles.sum(axis=1)
+    share[several] = np.rint(255 * cycles[several] / np.maximum(total[several, None], 1))
     last = np.append(first[1:], len(begin)) - 1
-    return Bars(begin[first], end[last], name, kind, count.astype(np.int64), share)
+    return Bars(begin[first], end[last], name, kind, count.astype(np.int64), share, total)
+
+
+def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
+    """Return the bars of a window from those of a finer resolution.
+
+    Parameters
+    ----------
+    bars
+        In order of time, of at most a quarter of a pixel unless they are of one slice or loop.
+        Shorter ones that begin in the same pixel become one.
+    start, end
+        The window, cycles.
+    n_pixels
+        Its width.
+    """
+    seen = np.searchsorted(bars.start_cycle, [start, end]).tolist()
+    first_seen = seen[0] - (seen[0] > 0 and bars.end_cycle[seen[0] - 1] > start)
+    bars = bars.at(slice(first_seen, seen[1]))
+    pixel_cycles = (end - start) / n_pixels
+    is_wide = bars.end_cycle - bars.start_cycle >= pixel_cycles
+    wide, narrow = bars.at(is_wide), bars.at(~is_wide)
+    if not len(narrow.name):
+        return wide
+    pixel = np.floor((narrow.start_cycle - start) / pixel_cycles)
+    first = np.flatnonzero(np.diff(pixel, prepend=-np.inf))
+    last = np.append(first[1:], len(pixel)) - 1
+    merged = narrow.at(first)
+    is_several = last > first
+    several = np.flatnonzero(is_several)
+    cycles = np.add.reduceat(narrow.share * narrow.cycles[:, None], first, axis=0)[several]
+    share, kind, name = merged.share.copy(), merged.kind.copy(), merged.name.copy()
+    share[several] = np.rint(255 * cycles / np.maximum(cycles.sum(axis=1, keepdims=True), 1))
+    kind[several], name[several] = np.argmax(cycles, axis=1), -1
+    merged = Bars(
+        merged.start_cycle,
+        narrow.end_cycle[last],
+        name,
+        kind,
+        np.add.reduceat(narrow.count, first),
+        share,
+        np.add.reduceat(narrow.cycles, first),
+    )
+    together = join_bars([merged, wide])
+    return together.at(np.argsort(together.start_cycle, kind="stable"))
 
 
 #: Shares of a bar of one kind, by kind.
@@ -274,13 +373,15 @@ class SliceLane:
     def _single(self, index: np.ndarray) -> Bars:
         """Return bars of single slices."""
         row = self.slice_row(index)
+        start, end = self.slice_start(index), self.slice_end(index)
         return Bars(
-            self.slice_start(index),
-            self.slice_end(index),
+            start,
+            end,
             self.names[row],
             self.kinds[row],
             np.ones(len(index), np.int64),
             _ONE_KIND[self.kinds[row]],
+            (end - start).astype(np.float64),
         )
 
     def _merged(self, low: np.ndarray, high: np.ndarray) -> Bars:
@@ -289,15 +390,30 @@ class SliceLane:
         row = self.slice_row(low)
         name, kind = self.names[row].copy(), self.kinds[row].copy()
         share = _ONE_KIND[kind]
+        start, end = self.slice_start(low), self.slice_end(high - 1)
+        total = (end - start).astype(np.float64)
         several = np.flatnonzero(count > 1)
         if len(several):
-            cycles = self._cycles_before(high[several]) - self._cycles_before(low[several])
+            cycles = self._cycles_of(low[several], high[several])
             kind[several] = np.argmax(cycles, axis=1)
             name[several] = -1
-            total = np.maximum(cycles.sum(axis=1, keepdims=True), 1)
-            share[several] = np.rint(255 * cycles / total)
-        number = count.astype(np.int64)
-        return Bars(self.slice_start(low), self.slice_end(high - 1), name, kind, number, share)
+            total[several] = cycles.sum(axis=1)
+            share[several] = np.rint(255 * cycles / np.maximum(total[several, None], 1))
+        return Bars(start, end, name, kind, count.astype(np.int64), share, total)
+
+    def _cycles_of(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return cycles by kind of half-open ranges of slices, shape (n, n_kinds)."""
+        count = high - low
+        ends = np.cumsum(count)
+        if ends[-1] > _FEW_SLICES * len(low):
+            return np.asarray(self._cycles_before(high) - self._cycles_before(low))
+        # Few slices a range are added up faster than found in sums over blocks.
+        index = np.arange(ends[-1]) + np.repeat(low - ends + count, count)
+        cell = np.repeat(np.arange(len(low)) * len(KINDS), count)
+        cell += self.kinds[self.slice_row(index)]
+        cycles = self.slice_end(index) - self.slice_start(index)
+        table = np.bincount(cell, cycles, minlength=len(low) * len(KINDS))
+        return np.asarray(table.reshape(len(low), len(KINDS)))
 
     def _cycles_before(self, index: np.ndarray) -> np.ndarray:
         """Return cycles by kind of all slices before each index, shape (n, n_kinds)."""

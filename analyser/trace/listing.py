@@ -9,6 +9,7 @@ import numpy as np
 
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import KINDS, kind_numbers
+from tilescope.analyser.trace.sections import TrackSections
 from tilescope.analyser.trace.timeline import Piece, Timeline
 from tilescope.analyser.trace.view import checked_ipus, checked_range
 
@@ -83,9 +84,8 @@ def executions(
     for ipu_id, track in trace.keys:
         if ipu_id not in ipu_ids:
             continue
-        line = trace.group(ipu_id, track).timeline
         left = limit
-        for part in line.between(low, high):
+        for line, part in _pieces(trace.track(ipu_id, track), low, high):
             for first, stop, shift in _stretches(line, part, low, high):
                 entries = first + np.flatnonzero(is_shown[line.step[first:stop]])
                 total += len(entries)
@@ -101,6 +101,13 @@ def executions(
                 )
     rows.sort()
     return ExecutionList(low, high, total, [_row(trace, *row) for row in rows[:limit]])
+
+
+def _pieces(track: TrackSections, low: int, high: int) -> Iterator[tuple[Timeline, Piece]]:
+    """Return the pieces of a track that touch a range, and the timelines that they are of."""
+    for group in track.between(low, high):
+        for piece in group.timeline.between(low, high):
+            yield group.timeline, piece
 
 
 def _stretches(line: Timeline, part: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:

@@ -12,6 +12,7 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import kind_numbers
+from tilescope.analyser.trace.sections import TrackSections
 from tilescope.analyser.trace.timeline import Timeline
 from tilescope.analyser.trace.view import checked_ipus
 
@@ -91,11 +92,7 @@ class Matches:
         self._is_match = matching_steps(self._trace, text, hidden)
         ipu_ids = checked_ipus(self._trace, ipus)
         self._keys = [key for key in self._trace.keys if key[0] in ipu_ids]
-        self._lines = [_Line(self._timeline(key), self._is_match) for key in self._keys]
-
-    def _timeline(self, key: tuple[int, int]) -> Timeline:
-        """Return the executions of a track."""
-        return self._trace.group(*key).timeline
+        self._lines = [_Line(self._trace.track(*key), self._is_match) for key in self._keys]
 
     @property
     def n(self) -> int:
@@ -117,8 +114,7 @@ class Matches:
         for key, line in zip(self._keys, self._lines, strict=True):
             n = line.before(end) - line.before(start)
             if n:
-                timeline = self._timeline(key)
-                occurrences += following(self._trace, key, timeline, self._is_match, start, n)
+                occurrences += following(self._trace, key, self._is_match, start, n)
         return sorted(occurrences, key=lambda item: (item.start_cycle, item.ipu_id, item.track))
 
 
@@ -182,8 +178,38 @@ def matching_steps(trace: Trace, text: str, hidden: Collection[str] = ()) -> NDA
 class _Line:
     """How many matches of one track begin before a cycle."""
 
+    def __init__(self, track: TrackSections, is_match: NDArray[np.bool_]) -> None:
+        self._track, self._is_match = track, is_match
+        #: The section that was looked at last.
+        self._last: _SectionLine | None = None
+        below = np.cumsum(track.counts(is_match), dtype=np.int64)
+        self._below = np.append(np.zeros(1, np.int64), below)
+
+    @property
+    def n(self) -> int:
+        """All matches of the track."""
+        return int(self._below[-1])
+
+    def before(self, cycle: int) -> int:
+        """Return how many begin before a cycle."""
+        index = self._track.first_after(cycle)
+        n_before = int(self._below[index])
+        if n_before == self.n:
+            return n_before
+        return n_before + self._in_section(index).before(cycle)
+
+    def _in_section(self, index: int) -> _SectionLine:
+        timeline = self._track.group(index).timeline
+        if self._last is None or self._last.timeline is not timeline:
+            self._last = _SectionLine(timeline, self._is_match)
+        return self._last
+
+
+class _SectionLine:
+    """How many matches of one section begin before a cycle."""
+
     def __init__(self, timeline: Timeline, is_match: NDArray[np.bool_]) -> None:
-        self._timeline = timeline
+        self.timeline = timeline
         self._starts: list[NDArray[np.int64]] = []
         for body in timeline.bodies:
             entries = slice(body.first_entry, body.stop_entry)
@@ -195,19 +221,14 @@ class _Line:
         below = np.cumsum(timeline.of_pieces(counts), dtype=np.int64)
         self._below = np.append(np.zeros(1, np.int64), below)
 
-    @property
-    def n(self) -> int:
-        """All matches of the track."""
-        return int(self._below[-1])
-
     def before(self, cycle: int) -> int:
         """Return how many begin before a cycle."""
-        index = int(np.searchsorted(self._timeline.piece_ends, cycle, side="left"))
+        index = int(np.searchsorted(self.timeline.piece_ends, cycle, side="left"))
         n_before = int(self._below[index])
-        part = next(self._timeline.after(cycle), None)
+        part = next(self.timeline.after(cycle), None)
         if part is None:
             return n_before
-        starts = self._starts[int(self._timeline.body[index])]
+        starts = self._starts[int(self.timeline.body[index])]
         n_in_rounds = 0
         if part.period_cycles:
             n_in_rounds = (cycle - 1 - part.start_cycle) // part.period_cycles
@@ -222,7 +243,6 @@ class _Line:
 def following(
     trace: Trace,
     key: tuple[int, int],
-    line: Timeline,
     is_match: NDArray[np.bool_],
     cycle: int,
     limit: int,
@@ -233,8 +253,8 @@ def following(
     ----------
     trace
         The trace.
-    key, line
-        IPU and track, and its executions.
+    key
+        IPU and track.
     is_match : ndarray of bool, shape (n_steps,)
         The steps to look for.
     cycle
@@ -242,6 +262,24 @@ def following(
     limit
         Most executions.
     """
+    occurrences: list[Occurrence] = []
+    for group in trace.track(*key).after(cycle):
+        if len(occurrences) >= limit:
+            break
+        left = limit - len(occurrences)
+        occurrences += _following(trace, key, group.timeline, is_match, cycle, left)
+    return occurrences
+
+
+def _following(
+    trace: Trace,
+    key: tuple[int, int],
+    line: Timeline,
+    is_match: NDArray[np.bool_],
+    cycle: int,
+    limit: int,
+) -> list[Occurrence]:
+    """Return the first executions that begin at or after a cycle in a section."""
     ipu_id, track = key
     occurrences: list[Occurrence] = []
     hits_of: dict[int, NDArray[np.intp]] = {}

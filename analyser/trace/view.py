@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
-from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES, tile_lane
+from tilescope.analyser.trace.tile_lane import (
+    FIRST_TILE_LEVEL,
+    MOST_TILES,
+    busy_cycles,
+    tile_lanes,
+)
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -32,6 +39,8 @@ __all__ = [
     "window",
 ]
 
+#: Returns lanes of a section.
+LanesOf = Callable[[TrackGroup], list[SliceLane]]
 VIEWS = ("flame", "calls", "flat")
 #: Widest window that is answered, pixels.
 MAX_PIXELS = 20_000
@@ -189,7 +198,7 @@ class Lanes(NamedTuple):
     collapsed
         IPUs of which only one flat lane is shown, whatever the view.
     tiles
-        Tiles with a lane of their own below their IPU's, at most 16; see `tile_lane`.
+        Tiles with a lane of their own below their IPU's, at most 16; see `tile_lanes`.
     """
 
     ipus: Sequence[int] | None = None
@@ -241,28 +250,27 @@ def window(
     ipu_ids = set(checked_ipus(trace, ipus))
     if len(tiles) > MOST_TILES:
         raise BadQuestion(f"at most {MOST_TILES} tiles have lanes; {len(tiles)} were given")
-    tile_lanes = {
-        tile: tile_lane(trace, tile) for tile in tiles if tile // trace.tiles_per_ipu in ipu_ids
+    tile_cycles = {
+        tile: busy_cycles(trace, tile) for tile in tiles if tile // trace.tiles_per_ipu in ipu_ids
     }
+    place = start, end, width_px
     lanes: list[Lane] = []
     parts: list[Bars] = []
     for ipu_id, track in trace.keys:
         if ipu_id not in ipu_ids:
             continue
         how = "flat" if ipu_id in collapsed else view
-        group = trace.group(ipu_id, track)
+        sections = trace.track(ipu_id, track)
         run_lane = trace.run_lanes[ipu_id, track]
-        results = [(-1, run_lane.bars(start, end, width_px, 0, len(run_lane.start)))]
-        results += [
-            (level, group.bars(lane, start, end, width_px))
-            for level, lane in enumerate(group.lanes(how))
-        ]
+        results = [(-1, run_lane.bars(*place, 0, len(run_lane.start)))]
+        lanes_of = partial(TrackGroup.lanes, view=how)
+        results += enumerate(sections.bars(how, lanes_of, sections.n_levels(how), place))
         if track == min(other_ipu for ipu, other_ipu in trace.keys if ipu == ipu_id):
-            results += [
-                (FIRST_TILE_LEVEL + tile, group.bars(lane, start, end, width_px))
-                for tile, lane in tile_lanes.items()
-                if tile // trace.tiles_per_ipu == ipu_id
-            ]
+            for tile, cycles in tile_cycles.items():
+                if tile // trace.tiles_per_ipu == ipu_id:
+                    lane_of = partial(tile_lanes, tile_id=tile, busy=cycles)
+                    (bars,) = sections.bars(tile, lane_of, 1, place)
+                    results.append((FIRST_TILE_LEVEL + tile, bars))
         for level, bars in results:
             lanes.append(Lane(ipu_id, track, level))
             parts.append(bars)
@@ -270,21 +278,23 @@ def window(
     return Window(start, end, width_px, lanes, index, join_bars(parts))
 
 
-def lane_of(trace: Trace, ipu_id: int, track: int, level: int, view: str) -> SliceLane:
-    """Return one lane below the bar of runs.
+def lanes_of_level(trace: Trace, place: tuple[int, int, int], view: str) -> LanesOf:
+    """Return what returns the lane of a section: of IPU, track and level below the bar of runs.
 
     Raises
     ------
     BadQuestion
         If the lane does not exist.
     """
+    ipu_id, track, level = place
     if (ipu_id, track) not in trace.keys:
         raise BadQuestion(f"IPU {ipu_id} has no track {track} in this report")
     if level >= FIRST_TILE_LEVEL:
-        return tile_lane(trace, level - FIRST_TILE_LEVEL)
-    lanes = trace.group(ipu_id, track).lanes(view)
-    if not 0 <= level < len(lanes):
+        tile_id = level - FIRST_TILE_LEVEL
+        return partial(tile_lanes, tile_id=tile_id, busy=busy_cycles(trace, tile_id))
+    n_levels = trace.track(ipu_id, track).n_levels(view)
+    if not 0 <= level < n_levels:
         raise BadQuestion(
-            f"IPU {ipu_id}, track {track} has no level {level}; it has 0 to {len(lanes) - 1}"
+            f"IPU {ipu_id}, track {track} has no level {level}; it has 0 to {n_levels - 1}"
         )
-    return lanes[level]
+    return lambda group: group.lanes(view)[level : level + 1]

@@ -31,7 +31,7 @@ __all__ = ["NewerRun", "Report"]
 _SEALED_OTHERWISE = {"milestone", "row_block"}
 #: Tables that may differ between reports with the same data.
 _NOT_CONTENT = {"milestone", "row_block", "wall_clock", "provenance", "engine_option"}
-_CACHE_BYTES = 32 * 1024 * 1024
+_CACHE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)

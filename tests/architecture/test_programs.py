@@ -19,9 +19,11 @@ STARTS = {
     "engine/session/warmup.py warm_up get_context": "this Python, with kernels by name",
     "tilescope/baselines/git.py Git.run subprocess.run": "git; test_baseline_git.py",
     "engine/host/memory.py give_back ctypes.CDLL": "the C library of the process",
+    "engine/host/memory.py keep_freed ctypes.CDLL": "the C library of the process",
     "engine/host/jit/loader.py load add_object_file": "kernels; test_planted_kernels.py",
 }
 IMPORTS = {
+    "analyser/diff/__init__.py __getattr__": "names of the package",
     "engine/__init__.py __getattr__": "names of the package",
     "engine/compiler/executable/codelet_place.py codelet_at": "executables: trusted, documented",
     "engine/compiler/executable/codelet_place.py codelet_modules": "modules of codelets",

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -354,6 +353,8 @@ def _write(path: Path, text: str, mode: str) -> None:
 
 def _version() -> str:
     """Return the version of TileScope; 0 in a checkout that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("tilescope")
     except PackageNotFoundError:

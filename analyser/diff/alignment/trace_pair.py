@@ -394,14 +394,15 @@ def _executions(result: Trace) -> _Executions:
         When there are too many.
     """
     key = result.keys[0]
-    line = result.group(*key).timeline
-    if line.n_executions > MOST_ALIGNED:
+    track = result.track(*key)
+    n_executions = int(track.counts(np.ones(len(result.steps), np.bool_)).sum())
+    if n_executions > MOST_ALIGNED:
         raise BadQuestion(
-            f"a trace of {line.n_executions:,} executions is too long to align by step; align it"
+            f"a trace of {n_executions:,} executions is too long to align by step; align it"
             " by cycle or by time"
         )
     steps, starts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for region in line.pieces:
+    for line, region in track.pieces():
         part = slice(region.first_entry, region.stop_entry)
         rounds = np.arange(region.n_iterations, dtype=np.int64)
         shift = region.shift_cycles + region.period_cycles * rounds

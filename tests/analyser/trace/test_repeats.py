@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.generated_report import generate_report
 
@@ -70,6 +70,7 @@ def answers(report: Report, low: int, high: int) -> dict[str, Any]:
 
 
 @settings(max_examples=12)
+@example([(3, 0), (3, 0), (0, 0), (0, 0), (0, 0), (3, 0)], 1, 0.0, 0.77, 1)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0, 0, 1, 1, 2, 3]), st.integers(0, 9)), min_size=1, max_size=6

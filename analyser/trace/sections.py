@@ -1,0 +1,321 @@
+"""One track of one IPU in sections: where it is looked at closely it is read, else drawn from bars.
+
+The entries of a short trace are one section, and stay in memory. A long one is read a section at a
+time: few sections are kept, and of the whole track the bars of one fine resolution.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tilescope.analyser.trace.group import TrackGroup
+from tilescope.analyser.trace.lane import Bars, GrowingBars, SliceLane, rebinned_bars
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tilescope.analyser.time.execution import TrackRow
+    from tilescope.analyser.trace.paths import PathTable
+    from tilescope.analyser.trace.timeline import Piece, Timeline
+
+__all__ = ["GroupCache", "Limits", "Section", "TrackSections", "joined_ranges"]
+
+_Lanes = Callable[[TrackGroup], Sequence[SliceLane]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of a trace is in memory at a time.
+
+    Attributes
+    ----------
+    trace_entries
+        A trace with more entries, over all tracks, is read a section at a time.
+    section_entries
+        Most entries of a section, unless a single run has more.
+    kept_entries
+        Most entries of the sections that are kept, over all tracks; one is always kept.
+    bins
+        Bars that the extent of a trace is divided into at the fine resolution, over all tracks.
+    least_bins
+        The same on one track, however many there are.
+    """
+
+    trace_entries: int = 1 << 20
+    section_entries: int = 1 << 16
+    kept_entries: int = 1 << 19
+    bins: int = 1 << 16
+    least_bins: int = 1 << 13
+
+
+#: Bins of a pixel from which on a window is drawn from bars of the fine resolution.
+_BINS_OF_PIXEL = 2
+
+
+class Source(Protocol):
+    """What sections are read from."""
+
+    @property
+    def paths(self) -> PathTable:
+        """Paths of the step names."""
+
+    @property
+    def step_kinds(self) -> NDArray[np.uint8]:
+        """Kind number of each step."""
+
+    def timeline(self, rows: Sequence[TrackRow]) -> Timeline:
+        """Return the executions of some runs on one track."""
+
+    def column(self, name: str, ranges: Sequence[tuple[int, int]]) -> NDArray[np.integer]:
+        """Return the values of a column of the trace over some ranges of rows."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Consecutive runs on one track, in order of time; half-open range in cycles."""
+
+    rows: tuple[TrackRow, ...]
+
+    @property
+    def start_cycle(self) -> int:
+        """First cycle."""
+        return self.rows[0].start_cycle
+
+    @property
+    def end_cycle(self) -> int:
+        """First cycle after the last run."""
+        return self.rows[-1].end_cycle
+
+    @property
+    def n_entries(self) -> int:
+        """Number of different entries."""
+        return sum(stop - first for first, stop in {row.place for row in self.rows})
+
+
+@dataclass
+class GroupCache:
+    """Groups of sections, the last ones used; all stay where there is no limit."""
+
+    most_entries: float
+    _groups: OrderedDict[tuple[int, int, int], TrackGroup] = field(default_factory=OrderedDict)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    def get(self, key: tuple[int, int, int], build: Callable[[], TrackGroup]) -> TrackGroup:
+        """Return the group of IPU, track and section, building it if it is not kept."""
+        with self._lock:
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = build()
+            self._groups.move_to_end(key)
+            n_entries = sum(len(kept.timeline.step) for kept in self._groups.values())
+            while n_entries > self.most_entries and len(self._groups) > 1:
+                n_entries -= len(self._groups.popitem(last=False)[1].timeline.step)
+            return group
+
+    def known(self, key: tuple[int, int, int]) -> TrackGroup | None:
+        """Return a group if it is kept."""
+        with self._lock:
+            return self._groups.get(key)
+
+
+class TrackSections:
+    """A track of an IPU.
+
+    Parameters
+    ----------
+    source
+        What the sections are read from.
+    key
+        IPU and track.
+    rows
+        The runs on it, at least one.
+    cache
+        Keeps groups of sections.
+    limits
+        How much is in memory at a time; None for all of it.
+    bin_cycles
+        Length of a bar of the fine resolution.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        key: tuple[int, int],
+        rows: Collection[TrackRow],
+        cache: GroupCache,
+        limits: Limits | None,
+        bin_cycles: float,
+    ) -> None:
+        self._source, self.key, self._cache = source, key, cache
+        self._is_long, self._bin_cycles = limits is not None, bin_cycles
+        ordered = sorted(rows, key=lambda row: row.start_cycle)
+        self.sections = _cut(ordered, math.inf if limits is None else limits.section_entries)
+        self._starts = [section.start_cycle for section in self.sections]
+        self._ends = [section.end_cycle for section in self.sections]
+        self._overviews: dict[object, list[Bars]] = {}
+        self._lock = threading.Lock()
+
+    def group(self, index: int) -> TrackGroup:
+        """Return the group of a section, reading it if it is not kept."""
+
+        def build() -> TrackGroup:
+            source = self._source
+            timeline = source.timeline(self.sections[index].rows)
+            return TrackGroup(*self.key, timeline, source.paths, source.step_kinds)
+
+        return self._cache.get((*self.key, index), build)
+
+    def between(self, low: int, high: int) -> Iterator[TrackGroup]:
+        """Return the groups of sections that have cycles in a half-open range, in order of time."""
+        first = int(np.searchsorted(self._ends, low, side="right"))
+        stop = int(np.searchsorted(self._starts, high, side="left"))
+        return map(self.group, range(first, stop))
+
+    def after(self, cycle: int) -> Iterator[TrackGroup]:
+        """Return the groups of sections that end at or after a cycle, in order of time."""
+        return map(self.group, range(self.first_after(cycle), len(self.sections)))
+
+    def first_after(self, cycle: int) -> int:
+        """Return the first section that ends at or after a cycle; their number if none does."""
+        return int(np.searchsorted(self._ends, cycle, side="left"))
+
+    def pieces(self) -> Iterator[tuple[Timeline, Piece]]:
+        """Return all pieces in order of time, and the timelines that they are of."""
+        for index in range(len(self.sections)):
+            timeline = self.group(index).timeline
+            for piece in timeline.pieces:
+                yield timeline, piece
+
+    def n_levels(self, view: str) -> int:
+        """Return the number of lanes of a view."""
+        if not self._is_long:
+            return len(self.group(0).lanes(view))
+        return 1 if view == "flat" else self._n_levels
+
+    @cached_property
+    def _n_levels(self) -> int:
+        """Most levels of the names of steps that ran."""
+        depth, most = self._source.paths.depth, -1
+        for section in self.sections:
+            step = self._source.column("trace.step_id", _ranges(section))
+            most = max(most, int(depth[step].max(initial=-1)))
+        return most + 1
+
+    def counts(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return how often some steps ran in every section.
+
+        Parameters
+        ----------
+        is_counted : ndarray of bool, shape (n_steps,)
+            The steps.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_sections,)
+        """
+        answer = np.zeros(len(self.sections), np.int64)
+        for number, section in enumerate(self.sections):
+            places = sorted({row.place for row in section.rows})
+            ranges = _ranges(section)
+            step, count = (
+                self._source.column(f"trace.{name}", ranges) for name in ("step_id", "count")
+            )
+            below = np.append(0, np.cumsum(np.where(is_counted[step], count, 0), dtype=np.int64))
+            ends = np.cumsum([stop - first for first, stop in places])
+            n_of_place = dict(zip(places, np.diff(below[ends], prepend=0).tolist(), strict=True))
+            answer[number] = sum(n_of_place[row.place] for row in section.rows)
+        return answer
+
+    def bars(
+        self, name: object, lanes_of: _Lanes, n_levels: int, window: tuple[int, int, int]
+    ) -> list[Bars]:
+        """Return the bars of some lanes in a window; see ``SliceLane.bars``.
+
+        Parameters
+        ----------
+        name
+            Names the lanes: their bars of the fine resolution are kept.
+        lanes_of
+            Returns the lanes of a section.
+        n_levels
+            Their number; a section may have fewer.
+        window
+            Start and end in cycles, and width in pixels.
+        """
+        start, end, n_pixels = window
+        if not self._is_long:
+            group = self.group(0)
+            return [group.bars(lane, *window) for lane in lanes_of(group)]
+        if end - start >= _BINS_OF_PIXEL * self._bin_cycles * n_pixels:
+            return [
+                rebinned_bars(bars, *window) for bars in self._overview(name, lanes_of, n_levels)
+            ]
+        return self._joined(self.between(start, end), lanes_of, n_levels, lambda _: window)
+
+    def _overview(self, name: object, lanes_of: _Lanes, n_levels: int) -> list[Bars]:
+        """Return the bars of the fine resolution of some lanes, over the whole track."""
+        with self._lock:
+            if name not in self._overviews:
+                groups = map(self.group, range(len(self.sections)))
+                self._overviews[name] = self._joined(groups, lanes_of, n_levels, self._fine)
+            return self._overviews[name]
+
+    def _fine(self, index: int) -> tuple[int, int, int]:
+        """Return the window of a section at the fine resolution."""
+        start, end = self._starts[index], max(self._ends[index], self._starts[index] + 1)
+        return start, end, max(1, math.ceil((end - start) / self._bin_cycles))
+
+    @staticmethod
+    def _joined(
+        groups: Iterator[TrackGroup],
+        lanes_of: _Lanes,
+        n_levels: int,
+        window_of: Callable[[int], tuple[int, int, int]],
+    ) -> list[Bars]:
+        """Return the bars of lanes over several sections, by level."""
+        levels = [GrowingBars() for _ in range(n_levels)]
+        for index, group in enumerate(groups):
+            for bars, lane in zip(levels, lanes_of(group), strict=False):
+                bars.add(group.bars(lane, *window_of(index)))
+        return [bars.joined() for bars in levels]
+
+
+def _cut(rows: Sequence[TrackRow], most_entries: float) -> list[Section]:
+    """Return consecutive runs whose different entries are at most so many, or a single one."""
+    sections: list[Section] = []
+    here: list[TrackRow] = []
+    places: set[tuple[int, int]] = set()
+    n_entries = 0
+    for row in rows:
+        added = 0 if row.place in places else row.n_entries
+        if here and n_entries + added > most_entries:
+            sections.append(Section(tuple(here)))
+            here, places, n_entries, added = [], set(), 0, row.n_entries
+        here.append(row)
+        places.add(row.place)
+        n_entries += added
+    return [*sections, Section(tuple(here))]
+
+
+def joined_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges with neighbours that touch made one, so that chunks are decoded once."""
+    joined: list[tuple[int, int]] = []
+    for first, stop in ranges:
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], stop)
+        else:
+            joined.append((first, stop))
+    return joined
+
+
+def _ranges(section: Section) -> list[tuple[int, int]]:
+    """Return the ranges of entries of a section."""
+    return joined_ranges(sorted({row.place for row in section.rows}))
