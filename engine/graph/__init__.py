@@ -1,6 +1,6 @@
 """Graphs, variables, tensors as views, tile mappings, compute sets, batches of vertices."""
 
-from tilescope.engine.graph.graph import Graph
+from tilescope.engine.graph.graph import Graph, unchecked_graph
 from tilescope.engine.graph.identity.debug import OUTLINE_COPY, ROOT, DebugContext
 from tilescope.engine.graph.image import GraphCopy, GraphImage
 from tilescope.engine.graph.mapping.mapping import TileMapping
@@ -8,11 +8,12 @@ from tilescope.engine.graph.mapping.tile_set import TileSet
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor.joined import Joined, View, aligned, concat, section
 from tilescope.engine.graph.tensor.tensor import Tensor
+from tilescope.engine.graph.unchecked_graph import UncheckedGraph
 from tilescope.engine.graph.variable import Variable
 from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.interval_list import interval_lists
 from tilescope.engine.graph.vertex.plan_stage import PlanStage, Stage
-from tilescope.engine.graph.vertex.regions import Regions, blocks
+from tilescope.engine.graph.vertex.regions import Regions, blocks, unchecked_blocks
 from tilescope.engine.number.dtype import (
     BOOL,
     FLOAT16,
@@ -54,6 +55,7 @@ __all__ = [
     "Tensor",
     "TileMapping",
     "TileSet",
+    "UncheckedGraph",
     "Variable",
     "VertexBatch",
     "View",
@@ -64,4 +66,6 @@ __all__ = [
     "float8",
     "interval_lists",
     "section",
+    "unchecked_blocks",
+    "unchecked_graph",
 ]

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_kind, a_text, numbers, shown, whole_numbers
-from tilescope.engine.errors import BadGraph, OutOfTileMemory
-from tilescope.engine.graph.identity.arrangement import arrangement_of
+from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.identity.debug import ROOT, DebugContext
-from tilescope.engine.graph.mapping.clone import clone_layout
-from tilescope.engine.graph.mapping.mapping import TileMapping, tile_mapping_of
-from tilescope.engine.graph.mapping.partial_mapping import overlaid
+from tilescope.engine.graph.mapping.mapping import TileMapping
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor.joined import Joined, View
-from tilescope.engine.graph.tensor.tensor import Tensor, row_major
-from tilescope.engine.graph.variable import Variable, to_host
+from tilescope.engine.graph.tensor.tensor import Tensor
+from tilescope.engine.graph.unchecked_graph import UncheckedGraph
+from tilescope.engine.graph.variable import Variable
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.field import Field
@@ -27,17 +24,13 @@ from tilescope.engine.graph.vertex.interval_list import lists_of
 from tilescope.engine.graph.vertex.plan_stage import PlanStage
 from tilescope.engine.graph.vertex.regions import Regions, regions_of
 from tilescope.engine.machine import Machine
-from tilescope.engine.number.dtype import DType, dtype_of
+from tilescope.engine.number.dtype import dtype_of
 
-__all__ = ["REPORTED_BYTES", "Graph"]
-
-#: A variable up to this size is compiled even if it does not fit, so that the report can explain
-#: the overflow; a variable that is larger than this and than all tiles is rejected, bytes.
-REPORTED_BYTES = 1 << 30  # Assumption: compiling takes up to four times as much host memory.
+__all__ = ["Graph", "unchecked_graph"]
 
 
-class Graph:
-    """Variables and compute sets for one machine.
+class Graph(UncheckedGraph):
+    """Variables and compute sets for one machine; all arguments are checked.
 
     Parameters
     ----------
@@ -72,24 +65,14 @@ class Graph:
                 f" {n_compute - 1} and {n_compute}, which share their exchange bus: use one more"
                 " or one fewer"
             )
-        self.machine = machine
-        self.n_io_tiles = n_io_tiles
-        by_ipu = np.arange(machine.n_tiles, dtype=np.int32).reshape(machine.n_ipus, -1)
-        #: Compute tiles, ndarray of int32, ascending.
-        self.compute_tiles = by_ipu[:, :n_compute].reshape(-1)
-        #: I/O tiles, ndarray of int32, ascending.
-        self.io_tiles = by_ipu[:, n_compute:].reshape(-1)
-        self.variables: list[Variable] = []
-        self.compute_sets: list[ComputeSet] = []
-        self.remote_buffers: list[RemoteBuffer] = []
-        #: Codelets in use, by name.
-        self.codelets: dict[str, Codelet] = {}
-        #: Vertices of elementwise operations, by what decides them; kept by the library.
-        self.vertices_of_operations: dict[tuple[Any, ...], Any] = {}
-        #: What other library calls added, by what decides it; kept by the library.
-        self.steps_of_calls: dict[tuple[Any, ...], Any] = {}
-        #: Plans of operations in this graph, numbered from here.
-        self.n_plans = 0
+        super().__init__(machine, n_io_tiles=n_io_tiles)
+
+    @property
+    def unchecked(self) -> Graph:
+        """The same graph, as an `UncheckedGraph`: for calls whose arguments need no checks."""
+        graph = object.__new__(UncheckedGraph)
+        graph.__dict__ = self.__dict__  # one graph under two classes
+        return cast(Graph, graph)
 
     def add_variable(
         self, dtype: Any, shape: Sequence[int], name: str, debug: DebugContext = ROOT
@@ -103,7 +86,8 @@ class Graph:
         OutOfTileMemory
             When it is too large even for a report of the overflow.
         """
-        return self._add(dtype_of(dtype), shape, name, debug)
+        kind = dtype_of(dtype)
+        return self._add(kind, self._checked_shape(shape, name, debug), name, debug)
 
     def add_constant(
         self,
@@ -112,8 +96,11 @@ class Graph:
         *,
         dtype: Any = None,
         debug: DebugContext = ROOT,
+        copy: bool = True,
     ) -> Tensor:
         """Add an always-live variable that holds `values`; map it to tiles before use.
+
+        Without `copy`, nobody may change the values later.
 
         Raises
         ------
@@ -122,12 +109,8 @@ class Graph:
         """
         array = numbers(f"The values of {shown(name)}", values)
         kind = dtype_of(array.dtype if dtype is None else dtype)
-        tensor = self._add(kind, array.shape, name, debug)
-        variable = tensor.variable
-        variable.category = "constant"
-        variable.values = to_host(array, kind, name).reshape(-1)
-        variable.arrangement = arrangement_of(values)
-        return tensor
+        self._checked_shape(array.shape, name, debug)
+        return super().add_constant(array, name, dtype=kind, debug=debug, copy=copy)
 
     def add_remote_buffer(
         self, name: str, dtype: Any, n_elements: int, repeats: int = 1
@@ -167,14 +150,9 @@ class Graph:
             f"{beside}. Use fewer or shorter rows, or more IPUs"
         )
 
-    def _check_type(self, dtype: DType, name: str) -> None:
-        if dtype.kind == "float8" and not self.machine.float8_conv_units:
-            raise BadGraph(
-                f"{name!r} is {dtype}: {self.machine.name} has no float8; use float16, or a machine"
-                " of architecture ipu21, such as c600"
-            )
-
-    def _add(self, dtype: DType, shape: Sequence[int], name: str, debug: DebugContext) -> Tensor:
+    @staticmethod
+    def _checked_shape(shape: Sequence[int], name: str, debug: DebugContext) -> tuple[int, ...]:
+        """Return the dimensions of a variable that can have this name."""
         if not isinstance(name, str):
             raise BadGraph(f"Expected a string as the name of a variable, got {shown(name)}")
         _check_debug(name, debug)
@@ -188,18 +166,7 @@ class Graph:
             raise BadGraph(
                 f"Variable {name!r} has shape {sizes}: every dimension must be at least 1"
             )
-        self._check_type(dtype, debug.join(name))
-        n_bytes = prod(sizes) * dtype.n_bytes
-        room_bytes = self.machine.capacity_bytes
-        if n_bytes > max(room_bytes, REPORTED_BYTES):
-            raise OutOfTileMemory(
-                f"Variable {debug.join(name)!r} of shape {sizes} takes {n_bytes:,} bytes:"
-                f" {self.machine.name} has {room_bytes:,} on all {self.machine.n_tiles:,} tiles;"
-                " split it, or make it smaller"
-            )
-        variable = Variable(len(self.variables), debug.join(name), dtype, sizes, debug)
-        self.variables.append(variable)
-        return Tensor(variable, 0, row_major(sizes))
+        return sizes
 
     def set_tile_mapping(self, tensor: Tensor, starts: ArrayLike, tiles: ArrayLike) -> None:
         """Map the elements that a tensor shows, by intervals in its logical order.
@@ -244,9 +211,7 @@ class Graph:
                 f"{variable.name!r} is mapped to tile {bad}, but the machine has tiles 0 to"
                 f" {n_tiles - 1}"
             )
-        if tensor.n_elements < variable.n_elements or not tensor.is_contiguous:
-            start, tile = overlaid(variable.mapped_so_far(), tensor, (start, tile))
-        variable.set_mapping(start, tile)
+        super().set_tile_mapping(tensor, start, tile)
 
     def clone(self, view: View, name: str, dtype: Any = None, debug: DebugContext = ROOT) -> Tensor:
         """Add a variable with the shape, the order in memory and the tile mapping of a view.
@@ -268,12 +233,7 @@ class Graph:
             support the type.
         """
         self.check_own(view)
-        layout = clone_layout(view)
-        variable = self.add_variable(
-            view.dtype if dtype is None else dtype, layout.shape, name, debug
-        )
-        self.set_tile_mapping(variable, layout.start, layout.tile)
-        return layout.as_view(variable)
+        return super().clone(view, name, dtype, debug)
 
     def map_linearly(
         self,
@@ -319,10 +279,7 @@ class Graph:
             )
         if not pool.size:
             raise BadGraph(f"No tiles to map {variable.name!r} to: give at least one")
-        n_grains = -(-tensor.n_elements // grain)
-        n_parts = min(n_grains, pool.size, max(1, tensor.n_elements // minimum))
-        edges = np.arange(n_parts, dtype=np.int64) * n_grains // n_parts * grain
-        self.set_tile_mapping(tensor, edges, pool[(np.arange(n_parts) + first) % pool.size])
+        super().map_linearly(tensor, grain=grain, min_elements=minimum, tiles=pool, first=first)
 
     def tile_mapping(self, tensor: View) -> TileMapping:
         """Return the tile mapping of a tensor, which may be any view.
@@ -333,7 +290,7 @@ class Graph:
             When the tensor belongs to another graph, or its variable has no mapping yet.
         """
         self.check_own(tensor)
-        return tile_mapping_of(tensor)
+        return super().tile_mapping(tensor)
 
     def check_own(self, tensor: View) -> None:
         """Raise BadGraph unless a tensor is on variables of this graph.
@@ -380,11 +337,6 @@ class Graph:
             )
         return tensor.variable
 
-    def new_plan_id(self) -> int:
-        """Return the id of the next plan, unique within this graph."""
-        self.n_plans += 1
-        return self.n_plans - 1
-
     def add_compute_set(
         self, name: str, debug: DebugContext = ROOT, plan_stage: PlanStage | None = None
     ) -> ComputeSet:
@@ -406,9 +358,7 @@ class Graph:
         """
         a_text("The name of a compute set", name)
         _check_debug(name, debug)
-        compute_set = ComputeSet(len(self.compute_sets), debug.join(name), debug, plan_stage)
-        self.compute_sets.append(compute_set)
-        return compute_set
+        return super().add_compute_set(name, debug, plan_stage)
 
     def add_vertices(
         self,
@@ -475,11 +425,13 @@ class Graph:
             if variable.variable_id >= len(owner) or owner[variable.variable_id] is not variable:
                 raise BadGraph(f"{where}: field {name!r} is a tensor of another graph")
             regions.check(f"{where}, field {name!r}")
-        columns = codelet.scalar_columns(where, {} if scalars is None else scalars, tiles.size)
-        batch = VertexBatch(codelet, tiles, dict(connected), columns)
-        compute_set.add(batch)
-        self.codelets.setdefault(codelet.name, codelet)
-        return batch
+        codelet.check_scalars(where, {} if scalars is None else scalars, tiles.size)
+        return super().add_vertices(compute_set, codelet, tiles, connected, scalars)
+
+
+def unchecked_graph(machine: Machine, *, n_io_tiles: int = 0) -> Graph:
+    """Return an empty graph of the engine's own: see `Graph.unchecked`."""
+    return cast(Graph, UncheckedGraph(machine, n_io_tiles=n_io_tiles))
 
 
 def _regions(where: str, field: Field, connected: Any, n_vertices: int) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.freeze import read_only
-from tilescope.engine.graph.graph import Graph
+from tilescope.engine.graph.graph import Graph, unchecked_graph
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor.joined import Joined, View
 from tilescope.engine.graph.variable import Variable
@@ -94,7 +94,7 @@ class GraphCopy:
 
     def __init__(self, source: Graph) -> None:
         self._sources = tuple(source.variables)
-        self.graph = Graph(source.machine, n_io_tiles=source.n_io_tiles)
+        self.graph = unchecked_graph(source.machine, n_io_tiles=source.n_io_tiles)
         self.graph.variables += [_copied_variable(variable) for variable in source.variables]
         self.graph.compute_sets += [
             self._copied(compute_set) for compute_set in source.compute_sets
@@ -148,7 +148,7 @@ class GraphCopy:
         )
 
     def _regions(self, regions: Regions) -> Regions:
-        return replace(regions, variable=self.graph.variables[regions.variable.variable_id])
+        return regions.on(self.graph.variables[regions.variable.variable_id])
 
 
 def _copied_variable(source: Variable) -> Variable:

@@ -23,7 +23,7 @@ from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
-__all__ = ["check_dim", "check_rank", "checked"]
+__all__ = ["check_dim", "check_rank", "checked", "checked_with"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,28 +90,60 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
 }
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a library function that checks its arguments against its type hints.
+Checks = Mapping[str, tuple[Callable[[str, Any], object], bool]]
 
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a library function that checks what users pass against its type hints.
+
+    Its first parameter is the builder; calls with one of the engine's own are not checked.
     Element types have the hint `Any`; the function checks them with `dtype_of`.
     """
-    signature = inspect.signature(function, eval_str=True)
+    return _checked(function, "", {})
+
+
+def checked_with(of: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return `checked` for functions that take further options of another checked function."""
+    options = inspect.unwrap(of)
+    return lambda function: _checked(function, options.__name__, _checks_of(options))
+
+
+def _checks_of(function: Callable[..., Any]) -> Checks:
+    """Return the check of every named parameter, and whether it may be None."""
     checks: dict[str, tuple[Callable[[str, Any], object], bool]] = {}
-    for name, parameter in signature.parameters.items():
-        kinds = set(get_args(parameter.annotation))
-        may_be_none = NoneType in kinds
-        hint = functools.reduce(or_, kinds - {NoneType}) if may_be_none else parameter.annotation
-        checks[name] = _CHECKS[hint], may_be_none
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            kinds = set(get_args(parameter.annotation))
+            may_be_none = NoneType in kinds
+            hint = functools.reduce(or_, kinds - {NoneType}) if may_be_none else None
+            checks[name] = _CHECKS[parameter.annotation if hint is None else hint], may_be_none
+    return checks
+
+
+def _checked(function: Callable[P, R], owner: str, options: Checks) -> Callable[P, R]:
+    """Return a library function that checks its arguments, and further options of `owner`."""
+    signature, checks = inspect.signature(function, eval_str=True), _checks_of(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if args and isinstance(args[0], Builder) and not args[0].is_checked:
+            return function(*args, **kwargs)
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            check, may_be_none = checks[name]
-            if value is not None or not may_be_none:
-                check(f"{function.__name__}: {name!r}", value)
+            if name in checks:
+                _check(function.__name__, name, value, checks)
+                continue
+            for option, setting in value.items():
+                if option in options:  # others are refused by what they are passed to
+                    _check(owner, option, setting, options)
         return function(*args, **kwargs)
 
     return call
+
+
+def _check(function: str, name: str, value: Any, checks: Checks) -> None:
+    check, may_be_none = checks[name]
+    if value is not None or not may_be_none:
+        check(f"{function}: {name!r}", value)
 
 
 def check_dim(subject: str, x: View, dim: int) -> None:

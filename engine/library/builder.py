@@ -21,6 +21,7 @@ from tilescope.engine.graph import (
     Stage,
     Tensor,
     TileSet,
+    UncheckedGraph,
     View,
 )
 from tilescope.engine.graph.identity.digest import KnownDigests
@@ -54,7 +55,8 @@ class Builder:
     Parameters
     ----------
     graph
-        Takes variables and compute sets.
+        Takes variables and compute sets. One that is not checked is for calls of the engine
+        itself: they check no arguments either.
     sequence
         Takes programs.
     debug
@@ -91,18 +93,25 @@ class Builder:
     digests: KnownDigests = field(default_factory=KnownDigests)
 
     def __post_init__(self) -> None:
-        """Check the arguments, and take the graph's compute tiles if no others are given.
+        """Check a user's arguments; take the graph's compute tiles if no others are given.
 
         Raises
         ------
         BadGraph
             If an argument has the wrong type.
         """
-        for name, kind in _KINDS.items():
-            a_kind(f"The {name} of a Builder", getattr(self, name), kind, f"a {kind.__name__}")
+        if self.is_checked:
+            for name, kind in _KINDS.items():
+                a_kind(f"The {name} of a Builder", getattr(self, name), kind, f"a {kind.__name__}")
         if cast(TileSet | None, self.tiles) is None:
             self.tiles = TileSet(self.graph.machine, self.graph.compute_tiles)
-        a_kind("The tiles of a Builder", self.tiles, TileSet, "a TileSet")
+        if self.is_checked:
+            a_kind("The tiles of a Builder", self.tiles, TileSet, "a TileSet")
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a user's calls get it, whose arguments are checked."""
+        return type(self.graph) is not UncheckedGraph
 
     def inside(
         self,
@@ -114,6 +123,8 @@ class Builder:
         flops: int | None = None,
     ) -> Builder:
         """Return a builder for a library call inside this one, with its own sequence.
+
+        It checks nothing: the library's own calls get it.
 
         Parameters
         ----------
@@ -129,7 +140,8 @@ class Builder:
         self.digests.note(debug, weights)
         sequence = Sequence(debug.name, debug=debug)
         self.sequence.add(sequence)
-        return replace(self, sequence=sequence, debug=debug)
+        graph = self.graph.unchecked if self.is_checked else self.graph
+        return replace(self, graph=graph, sequence=sequence, debug=debug)
 
     def on_tiles(self, tiles: Iterable[int]) -> Builder:
         """Return this builder for other tiles, such as those of a pipeline stage.

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import ComputeSet, Graph, Regions, Tensor, Variable, VertexBatch, View
+from tilescope.engine.graph import (
+    ComputeSet,
+    Graph,
+    Regions,
+    Tensor,
+    Variable,
+    VertexBatch,
+    View,
+)
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.vertex_choice import choose_vertices
 from tilescope.engine.library.walk import joint_walks
@@ -48,7 +55,7 @@ class Vertices:
             if is_first:
                 graph.add_vertices(compute_set, codelet, tile, fields, self.scalars)
                 continue
-            columns = codelet.scalar_columns(codelet.name, self.scalars, tile.size)
+            columns = codelet.columns_of(self.scalars, tile.size)
             compute_set.add(
                 on_variables(VertexBatch(codelet, tile, fields, columns), self.variables)
             )
@@ -57,10 +64,9 @@ class Vertices:
 def on_variables(batch: VertexBatch, variables: Mapping[Variable, Variable]) -> VertexBatch:
     """Return vertices on other variables, given by those they are on."""
     moved = {
-        name: replace(regions, variable=variables[regions.variable])
-        for name, regions in batch.fields.items()
+        name: regions.on(variables[regions.variable]) for name, regions in batch.fields.items()
     }
-    return replace(batch, fields=moved)
+    return VertexBatch(batch.codelet, batch.tile, moved, batch.scalars)
 
 
 def vertices_of(

@@ -13,7 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, blocks, section
+from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, section
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.elements import check_each_once
 from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.intervals.distinct import distinct

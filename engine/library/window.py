@@ -32,6 +32,8 @@ class Window:
         BadGraph
             If one is not, or if a kernel, stride or dilation is less than 1.
         """
+        if self._is_right():
+            return
         for field in fields(self):
             subject = f"The {field.name.replace('_', ' ')} of a window"
             pair = a_list(subject, getattr(self, field.name), "two integers")
@@ -42,6 +44,19 @@ class Window:
             minimum = None if field.name.startswith("padding") else 1
             sizes = tuple(a_count(subject, size, minimum) for size in pair)
             object.__setattr__(self, field.name, sizes)
+
+    def _is_right(self) -> bool:
+        """Return whether all fields are as the loop in `__post_init__` leaves them."""
+        for least, pairs in (
+            (1, (self.kernel, self.stride, self.dilation)),
+            (None, (self.padding_before, self.padding_after)),
+        ):
+            for pair in pairs:
+                if type(pair) is not tuple or len(pair) != 2:
+                    return False
+                if not all(type(n) is int and (least is None or n >= least) for n in pair):
+                    return False
+        return True
 
 
 def output_size(size: int, d: int, window: Window) -> int:

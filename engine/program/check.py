@@ -12,7 +12,7 @@ from tilescope.engine.graph import ComputeSet, Graph, Joined, Tensor, View
 from tilescope.engine.graph.mapping.elements import check_each_once
 from tilescope.engine.program.program import Function, Program
 
-__all__ = ["check_programs"]
+__all__ = ["check_nesting", "check_programs"]
 
 #: By annotation: the allowed type, and its name in messages.
 _KINDS: dict[str, tuple[Any, str]] = {
@@ -45,6 +45,40 @@ def check_programs(graph: Graph, programs: Any) -> None:
     for index, program in enumerate(programs):
         check.kind(program, "Program", f"Control program {index}")
         check.part(program, [])
+
+
+def check_nesting(programs: Iterable[Program]) -> None:
+    """Check that programs of the engine's own are not nested too deeply for the compiler.
+
+    Raises
+    ------
+    BadGraph
+        At a program in more programs than the compiler follows.
+    """
+    level: list[Program] = list(programs)
+    for _ in range(_MOST_LEVELS):
+        level = [part for program in level for part in _parts(program)]
+        if not level:
+            return
+    raise _too_deep(_called(level[0]))
+
+
+def _parts(program: Program) -> Iterable[Program]:
+    """Yield the programs in a program; those of functions begin anew."""
+    for value in vars(program).values():
+        if isinstance(value, Program):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from value
+        elif isinstance(value, Mapping):
+            yield from value.values()
+
+
+def _too_deep(where: str) -> BadGraph:
+    return BadGraph(
+        f"{where} is nested in more than {_MOST_LEVELS} programs: put programs side by"
+        " side in one Sequence"
+    )
 
 
 class _Check:
@@ -87,10 +121,7 @@ class _Check:
         if any(program is outer for outer in around):
             raise BadGraph(f"{where} contains itself: use Repeat or RepeatWhile for a loop")
         if len(around) >= _MOST_LEVELS:
-            raise BadGraph(
-                f"{where} is nested in more than {_MOST_LEVELS} programs: put programs side by"
-                " side in one Sequence"
-            )
+            raise _too_deep(where)
         inside = [*around, program]
         for field in dataclasses.fields(program):
             value = getattr(program, field.name)

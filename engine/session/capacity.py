@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilescope.engine.errors import OutOfTileMemory
-from tilescope.engine.graph.graph import REPORTED_BYTES
+from tilescope.engine.graph.unchecked_graph import REPORTED_BYTES
 from tilescope.engine.ir import Model, Value
 from tilescope.engine.ir.model import walk
 from tilescope.engine.machine import Machine

@@ -24,8 +24,9 @@ from tilescope.engine.options import resolve
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.planner.convolution.memo import PlanMemo
+from tilescope.engine.program.check import check_nesting
 from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
-from tilescope.engine.session.compile import compile_programs
+from tilescope.engine.session.compile import compile_graph
 from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.fragment_folder import FragmentFolder
 from tilescope.engine.session.outline import outline
@@ -173,7 +174,8 @@ def _compiled(
         lowered = lower(model, machine, share, partials, memo, fragments)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
-        return compile_programs(
+        check_nesting(lowered.programs)
+        return compile_graph(
             lowered.graph,
             lowered.programs,
             plans=lowered.plans,
@@ -181,6 +183,7 @@ def _compiled(
             is_checked=settings.is_checked,
             cache_directory=cache_directory,
             costs=costs,
+            stopwatch=Stopwatch(),
         )
 
     executable = compiled(available_memory or AvailableMemory())

@@ -17,7 +17,7 @@ from tilescope.engine.program import Program
 from tilescope.engine.program.check import check_programs
 from tilescope.engine.session.expand import expand_programs
 
-__all__ = ["compile_programs"]
+__all__ = ["compile_graph", "compile_programs"]
 
 
 def compile_programs(
@@ -73,6 +73,43 @@ def compile_programs(
     a_switch("is_checked", is_checked)
     if cache_directory is not None:
         a_kind("The cache's directory", cache_directory, Path | str, "a path")
+    return compile_graph(
+        graph,
+        programs,
+        plans=plans,
+        is_instrumented=is_instrumented,
+        is_checked=is_checked,
+        cache_directory=cache_directory,
+        costs=costs,
+        stopwatch=stopwatch,
+    )
+
+
+def compile_graph(  # the options of a compilation
+    graph: Graph,
+    programs: Sequence[Program],
+    *,
+    plans: Sequence[Plan],
+    is_instrumented: bool | None,
+    is_checked: bool,
+    cache_directory: Path | str | None,
+    costs: PhaseCosts | None,
+    stopwatch: Stopwatch,
+) -> Executable:
+    """Compile control programs as `compile_programs` does; none of the arguments is checked.
+
+    Parameters
+    ----------
+    graph, programs, plans, is_instrumented, is_checked, cache_directory, costs
+        As for `compile_programs`.
+    stopwatch
+        Started when the compilation began.
+
+    Raises
+    ------
+    BadGraph
+        When a rule of the machine is violated.
+    """
     resolved = resolve()
     options = CompileOptions(
         is_instrumented=resolved.allows_instrumentation

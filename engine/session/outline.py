@@ -330,10 +330,7 @@ class _Outliner:
 
 def _on(batch: VertexBatch, of: dict[Variable, Variable]) -> VertexBatch:
     """Return vertices on other variables."""
-    fields = {
-        name: replace(r, variable=of.get(r.variable, r.variable))
-        for name, r in batch.fields.items()
-    }
+    fields = {name: r.on(of.get(r.variable, r.variable)) for name, r in batch.fields.items()}
     return replace(batch, fields=fields)
 
 

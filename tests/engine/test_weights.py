@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tilescope.engine import compile_model, load_machine
+from tilescope.engine.graph import graph
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
+from tilescope.engine.graph.variable import to_host
 from tilescope.engine.ir import IrBuilder, Model, value
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.operators import OPERATORS
@@ -66,3 +68,21 @@ def test_weights_go_with_the_model() -> None:
     assert [name for name, _ in compiled.model.outputs] == ["y"]
     del model
     assert [actual() for actual in arrays] == [None, None]
+
+
+def test_weights_are_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = two_products()
+    arrays = [weight.array for weight in weights_of(model)]
+    copies: list[int] = []
+
+    def noted(array: Any, *args: Any, copy: bool) -> Any:
+        result = to_host(array, *args, copy=copy)
+        is_laid_out = not any(np.shares_memory(array, stated) for stated in arrays)
+        copies.append(is_laid_out + (not np.shares_memory(array, result)))
+        return result
+
+    monkeypatch.setattr(graph, "to_host", noted)
+    compiled = compile_model(model, MACHINE)
+    assert copies == [1, 1]
+    held = [v.values for v in compiled.executable.graph.variables if v.values is not None]
+    assert not any(np.shares_memory(a, b) for a in held for b in arrays)

@@ -20,7 +20,10 @@ def whole_shape(shape: Sequence[int], new_shape: Sequence[int]) -> list[int]:
         When the number of elements differs, or a size is invalid.
     """
     n_elements = prod(shape)
-    sizes = [a_count("A dimension to reshape to", size) for size in new_shape]
+    sizes = [
+        size if type(size) is int else a_count("A dimension to reshape to", size)
+        for size in new_shape
+    ]
     if sizes.count(-1) == 1:
         rest = prod(s for s in sizes if s != -1)
         sizes[sizes.index(-1)] = n_elements // rest if rest else 0
@@ -37,6 +40,8 @@ def wide_shape(shape: Sequence[int]) -> tuple[int, ...]:
     BadGraph
         When it is not a list of integers.
     """
+    if type(shape) is tuple and all(type(size) is int and size > 0 for size in shape):
+        return shape
     subject = "The shape to broadcast to"
     sizes = a_list(subject, shape, "a list of dimensions")
     return tuple(a_count("A dimension to broadcast to", size, 1) for size in sizes)
@@ -50,8 +55,9 @@ def slice_range(shape: Sequence[int], dim: int, start: int, stop: int) -> tuple[
     BadGraph
         When a value is not an integer, or is out of range.
     """
-    dim = a_count("The dimension to slice", dim)
-    start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
+    if not (type(dim) is type(start) is type(stop) is int):
+        dim = a_count("The dimension to slice", dim)
+        start, stop = a_count("The start of a slice", start), a_count("The end of a slice", stop)
     if not 0 <= dim < len(shape):
         raise BadGraph(f"A tensor of shape {tuple(shape)} has no dimension {dim} to slice")
     size = shape[dim]

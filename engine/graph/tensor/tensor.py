@@ -166,10 +166,11 @@ class Tensor:
         BadGraph
             When `order` is not a permutation of the dimensions.
         """
-        order = tuple(a_count("A dimension to shuffle", d) for d in order)
+        if not all(type(d) is int for d in order):
+            order = tuple(a_count("A dimension to shuffle", d) for d in order)
         if sorted(order) != list(range(len(self.dims))):
             raise BadGraph(f"{order} is not a permutation of the {len(self.dims)} dimensions")
-        return replace(self, dims=tuple(self.dims[d] for d in order))
+        return Tensor(self.variable, self.offset, tuple(self.dims[d] for d in order))
 
     def slice(self, dim: int, start: int, stop: int) -> Tensor:
         """Return elements `start` to `stop` (half-open) along one dimension.
@@ -202,7 +203,7 @@ class Tensor:
             start %= inner
         dims = list(self.dims)
         dims[dim] = tuple(kept_atoms) or ((1, 0),)
-        return replace(self, offset=offset, dims=tuple(dims))
+        return Tensor(self.variable, offset, tuple(dims))
 
     def sub_sample(self, dim: int, step: int) -> Tensor:
         """Return every `step`-th element along one dimension, from the first.
@@ -213,9 +214,11 @@ class Tensor:
             When the dimension does not exist, the step is below 1, or the dimension is in several
             atoms that the step does not divide.
         """
-        if not 0 <= a_count("The dimension to sample", dim) < len(self.dims):
+        dim = dim if type(dim) is int else a_count("The dimension to sample", dim)
+        step = step if type(step) is int else a_count("The step of a sample", step)
+        if not 0 <= dim < len(self.dims):
             raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to sample")
-        if a_count("The step of a sample", step) < 1:
+        if step < 1:
             raise BadGraph(f"The step of a sample is {step}; it must be 1 or more")
         *outer, (size, stride) = self.dims[dim]
         if any(n != 1 for n, _ in outer) and size % step:
@@ -234,7 +237,8 @@ class Tensor:
         BadGraph
             When the dimension does not exist.
         """
-        if not 0 <= a_count("The dimension to reverse", dim) < len(self.dims):
+        dim = dim if type(dim) is int else a_count("The dimension to reverse", dim)
+        if not 0 <= dim < len(self.dims):
             raise BadGraph(f"A tensor of shape {self.shape} has no dimension {dim} to reverse")
         dims = list(self.dims)
         dims[dim] = tuple((size, -stride) for size, stride in self.dims[dim])
@@ -262,12 +266,12 @@ class Tensor:
                 dims.append(((want, 0),))
             else:
                 raise BadGraph(f"Shape {self.shape} does not broadcast to {shape}")
-        return replace(self, dims=tuple(dims))
+        return Tensor(self.variable, self.offset, tuple(dims))
 
     def flatten(self) -> Tensor:
         """Return the elements in logical order as one dimension."""
         atoms = self.atoms
-        return replace(self, dims=(atoms or ((1, 0),),))
+        return Tensor(self.variable, self.offset, (atoms or ((1, 0),),))
 
     def refine(self, factors: Sequence[Sequence[int]]) -> list[list[Atom]] | None:
         """Split every dimension into atoms of the given sizes; None when that is impossible.

@@ -37,6 +37,8 @@ def check_compute_sets(compute_sets: Iterable[ComputeSet]) -> None:
 def check_compute_set(compute_set: ComputeSet) -> None:
     """Check that no vertex reads or writes what another vertex of the compute set writes.
 
+    Regions are checked as well: those of the library's own vertices were not before.
+
     Parameters
     ----------
     compute_set
@@ -45,8 +47,14 @@ def check_compute_set(compute_set: ComputeSet) -> None:
     Raises
     ------
     BadGraph
-        Names the first two vertices that break the rule, the variable and the elements.
+        Names the first two vertices that break the rule, the variable and the elements; or the
+        first one whose regions are not those of its codelet, or out of range.
     """
+    for batch in compute_set.batches:
+        where = f"{batch.codelet.name} in {compute_set.name!r}"
+        batch.codelet.check_fields(where, batch.fields, batch.n_vertices)
+        for name, regions in batch.fields.items():
+            regions.check(f"{where}, field {name!r}")
     written = {
         batch.fields[field.name].variable.variable_id: batch.fields[field.name].variable
         for batch in compute_set.batches

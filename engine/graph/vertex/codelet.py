@@ -342,10 +342,8 @@ class Codelet:
                     f" {related_size} in {field.size_of!r}: the sizes must match"
                 )
 
-    def scalar_columns(
-        self, where: str, scalars: Mapping[str, ArrayLike], n_vertices: int
-    ) -> dict[str, NDArray[Any]]:
-        """Return every scalar as an array over the vertices.
+    def check_scalars(self, where: str, scalars: Mapping[str, ArrayLike], n_vertices: int) -> None:
+        """Raise BadGraph unless `scalars` are this codelet's.
 
         Raises
         ------
@@ -359,19 +357,28 @@ class Codelet:
                 f"{where}: the scalars are {', '.join(expected) or 'none'}, not"
                 f" {', '.join(map(str, scalars))}"
             )
-        columns = {}
         for scalar in self.scalars:
-            kind = np.int64 if scalar.kind == "int" else np.float32
             column = numbers(f"{where}: the values of {scalar.name!r}", scalars[scalar.name])
-            if column.dtype.kind not in "fiub" or (kind is np.int64 and column.dtype.kind == "f"):
+            if column.dtype.kind not in "fiub" or (
+                scalar.kind == "int" and column.dtype.kind == "f"
+            ):
                 raise BadGraph(
                     f"{where}: scalar {scalar.name!r} must be of kind {scalar.kind}, got"
                     f" {shown(scalars[scalar.name])}"
                 )
-            values = column.astype(kind)
-            if values.ndim > 1 or (values.ndim == 1 and values.size != n_vertices):
+            if column.ndim > 1 or (column.ndim == 1 and column.size != n_vertices):
                 raise BadGraph(
                     f"{where}: scalar {scalar.name!r} takes one number, or one per vertex"
                 )
-            columns[scalar.name] = np.ascontiguousarray(np.broadcast_to(values, (n_vertices,)))
+
+    def columns_of(
+        self, scalars: Mapping[str, ArrayLike], n_vertices: int
+    ) -> dict[str, NDArray[Any]]:
+        """Return every scalar as an array over the vertices, of int64 or float32."""
+        columns = {}
+        for scalar in self.scalars:
+            kind = np.int64 if scalar.kind == "int" else np.float32
+            column = np.empty(n_vertices, kind)
+            column[:] = scalars[scalar.name]
+            columns[scalar.name] = column
         return columns

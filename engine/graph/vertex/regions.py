@@ -23,7 +23,7 @@ from tilescope.engine.graph.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
 
-__all__ = ["Regions", "blocks", "check_variable", "regions_of"]
+__all__ = ["Regions", "blocks", "check_variable", "regions_of", "unchecked_blocks"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,12 @@ class Regions:
         object.__setattr__(self, "stride", _with_one_row(self.stride))
         if self.first is not None:
             object.__setattr__(self, "first", read_only(self.first))
+
+    def on(self, variable: Variable) -> Regions:
+        """Return the same regions on another variable."""
+        regions = object.__new__(Regions)  # the arrays are as they should be
+        regions.__dict__.update(self.__dict__, variable=variable)
+        return regions
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64] | None, ...]:
@@ -118,7 +124,16 @@ def _with_one_row(table: NDArray[np.int64]) -> NDArray[np.int64]:
         return table  # as it was made here, or is read
     if len(table) < 2 or (table[-1] != table[0]).any() or (table != table[0]).any():
         return read_only(table)
-    return np.broadcast_to(table[0].copy(), table.shape)
+    return _repeated(table[0].copy(), len(table))
+
+
+def _repeated(row: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+    """Return a read-only table that stores one row; as np.broadcast_to does, in less time."""
+    table: NDArray[np.int64] = np.ndarray(
+        (n_rows, row.size), np.int64, row, strides=(0, row.itemsize)
+    )
+    table.flags.writeable = False
+    return table
 
 
 def blocks(
@@ -160,19 +175,39 @@ def blocks(
             raise BadGraph(f"{where}: expected {n_vertices} values, got shape {numbers.shape}")
         return numbers
 
-    # Copies: the caller may modify its arrays later.
-    first = np.empty(n_vertices, np.int64)
-    first[:] = checked(start)
-    size, stride = (
-        _table([checked(values) for values in columns], n_vertices) for columns in (sizes, strides)
+    return unchecked_blocks(
+        variable,
+        checked(start),
+        [checked(values) for values in sizes],
+        [checked(values) for values in strides],
+        n_vertices,
     )
-    return Regions(variable, first, size, stride)
 
 
-def _table(columns: Sequence[NDArray[np.int64]], n_rows: int) -> NDArray[np.int64]:
+def unchecked_blocks(
+    variable: Variable,
+    start: NDArray[np.int64] | int,
+    sizes: Sequence[NDArray[np.int64] | int],
+    strides: Sequence[NDArray[np.int64] | int],
+    n_vertices: int,
+) -> Regions:
+    """Return regions as `blocks` does, whose arguments the caller knows to be right.
+
+    Parameters
+    ----------
+    variable, start, sizes, strides, n_vertices
+        As for `blocks`.
+    """
+    # A copy: the caller may modify its array later.
+    first = np.empty(n_vertices, np.int64)
+    first[:] = start
+    return Regions(variable, first, _table(sizes, n_vertices), _table(strides, n_vertices))
+
+
+def _table(columns: Sequence[NDArray[np.int64] | int], n_rows: int) -> NDArray[np.int64]:
     """Return columns, or scalars that stand for one, as a table."""
-    if not any(column.shape for column in columns):
-        return np.broadcast_to(np.array(columns, np.int64), (n_rows, len(columns)))
+    if not any(isinstance(column, np.ndarray) and column.ndim for column in columns):
+        return _repeated(np.array(columns, np.int64), n_rows)
     table = np.empty((n_rows, len(columns)), np.int64)
     for dim, column in enumerate(columns):
         table[:, dim] = column

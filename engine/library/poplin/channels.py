@@ -146,6 +146,8 @@ def arranged_images(
 def image_values(images: NDArray[Any], layout: ChannelLayout) -> NDArray[Any]:
     """Return images as [block, image, channel block, row, column, channel], padded with zeros.
 
+    It is a view of the images where that is possible.
+
     Parameters
     ----------
     images : ndarray, shape (images, channels, rows, columns)

@@ -128,7 +128,7 @@ class _Steps:
         if isinstance(x, Tensor):
             return arranged_images(builder, x, layout, self.placement.all_tiles().tolist())
         # The vertices map it to the tiles that read it.
-        return self._constant(builder, image_values(x, layout))
+        return self._constant(builder, x, image_values(x, layout))
 
     def convolved(self, builder: Builder, source: Tensor, weights: Operand) -> Tensor:
         """Lay out the weights and add the vertices; return (images, channels, rows, columns)."""
@@ -139,11 +139,13 @@ class _Steps:
                 copy_together(builder, pairs, "preArrangeWeights", Stage.PRE_ARRANGE_WEIGHTS)
         else:
             values = weight_values(weights, self.shape, self.grouping)
-            kernel = self._constant(builder, values)
+            kernel = self._constant(builder, weights, values)
             map_weights(builder, kernel, self.placement, self.grouping)
         return convolve(builder, source, kernel, self.shape, self.grouping, self.placement)
 
-    def _constant(self, builder: Builder, values: NDArray[Any]) -> Tensor:
+    def _constant(self, builder: Builder, stated: NDArray[Any], values: NDArray[Any]) -> Tensor:
+        """Add constants as they are laid out; copied if they are a view of those stated."""
+        is_view = np.may_share_memory(stated, values)
         return builder.graph.add_constant(
-            values, "weights", dtype=self.constant_dtype, debug=builder.debug
+            values, "weights", dtype=self.constant_dtype, debug=builder.debug, copy=is_view
         )

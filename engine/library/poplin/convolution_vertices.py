@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.poplin.cast_partials import CAST_PARTIALS
 from tilescope.engine.codelets.poplin.reduce_partials import REDUCE_PARTIALS, reduce_partials_cycles
-from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, blocks, dtype_of
+from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, dtype_of
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.placement import Placement
@@ -235,7 +236,7 @@ def _cast_partials(
     held = partials.variable
     out = graph.add_variable(result, partials.shape, "out", builder.debug)
     graph.set_tile_mapping(out, held.map_start, held.map_tile)
-    fields = {"x": regions, "out": replace(regions, variable=out.variable)}
+    fields = {"x": regions, "out": regions.on(out.variable)}
     builder.vertices(builder.compute_set("cast", Stage.CAST), CAST_PARTIALS, tile, fields)
     return out
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Joined, Tensor, View
-from tilescope.engine.library.argument_check import check_rank, checked
+from tilescope.engine.library.argument_check import check_rank, checked_with
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.channels import zeros_into
 from tilescope.engine.library.poplin.convolution import convolution
@@ -130,7 +130,7 @@ def _turned(
     return chosen_values.reshape(*sizes, rows.taps, columns.taps)
 
 
-@checked
+@checked_with(convolution)
 def transposed_convolution(
     builder: Builder,
     x: View,

@@ -16,7 +16,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.library.argument_check import check_rank, checked
+from tilescope.engine.library.argument_check import check_rank, checked, checked_with
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.allocators import create_convolution_input
 from tilescope.engine.library.poplin.channels import zeros_into
@@ -38,7 +38,7 @@ from tilescope.engine.tiling import ConvolutionShape
 __all__ = ["weight_gradient"]
 
 
-@checked
+@checked_with(convolution)
 def weight_gradient(
     builder: Builder,
     x: View,

@@ -19,7 +19,8 @@ from tilescope.engine.codelets.popnn.loss import (
     SUM_SQUARED_BLOCK,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place

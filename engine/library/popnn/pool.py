@@ -6,7 +6,8 @@ from math import prod
 
 from tilescope.engine.codelets.popnn.pool import AVERAGE_POOL, MAX_POOL
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import check_rank, checked
 from tilescope.engine.library.builder import Builder, refuse_float8

@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import DType, Graph, Tensor, TileSet, View, blocks
+from tilescope.engine.graph import DType, Graph, Tensor, TileSet, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder

@@ -16,7 +16,8 @@ from tilescope.engine.codelets.poprand.random_numbers import (
     PLACE_SCALARS,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View, blocks
+from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder

@@ -101,3 +101,36 @@ def test_a_link_that_leads_outside(tmp_path: Path) -> None:
     (inside / "w.bin").symlink_to(tmp_path / "w.bin")
     with pytest.raises(BadModel, match="is outside the model's folder"):
         load_onnx(inside / "m.onnx")
+
+
+def _with_weight(folder: Path, raw: bytes) -> Path:
+    """Save ``y = x + w``, whose weight holds its bytes itself."""
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[64, 64], raw_data=raw)
+    side = helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 64])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [64, 64])
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "graph", [side], [result], [weight]
+    )
+    path = folder / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def test_checker_is_given_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    checked: list[int] = []
+    check = onnx.checker.check_model
+
+    def counted(model: onnx.ModelProto) -> None:
+        checked.append(model.ByteSize())
+        check(model)
+
+    monkeypatch.setattr(onnx.checker, "check_model", counted)
+    (operation,) = load_onnx(_with_weight(tmp_path, array.tobytes())).operations
+    assert max(checked) < 1000
+    assert np.array_equal(np.asarray(operation.operands[1].known), array)
+
+
+def test_weights_of_a_wrong_length_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadModel, match=r"fails the ONNX checker: .*'?w'?\) raw_data size"):
+        load_onnx(_with_weight(tmp_path, bytes(64 * 64 * 4 - 4)))

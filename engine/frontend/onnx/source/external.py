@@ -20,6 +20,8 @@ __all__ = ["array_of", "load_small_tensors", "outside_names", "without_large_ten
 
 #: Bytes of an external tensor that is read at once, as if the model file held it.
 _SMALL = 1 << 20
+#: Elements of an initializer that the checker of ONNX is given with the others.
+_MOST_CHECKED = 256
 _LONGEST_LOCATION = 4096
 _MOST_SHOWN = 80
 
@@ -102,22 +104,41 @@ def load_small_tensors(model: onnx.ModelProto, folder: Path) -> None:
 
 @contextmanager
 def without_large_tensors(model: onnx.ModelProto) -> Iterator[None]:
-    """Make external tensors empty while ONNX checks a model: it looks for their files elsewhere."""
-    emptied = [
-        (tensor, list(tensor.dims))
-        for graph in graphs_of(model.graph)
-        for tensor in graph.initializer
-        if tensor.data_location == TensorProto.EXTERNAL
-    ]
+    """Take the elements of large initializers away while ONNX checks a model.
+
+    The checker looks for the files of external tensors elsewhere, and copies all others, of which
+    it reads no element. A tensor that does not hold what it declares stays as it is.
+    """
+    tensors = [tensor for graph in graphs_of(model.graph) for tensor in graph.initializer]
+    emptied = [(t, list(t.dims)) for t in tensors if t.data_location == TensorProto.EXTERNAL]
     for tensor, _ in emptied:
         tensor.data_location = TensorProto.DEFAULT
         tensor.dims[:] = [0]
+    shortened = [
+        (tensor, list(tensor.dims), tensor.raw_data)
+        for tensor in tensors
+        if prod(tensor.dims) > _MOST_CHECKED and _is_plain(tensor)
+    ]
+    for tensor, dims, data in shortened:
+        tensor.raw_data = data[: len(data) // prod(dims)]
+        tensor.dims[:] = [1]
     try:
         yield
     finally:
         for tensor, dims in emptied:
             tensor.data_location = TensorProto.EXTERNAL
             tensor.dims[:] = dims
+        for tensor, dims, data in shortened:
+            tensor.dims[:] = dims
+            tensor.raw_data = data
+
+
+def _is_plain(tensor: TensorProto) -> bool:
+    """Return whether a tensor has as many bytes as whole elements of its type and shape take."""
+    if min(tensor.dims) < 1 or tensor.data_type not in helper.get_all_tensor_dtypes():
+        return False
+    element = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    return not element.hasobject and len(tensor.raw_data) == prod(tensor.dims) * element.itemsize
 
 
 def _take_in(tensor: TensorProto, path: Path, offset: int, n_bytes: int) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 from tilescope.engine.codelets.popnn.inverse_std_deviation import INVERSE_STD_DEVIATION
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor, View, blocks, dtype_of
+from tilescope.engine.graph import FLOAT16, FLOAT32, DType, Tensor, View, dtype_of
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, rearranged, similar

@@ -6,7 +6,8 @@ import numpy as np
 
 from tilescope.engine.codelets.popops.elementwise.iota import IOTA
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import INT32, Tensor, View, blocks
+from tilescope.engine.graph import INT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.walk import cut_rows

@@ -13,7 +13,8 @@ from tilescope.engine.codelets.popops.elementwise.scaled_add import (
     SCALED_ADD_FAST,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor, View, blocks
+from tilescope.engine.graph import Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.elements import share_elements
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.library.argument_check import checked

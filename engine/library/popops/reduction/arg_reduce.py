@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.reduction.arg_reduce import ARG_GATHER, ARG_SPARSE
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.mapping import tile_mapping_of
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder

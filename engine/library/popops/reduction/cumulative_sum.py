@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.reduction.cumulative_sum import ADD_CARRY, CUMULATIVE_SUM
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import cast, in_one, row_major_copy

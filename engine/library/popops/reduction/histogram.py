@@ -10,7 +10,8 @@ import numpy as np
 
 from tilescope.engine.codelets.popops.reduction.histogram import HISTOGRAM
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import cast, row_major_copy

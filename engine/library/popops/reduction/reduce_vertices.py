@@ -13,7 +13,15 @@ from tilescope.engine.codelets.popops.reduction.reduce import (
     SCALED_REDUCE,
     UNSCALED,
 )
-from tilescope.engine.graph import ComputeSet, DType, Regions, Stage, Tensor, Variable, blocks
+from tilescope.engine.graph import (
+    ComputeSet,
+    DType,
+    Regions,
+    Stage,
+    Tensor,
+    Variable,
+)
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.planner.phase import stage_name
 from tilescope.engine.planner.reduction.choice import PlannedPieces

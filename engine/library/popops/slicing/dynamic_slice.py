@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.slicing.multi_slice import DYNAMIC_SLICE, dynamic_slice_cycles
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import INT32, Tensor, View, blocks
+from tilescope.engine.graph import INT32, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.elements import check_each_once, share_elements
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder, refuse_float8

@@ -22,7 +22,8 @@ from tilescope.engine.codelets.popops.slicing.multi_slice import (
     multi_slice_cycles,
 )
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View, blocks
+from tilescope.engine.graph import INT32, Regions, Tensor, Variable, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder, refuse_float8

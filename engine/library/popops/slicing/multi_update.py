@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_UPDATE, MULTI_UPDATE_OP
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Regions, Tensor, View, blocks
+from tilescope.engine.graph import Regions, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.elements import check_each_once, share_elements
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.intervals.runs import group_pieces

@@ -11,7 +11,8 @@ from typing import Any
 
 from tilescope.engine.codelets.popops.slicing.one_hot import ENCODE_ONE_HOT
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor, View, blocks, dtype_of
+from tilescope.engine.graph import Tensor, View, dtype_of
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.fill import fill

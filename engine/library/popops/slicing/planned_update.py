@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.codelets.popops.slicing.multi_slice import MULTI_UPDATE_OP
-from tilescope.engine.graph import FLOAT32, INT32, ComputeSet, Tensor, View, blocks
+from tilescope.engine.graph import FLOAT32, INT32, ComputeSet, Tensor, View
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.tensor.tensor import row_major
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder

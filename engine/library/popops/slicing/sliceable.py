@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tilescope.engine.arguments import a_count
 from tilescope.engine.codelets.popops.slicing.dynamic_update import DYNAMIC_UPDATE
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import DType, Tensor, View, blocks, dtype_of
+from tilescope.engine.graph import DType, Tensor, View, dtype_of
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import vector_elements

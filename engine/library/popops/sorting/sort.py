@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from tilescope.engine.codelets.popops.sorting.sort import COMPARE_AND_SWAP, COMPARE_AND_SWAP_PAIRS
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import FLOAT16, FLOAT32, INT32, DType, Regions, Tensor, View, blocks
+from tilescope.engine.graph import (
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    DType,
+    Regions,
+    Tensor,
+    View,
+)
+from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import check_dim, checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.iota import iota
