@@ -40,8 +40,6 @@ T = TypeVar("T")
 _AT_ONCE, WEIGHTS = "now", "weights"
 #: Name of the pickle that is read at once.
 _ROOT = "objects"
-#: Kinds of persistent identities.
-_ARRAY, _CODELET, _DTYPE, _SHARED, _LATER, _OUTER = range(6)
 _PROTOCOL = 5
 
 
@@ -56,6 +54,39 @@ def _revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any
     record.__dict__.update(state)
     record.come_later(read)
     return record
+
+
+class _Names:
+    """Names in pickles of what is kept elsewhere; the reader's own methods take their place."""
+
+    @staticmethod
+    def array(number: int) -> None:
+        """Stand for an array of the table."""
+
+    @staticmethod
+    def codelet(number: int) -> None:
+        """Stand for a codelet of the table."""
+
+    @staticmethod
+    def dtype(name: str) -> None:
+        """Stand for a device type."""
+
+    @staticmethod
+    def shared(number: int) -> None:
+        """Stand for an object of the first pickle."""
+
+    @staticmethod
+    def later(kind: str, number: int) -> None:
+        """Stand for the deferred attributes of a record."""
+
+    @staticmethod
+    def outer(number: int) -> None:
+        """Stand for what belongs to others."""
+
+
+_NAMES = ("array", "codelet", "dtype", "shared", "later", "outer")
+#: Functions that pickles may name.
+_CALLED = frozenset({_frozen_map, _revived, *(getattr(_Names, name) for name in _NAMES)})
 
 
 @dataclass(frozen=True)
@@ -131,7 +162,10 @@ def _is_one_row(array: NDArray[Any]) -> bool:
 
 
 class _Writer(pickle.Pickler):
-    """Pickles records; what they refer to besides each other gets a number."""
+    """Pickles records; what they refer to besides each other gets a number.
+
+    Each refers to it through a function of `_Names`, so that no plain value is looked at.
+    """
 
     def __init__(self, program: _Program, group: str, outer: Sequence[object] = ()) -> None:
         self._file = io.BytesIO()
@@ -147,38 +181,34 @@ class _Writer(pickle.Pickler):
         self._file.truncate()
         return content
 
-    def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the identity of what is not pickled; None for what is."""
-        if self._outer and id(value) in self._outer:
-            return (_OUTER, self._outer[id(value)])
-        match value:
-            case np.ndarray():
-                return (_ARRAY, self._program.arrays.number(value, self._group))
-            case Codelet():
-                return (_CODELET, self._program.codelet(value))
-            case DType():
-                return (_DTYPE, value.name)
-            case _Later():
-                return (_LATER, value.kind, value.number)
-        if self._group != _AT_ONCE and type(value) in self._program.shared_kinds:
-            return (_SHARED, self._program.shared_number(value))
-        return None
-
     def reducer_override(self, value: Any) -> Any:
         """Return how a value is made again; other types than those listed are refused."""
-        kind = type(value)
-        if isinstance(value, type | FunctionType):
-            if value in self._program.kinds or value in (_frozen_map, _revived):
-                return NotImplemented  # by its name, which the reader checks
-            raise TypeError(f"{value.__name__} is not part of a program")
-        if kind is MappingProxyType:
-            return _frozen_map, (dict(value),)
-        if isinstance(value, np.generic):
-            raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
-        if kind in self._program.kinds:
+        if id(value) in self._outer:
+            return _Names.outer, (self._outer[id(value)],)
+        kind, program = type(value), self._program
+        if kind in program.kinds:
+            if self._group != _AT_ONCE and kind in program.shared_kinds:
+                return _Names.shared, (program.shared_number(value),)
             if isinstance(value, Deferred):
-                return self._program.reduced(value, is_split=self._group == _AT_ONCE)
+                return program.reduced(value, is_split=self._group == _AT_ONCE)
             return NotImplemented
+        match value:
+            case np.ndarray():
+                return _Names.array, (program.arrays.number(value, self._group),)
+            case Codelet():
+                return _Names.codelet, (program.codelet(value),)
+            case DType():
+                return _Names.dtype, (value.name,)
+            case _Later():
+                return _Names.later, (value.kind, value.number)
+            case MappingProxyType():
+                return _frozen_map, (dict(value),)
+            case type() | FunctionType():
+                if value in program.kinds or value in _CALLED:
+                    return NotImplemented  # by its name, which the reader checks
+                raise TypeError(f"{value.__name__} is not part of a program")
+            case np.generic():
+                raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
         raise TypeError(f"{kind.__name__} is not part of a program")
 
 
@@ -344,28 +374,21 @@ class _Reader(pickle.Unpickler):
         self._program, self._outer = program, outer
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a listed type, by its names."""
+        """Return a listed type, by its names, or what reads what is kept elsewhere."""
+        if module == __name__ and name in _READ_BY:
+            return getattr(self, _READ_BY[name], None) or getattr(self._program, _READ_BY[name])
         found = self._program.known.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(f"{module}.{name} is not part of a program")
         return found
 
-    def persistent_load(self, identity: Any) -> Any:
-        """Return what was not pickled."""
-        kind, first, *rest = identity
-        if kind == _ARRAY:
-            return self._program.array(first)
-        if kind == _LATER:
-            return self._program.later(first, *rest)
-        if kind == _SHARED:
-            return self._program.shared[first]
-        if kind == _DTYPE:
-            return dtype_of(first)
-        if kind == _CODELET:
-            return self._program.codelet(first)
-        if kind == _OUTER:
-            return self._outer[first]
-        raise pickle.UnpicklingError("an identity is of an unknown kind")
+    def outer(self, number: int) -> object:
+        """Return what belongs to others, by its number."""
+        return self._outer[number]
+
+
+#: Names of the methods that take the place of `_Names`, by its functions' names in pickles.
+_READ_BY = {f"{_Names.__qualname__}.{name}": name for name in _NAMES}
 
 
 class RecordReader:
@@ -394,7 +417,7 @@ class RecordReader:
     ) -> None:
         known: list[Any] = [*kinds, _frozen_map, _revived]
         self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
-        self.shared: list[Any] = []
+        self.shared_objects: list[Any] = []
         self._array, self._places = array, facts["places"]
         #: By place, the type of arrays that are stored in a narrower one.
         self._wide = [name.partition(" ")[2] or None for name in self._places]
@@ -437,6 +460,14 @@ class RecordReader:
             When a codelet is missing.
         """
         return _Reader(self, content, outer).load()
+
+    def dtype(self, name: str) -> DType:
+        """Return a device type by its name."""
+        return dtype_of(name)
+
+    def shared(self, number: int) -> Any:
+        """Return an object that was read at once, by its number."""
+        return self.shared_objects[number]
 
     def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
         """Return a function that reads the deferred attributes of a record: here are none."""
@@ -516,7 +547,7 @@ class ObjectReader(RecordReader):
         if first + second != len(content):
             raise ValueError("the objects are cut short")
         self.root = reader.load()
-        self.shared = reader.load()
+        self.shared_objects = reader.load()
 
     def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
         """Return a function that reads the deferred attributes of a record."""
