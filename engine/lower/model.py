@@ -82,6 +82,8 @@ def lower(
     programs = [root]
     if model.held:
         programs += _programs_of_held(lowering, model)
+    for variable in graph.variables:
+        variable.arrangement = None  # nobody asks for it any more
     return Lowered(graph, programs, builder.plans)
 
 

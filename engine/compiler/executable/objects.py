@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable.codelet_place import CodeletPlace, codelet_at, place_of
 from tilescope.engine.compiler.executable.container import NotAnEntry, narrowed
+from tilescope.engine.graph import ComputeSet, RemoteBuffer, Variable
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.vertex.codelet import Codelet
@@ -56,6 +58,11 @@ def _revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any
     return record
 
 
+def _zeros(size: int) -> Column:
+    """Return the column of zeros, which is one object."""
+    return Column.zeros(size)
+
+
 class _Names:
     """Names in pickles of what is kept elsewhere; the reader's own methods take their place."""
 
@@ -86,7 +93,7 @@ class _Names:
 
 _NAMES = ("array", "codelet", "dtype", "shared", "later", "outer")
 #: Functions that pickles may name.
-_CALLED = frozenset({_frozen_map, _revived, *(getattr(_Names, name) for name in _NAMES)})
+_CALLED = frozenset({_frozen_map, _revived, _zeros, *(getattr(_Names, name) for name in _NAMES)})
 
 
 @dataclass(frozen=True)
@@ -161,17 +168,28 @@ def _is_one_row(array: NDArray[Any]) -> bool:
     return array.ndim > 0 and len(array) > 1 and array.strides[0] == 0
 
 
+#: What belongs to one graph: a record that refers to that of others would copy it.
+_OWNED = (Variable, ComputeSet, RemoteBuffer)
+
+
 class _Writer(pickle.Pickler):
     """Pickles records; what they refer to besides each other gets a number.
 
     Each refers to it through a function of `_Names`, so that no plain value is looked at.
     """
 
-    def __init__(self, program: _Program, group: str, outer: Sequence[object] = ()) -> None:
+    def __init__(
+        self,
+        program: _Program,
+        group: str,
+        outer: Sequence[object] = (),
+        own: Sequence[object] | None = None,
+    ) -> None:
         self._file = io.BytesIO()
         super().__init__(self._file, _PROTOCOL)
         self._program, self._group = program, group
         self._outer = {id(value): number for number, value in enumerate(outer)}
+        self._own = None if own is None else {id(value) for value in own}
 
     def content(self, value: object) -> bytes:
         """Return a value as bytes."""
@@ -187,8 +205,12 @@ class _Writer(pickle.Pickler):
             return _Names.outer, (self._outer[id(value)],)
         kind, program = type(value), self._program
         if kind in program.kinds:
+            if self._own is not None and kind in _OWNED and id(value) not in self._own:
+                raise TypeError(f"a {kind.__name__} belongs to another record")
             if self._group != _AT_ONCE and kind in program.shared_kinds:
                 return _Names.shared, (program.shared_number(value),)
+            if kind is Column and value is Column.zeros(value.size):
+                return _zeros, (value.size,)
             if isinstance(value, Deferred):
                 return program.reduced(value, is_split=self._group == _AT_ONCE)
             return NotImplemented
@@ -332,7 +354,12 @@ class RecordWriter:
     def __init__(self, kinds: Sequence[type]) -> None:
         self._program = _Program(kinds, is_frozen=True)
 
-    def content(self, record: object, outer: Sequence[object] = ()) -> bytes:
+    def content(
+        self,
+        record: object,
+        outer: Sequence[object] = (),
+        own: Sequence[object] | None = None,
+    ) -> bytes:
         """Return a record as bytes.
 
         Parameters
@@ -341,16 +368,19 @@ class RecordWriter:
             The record; its arrays must not change any more.
         outer
             What it refers to and does not own: the reader gives others for them.
+        own
+            Its variables, compute sets and remote buffers; None for any.
 
         Raises
         ------
         TypeError
-            When something of another type occurs.
+            When something of another type occurs, or a variable, compute set or remote buffer of
+            others.
         BadExecutable
             When another process could not find a codelet.
         """
         try:
-            return _Writer(self._program, _AT_ONCE, outer).content(record)
+            return _Writer(self._program, _AT_ONCE, outer, own).content(record)
         except (pickle.PicklingError, RecursionError) as error:
             raise TypeError(str(error)) from None
 
@@ -415,7 +445,7 @@ class RecordReader:
         facts: Mapping[str, Any],
         array: Callable[[str], NDArray[Any]],
     ) -> None:
-        known: list[Any] = [*kinds, _frozen_map, _revived]
+        known: list[Any] = [*kinds, _frozen_map, _revived, _zeros]
         self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
         self.shared_objects: list[Any] = []
         self._array, self._places = array, facts["places"]
