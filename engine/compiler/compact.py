@@ -26,8 +26,11 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
     """
     if not values.size:
         return _count(0)
-    low, high = int(values.min()), int(values.max())
-    kind = next(kind for kind, least, most in _TYPES if least <= low and high <= most)
+    if values.size == 1:
+        low = high = int(values[0])
+    else:
+        low, high = int(np.minimum.reduce(values)), int(np.maximum.reduce(values))
+    kind = _type_of(low, high)
     if low == high and values.size > 1:
         # As np.broadcast_to does, which takes ten times as long.
         one = np.ndarray(values.shape, kind, np.array(low, kind), strides=(0,))
@@ -36,6 +39,14 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
     if low == 0 and high == values.size - 1 and (values == _count(values.size)).all():
         return _count(values.size)
     return read_only(values.astype(kind, copy=False))
+
+
+def _type_of(low: int, high: int) -> np.dtype[Any]:
+    """Return the narrowest type that holds numbers."""
+    for kind, least, most in _TYPES:
+        if least <= low and high <= most:
+            return kind
+    return _TYPES[-1][0]
 
 
 def stored_bytes(array: NDArray[Any]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -78,7 +77,7 @@ class PhaseCosts:
             self._compute[key] = self._stored(key, compute_set, slow_tiles)
         cost, uses = self._compute[key]
         number = compute_set.compute_set_id
-        return cost, [replace(use, compute_set_id=number) for use in uses]
+        return cost, [use.of(number) for use in uses]
 
     def _stored(
         self,
@@ -87,7 +86,8 @@ class PhaseCosts:
         slow_tiles: Sequence[NDArray[np.int64]],
     ) -> tuple[StepCost, list[VertexUse]]:
         """Return the costs of a compute phase from the store, or compute and keep them there."""
-        store, digest = self.exchanges.store, _digest(key)
+        store = self.exchanges.store
+        digest = None if store is None else _digest(key)
         if store is None or digest is None:
             return compute_cost(compute_set, self.machine, slow_tiles)
         stored = store.find_cost(digest)

@@ -1,8 +1,8 @@
 """Graphs, variables, tensors as views, tile mappings, compute sets, batches of vertices."""
 
-from tilescope.engine.graph.graph import Graph, unchecked_graph
+from tilescope.engine.graph.graph import Graph, own_graph
 from tilescope.engine.graph.identity.debug import OUTLINE_COPY, ROOT, DebugContext
-from tilescope.engine.graph.image import GraphCopy, GraphImage
+from tilescope.engine.graph.image import GraphCopy, GraphImage, OwnGraph
 from tilescope.engine.graph.mapping.mapping import TileMapping
 from tilescope.engine.graph.mapping.tile_set import TileSet
 from tilescope.engine.graph.remote import RemoteBuffer
@@ -48,6 +48,7 @@ __all__ = [
     "GraphCopy",
     "GraphImage",
     "Joined",
+    "OwnGraph",
     "PlanStage",
     "Regions",
     "RemoteBuffer",
@@ -65,7 +66,7 @@ __all__ = [
     "dtype_of",
     "float8",
     "interval_lists",
+    "own_graph",
     "section",
     "unchecked_blocks",
-    "unchecked_graph",
 ]

@@ -26,7 +26,7 @@ from tilescope.engine.graph.vertex.regions import Regions, regions_of
 from tilescope.engine.machine import Machine
 from tilescope.engine.number.dtype import dtype_of
 
-__all__ = ["Graph", "unchecked_graph"]
+__all__ = ["Graph", "own_graph"]
 
 
 class Graph(UncheckedGraph):
@@ -429,7 +429,7 @@ class Graph(UncheckedGraph):
         return super().add_vertices(compute_set, codelet, tiles, connected, scalars)
 
 
-def unchecked_graph(machine: Machine, *, n_io_tiles: int = 0) -> Graph:
+def own_graph(machine: Machine, *, n_io_tiles: int = 0) -> Graph:
     """Return an empty graph of the engine's own: see `Graph.unchecked`."""
     return cast(Graph, UncheckedGraph(machine, n_io_tiles=n_io_tiles))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.freeze import read_only
-from tilescope.engine.graph.graph import Graph, unchecked_graph
+from tilescope.engine.graph.graph import Graph, own_graph
 from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor.joined import Joined, View
 from tilescope.engine.graph.variable import Variable
@@ -18,7 +17,7 @@ from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.regions import Regions
 from tilescope.engine.machine import Machine
 
-__all__ = ["GraphCopy", "GraphImage"]
+__all__ = ["GraphCopy", "GraphImage", "OwnGraph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +77,33 @@ class GraphImage:
                 )
 
 
+class OwnGraph:
+    """A graph that the engine built for one compilation: it becomes the image itself.
+
+    Parameters
+    ----------
+    graph
+        Nobody else may use it.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def tensor(self, view: View) -> View:
+        """Return the view."""
+        return view
+
+    def compute_set(self, compute_set: ComputeSet) -> ComputeSet:
+        """Return the compute set."""
+        return compute_set
+
+    def freeze(self) -> GraphImage:
+        """Freeze the graph and return it as an image; nothing can be added afterwards."""
+        for variable in self.graph.variables:
+            variable.allocated_for = None  # a plan's, which the compiler does not know
+        return _frozen(self.graph, ())
+
+
 class GraphCopy:
     """A private copy of a graph, which can grow until it is frozen.
 
@@ -94,7 +120,7 @@ class GraphCopy:
 
     def __init__(self, source: Graph) -> None:
         self._sources = tuple(source.variables)
-        self.graph = unchecked_graph(source.machine, n_io_tiles=source.n_io_tiles)
+        self.graph = own_graph(source.machine, n_io_tiles=source.n_io_tiles)
         self.graph.variables += [_copied_variable(variable) for variable in source.variables]
         self.graph.compute_sets += [
             self._copied(compute_set) for compute_set in source.compute_sets
@@ -115,29 +141,14 @@ class GraphCopy:
 
     def freeze(self) -> GraphImage:
         """Freeze the copy and return it as an image; nothing can be added afterwards."""
-        graph = self.graph
-        for variable in graph.variables:
-            variable.freeze()
-        for compute_set in graph.compute_sets:
-            compute_set.batches = tuple(_read_only_batch(batch) for batch in compute_set.batches)
-            compute_set.freeze()
-        return GraphImage(
-            machine=graph.machine,
-            n_io_tiles=graph.n_io_tiles,
-            compute_tiles=read_only(graph.compute_tiles),
-            io_tiles=read_only(graph.io_tiles),
-            variables=tuple(graph.variables),
-            compute_sets=tuple(graph.compute_sets),
-            remote_buffers=tuple(graph.remote_buffers),
-            sources=self._sources,
-        )
+        return _frozen(self.graph, self._sources)
 
     def _copied(self, source: ComputeSet) -> ComputeSet:
         """Return a copied compute set with regions on the copy's variables."""
         batches = [
             VertexBatch(
                 batch.codelet,
-                read_only(batch.tile),
+                batch.tile,
                 {name: self._regions(regions) for name, regions in batch.fields.items()},
                 batch.scalars,
             )
@@ -166,12 +177,19 @@ def _copied_variable(source: Variable) -> Variable:
     )
 
 
-def _read_only_batch(batch: VertexBatch) -> VertexBatch:
-    """Return a read-only batch."""
-    scalars = {name: read_only(column) for name, column in batch.scalars.items()}
-    return VertexBatch(
-        batch.codelet,
-        read_only(batch.tile),
-        MappingProxyType(dict(batch.fields)),
-        MappingProxyType(scalars),
+def _frozen(graph: Graph, sources: tuple[Variable, ...]) -> GraphImage:
+    """Freeze a graph and return it as an image."""
+    for variable in graph.variables:
+        variable.freeze()
+    for compute_set in graph.compute_sets:
+        compute_set.freeze()
+    return GraphImage(
+        machine=graph.machine,
+        n_io_tiles=graph.n_io_tiles,
+        compute_tiles=read_only(graph.compute_tiles),
+        io_tiles=read_only(graph.io_tiles),
+        variables=tuple(graph.variables),
+        compute_sets=tuple(graph.compute_sets),
+        remote_buffers=tuple(graph.remote_buffers),
+        sources=sources,
     )

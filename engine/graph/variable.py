@@ -93,12 +93,15 @@ class Variable(Freezable, Deferred):
         tile : ndarray of int32, shape (n,)
             Tile of each interval.
         """
-        keep = np.append(True, tile[1:] != tile[:-1])
+        keep = np.ones(tile.size, np.bool_)
+        keep[1:] = tile[1:] != tile[:-1]
         start, tile = start[keep], tile[keep]
-        if (tile < 0).any():
+        if tile.min() < 0:
             self.partial_mapping = start, tile
         else:
-            self.map_start, self.map_tile, self.partial_mapping = start, tile, None
+            # Read-only from the start: all that takes the mapping has the same arrays.
+            self.map_start, self.map_tile = read_only(start), read_only(tile)
+            self.partial_mapping = None
 
     def map_like(self, source: Variable) -> None:
         """Take the mapping of a variable of the same graph that has as many elements."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Regions, Tensor, Variable, View, aligned, section
 from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.mapping.elements import check_each_once
-from tilescope.engine.graph.mapping.mapping import tile_mapping_of
+from tilescope.engine.graph.mapping.mapping import intervals_of
 from tilescope.engine.intervals.distinct import distinct
 from tilescope.engine.intervals.runs import group_pieces
 
@@ -64,9 +65,17 @@ def cut_rows(variable: Variable, row: int, n_rows: int) -> TileRectangles:
     n_rows
         Rows of a block; no rectangle crosses a block's end.
     """
-    total = variable.n_elements
-    edges = [variable.map_start, np.arange(0, total, row * n_rows, dtype=np.int64)]
-    starts = variable.map_start
+    return _cut(variable.map_start, variable.map_tile, variable.n_elements, row, n_rows)
+
+
+def _cut(
+    starts: NDArray[np.int64], tiles: NDArray[np.int32], total: int, row: int, n_rows: int
+) -> TileRectangles:
+    """Cut the intervals of a total of elements, as `cut_rows` does those of a variable."""
+    if row == 1 and n_rows == total:
+        lengths = np.diff(starts, append=total)
+        return TileRectangles(tiles, starts, lengths, np.ones_like(lengths))
+    edges = [starts, np.arange(0, total, row * n_rows, dtype=np.int64)]
     # A partial row at the start or end of a piece becomes a separate piece.
     unaligned = starts[starts % row != 0]
     edges += [unaligned // row * row, np.minimum(-(-unaligned // row) * row, total)]
@@ -75,7 +84,7 @@ def cut_rows(variable: Variable, row: int, n_rows: int) -> TileRectangles:
     lengths = np.diff(np.append(cuts, total))
     is_whole = lengths >= row
     return TileRectangles(
-        variable.tile_of(cuts),
+        tiles[starts.searchsorted(cuts, side="right") - 1],
         cuts,
         np.where(is_whole, lengths // row, 1),
         np.where(is_whole, row, lengths),
@@ -119,24 +128,15 @@ class Walk:
             starts.append(start)
         return starts
 
-    def _walked(self) -> Variable:
-        """Return a variable with the output's elements in the order of the walk, and their tiles.
-
-        That is the output's own variable if the output covers it.
-        """
+    def _walked(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the intervals of the output's elements in the order of the walk: starts, tiles."""
         out = self.tensors[-1]
         atoms = tuple(zip(self.sizes, self.strides[-1], strict=True))
         ordered = replace(out, dims=tuple((atom,) for atom in atoms))
         if ordered.is_contiguous and out.offset == 0 and _covers(out):
-            return out.variable
-        mapping = tile_mapping_of(ordered)
-        order = np.argsort(mapping.start)
-        return replace(
-            out.variable,
-            shape=self.sizes,
-            map_start=mapping.start[order],
-            map_tile=mapping.tile[order],
-        )
+            out.variable.check_mapped()
+            return out.variable.map_start, out.variable.map_tile
+        return intervals_of(ordered)
 
     def batches(self) -> list[tuple[bool, NDArray[np.int32], list[Regions]]]:
         """Return batches of vertices: whether of blocks, tiles, and regions per operand.
@@ -147,22 +147,22 @@ class Walk:
         sizes = (1, *self.sizes) if len(self.sizes) == 1 else self.sizes
         pad = (0,) if len(self.sizes) == 1 else ()
         inner = [(*pad, *strides)[-2:] for strides in self.strides]
-        variable = self._walked()
-        row, n_rows = (1, variable.n_elements) if self.is_plain else (sizes[-1], sizes[-2])
-        rows_by_tile = cut_rows(variable, row, n_rows)
+        is_plain, total = self.is_plain, prod(self.sizes)
+        row, n_rows = (1, total) if is_plain else (sizes[-1], sizes[-2])
+        rows_by_tile = _cut(*self._walked(), total, row, n_rows)
         order = np.argsort(rows_by_tile.tile, kind="stable")
         tile, rows, columns = (
             rows_by_tile.tile[order],
             rows_by_tile.n_rows[order],
             rows_by_tile.n_columns[order],
         )
-        if self.is_plain:
+        if is_plain:
             rows, columns = np.ones_like(rows), rows * columns
         starts = np.stack(self.starts(rows_by_tile.start[order]))
-        first, count, spacing = group_pieces(tile, rows * variable.n_elements + columns, starts)
+        first, count, spacing = group_pieces(tile, rows * total + columns, starts)
         batches = []
         for is_block in (False, True):
-            chosen = (count > 1) | (not self.is_plain) if is_block else (count == 1) & self.is_plain
+            chosen = (count > 1) | (not is_plain) if is_block else (count == 1) & is_plain
             which = first[chosen]
             n = int(which.size)
             if not n:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilescope.engine.graph import ROOT, Graph, unchecked_graph
+from tilescope.engine.graph import ROOT, Graph, own_graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
@@ -57,7 +57,7 @@ def lower(
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
     """
-    graph = unchecked_graph(machine)
+    graph = own_graph(machine)
     root = Sequence(model.name)
     builder = Builder(
         graph,

@@ -14,6 +14,7 @@ from tilescope.engine.compiler.cache.plans import PlanFolder
 from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_folder
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.phase_costs import PhaseCosts
+from tilescope.engine.graph import OwnGraph
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
@@ -173,7 +174,7 @@ def _compiled(
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)
         return compile_graph(
-            lowered.graph,
+            OwnGraph(lowered.graph),
             lowered.programs,
             plans=lowered.plans,
             is_instrumented=settings.is_instrumented,

@@ -10,7 +10,7 @@ from tilescope.engine.compiler.compile import compile_image
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.compiler.phase_costs import PhaseCosts
-from tilescope.engine.graph import Graph
+from tilescope.engine.graph import Graph, GraphCopy, OwnGraph
 from tilescope.engine.options import resolve
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
@@ -74,7 +74,7 @@ def compile_programs(
     if cache_directory is not None:
         a_kind("The cache's directory", cache_directory, Path | str, "a path")
     return compile_graph(
-        graph,
+        GraphCopy(graph),
         programs,
         plans=plans,
         is_instrumented=is_instrumented,
@@ -85,8 +85,8 @@ def compile_programs(
     )
 
 
-def compile_graph(  # the options of a compilation
-    graph: Graph,
+def compile_graph(
+    graph: GraphCopy | OwnGraph,
     programs: Sequence[Program],
     *,
     plans: Sequence[Plan],
@@ -100,7 +100,9 @@ def compile_graph(  # the options of a compilation
 
     Parameters
     ----------
-    graph, programs, plans, is_instrumented, is_checked, cache_directory, costs
+    graph
+        A copy of a caller's graph, or the engine's own.
+    programs, plans, is_instrumented, is_checked, cache_directory, costs
         As for `compile_programs`.
     stopwatch
         Started when the compilation began.

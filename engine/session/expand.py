@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilescope.engine.graph import ComputeSet, Graph, GraphCopy, GraphImage, Joined, Tensor
+from tilescope.engine.graph import ComputeSet, GraphCopy, GraphImage, Joined, OwnGraph, Tensor
 from tilescope.engine.library.copy_program import copy_compute_sets
 from tilescope.engine.program import Copy, Execute, Function, Overlap, Program
 from tilescope.engine.program import Sequence as ProgramSequence
@@ -16,17 +16,17 @@ __all__ = ["expand_programs"]
 
 
 def expand_programs(
-    graph: Graph, programs: Sequence[Program]
+    graph: GraphCopy | OwnGraph, programs: Sequence[Program]
 ) -> tuple[GraphImage, tuple[Program, ...]]:
-    """Return a frozen image of a graph, and its programs in the compiler's form.
+    """Return a graph as a frozen image, and its programs in the compiler's form.
 
-    Neither the graph nor the programs are modified. In the returned programs, every tensor and
+    The programs are not modified. In the returned programs, every tensor and
     compute set belongs to the image, and every copy is a sequence of compute sets.
 
     Parameters
     ----------
     graph
-        Variables and compute sets of the programs.
+        Variables and compute sets of the programs: a copy of a caller's graph, or the engine's own.
     programs
         Control programs, checked.
 
@@ -35,7 +35,7 @@ def expand_programs(
     BadGraph
         When a copy uses a variable that is not mapped.
     """
-    expansion = _Expansion(GraphCopy(graph))
+    expansion = _Expansion(graph)
     expanded = tuple(expansion.program(program) for program in programs)
     return expansion.copy.freeze(), expanded
 
@@ -43,7 +43,7 @@ def expand_programs(
 class _Expansion:
     """Rewrites programs onto the copy of their graph, in lowering order."""
 
-    def __init__(self, graph_copy: GraphCopy) -> None:
+    def __init__(self, graph_copy: GraphCopy | OwnGraph) -> None:
         self.copy = graph_copy
         #: By function and side of the Overlap around the call: each side has its own steps.
         self._functions: dict[tuple[Function, str], Function] = {}

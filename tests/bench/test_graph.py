@@ -139,12 +139,13 @@ from tilescope.engine.compiler.memory.liveness import live_ranges
 from tilescope.engine.compiler.lower.lowering import Lowering
 from tilescope.engine.compiler.memory.layout import lay_out
 from tilescope.engine.compiler.phase_costs import PhaseCosts
+from tilescope.engine.graph import GraphCopy
 from tilescope.engine.session.expand import expand_programs
 
 
 def once(n, n_ipus):
     graph, program, _, _ = build(n, n_ipus)
-    image, expanded = expand_programs(graph, [program])
+    image, expanded = expand_programs(GraphCopy(graph), [program])
     lowering = Lowering(image, PhaseCosts(graph.machine))
     roots = lowering.lower(expanded)
     addresses = Addresses(image.variables)

@@ -5,7 +5,7 @@ The fragments themselves, millions in a large program, are dropped; a few values
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tilescope.engine.compiler.exchange.code import exchange_code_bytes
 from tilescope.engine.compiler.exchange.exchange import Exchange
 from tilescope.engine.compiler.executable.messages import Messages
 from tilescope.engine.compiler.executable.step_cost import StepCost
+from tilescope.engine.graph.freeze import altered
 from tilescope.engine.machine import Machine
 
 __all__ = ["Transfer"]
@@ -67,9 +68,9 @@ class Transfer:
         ids : ndarray of int64, shape (n_variables,)
             Id of each variable, by the id that it has here; ascending.
         """
-        messages = replace(self.messages, variable_id=compact(ids[self.messages.variable_id]))
+        messages = altered(self.messages, variable_id=compact(ids[self.messages.variable_id]))
         variables = tuple(ids[list(self.variables)].tolist())
-        return replace(self, variables=variables, messages=messages)
+        return altered(self, variables=variables, messages=messages)
 
 
 def _messages(exchange: Exchange, tile: NDArray[np.int64]) -> Messages:

@@ -31,7 +31,7 @@ from tilescope.engine.graph import (
     VertexBatch,
     View,
 )
-from tilescope.engine.graph.freeze import Freezable
+from tilescope.engine.graph.freeze import Freezable, altered
 from tilescope.engine.machine import Machine
 from tilescope.engine.notice import Notice
 from tilescope.engine.planner.plan import Plan, PlannedStage
@@ -181,6 +181,10 @@ class VertexUse:
     total_cycles: int
     flops: int
     state_bytes: int
+
+    def of(self, compute_set_id: int) -> VertexUse:
+        """Return the same for another compute set."""
+        return altered(self, compute_set_id=compute_set_id)
 
 
 @dataclass(frozen=True)

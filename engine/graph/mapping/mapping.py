@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph.tensor.joined import View
 from tilescope.engine.graph.tensor.tensor import Tensor
 
-__all__ = ["TileMapping", "runs_of", "tile_mapping_of"]
+__all__ = ["TileMapping", "intervals_of", "runs_of", "tile_mapping_of"]
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,23 @@ def _in_order(tensor: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     variable = tensor.variable
     variable.check_mapped()
     first, length = runs_of(tensor)
-    entry = np.searchsorted(variable.map_start, first, side="right") - 1
-    last = np.searchsorted(variable.map_start, first + length - 1, side="right") - 1
-    # A run is split wherever the variable's tile changes within it.
-    count = last - entry + 1
-    run = np.repeat(np.arange(first.size), count)
-    nth = np.arange(run.size) - np.repeat(np.cumsum(count) - count, count)
-    begins = np.maximum(variable.map_start[entry[run] + nth], first[run])
-    return run * length + begins - first[run], variable.map_tile[entry[run] + nth]
+    entry = variable.map_start.searchsorted(first, side="right") - 1
+    run = np.arange(first.size)
+    if length == 1:
+        return run, variable.map_tile[entry]
+    # A run is split wherever the variable's tile changes within it: few are.
+    is_split = variable.map_end[entry] < first + length
+    if not is_split.any():
+        return run * length, variable.map_tile[entry]
+    count = np.ones_like(entry)
+    ends = first[is_split] + length - 1
+    last = variable.map_start.searchsorted(ends, side="right") - 1
+    count[is_split] = last - entry[is_split] + 1
+    run = run.repeat(count)
+    nth = np.arange(run.size) - (count.cumsum() - count)[run]
+    entry = entry[run] + nth
+    begins = np.maximum(variable.map_start[entry], first[run])
+    return run * length + begins - first[run], variable.map_tile[entry]
 
 
 def _leaves(view: View, origin: tuple[int, ...]) -> Iterator[tuple[Tensor, tuple[int, ...]]]:
@@ -102,8 +111,8 @@ def _in_whole(
     return position + cuts % row, tile
 
 
-def tile_mapping_of(view: View) -> TileMapping:
-    """Return the tiles of a tensor's elements.
+def intervals_of(view: View) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the starts of the intervals of a tensor, ascending, and their tiles.
 
     Raises
     ------
@@ -122,8 +131,20 @@ def tile_mapping_of(view: View) -> TileMapping:
         start = start[order]
         tile = np.concatenate([tiles for _, tiles in intervals])[order]
     # Adjacent intervals on one tile are merged.
-    keep = np.append(True, tile[1:] != tile[:-1])
-    start, tile = start[keep], tile[keep]
+    keep = np.ones(tile.size, np.bool_)
+    keep[1:] = tile[1:] != tile[:-1]
+    return start[keep], tile[keep]
+
+
+def tile_mapping_of(view: View) -> TileMapping:
+    """Return the tiles of a tensor's elements.
+
+    Raises
+    ------
+    BadGraph
+        When a variable has no mapping yet.
+    """
+    start, tile = intervals_of(view)
     end = np.append(start[1:], view.n_elements)
     order = np.argsort(tile, kind="stable")
     return TileMapping(tile[order], start[order], end[order])

@@ -97,7 +97,10 @@ class Tensor:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Logical shape."""
-        return tuple(prod(size for size, _ in dim) for dim in self.dims)
+        # Most dimensions are one atom.
+        return tuple(
+            dim[0][0] if len(dim) == 1 else prod([size for size, _ in dim]) for dim in self.dims
+        )
 
     @property
     def n_elements(self) -> int:

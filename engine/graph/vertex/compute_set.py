@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph.deferred import Deferred
-from tilescope.engine.graph.freeze import Freezable
+from tilescope.engine.graph.freeze import Freezable, read_only
 from tilescope.engine.graph.identity.debug import DebugContext
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.plan_stage import PlanStage
@@ -25,7 +26,7 @@ INTERVAL_BYTES = 8
 
 @dataclass(frozen=True, eq=False)
 class VertexBatch:
-    """Vertices of one codelet: their tiles and, per field, their regions.
+    """Vertices of one codelet: their tiles and, per field, their regions. All is read-only.
 
     Parameters
     ----------
@@ -41,6 +42,15 @@ class VertexBatch:
     tile: NDArray[np.int32]
     fields: Mapping[str, Regions]
     scalars: Mapping[str, NDArray[Any]]
+
+    def __post_init__(self) -> None:
+        """Make the arrays and mappings read-only, unless they are."""
+        object.__setattr__(self, "tile", read_only(self.tile))
+        if not isinstance(self.fields, MappingProxyType):
+            object.__setattr__(self, "fields", MappingProxyType(dict(self.fields)))
+        if not isinstance(self.scalars, MappingProxyType):
+            columns = {name: read_only(column) for name, column in self.scalars.items()}
+            object.__setattr__(self, "scalars", MappingProxyType(columns))
 
     @property
     def n_vertices(self) -> int:
@@ -91,3 +101,8 @@ class ComputeSet(Freezable, Deferred):
     def n_vertices(self) -> int:
         """Number of vertices."""
         return sum(batch.n_vertices for batch in self.batches)
+
+    def freeze(self) -> None:
+        """Reject changes to the compute set and further vertices from now on."""
+        self.batches = tuple(self.batches)
+        super().freeze()

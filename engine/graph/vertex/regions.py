@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.arguments import a_count, a_list, shown, whole_numbers
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph.freeze import read_only
+from tilescope.engine.graph.freeze import altered, read_only
 from tilescope.engine.graph.tensor.joined import Joined
 from tilescope.engine.graph.tensor.tensor import Tensor
 
@@ -61,9 +61,7 @@ class Regions:
 
     def on(self, variable: Variable) -> Regions:
         """Return the same regions on another variable."""
-        regions = object.__new__(Regions)  # the arrays are as they should be
-        regions.__dict__.update(self.__dict__, variable=variable)
-        return regions
+        return altered(self, variable=variable)
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64] | None, ...]:

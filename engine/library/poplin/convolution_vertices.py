@@ -225,7 +225,8 @@ def _shares_of_input(placement: Placement, tile: NDArray[np.int64], regions: Reg
         size=regions.size[vertex[:, 0]],
         stride=regions.stride[vertex[:, 0]],
     )
-    return share_out(first, tile[vertex], whole_runs=False)
+    (shares,) = share_out(first, tile[vertex], [False])
+    return shares
 
 
 def _cast_partials(
@@ -339,4 +340,5 @@ def _shared(
         )
         return int(np.bincount(shares.tile, of_vertices).max())
 
-    return min((share_out(first, sharers, whole_runs) for whole_runs in (True, False)), key=cycles)
+    ways = share_out(first, sharers, [True, False])
+    return ways[0] if len(ways) == 1 else min(ways, key=cycles)

@@ -115,9 +115,9 @@ def without_large_tensors(model: onnx.ModelProto) -> Iterator[None]:
         tensor.data_location = TensorProto.DEFAULT
         tensor.dims[:] = [0]
     shortened = [
-        (tensor, list(tensor.dims), tensor.raw_data)
+        (tensor, list(tensor.dims), data)
         for tensor in tensors
-        if prod(tensor.dims) > _MOST_CHECKED and _is_plain(tensor)
+        if prod(tensor.dims) > _MOST_CHECKED and _is_plain(tensor, data := tensor.raw_data)
     ]
     for tensor, dims, data in shortened:
         tensor.raw_data = data[: len(data) // prod(dims)]
@@ -133,12 +133,12 @@ def without_large_tensors(model: onnx.ModelProto) -> Iterator[None]:
             tensor.raw_data = data
 
 
-def _is_plain(tensor: TensorProto) -> bool:
-    """Return whether a tensor has as many bytes as whole elements of its type and shape take."""
+def _is_plain(tensor: TensorProto, data: bytes) -> bool:
+    """Return whether a tensor's bytes are as many as elements of its type and shape take."""
     if min(tensor.dims) < 1 or tensor.data_type not in helper.get_all_tensor_dtypes():
         return False
     element = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    return not element.hasobject and len(tensor.raw_data) == prod(tensor.dims) * element.itemsize
+    return not element.hasobject and len(data) == prod(tensor.dims) * element.itemsize
 
 
 def _take_in(tensor: TensorProto, path: Path, offset: int, n_bytes: int) -> None:
