@@ -37,8 +37,9 @@ is ours over theirs, the median over turns next to each other, and *from, to* it
 largest.
 
 *Anew* is a model read, imported and compiled in a process that did so before, with its plans and
-exchanges known; *stored* is the same where [its program is kept](../how-to/executable-cache.md);
-*session* is a session of onnxruntime. Each is the median of five.
+lowered operations known; *stored* is the same where
+[its program is kept](../how-to/executable-cache.md); *session* is a session of onnxruntime. Each is
+the median of five.
 """
 
 _MODELS = """\

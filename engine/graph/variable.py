@@ -37,7 +37,8 @@ class Variable(Freezable, Deferred):
         The operation whose plan laid it out, and the strides of the operand there; None for other
         variables. An operation that finds itself here takes that plan.
     arrangement
-        The weight of a model that a constant holds, and in which arrangement; None for others.
+        The weight of a model that a constant holds, and in which arrangement, while the model is
+        lowered; None for others.
     """
 
     deferred: ClassVar = ("map_start", "map_tile")

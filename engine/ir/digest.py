@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,7 @@ class _Whole:
         ]
 
 
+@cache
 def operator_key(operator: Operator) -> str:
     """Return the key of an operator of the engine.
 

@@ -125,8 +125,10 @@ def _values(variable: Variable, operation: Operation) -> NDArray[Any]:
     """Return the content of a constant that holds a weight of an operation."""
     assert variable.arrangement is not None
     number, steps = variable.arrangement
-    array = rearranged(np.asarray(operation.operands[cast(int, number)].content), steps)
-    return to_host(array, variable.dtype, variable.name).reshape(-1)
+    stated = np.asarray(operation.operands[cast(int, number)].content)
+    array = rearranged(stated, steps)
+    is_view = np.may_share_memory(stated, array)
+    return to_host(array, variable.dtype, variable.name, copy=is_view).reshape(-1)
 
 
 def _digest(operation: Operation, number: object, steps: tuple[Step, ...]) -> str:

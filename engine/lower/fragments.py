@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Set
 from collections.abc import Sequence as Items
@@ -118,6 +117,7 @@ class Fragments:
 
     def __init__(self, store: FragmentStore, digests: ArrayDigests) -> None:
         self._store, self._digests = store, digests
+        self._options: dict[object, str] = {}
         #: Operations lowered anew and taken from the store.
         self.n_lowered, self.n_taken = 0, 0
 
@@ -161,62 +161,70 @@ class Fragments:
         of_inputs = [
             None
             if value is None
-            else [
+            else (
                 _of_value(value),
                 self._of_view(lowering.tensors.get(value), numbers),
                 lowering.is_free(value),
-            ]
+            )
             for value in operation.inputs
         ]
         try:
-            parts = [
+            parts = (
                 operator_key(operation.operator),
-                [operation.name, operation.source, operation.version, operation.n_outputs],
-                described([operation.attributes, operation.hints, operation.training_pass]),
+                (operation.name, operation.source, operation.version, operation.n_outputs),
+                described(operation.attributes),
+                described(operation.hints.stated()),
+                operation.training_pass and operation.training_pass.value,
                 of_inputs,
                 [None if value is None else _of_value(value) for value in operation.outputs],
                 [self._of_variable(variable) for variable in operands],
-                [lowering.front_end, builder.debug.name, builder.plan_id, builder.serial_part],
-                described([builder.available_memory, builder.partials]),
-                [self._digests.of(builder.tiles.ids).hex(), builder.tiles.next_start],
-                [builder.graph.n_io_tiles],
-            ]
+                (lowering.front_end, builder.debug.name, builder.plan_id, builder.serial_part),
+                self._of_options(builder),
+                (self._digests.of(builder.tiles.ids), builder.tiles.next_start),
+                builder.graph.n_io_tiles,
+            )
         except TypeError as error:
             _log.debug("%s is not kept: %s", operation, error)
             return None
         return _digest(parts)
 
-    def _of_variable(self, variable: Variable) -> list[Any]:
+    def _of_options(self, builder: Builder) -> str:
+        """Describe the options of plans."""
+        options = builder.available_memory, builder.partials
+        if options not in self._options:
+            self._options[options] = repr(described(options))
+        return self._options[options]
+
+    def _of_variable(self, variable: Variable) -> tuple[Any, ...]:
         """Describe the variable of an operand."""
         partial = variable.partial_mapping
         mapping = (variable.map_start, variable.map_tile, *(partial or ()))
-        return [
+        return (
             variable.name,
             variable.dtype.name,
-            list(variable.shape),
+            variable.shape,
             variable.category,
             variable.values is not None,
-            [self._digests.of(array).hex() for array in mapping],
+            [self._digests.of(array) for array in mapping],
             None if variable.allocated_for is None else described(variable.allocated_for),
-        ]
+        )
 
     def _of_view(self, view: View | None, numbers: dict[Variable, int]) -> Any:
         """Describe a view on numbered variables."""
         if isinstance(view, Joined):
-            return [view.dim, [self._of_view(part, numbers) for part in view.parts]]
-        return None if view is None else [numbers[view.variable], view.offset, view.dims]
+            return view.dim, [self._of_view(part, numbers) for part in view.parts]
+        return None if view is None else (numbers[view.variable], view.offset, view.dims)
 
 
-def _digest(parts: list[Any]) -> bytes:
-    """Return the digest of JSON types."""
-    text = json.dumps(parts, separators=(",", ":"))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _digest(parts: object) -> bytes:
+    """Return the digest of plain values."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _key(kind: bytes, operation: Operation, looks: Items[int]) -> bytes:
     """Return a digest of all that decides what an operation adds."""
-    contents = [[number, operation.operands[number].digest] for number in looks]
-    return _digest([kind.hex(), contents])
+    contents = [(number, operation.operands[number].digest) for number in looks]
+    return _digest((kind, contents)) if contents else kind
 
 
 def _numbers(operation: Operation, values: Set[Value]) -> list[int]:
@@ -237,9 +245,8 @@ def _variables(lowering: Place, operation: Operation) -> list[Variable]:
     return list(dict.fromkeys(v for view in views for v in view.variables))
 
 
-def _of_value(value: Value) -> list[Any]:
+def _of_value(value: Value) -> tuple[Any, ...]:
     """Describe a value without its content."""
     narrow = value.narrow_dtype if isinstance(value, NarrowConstant) else ""
     kind = type(value).__name__
-    said = (value.name, value.dtype, list(value.shape))
-    return [kind, *said, value.is_known, narrow, value.is_held]
+    return kind, value.name, value.dtype, value.shape, value.is_known, narrow, value.is_held

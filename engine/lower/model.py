@@ -47,6 +47,9 @@ def lower(
     fragments: Fragments | None = None,
 ) -> Lowered:
 <<<<<<< HEAD
+<<<<<<< HEAD
+=======
+>>>>>>> lower
     """Return the graph, its programs, and its plans.
 
     Parameters
@@ -58,11 +61,15 @@ def lower(
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
     """
+<<<<<<< HEAD
     graph = unchecked_graph(machine)
 =======
     """Return the graph, its programs, and its plans."""
     graph = own_graph(machine)
 >>>>>>> anew
+=======
+    graph = own_graph(machine)
+>>>>>>> lower
     root = Sequence(model.name)
     builder = Builder(
         graph,
@@ -87,6 +94,8 @@ def lower(
     programs = [root]
     if model.held:
         programs += _programs_of_held(lowering, model)
+    for variable in graph.variables:
+        variable.arrangement = None  # nobody asks for it any more
     return Lowered(graph, programs, builder.plans)
 
 

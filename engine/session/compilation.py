@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from tilescope.collection import without_collection
-from tilescope.engine.compiler.cache.exchange_folder import ExchangeFolder
 from tilescope.engine.compiler.cache.plans import PlanFolder
 from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_folder
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
@@ -29,7 +28,7 @@ from tilescope.engine.program.check import check_nesting
 from tilescope.engine.session.capacity import REPORTED, Excess, check_capacity
 from tilescope.engine.session.compile import compile_graph
 from tilescope.engine.session.compiled_model import CompiledModel, Held
-from tilescope.engine.session.fragment_folder import FragmentFolder
+from tilescope.engine.session.lowered_folder import LoweredFolder
 from tilescope.engine.session.outline import outline
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.stored_program import (
@@ -161,14 +160,12 @@ def _compiled(
     if settings.excess is not None:
         check_capacity(model, machine, settings.excess)
     graph_digest, weights_digest = model_digests(stated)
-    costs, costed = PhaseCosts(machine), ExchangeFolder(cache_directory)
-    key = graph_digest, available_memory, partials, outlines, [*settings.without]
-    near = model.front_end, model.name, *key[1:]
-    costed.take(key, near, costs.exchanges)
-    memo = PlanMemo(PlanFolder(cache_directory))
+    costs = PhaseCosts(machine)
     digests = costs.exchanges.digests
-    lowered_before = ProgramFolder(cache_directory, lowered_folder)
-    store = FragmentFolder(lowered_before, (model.front_end, model.name, machine), digests)
+    near = model.front_end, model.name, machine
+    store = LoweredFolder(ProgramFolder(cache_directory, lowered_folder), near, digests)
+    costs.exchanges.store = store
+    memo = PlanMemo(PlanFolder(cache_directory))
     fragments = Fragments(store, digests)
 
     def compiled(share: AvailableMemory) -> Executable:
@@ -190,7 +187,6 @@ def _compiled(
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
         executable = _with_less(compiled, executable)
-    costed.keep(key, near, costs.exchanges)
     store.save()
     executable = replace(
         executable,

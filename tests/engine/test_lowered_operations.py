@@ -16,8 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.engine.compiler.flat import flat
 
 from tilescope import engine
+from tilescope.engine.compiler import phase_costs
 from tilescope.engine.compiler.cache import plans
+from tilescope.engine.compiler.cycles.cycles import compute_cost
+from tilescope.engine.compiler.exchange import exchanges
+from tilescope.engine.compiler.exchange.exchange import exchange_of
 from tilescope.engine.compiler.executable.executable import CompileRecord
+from tilescope.engine.graph import ComputeSet
 from tilescope.engine.graph.identity.arrangement import (
     arrangement_of,
     on_diagonal,
@@ -29,7 +34,7 @@ from tilescope.engine.ir import Operation
 from tilescope.engine.lower import fragments
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.session import fragment_folder
+from tilescope.engine.session import record_files
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.training import Loss, Sgd, for_training
 
@@ -291,14 +296,19 @@ def test_a_trained_model_is_the_same_program(tmp_path: Path, lowered: list[str])
     assert len(lowered) < n_cold / 4
 
 
+def damages(whole: bytes) -> list[bytes]:
+    """Return a file that is empty, cut short, or has another bit."""
+    place = len(whole) // 2
+    return [b"", whole[:-1], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]]
+
+
 @pytest.mark.parametrize("kind", ["fragments", "lowered"])
 def test_damaged_files_are_lowered_again(kind: str, tmp_path: Path, lowered: list[str]) -> None:
     path = image_model(tmp_path / "model.onnx")
     cold = compiled(path)
     n_cold = len(lowered)
     (file,) = (tmp_path / "plans" / "lowered").glob(f"*.{kind}")
-    whole = file.read_bytes()
-    for damaged in (b"", whole[:-1], whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]):
+    for damaged in damages(file.read_bytes()):
         file.write_bytes(damaged)
         lowered.clear()
         assert content(compiled(path)) == content(cold)
@@ -309,10 +319,61 @@ def test_damaged_files_are_lowered_again(kind: str, tmp_path: Path, lowered: lis
     assert len(lowered) == n_cold
 
 
+@pytest.fixture
+def costed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of the compute sets whose phases are costed from now on."""
+    names: list[str] = []
+
+    def noted_exchange(compute_sets: list[ComputeSet], *args: Any, **options: Any) -> Any:
+        names.extend(f"exchange {compute_set.name}" for compute_set in compute_sets)
+        return exchange_of(compute_sets, *args, **options)
+
+    def noted_compute(compute_set: ComputeSet, *args: Any) -> Any:
+        names.append(f"compute {compute_set.name}")
+        return compute_cost(compute_set, *args)
+
+    monkeypatch.setattr(exchanges, "exchange_of", noted_exchange)
+    monkeypatch.setattr(phase_costs, "compute_cost", noted_compute)
+    return names
+
+
+def test_phases_of_an_earlier_program_are_not_costed_again(
+    tmp_path: Path, costed: list[str]
+) -> None:
+    cold = compiled(image_model(tmp_path / "model.onnx"))
+    n_cold = len(costed)
+    assert n_cold > 20
+    costed.clear()
+    assert content(compiled(tmp_path / "model.onnx")) == content(cold)
+    assert costed == []
+    compiled(image_model(tmp_path / "edited.onnx", EDITS["another function"][0]))
+    assert 0 < len(costed) < n_cold / 4
+    costed.clear()
+    machine = engine.load_machine("gc200", tiles_per_ipu=16)
+    engine.compile_model(engine.load_onnx(tmp_path / "model.onnx"), machine)
+    assert costed, "another machine has costs of its own"
+
+
+def test_damaged_costs_are_computed_again(
+    tmp_path: Path, costed: list[str], lowered: list[str]
+) -> None:
+    path = image_model(tmp_path / "model.onnx")
+    cold = compiled(path)
+    n_cold = len(costed)
+    lowered.clear()
+    (file,) = (tmp_path / "plans" / "lowered").glob("*.costs")
+    for damaged in damages(file.read_bytes()):
+        file.write_bytes(damaged)
+        costed.clear()
+        assert content(compiled(path)) == content(cold)
+        assert len(costed) == n_cold
+    assert lowered == []
+
+
 def test_an_index_names_a_bounded_number_of_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lowered: list[str]
 ) -> None:
-    monkeypatch.setattr(fragment_folder, "_MOST_FILES", 3)
+    monkeypatch.setattr(record_files, "_MOST_FILES", 3)
     base = image_model(tmp_path / "model.onnx")
     cold = compiled(base)
     for i in range(5):
@@ -325,7 +386,7 @@ def test_an_index_names_a_bounded_number_of_files(
 def test_what_takes_too_many_bytes_is_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fragment_folder, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(record_files, "_MOST_BYTES", 1000)
     path = image_model(tmp_path / "model.onnx")
     compiled(path)
     assert not (tmp_path / "plans" / "lowered").exists()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,10 +15,26 @@ from tilescope.engine.graph import ComputeSet, Variable
 from tilescope.engine.graph.identity.array_digests import ArrayDigests
 from tilescope.engine.machine import Machine
 
-__all__ = ["STRUCTURE_BYTES", "Around", "Exchanges"]
+__all__ = ["Around", "CostStore", "Exchanges"]
 
 #: Length of the digest of a structure.
-STRUCTURE_BYTES = 16
+_STRUCTURE_BYTES = 16
+
+
+class CostStore(Protocol):
+    """A store of the costs of phases that outlives the process."""
+
+    def find_cost(self, key: bytes) -> Any:
+        """Return the costs of a phase, as they were kept; None if there are none.
+
+        Parameters
+        ----------
+        key
+            Digest of all that decides them.
+        """
+
+    def keep_cost(self, key: bytes, cost: object) -> None:
+        """Keep the costs of a phase: records that the compiler's executables consist of."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +57,8 @@ class Exchanges:
     ----------
     digests
         Of the arrays of vertices and variables, by which exchanges are compared.
-    known
-        Exchanges by structure, on variables that are numbered in their order; None where nothing
-        moves.
-    used
-        Structures of the exchanges that were asked for.
-    n_costed
-        Exchanges that were not known before.
+    store
+        What other compilations for the machine costed; None for nothing.
 
     Notes
     -----
@@ -59,13 +70,9 @@ class Exchanges:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.digests = ArrayDigests()
-        self.known: dict[bytes, Transfer | None] = {}
-        self.used: set[bytes] = set()
-        self.n_costed = 0
-
-    def know(self, known: Mapping[bytes, Transfer | None]) -> None:
-        """Take in exchanges that were costed by the same engine for the same machine."""
-        self.known.update(known)
+        self.store: CostStore | None = None
+        #: By structure, on variables that are numbered in their order; None where nothing moves.
+        self._known: dict[bytes, Transfer | None] = {}
 
     def around(self, compute_set: ComputeSet) -> Around:
         """Return the exchanges around a compute set."""
@@ -77,20 +84,32 @@ class Exchanges:
         on = {r.variable for _, _, r in accessed([compute_set], is_input=is_input)}
         variables = sorted(on, key=lambda variable: variable.variable_id)
         structure = self._structure(compute_set, variables, is_input)
-        self.used.add(structure)
-        if structure not in self.known:
-            exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
-            self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
-            self.n_costed += 1
-        transfer = self.known[structure]
+        if structure not in self._known:
+            self._known[structure] = self._stored(structure, compute_set, variables, is_input)
+        transfer = self._known[structure]
         ids = np.array([variable.variable_id for variable in variables], np.int64)
         return None if transfer is None else transfer.on(ids)
+
+    def _stored(
+        self, structure: bytes, compute_set: ComputeSet, variables: list[Variable], is_input: bool
+    ) -> Transfer | None:
+        """Return an exchange from the store, or cost it and keep it there."""
+        stored = None if self.store is None else self.store.find_cost(structure)
+        if stored is not None:
+            (transfer,) = stored
+            assert transfer is None or isinstance(transfer, Transfer)
+            return transfer
+        exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
+        transfer = Transfer.of(exchange, self.machine, is_input=is_input)
+        if self.store is not None:
+            self.store.keep_cost(structure, (transfer,))
+        return transfer
 
     def _structure(
         self, compute_set: ComputeSet, variables: list[Variable], is_input: bool
     ) -> bytes:
         """Return a digest of all that decides what moves and how long it takes."""
-        digest = blake2b(b"in" if is_input else b"out", digest_size=STRUCTURE_BYTES)
+        digest = blake2b(b"in" if is_input else b"out", digest_size=_STRUCTURE_BYTES)
         numbers = {variable: number for number, variable in enumerate(variables)}
         for _, tile, r in accessed([compute_set], is_input=is_input):
             digest.update(numbers[r.variable].to_bytes(4, "little"))

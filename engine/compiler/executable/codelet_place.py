@@ -49,11 +49,24 @@ class CodeletPlace:
 def place_of(codelet: Codelet) -> CodeletPlace:
     """Return where a codelet is defined.
 
+    That of the engine's own is looked for once.
+
     Raises
     ------
     BadExecutable
         When another process could not find it, or could not verify that it is the same.
     """
+    return _place_of_own(codelet) if is_own(codelet) else _place_of(codelet)
+
+
+@functools.cache
+def _place_of_own(codelet: Codelet) -> CodeletPlace:
+    """Return where a codelet of the engine is defined."""
+    return _place_of(codelet)
+
+
+def _place_of(codelet: Codelet) -> CodeletPlace:
+    """Return where a codelet is defined now."""
     digest = _digest_of(codelet)
     if digest is None:
         raise BadExecutable(

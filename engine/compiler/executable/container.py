@@ -37,7 +37,11 @@ _MAGIC = b"TSEXEC02"
 _LENGTH_BYTES = 8
 _PREFIX_BYTES = len(_MAGIC) + DIGEST_BYTES + _LENGTH_BYTES
 _LARGEST_HEADER_BYTES = 1 << 30
-_NARROW = (np.int8, np.int16, np.int32)
+#: Types to narrow to, with their limits.
+_NARROW = tuple(
+    (kind, np.int64(np.iinfo(kind).min), np.int64(np.iinfo(kind).max))
+    for kind in (np.int8, np.int16, np.int32)
+)
 _PLAIN = "plain"
 #: Where plain chunks begin: arrays of any type are read in place.
 _ALIGNED_BYTES = 64
@@ -209,10 +213,9 @@ def narrowed(array: NDArray[Any]) -> NDArray[Any]:
     """Return 64-bit integers in the shortest type that holds them, for faster packing."""
     if array.dtype != np.int64 or not array.size:
         return array
-    low, high = int(array.min()), int(array.max())
-    for kind in _NARROW:
-        limits = np.iinfo(kind)
-        if limits.min <= low and high <= limits.max:
+    low, high = np.minimum.reduce(array, axis=None), np.maximum.reduce(array, axis=None)
+    for kind, least, most in _NARROW:
+        if least <= low and high <= most:
             return array.astype(kind)
     return array
 

@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.executable.codelet_place import CodeletPlace, codelet_at, place_of
 from tilescope.engine.compiler.executable.container import NotAnEntry, narrowed
+from tilescope.engine.graph import ComputeSet, RemoteBuffer, Variable
 from tilescope.engine.graph.deferred import Deferred
 from tilescope.engine.graph.freeze import read_only
 from tilescope.engine.graph.vertex.codelet import Codelet
@@ -40,8 +42,6 @@ T = TypeVar("T")
 _AT_ONCE, WEIGHTS = "now", "weights"
 #: Name of the pickle that is read at once.
 _ROOT = "objects"
-#: Kinds of persistent identities.
-_ARRAY, _CODELET, _DTYPE, _SHARED, _LATER, _OUTER = range(6)
 _PROTOCOL = 5
 
 
@@ -56,6 +56,44 @@ def _revived(kind: type[Deferred], state: dict[str, Any], read: Callable[[], Any
     record.__dict__.update(state)
     record.come_later(read)
     return record
+
+
+def _zeros(size: int) -> Column:
+    """Return the column of zeros, which is one object."""
+    return Column.zeros(size)
+
+
+class _Names:
+    """Names in pickles of what is kept elsewhere; the reader's own methods take their place."""
+
+    @staticmethod
+    def array(number: int) -> None:
+        """Stand for an array of the table."""
+
+    @staticmethod
+    def codelet(number: int) -> None:
+        """Stand for a codelet of the table."""
+
+    @staticmethod
+    def dtype(name: str) -> None:
+        """Stand for a device type."""
+
+    @staticmethod
+    def shared(number: int) -> None:
+        """Stand for an object of the first pickle."""
+
+    @staticmethod
+    def later(kind: str, number: int) -> None:
+        """Stand for the deferred attributes of a record."""
+
+    @staticmethod
+    def outer(number: int) -> None:
+        """Stand for what belongs to others."""
+
+
+_NAMES = ("array", "codelet", "dtype", "shared", "later", "outer")
+#: Functions that pickles may name.
+_CALLED = frozenset({_frozen_map, _revived, _zeros, *(getattr(_Names, name) for name in _NAMES)})
 
 
 @dataclass(frozen=True)
@@ -130,14 +168,28 @@ def _is_one_row(array: NDArray[Any]) -> bool:
     return array.ndim > 0 and len(array) > 1 and array.strides[0] == 0
 
 
-class _Writer(pickle.Pickler):
-    """Pickles records; what they refer to besides each other gets a number."""
+#: What belongs to one graph: a record that refers to that of others would copy it.
+_OWNED = (Variable, ComputeSet, RemoteBuffer)
 
-    def __init__(self, program: _Program, group: str, outer: Sequence[object] = ()) -> None:
+
+class _Writer(pickle.Pickler):
+    """Pickles records; what they refer to besides each other gets a number.
+
+    Each refers to it through a function of `_Names`, so that no plain value is looked at.
+    """
+
+    def __init__(
+        self,
+        program: _Program,
+        group: str,
+        outer: Sequence[object] = (),
+        own: Sequence[object] | None = None,
+    ) -> None:
         self._file = io.BytesIO()
         super().__init__(self._file, _PROTOCOL)
         self._program, self._group = program, group
         self._outer = {id(value): number for number, value in enumerate(outer)}
+        self._own = None if own is None else {id(value) for value in own}
 
     def content(self, value: object) -> bytes:
         """Return a value as bytes."""
@@ -147,38 +199,38 @@ class _Writer(pickle.Pickler):
         self._file.truncate()
         return content
 
-    def persistent_id(self, value: Any) -> tuple[Any, ...] | None:
-        """Return the identity of what is not pickled; None for what is."""
-        if self._outer and id(value) in self._outer:
-            return (_OUTER, self._outer[id(value)])
-        match value:
-            case np.ndarray():
-                return (_ARRAY, self._program.arrays.number(value, self._group))
-            case Codelet():
-                return (_CODELET, self._program.codelet(value))
-            case DType():
-                return (_DTYPE, value.name)
-            case _Later():
-                return (_LATER, value.kind, value.number)
-        if self._group != _AT_ONCE and type(value) in self._program.shared_kinds:
-            return (_SHARED, self._program.shared_number(value))
-        return None
-
     def reducer_override(self, value: Any) -> Any:
         """Return how a value is made again; other types than those listed are refused."""
-        kind = type(value)
-        if isinstance(value, type | FunctionType):
-            if value in self._program.kinds or value in (_frozen_map, _revived):
-                return NotImplemented  # by its name, which the reader checks
-            raise TypeError(f"{value.__name__} is not part of a program")
-        if kind is MappingProxyType:
-            return _frozen_map, (dict(value),)
-        if isinstance(value, np.generic):
-            raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
-        if kind in self._program.kinds:
+        if id(value) in self._outer:
+            return _Names.outer, (self._outer[id(value)],)
+        kind, program = type(value), self._program
+        if kind in program.kinds:
+            if self._own is not None and kind in _OWNED and id(value) not in self._own:
+                raise TypeError(f"a {kind.__name__} belongs to another record")
+            if self._group != _AT_ONCE and kind in program.shared_kinds:
+                return _Names.shared, (program.shared_number(value),)
+            if kind is Column and value is Column.zeros(value.size):
+                return _zeros, (value.size,)
             if isinstance(value, Deferred):
-                return self._program.reduced(value, is_split=self._group == _AT_ONCE)
+                return program.reduced(value, is_split=self._group == _AT_ONCE)
             return NotImplemented
+        match value:
+            case np.ndarray():
+                return _Names.array, (program.arrays.number(value, self._group),)
+            case Codelet():
+                return _Names.codelet, (program.codelet(value),)
+            case DType():
+                return _Names.dtype, (value.name,)
+            case _Later():
+                return _Names.later, (value.kind, value.number)
+            case MappingProxyType():
+                return _frozen_map, (dict(value),)
+            case type() | FunctionType():
+                if value in program.kinds or value in _CALLED:
+                    return NotImplemented  # by its name, which the reader checks
+                raise TypeError(f"{value.__name__} is not part of a program")
+            case np.generic():
+                raise TypeError(f"a number of numpy, {value!r}, is not part of a program")
         raise TypeError(f"{kind.__name__} is not part of a program")
 
 
@@ -302,7 +354,12 @@ class RecordWriter:
     def __init__(self, kinds: Sequence[type]) -> None:
         self._program = _Program(kinds, is_frozen=True)
 
-    def content(self, record: object, outer: Sequence[object] = ()) -> bytes:
+    def content(
+        self,
+        record: object,
+        outer: Sequence[object] = (),
+        own: Sequence[object] | None = None,
+    ) -> bytes:
         """Return a record as bytes.
 
         Parameters
@@ -311,16 +368,19 @@ class RecordWriter:
             The record; its arrays must not change any more.
         outer
             What it refers to and does not own: the reader gives others for them.
+        own
+            Its variables, compute sets and remote buffers; None for any.
 
         Raises
         ------
         TypeError
-            When something of another type occurs.
+            When something of another type occurs, or a variable, compute set or remote buffer of
+            others.
         BadExecutable
             When another process could not find a codelet.
         """
         try:
-            return _Writer(self._program, _AT_ONCE, outer).content(record)
+            return _Writer(self._program, _AT_ONCE, outer, own).content(record)
         except (pickle.PicklingError, RecursionError) as error:
             raise TypeError(str(error)) from None
 
@@ -344,28 +404,21 @@ class _Reader(pickle.Unpickler):
         self._program, self._outer = program, outer
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a listed type, by its names."""
+        """Return a listed type, by its names, or what reads what is kept elsewhere."""
+        if module == __name__ and name in _READ_BY:
+            return getattr(self, _READ_BY[name], None) or getattr(self._program, _READ_BY[name])
         found = self._program.known.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(f"{module}.{name} is not part of a program")
         return found
 
-    def persistent_load(self, identity: Any) -> Any:
-        """Return what was not pickled."""
-        kind, first, *rest = identity
-        if kind == _ARRAY:
-            return self._program.array(first)
-        if kind == _LATER:
-            return self._program.later(first, *rest)
-        if kind == _SHARED:
-            return self._program.shared[first]
-        if kind == _DTYPE:
-            return dtype_of(first)
-        if kind == _CODELET:
-            return self._program.codelet(first)
-        if kind == _OUTER:
-            return self._outer[first]
-        raise pickle.UnpicklingError("an identity is of an unknown kind")
+    def outer(self, number: int) -> object:
+        """Return what belongs to others, by its number."""
+        return self._outer[number]
+
+
+#: Names of the methods that take the place of `_Names`, by its functions' names in pickles.
+_READ_BY = {f"{_Names.__qualname__}.{name}": name for name in _NAMES}
 
 
 class RecordReader:
@@ -392,9 +445,9 @@ class RecordReader:
         facts: Mapping[str, Any],
         array: Callable[[str], NDArray[Any]],
     ) -> None:
-        known: list[Any] = [*kinds, _frozen_map, _revived]
+        known: list[Any] = [*kinds, _frozen_map, _revived, _zeros]
         self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
-        self.shared: list[Any] = []
+        self.shared_objects: list[Any] = []
         self._array, self._places = array, facts["places"]
         #: By place, the type of arrays that are stored in a narrower one.
         self._wide = [name.partition(" ")[2] or None for name in self._places]
@@ -437,6 +490,14 @@ class RecordReader:
             When a codelet is missing.
         """
         return _Reader(self, content, outer).load()
+
+    def dtype(self, name: str) -> DType:
+        """Return a device type by its name."""
+        return dtype_of(name)
+
+    def shared(self, number: int) -> Any:
+        """Return an object that was read at once, by its number."""
+        return self.shared_objects[number]
 
     def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
         """Return a function that reads the deferred attributes of a record: here are none."""
@@ -516,7 +577,7 @@ class ObjectReader(RecordReader):
         if first + second != len(content):
             raise ValueError("the objects are cut short")
         self.root = reader.load()
-        self.shared = reader.load()
+        self.shared_objects = reader.load()
 
     def later(self, kind: str, number: int) -> Callable[[], Mapping[str, Any]]:
         """Return a function that reads the deferred attributes of a record."""

@@ -20,18 +20,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.engine.compiler.entries import decode
-from tests.engine.compiler.flat import flat
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
-from tilescope.engine.compiler.cache import exchange_folder, plans, store
-from tilescope.engine.compiler.exchange import exchanges
-from tilescope.engine.compiler.exchange.exchange import Exchange, exchange_of
+from tilescope.engine.compiler.cache import plans, store
 from tilescope.engine.compiler.executable.container import encode
-from tilescope.engine.compiler.executable.executable import CompileRecord, Executable
+from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.compiler.executable.versions import engine_versions
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import ROOT, ComputeSet, Graph, Tensor, blocks
+from tilescope.engine.graph import ROOT, Graph, Tensor, blocks
 from tilescope.engine.ir import IrBuilder, Model
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import binary
@@ -480,7 +477,7 @@ def compile_and_report(directory: Path | None, report: Path) -> CompiledModel:
 
 def forget_programs(folder: Path) -> None:
     """Remove stored programs and lowered operations: their models are compiled again."""
-    for kind in ("program", "weights", "lowered", "fragments"):
+    for kind in ("program", "weights", "lowered", "fragments", "costs"):
         for path in folder.glob(f"*.{kind}"):
             path.unlink()
 
@@ -596,103 +593,6 @@ def test_a_folder_of_kernels_that_is_not_writable_is_no_reason_to_warn(
     assert (len(planned), warnings_of()) == (3, [])
 
 
-@pytest.fixture
-def costed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of the compute sets whose exchanges are costed from now on."""
-    names: list[str] = []
-
-    def counted(compute_sets: list[ComputeSet], *args: Any, **kwargs: Any) -> Exchange:
-        names.extend(compute_set.name for compute_set in compute_sets)
-        return exchange_of(compute_sets, *args, **kwargs)
-
-    monkeypatch.setattr(exchanges, "exchange_of", counted)
-    return names
-
-
-@pytest.mark.parametrize("directory", [None, "cache"])
-def test_exchanges_of_an_earlier_compilation_are_not_costed_again(
-    tmp_path: Path,
-    warnings_of: Callable[[], list[str]],
-    costed: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    directory: str | None,
-) -> None:
-    folder = tmp_path / (directory or "beside kernels")
-    monkeypatch.setattr(plans, "memo_folder", lambda: folder)
-    cache = directory and folder
-
-    def recompiled(n_tiles: int = 32, **options: Any) -> Executable:
-        for path in folder.glob("*.executable"):
-            path.unlink()
-        forget_programs(folder)
-        costed.clear()
-        machine = engine.load_machine("gc200", tiles_per_ipu=n_tiles)
-        compiled = engine.compile_model(
-            network(), machine, cache_directory=cache, **options
-        ).executable
-        # Times and the state of the cache are all that differs.
-        return replace(compiled.alone, record=CompileRecord("off", 0, 0))
-
-    cold = recompiled()
-    assert costed
-    warm = recompiled()
-    assert (costed, flat(warm)) == ([], flat(cold))
-    (path,) = folder.glob("*.exchanges")
-    with path.open("rb") as file:
-        facts, arrays = decode(file, path.stat().st_size)
-    assert warnings_of() == []
-    for damaged in (b"", encode(facts, {**arrays, "moves": arrays["moves"][1:]})):
-        path.write_bytes(damaged)
-        assert flat(recompiled()) == flat(cold)
-        assert costed
-        (text,) = warnings_of()
-        assert "cached exchanges" in text
-        assert "is replaced" in text
-    recompiled(n_tiles=16)
-    assert costed, "another machine has exchanges of its own"
-    recompiled(outlines=False)
-    assert len(list(folder.glob("*.exchanges"))) == 3
-
-
-def test_an_edited_model_has_the_exchanges_that_it_shares_with_the_last_one(
-    tmp_path: Path, costed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = engine.load_machine("gc200", tiles_per_ipu=32)
-    whole = network()
-    begin = whole.operations[:2]
-    edited = replace(whole, operations=begin, outputs=(("y", begin[1].results[0]),))
-    engine.compile_model(whole, machine)
-    n_whole = len(costed)
-    costed.clear()
-    near = engine.compile_model(edited, machine).executable
-    n_near = len(costed)
-    monkeypatch.setattr(plans, "memo_folder", lambda: tmp_path / "other")
-    costed.clear()
-    alone = engine.compile_model(edited, machine).executable
-    assert n_near < len(costed) <= n_whole
-    record = CompileRecord("off", 0, 0)
-    assert flat(replace(near.alone, record=record)) == flat(replace(alone.alone, record=record))
-
-
-def test_exchanges_of_the_same_key_are_taken_by_their_structure(
-    tmp_path: Path, costed: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Were a key to stand for two programs, none of them would be compiled differently."""
-    machine = engine.load_machine("gc200", tiles_per_ipu=32)
-    full = engine.compile_model(network(), machine, cache_directory=tmp_path / "whole")
-    first = network()
-    begin = first.operations[:1]
-    first = replace(first, operations=begin, outputs=(("y", begin[0].results[0]),))
-    monkeypatch.setattr(exchange_folder, "describe", lambda _: b"one key for all")
-    for model in (first, network()):
-        costed.clear()
-        compiled = engine.compile_model(model, machine, cache_directory=tmp_path / "mixed")
-        assert costed
-    record = CompileRecord("off", 0, 0)
-    item, second = (replace(actual.executable.alone, record=record) for actual in (compiled, full))
-    assert flat(item) == flat(second)
-
-
 def test_two_threads_with_directories_of_their_own_do_not_meet(
     tmp_path: Path, planned: list[str]
 ) -> None:
@@ -707,7 +607,7 @@ def test_two_threads_with_directories_of_their_own_do_not_meet(
     alone = compiled("alone")
     forget_programs(tmp_path / "alone")
     expected = files("alone")
-    suffixes = [".exchanges", ".executable", ".last", *[".plan"] * 3]
+    suffixes = [".executable", *[".plan"] * 3]
     assert sorted(Path(name).suffix for name in expected) == suffixes
     # A directory with other plans only affects the compilation that uses it.
     shutil.copytree(tmp_path / "alone", tmp_path / "odd")
