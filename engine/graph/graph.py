@@ -110,12 +110,7 @@ class Graph(UncheckedGraph):
         array = numbers(f"The values of {shown(name)}", values)
         kind = dtype_of(array.dtype if dtype is None else dtype)
         self._checked_shape(array.shape, name, debug)
-<<<<<<< HEAD
-        known = values if isinstance(values, np.ndarray) else array
-        return super().add_constant(known, name, dtype=kind, debug=debug, copy=copy)
-=======
         return super().add_constant(array, name, dtype=kind, debug=debug, copy=copy)
->>>>>>> lower
 
     def add_remote_buffer(
         self, name: str, dtype: Any, n_elements: int, repeats: int = 1

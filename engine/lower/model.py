@@ -46,10 +46,6 @@ def lower(
     plan_memo: PlanMemo | None = None,
     fragments: Fragments | None = None,
 ) -> Lowered:
-<<<<<<< HEAD
-<<<<<<< HEAD
-=======
->>>>>>> lower
     """Return the graph, its programs, and its plans.
 
     Parameters
@@ -61,15 +57,7 @@ def lower(
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
     """
-<<<<<<< HEAD
-    graph = unchecked_graph(machine)
-=======
-    """Return the graph, its programs, and its plans."""
     graph = own_graph(machine)
->>>>>>> anew
-=======
-    graph = own_graph(machine)
->>>>>>> lower
     root = Sequence(model.name)
     builder = Builder(
         graph,
