@@ -39,9 +39,22 @@ from tilescope.engine.library.popnn.pool_gradient import (
     average_pool_input_gradient,
     max_pool_input_gradient,
 )
+from tilescope.engine.library.popnn.recurrent.backward import (
+    Backward,
+    OutputGradients,
+    gru_backward,
+    lstm_backward,
+    rnn_backward,
+)
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
+from tilescope.engine.library.popnn.recurrent.update import (
+    gru_weight_update,
+    lstm_weight_update,
+    recurrent_input_gradient,
+    rnn_weight_update,
+)
 from tilescope.engine.library.popnn.softmax import (
     log_softmax,
     log_softmax_in_place,
@@ -280,6 +293,31 @@ def _recurrent(run: Callable[[Arguments], object], n_units: int) -> LibraryCall:
 
 def _layer(function: Callable[..., object]) -> Callable[[Arguments], object]:
     return lambda p: function(p.build, p["x"], p["input_weights"], p["output_weights"], p["biases"])
+
+
+def _kept(p: Arguments) -> dict[str, View]:
+    """Return what a layer kept: all operands."""
+    return {**p.views}
+
+
+def _backward(run: Callable[[Arguments], object], operands: Mapping[str, str]) -> LibraryCall:
+    stated = {
+        "states": "steps 1 batch outputs",
+        "gradient": "steps batch outputs",
+        **operands,
+    }
+    typed = {name: ("float16", dims) for name, dims in stated.items()}
+    return LibraryCall(run, typed, _LAYER, ("steps",))
+
+
+def _backward_of(p: Arguments) -> Backward:
+    return Backward(p["sums"], ())
+
+
+def _update(run: Callable[[Arguments], object], n_units: int, **operands: str) -> LibraryCall:
+    stated = {"sums": f"steps {n_units} batch outputs", **operands}
+    typed = {name: ("float16", dims) for name, dims in stated.items()}
+    return LibraryCall(run, typed, {**_LAYER, "steps": 64}, ("steps",))
 
 
 def _product(run: Callable[[Arguments], object], doubles: str, **sizes: int) -> LibraryCall:
@@ -707,6 +745,14 @@ CALLS: Mapping[str, LibraryCall] = {
         _FULL,
         ("rows", "columns"),
     ),
+    "stochastic_cast": LibraryCall(
+        lambda p: draws.stochastic_cast(p.build, p["seed"], 1, p["x"]),
+        {"seed": ("int32", "2"), "x": ("float32", _MATRIX)},
+        _FULL,
+        ("rows", "columns"),
+        is_permutable=True,
+        has_no_axes=True,
+    ),
     "truncated_normal": _drawn(draws.truncated_normal, "float16"),
     "uniform": _drawn(draws.uniform, "float16", 0.0, 1.0),
     "non_maximum_suppression": LibraryCall(
@@ -718,6 +764,48 @@ CALLS: Mapping[str, LibraryCall] = {
     "lstm": _recurrent(_layer(lstm), 4),
     "gru": _recurrent(_layer(gru), 3),
     "rnn": _recurrent(_layer(rnn), 1),
+    "lstm_backward": _backward(
+        lambda p: lstm_backward(p.build, _kept(p), p["weights"], OutputGradients(p["gradient"])),
+        {"weights": "4 outputs outputs", "units": "steps 4 batch outputs"},
+    ),
+    "gru_backward": _backward(
+        lambda p: gru_backward(p.build, _kept(p), p["weights"], OutputGradients(p["gradient"])),
+        {
+            "weights": "3 outputs outputs",
+            "gates": "steps 2 batch outputs",
+            "candidate": "steps 1 batch outputs",
+        },
+    ),
+    "rnn_backward": _backward(
+        lambda p: rnn_backward(
+            p.build, {}, p["outputs"], p["weights"], OutputGradients(p["gradient"])
+        ),
+        {"weights": "1 outputs outputs", "outputs": "steps batch outputs"},
+    ),
+    "recurrent_input_gradient": _update(
+        lambda p: recurrent_input_gradient(p.build, p["sums"], p["weights"]),
+        4,
+        weights="4 inputs outputs",
+    ),
+    "lstm_weight_update": _update(
+        lambda p: lstm_weight_update(p.build, p["x"], p["before"], {}, _backward_of(p)),
+        4,
+        x="steps batch inputs",
+        before="steps batch outputs",
+    ),
+    "gru_weight_update": _update(
+        lambda p: gru_weight_update(p.build, p["x"], _kept(p), _backward_of(p)),
+        3,
+        x="steps batch inputs",
+        gates="steps 2 batch outputs",
+        states="steps 1 batch outputs",
+    ),
+    "rnn_weight_update": _update(
+        lambda p: rnn_weight_update(p.build, p["x"], p["before"], _backward_of(p)),
+        1,
+        x="steps batch inputs",
+        before="steps batch outputs",
+    ),
     "convolution": LibraryCall(
         lambda p: convolution(p.build, p["x"], p["weights"], _WINDOW),
         {"x": ("float16", _FIELD), "weights": ("float16", "outputs channels 3 3")},
@@ -777,6 +865,10 @@ EXEMPT: Mapping[str, str] = {
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
+    "Backward": "Holds results of the backward passes of recurrent layers.",
+    "OutputGradients": "Holds operands of the backward passes of recurrent layers.",
+    "WeightGradients": "Holds results of the weight updates of recurrent layers.",
+    "outputs_before": "Returns a view.",
 }
 
 #: By name: a call that returns a tensor, and its form in place.

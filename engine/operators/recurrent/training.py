@@ -234,7 +234,7 @@ def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     else:
         outputs = lowering.tensor(op.operand(6))
         found = rnn_backward(build, kept, outputs, weights, given, **options)
-    results: list[Tensor] = [found.sums, *found.initial]
+    results: list[Any] = [found.sums, *found.initial]
     if found.recurrent is not None:
         results.append(found.recurrent)
     return tuple(t for value, t in zip(op.outputs, results, strict=True) if value is not None)

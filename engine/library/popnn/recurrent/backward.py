@@ -91,9 +91,9 @@ class Backward:
         Of a GRU with attention: gradients of the scores, shape (steps, batch).
     """
 
-    sums: Tensor
+    sums: View
     initial: tuple[Tensor, ...]
-    recurrent: Tensor | None = None
+    recurrent: View | None = None
     attention: View | None = None
 
 

@@ -346,7 +346,7 @@ def _product(
 def _gradients(
     builder: Builder,
     x: View,
-    sums: Tensor,
+    sums: View,
     rows: Tensor,
     products: Sequence[tuple[View, Tensor, int]],
     options: RecurrentOptions,
@@ -378,14 +378,14 @@ def _of_weights(
     return by_unit.dim_shuffle(1, 0, 2)
 
 
-def _bias_gradients(builder: Builder, sums: Tensor) -> Tensor:
+def _bias_gradients(builder: Builder, sums: View) -> Tensor:
     """Return the sums over steps and batch, (units, outputs)."""
     n_units, n_outputs = int(sums.shape[1]), int(sums.shape[3])
     return reduce(builder, "sum", sums, (0, 2)).reshape(n_units, n_outputs)
 
 
 def _peephole_gradients(
-    builder: Builder, states: View, sums: Tensor, last: View, options: RecurrentOptions
+    builder: Builder, states: View, sums: View, last: View, options: RecurrentOptions
 ) -> list[Tensor]:
     """Return the gradients of the peepholes of the gates inside, (1, outputs) each."""
     n_steps = int(states.shape[0])
