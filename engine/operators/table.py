@@ -21,7 +21,7 @@ from tilescope.engine.operators.attention import (
     grouped_attention,
 )
 from tilescope.engine.operators.classical import classical
-from tilescope.engine.operators.control import control, scan
+from tilescope.engine.operators.control import control, rounds, scan
 from tilescope.engine.operators.elementwise import (
     activation,
     cast,
@@ -60,6 +60,7 @@ FAMILIES = (
     compositions,
     constant,
     control,
+    rounds,
     convolution,
     convolution_transpose,
     determinant,

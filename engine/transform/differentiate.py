@@ -8,7 +8,7 @@ of what they give, added up from its last reader to its first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import prod
 
 import numpy as np
@@ -21,6 +21,7 @@ from tilescope.engine.ir import (
     Node,
     Operation,
     Parameter,
+    Region,
     Training,
     TrainingPass,
     Update,
@@ -28,10 +29,12 @@ from tilescope.engine.ir import (
     Value,
     walk,
 )
+from tilescope.engine.operators.control.rounds import ROUNDS
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.movement.layout import BROADCAST, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE
 from tilescope.engine.operators.reduction import reduced
+from tilescope.engine.transform.as_rounds import LOOPS, as_rounds
 from tilescope.engine.transform.decompose import Decomposer
 
 __all__ = ["GRADIENT", "differentiate"]
@@ -59,7 +62,7 @@ def differentiate(model: Model) -> Model:
     training = model.training
     if training is None:
         return model
-    model = _ForTraining(model).rebuilt(model)
+    model = _ForTraining(model.name, _dependent(model)[0]).rebuilt(model)
     model = replace(
         model,
         operations=tuple(
@@ -94,23 +97,41 @@ def differentiate(model: Model) -> Model:
 
 
 class _ForTraining(Decomposer):
-    """Replaces operations on the way to a loss by those of a form that has what gradients need."""
+    """Replaces operations on the way to a loss by those of a form that has what gradients need.
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model.name, frozenset())
-        self._active, _ = _dependent(model)
+    Parameters
+    ----------
+    name
+        Of the model or of a region.
+    active
+        Values that depend on trained parameters; None in a region, where all may do.
+    """
+
+    def __init__(self, name: str, active: set[Value] | None) -> None:
+        super().__init__(name, frozenset())
+        self._active = active
 
     def inside(self, name: str) -> IrBuilder:
-        return IrBuilder(name)  # no operation with regions has a gradient
+        return _ForTraining(name, None)
+
+    def _is_active(self, node: Node) -> bool:
+        return self._active is None or not self._active.isdisjoint(_read_by(node))
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        if node.operator.key in LOOPS and self._is_active(node):
+            return as_rounds(self, node, outputs)
+        return super().add(node, outputs)
 
     def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
         for operation in operations:
             super().copy([operation], values)
+            if self._active is None:
+                continue
             copies = [values[v] for v in operation.results if v in self._active and v in values]
             self._active.update(copies)
 
     def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
-        if self._active.isdisjoint(node.operands):
+        if not self._is_active(node):
             return ()
         emit = node.operator.decompose_for_training
         if emit is None:
@@ -133,96 +154,51 @@ class _Emitter(Decomposer):
         return super().add(marked, outputs)
 
 
-class _Backward:
-    """Walks a model from its loss to its parameters.
+class _Walk:
+    """Walks operations from the last to the first, and emits the gradients of what they read.
 
-    Attributes
+    Parameters
     ----------
     builder
-        Has the backward operations.
+        Takes the gradients.
+    operations
+        What is walked.
+    active
+        Values that depend on trained parameters.
+    of_data
+        Values that depend on data.
     """
 
-    def __init__(self, model: Model, training: Training, updater: Updater) -> None:
-        self.model, self.training, self._updater = model, training, updater
-        self.builder = _Emitter(model.name)
-        self.loss = _loss_of(model, training)
+    def __init__(
+        self,
+        builder: _Emitter,
+        operations: Sequence[Operation],
+        active: set[Value],
+        of_data: set[Value],
+    ) -> None:
+        self.builder, self.operations = builder, operations
+        self._active, self._of_data = active, of_data
         self._gradients: dict[Value, Value] = {}
-        self._active, self._of_data = _dependent(model)
 
-    def run(self) -> dict[Parameter, Value]:
-        """Emit the backward pass and return the gradients by parameter.
+    def walk(self) -> None:
+        """Emit the gradients.
 
         Raises
         ------
-        BadModel
-            When the loss depends on no parameter, or its type does not hold the loss scaling.
         UnsupportedOperators
-            When an operator between a parameter and the loss has no gradient.
+            When an operator on the way has no gradient.
         """
-        if self.loss not in self._active:
-            raise BadModel(
-                f"The loss {self.training.loss!r} depends on no parameter that can be trained"
-            )
-        loss_scaling = self.training.optimiser.loss_scaling
-        largest = float(np.finfo(self.loss.dtype).max)
-        if loss_scaling > largest:
-            raise BadModel(
-                f"The loss {self.training.loss!r} is {self.loss.dtype}, which holds at most"
-                f" {largest:g}, less than the loss scaling {loss_scaling:g}: scale less, or cast"
-                " the output of the model to float32"
-            )
-        self._gradients[self.loss] = self._of_loss(loss_scaling)
-        for operation in reversed(self.model.operations):
+        for operation in reversed(self.operations):
             gradients = [self._gradients.get(v) if v else None for v in operation.outputs]
             is_active = not self._active.isdisjoint(_read_by(operation))
             if is_active and any(gradient is not None for gradient in gradients):
                 self._step(operation, gradients)
-        return {
-            parameter: self._whole(parameter)
-            for parameter in self.model.parameters
-            if parameter.is_trainable and parameter in self._gradients
-        }
-
-    def _of_loss(self, loss_scaling: float) -> Value:
-        """Return the gradient of the loss, which is the loss scaling."""
-        self.builder.training_pass = TrainingPass.DATA_GRADIENT
-        scaling = self._updater.scaling(self.builder, self.loss.dtype)
-        if scaling is None:
-            array = np.full(self.loss.shape, loss_scaling, self.loss.dtype)
-            return self.builder.constant(array, GRADIENT + self.loss.name)
-        name = GRADIENT + self.loss.name
-        return self.builder.emit(
-            BROADCAST, [scaling], name=name, source="LossScaling", shape=self.loss.shape
-        )
-
-    def anchored(self, names: Sequence[str]) -> list[tuple[str, Value]]:
-        """Return the gradients of values by name, in the shapes of the values.
-
-        Raises
-        ------
-        BadModel
-            When the model has no such value, or it has no gradient.
-        """
-        values = {value.name: value for value in self._gradients}
-        for name in names:
-            if name not in values:
-                raise BadModel(
-                    f"There is no gradient of {name!r}: no such value is on the way from a"
-                    " parameter to the loss"
-                )
-        return [(GRADIENT + name, self._whole(values[name])) for name in names]
-
-    def accumulated(self, gradients: Mapping[Parameter, Value]) -> list[Update]:
-        """Emit the additions of a micro-batch to the sums."""
-        self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
-        self.builder.forward = None
-        return [
-            self._updater.accumulated(self.builder, parameter, gradient)
-            for parameter, gradient in gradients.items()
-        ]
 
     def _step(self, operation: Operation, gradients: Sequence[Value | None]) -> None:
-        """Emit the gradients of the inputs of an operation."""
+        """Emit the gradients of the inputs of an operation, and of what its regions read."""
+        if operation.regions:
+            self._region_step(operation, gradients)
+            return
         rule = operation.operator.gradient
         if rule is None:
             raise UnsupportedOperators(self._without_rule(operation))
@@ -243,6 +219,132 @@ class _Backward:
                 kind = TrainingPass.WEIGHT_GRADIENT
             roots[kind].append(total)
         self._mark(first, operation, roots)
+
+    def _region_step(self, operation: Operation, gradients: Sequence[Value | None]) -> None:
+        """Emit the gradients of an operation with regions, which run again for that.
+
+        Raises
+        ------
+        UnsupportedOperators
+            When the operator has none.
+        """
+        key = operation.operator.key
+        if key not in ("If", ROUNDS.key):
+            raise UnsupportedOperators(self._without_rule(operation))
+        first = len(self.builder.operations)
+        self.builder.forward = operation
+        expansion = Expansion(self.builder, operation, GRADIENT + operation.name)
+        read = [v for v in dict.fromkeys(_read_by(operation)) if v in self._active]
+        if key == "If":
+            found = self._of_branches(operation, read, gradients)
+        else:
+            found = self._of_rounds(operation, read, gradients)
+        roots: dict[TrainingPass, list[Value]] = {kind: [] for kind in _SUFFIX}
+        for value, gradient in found.items():
+            expansion.output = GRADIENT + value.name
+            total = self._added(expansion, value, gradient)
+            self._gradients[value] = total
+            is_data = value in self._of_data
+            kind = TrainingPass.DATA_GRADIENT if is_data else TrainingPass.WEIGHT_GRADIENT
+            roots[kind].append(total)
+        self._mark(first, operation, roots)
+
+    def _of_branches(
+        self, operation: Operation, read: Sequence[Value], gradients: Sequence[Value | None]
+    ) -> dict[Value, Value]:
+        """Emit a decision between the gradients of both branches."""
+        if len(operation.outputs) > len(operation.regions["then_branch"].outputs):
+            raise BadModel(
+                f"{operation} lies between a parameter and the loss, and its branches return"
+                " different shapes: keep the parameters before it from being trained"
+            )
+        regions = {}
+        for key, branch in operation.regions.items():
+            inside = _Emitter(key, TrainingPass.DATA_GRADIENT)
+            inside.forward = operation
+            walk = _RegionWalk(inside, branch, {}, set(read), self._of_data)
+            walk.begin(branch.outputs, gradients)
+            outputs = [walk.gradient_of(value) for value in read]
+            regions[key] = inside.region((), outputs)
+        node = replace(_node_of(operation), regions=regions, n_outputs=len(read))
+        results = self.builder.add(node, [GRADIENT + value.name for value in read])
+        return {v: result for v, result in zip(read, results, strict=True) if result is not None}
+
+    def _of_rounds(
+        self, operation: Operation, read: Sequence[Value], gradients: Sequence[Value | None]
+    ) -> dict[Value, Value]:
+        """Emit the rounds from the last to the first, each from the states before it."""
+        body, n_states = operation.regions["body"], operation.attributes["n_states"]
+        n_results = len(body.outputs) - 2 * n_states
+        given = operation.operands
+        active = _active_in(body, n_states, given, set(read))
+        carried = [i for i in range(n_states) if body.inputs[i] in active]
+        sliced = [j for j in range(n_states, len(given)) if body.inputs[j] in active]
+        defined = {*body.inputs, *(v for op in body.operations for v in op.results)}
+        outside = [v for v in _read_by(operation) if v in self._active and v not in defined]
+        inner = {v for inner in walk(body.operations) for v in inner.operands} | set(body.outputs)
+        outside = [v for v in dict.fromkeys(outside) if v in inner]
+        inside = _Emitter("body", TrainingPass.DATA_GRADIENT)
+        inside.forward = operation
+        after = [_like(body.inputs[i], "gradient") for i in carried]
+        totals = [_like(value, "total") for value in outside]
+        entries = [_like(value, "entry") for value in body.inputs]
+        of_results = [
+            (k, _like(body.outputs[n_states + k], "gradient"))
+            for k in range(n_results)
+            if gradients[n_states + k] is not None
+        ]
+        here = dict(zip(body.inputs, entries, strict=True))
+        within = set(outside) | {here[v] for v in body.inputs if v in active}
+        walk_ = _RegionWalk(inside, body, here, within, self._of_data)
+        walk_.begin([body.outputs[i] for i in carried], after)
+        walk_.begin([body.outputs[n_states + k] for k, _ in of_results], [v for _, v in of_results])
+        walk_.finish()
+        outputs = [walk_.gradient_of(entries[i]) for i in carried]
+        outputs += [
+            walk_.sum_of(total, value) for total, value in zip(totals, outside, strict=True)
+        ]
+        outputs += [walk_.gradient_of(entries[j]) for j in sliced]
+        stash = [value for value in operation.outputs[n_states + n_results :] if value is not None]
+        kept = [gradients[n_states + k] for k, _ in of_results]
+        initial = [self._start(body.inputs[i], gradients[i]) for i in carried]
+        initial += [self._start(value, None) for value in outside]
+        node = replace(
+            _node_of(operation),
+            inputs=(*initial, *stash, *given[n_states:], *kept),
+            attributes={
+                "n_states": len(initial),
+                "n_rounds": operation.attributes["n_rounds"],
+                "is_reversed": not operation.attributes["is_reversed"],
+            },
+            regions={
+                "body": inside.region(
+                    [*after, *totals, *entries, *(value for _, value in of_results)], outputs
+                )
+            },
+            n_outputs=len(outputs),
+        )
+        of = [*(given[i] for i in carried), *outside, *(given[j] for j in sliced)]
+        results = self.builder.add(node, [GRADIENT + value.name for value in of])
+        found: dict[Value, Value] = {}
+        expansion = Expansion(self.builder, operation, GRADIENT + operation.name)
+        for value, result in zip(of, results, strict=True):
+            if result is None or value not in self._active:
+                continue
+            before = found.get(value)
+            found[value] = result if before is None else binary(expansion, "add", before, result)
+        return found
+
+    def _start(self, value: Value, gradient: Value | None) -> Value:
+        """Return a gradient in the shape of its value; zeros if there is none."""
+        if gradient is None:
+            gradient = self.builder.constant(np.zeros((), value.dtype), "zero")
+        if gradient.shape == value.shape:
+            return gradient
+        name = GRADIENT + value.name
+        return self.builder.emit(
+            BROADCAST, [gradient], name=name, source="Expand", shape=value.shape
+        )
 
     def _added(self, expansion: Expansion, value: Value, gradient: Value) -> Value:
         """Return the sum of the gradients of a value so far, and another one."""
@@ -300,11 +402,11 @@ class _Backward:
     def _without_rule(self, operation: Operation) -> str:
         """Return the sentence about an operator without a gradient, with its way to the loss."""
         readers: dict[Value, Operation] = {}
-        for other in reversed(self.model.operations):
+        for other in reversed(self.operations):
             for value in other.operands:
                 readers[value] = other
         names, value = [operation.name], operation.output
-        while value in readers and value is not self.loss:
+        while value in readers:
             names.append(readers[value].name)
             value = readers[value].output
         way = " → ".join(dict.fromkeys(names[:_MOST_NAMES])) + (" …" * (len(names) > _MOST_NAMES))
@@ -314,6 +416,181 @@ class _Backward:
             f" {operation.operator.key!r} has no gradient (way to the loss: {way}); keep the"
             " parameters before it from being trained"
         )
+
+
+class _RegionWalk(_Walk):
+    """Runs the operations of a region again, and walks them back.
+
+    Parameters
+    ----------
+    builder
+        Takes the operations, and the gradients.
+    region
+        What is walked.
+    here
+        What stands in the builder for values of the region; takes in the results.
+    active, of_data
+        As of `_Walk`, in the builder's values.
+    """
+
+    def __init__(
+        self,
+        builder: _Emitter,
+        region: Region,
+        here: dict[Value, Value],
+        active: set[Value],
+        of_data: set[Value],
+    ) -> None:
+        builder.copy(region.operations, here)
+        operations = tuple(builder.operations)
+        for operation in operations:
+            if not active.isdisjoint(_read_by(operation)):
+                active.update(v for v in operation.results if v.dtype.startswith("float"))
+        super().__init__(builder, operations, active, of_data)
+        self._here = here
+        self._is_walked = False
+
+    def begin(self, values: Sequence[Value], gradients: Sequence[Value | None]) -> None:
+        """State the gradients of results of the region."""
+        for value, gradient in zip(values, gradients, strict=False):
+            own = self._here.get(value, value)
+            if gradient is None or own not in self._active:
+                continue
+            expansion = self._expansion(own)
+            self._gradients[own] = self._added(expansion, own, gradient)
+
+    def finish(self) -> None:
+        """Walk the operations, once."""
+        if not self._is_walked:
+            self.walk()
+            self._is_walked = True
+
+    def gradient_of(self, value: Value) -> Value:
+        """Return the gradient of a value in its shape; zeros if it has none."""
+        self.finish()
+        return self._start(value, self._gradients.get(value))
+
+    def sum_of(self, total: Value, value: Value) -> Value:
+        """Return a sum with the gradient of a value added, if it has one."""
+        self.finish()
+        gradient = self._gradients.get(value)
+        if gradient is None:
+            return total
+        return binary(self._expansion(value), "add", total, self._start(value, gradient))
+
+    def _expansion(self, value: Value) -> Expansion:
+        forward = self.builder.forward
+        assert forward is not None
+        return Expansion(self.builder, forward, GRADIENT + value.name)
+
+
+def _node_of(operation: Operation) -> Node:
+    """Return the node of an operation, without its results."""
+    return Node(**{field.name: getattr(operation, field.name) for field in fields(Node)})
+
+
+def _like(value: Value, name: str) -> Value:
+    return Value(f"{value.name}/{name}", value.shape, value.dtype)
+
+
+def _active_in(
+    body: Region, n_states: int, given: Sequence[Value], outside: set[Value]
+) -> set[Value]:
+    """Return the values of a body that depend on active ones, from round to round."""
+    active = set(outside)
+    active |= {inner for inner, v in zip(body.inputs, given, strict=True) if v in outside}
+    while True:
+        n_before = len(active)
+        for operation in body.operations:
+            if not active.isdisjoint(_read_by(operation)):
+                active.update(v for v in operation.results if v.dtype.startswith("float"))
+        pairs = zip(body.inputs[:n_states], body.outputs[:n_states], strict=True)
+        active |= {state for state, result in pairs if result in active}
+        if len(active) == n_before:
+            return active
+
+
+class _Backward(_Walk):
+    """Walks a model from its loss to its parameters.
+
+    Attributes
+    ----------
+    builder
+        Has the backward operations.
+    """
+
+    def __init__(self, model: Model, training: Training, updater: Updater) -> None:
+        super().__init__(_Emitter(model.name), model.operations, *_dependent(model))
+        self.model, self.training, self._updater = model, training, updater
+        self.loss = _loss_of(model, training)
+
+    def run(self) -> dict[Parameter, Value]:
+        """Emit the backward pass and return the gradients by parameter.
+
+        Raises
+        ------
+        BadModel
+            When the loss depends on no parameter, or its type does not hold the loss scaling.
+        UnsupportedOperators
+            When an operator between a parameter and the loss has no gradient.
+        """
+        if self.loss not in self._active:
+            raise BadModel(
+                f"The loss {self.training.loss!r} depends on no parameter that can be trained"
+            )
+        loss_scaling = self.training.optimiser.loss_scaling
+        largest = float(np.finfo(self.loss.dtype).max)
+        if loss_scaling > largest:
+            raise BadModel(
+                f"The loss {self.training.loss!r} is {self.loss.dtype}, which holds at most"
+                f" {largest:g}, less than the loss scaling {loss_scaling:g}: scale less, or cast"
+                " the output of the model to float32"
+            )
+        self._gradients[self.loss] = self._of_loss(loss_scaling)
+        self.walk()
+        return {
+            parameter: self._whole(parameter)
+            for parameter in self.model.parameters
+            if parameter.is_trainable and parameter in self._gradients
+        }
+
+    def _of_loss(self, loss_scaling: float) -> Value:
+        """Return the gradient of the loss, which is the loss scaling."""
+        self.builder.training_pass = TrainingPass.DATA_GRADIENT
+        scaling = self._updater.scaling(self.builder, self.loss.dtype)
+        if scaling is None:
+            array = np.full(self.loss.shape, loss_scaling, self.loss.dtype)
+            return self.builder.constant(array, GRADIENT + self.loss.name)
+        name = GRADIENT + self.loss.name
+        return self.builder.emit(
+            BROADCAST, [scaling], name=name, source="LossScaling", shape=self.loss.shape
+        )
+
+    def anchored(self, names: Sequence[str]) -> list[tuple[str, Value]]:
+        """Return the gradients of values by name, in the shapes of the values.
+
+        Raises
+        ------
+        BadModel
+            When the model has no such value, or it has no gradient.
+        """
+        values = {value.name: value for value in self._gradients}
+        for name in names:
+            if name not in values:
+                raise BadModel(
+                    f"There is no gradient of {name!r}: no such value is on the way from a"
+                    " parameter to the loss"
+                )
+        return [(GRADIENT + name, self._whole(values[name])) for name in names]
+
+    def accumulated(self, gradients: Mapping[Parameter, Value]) -> list[Update]:
+        """Emit the additions of a micro-batch to the sums."""
+        self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
+        self.builder.forward = None
+        return [
+            self._updater.accumulated(self.builder, parameter, gradient)
+            for parameter, gradient in gradients.items()
+        ]
 
 
 #: Names of nodes that a sentence lists.
@@ -354,9 +631,11 @@ def _dependent(model: Model) -> tuple[set[Value], set[Value]]:
     return active, of_data
 
 
-def _read_by(operation: Operation) -> list[Value]:
-    used = [value for inner in walk((operation,)) for value in inner.operands]
-    for region in operation.regions.values():
+def _read_by(node: Node) -> list[Value]:
+    """Return what a node reads, in its regions too."""
+    used = [*node.operands]
+    for region in node.regions.values():
+        used += [value for inner in walk(region.operations) for value in inner.operands]
         used += [*region.captured, *region.outputs]
     return used
 
