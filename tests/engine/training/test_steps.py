@@ -15,9 +15,17 @@ from tests.engine.many_threads import share_all
 
 from tilescope.engine.errors import BadInput, BadModel, BadOption, UnsupportedOperators
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.ir import Model, TrainingPass
+from tilescope.engine.ir import (
+    ENGINE_DOMAIN,
+    IrBuilder,
+    Model,
+    Operator,
+    Parameter,
+    TrainingPass,
+)
 from tilescope.engine.lower import lower
 from tilescope.engine.machine import load_machine
+from tilescope.engine.operators.elementwise.elementwise import UNARY
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
 from tilescope.engine.training import Loss, Sgd, for_training
 from tilescope.engine.transform import transform
@@ -238,19 +246,21 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_compiled(network: 
         transform(for_training(model, Loss(kind="mse"), Sgd(lr=0.1), anchors=["nothing"]))
 
 
-def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss(tmp_path: Path) -> None:
-    axes = numpy_helper.from_array(np.array([0]))
-    nodes = [
-        helper.make_node("Constant", [], ["axes"], value=axes),
-        helper.make_node("Unsqueeze", ["x", "axes"], ["sequence"], name="one_step"),
-        helper.make_node("RNN", ["sequence", "w", "r"], ["h"], name="recurrent", hidden_size=4),
-        helper.make_node("Tanh", ["h"], ["y"], name="last"),
-    ]
-    weights = {"w": _RNG.normal(size=(1, 4, WIDTHS[0])), "r": _RNG.normal(size=(1, 4, 4))}
-    model = for_training(_of_nodes(tmp_path, nodes, weights)(), Loss(kind="identity"), Sgd(lr=0.1))
+def test_an_operator_without_gradient_is_named_with_its_way_to_the_loss() -> None:
+    own = Operator(
+        name="Own",
+        domain=ENGINE_DOMAIN,
+        infer=lambda node: [(node.operand(0).shape, "float32")],
+        lower=lambda lowering, op: lowering.tensor(op.operand(0)),
+    )
+    builder = IrBuilder("network")
+    w = Parameter("w", (3,), "float32", np.ones(3, np.float32), is_trainable=True)
+    made = builder.emit(own, [w], name="own", source="Own")
+    last = builder.emit(UNARY, [made], name="last", source="Tanh", function="tanh")
+    model = for_training(builder.finish([("y", last)]), Loss(kind="identity"), Sgd(lr=0.1))
     sentence = (
-        r"Node 'recurrent' \(RNN\) lies between a parameter and the loss, and operator 'RNN' has no"
-        r" gradient \(way to the loss: recurrent → last → loss\)"
+        r"Node 'own' \(Own\) lies between a parameter and the loss, and operator 'Own' has no"
+        r" gradient \(way to the loss: own → last → loss\)"
     )
     with pytest.raises(UnsupportedOperators, match=sentence):
         transform(model)
