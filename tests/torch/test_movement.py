@@ -358,6 +358,48 @@ _GATHERS = [
         axis=0,
         reduction="add",
     ),
+    *(
+        single(
+            f"scatter-elements-{name}",
+            "ScatterElements",
+            {"x": (3, 4), "u": (2, 4)},
+            lambda x, u, i, kind=kind: x.scatter_reduce(0, i, u, kind),
+            data={"i": np.array([[0, 1, 2, 0], [0, 1, 0, 2]])},
+            inputs="x,i,u",
+            axis=0,
+            reduction=name,
+        )
+        for name, kind in (("mul", "prod"), ("max", "amax"), ("min", "amin"))
+    ),
+    *(
+        single(
+            f"scatter-elements-{name}-ties",
+            "ScatterElements",
+            {
+                "x": np.array([[0, 2.0, 3], [1, 0, 3]], np.float32),
+                "u": np.array([[0, 2.0, 3], [5, 0, 3]], np.float32),
+            },
+            lambda x, u, i, kind=kind: x.scatter_reduce(0, i, u, kind),
+            data={"i": np.array([[0, 0, 1], [1, 1, 1]])},
+            inputs="x,i,u",
+            axis=0,
+            reduction=name,
+        )
+        for name, kind in (("mul", "prod"), ("max", "amax"))
+    ),
+    *(
+        single(
+            f"scatter-nd-{name}",
+            "ScatterND",
+            {"x": (4, 3), "u": (3, 3)},
+            lambda x, u, i, kind=kind: x.scatter_reduce(0, i.expand(3, 3), u, kind),
+            data={"i": np.array([[2], [0], [2]])},
+            inputs="x,i,u",
+            opset=18,
+            reduction=name,
+        )
+        for name, kind in (("mul", "prod"), ("max", "amax"), ("min", "amin"))
+    ),
     single(
         "scatter-nd-replaces",
         "ScatterND",

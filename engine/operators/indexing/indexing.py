@@ -28,6 +28,7 @@ from tilescope.engine.library.popops.slicing.one_hot import one_hot
 from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import joined, part
 
@@ -330,32 +331,82 @@ def _gather_nd_gradient(op: Operation, expansion: Expansion, gradients: _Values)
     return [expansion.emit(SCATTER_ND, zeros, indices, gradient, reduction="add"), None]
 
 
-def _scatter_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
-    """Return the gradient of the operand, with holes where it is replaced, and of the updates.
+class _Scatter:
+    """Emits scatters and gathers at the places of a scatter."""
 
-    Raises
-    ------
-    BadModel
-        When updates are neither added nor replace what was there.
-    """
-    reduction = op.attributes.get("reduction", "none")
-    if reduction not in ("none", "add"):
-        raise BadModel(
-            f"{op}: the gradient of a scatter by {reduction!r} is not supported; by 'add' and"
-            " 'none' it is"
+    def __init__(self, op: Operation, expansion: Expansion) -> None:
+        self.op, self.expansion = op, expansion
+        self.is_nd = op.operator is SCATTER_ND
+        self.axis = {} if self.is_nd else {"axis": op.attributes["axis"]}
+
+    def at_places(self, x: Value) -> Value:
+        """Return the elements of a tensor at the places, in the shape of the updates."""
+        gather = {"batch_dims": 0} if self.is_nd else self.axis
+        operator = GATHER_ND if self.is_nd else GATHER_ELEMENTS
+        return self.expansion.emit(operator, x, self.op.operand(1), **gather)
+
+    def into(self, x: Value, updates: Value, reduction: str) -> Value:
+        """Return a tensor with updates at the places."""
+        operator = SCATTER_ND if self.is_nd else SCATTER_ELEMENTS
+        return self.expansion.emit(
+            operator, x, self.op.operand(1), updates, reduction=reduction, **self.axis
         )
-    is_nd = op.operator is SCATTER_ND
-    gradient, indices = full(expansion, gradients[0], op.output.shape), op.operand(1)
-    axis = {} if is_nd else {"axis": op.attributes["axis"]}
-    gather = {"batch_dims": 0} if is_nd else axis
-    of_updates = expansion.emit(
-        GATHER_ND if is_nd else GATHER_ELEMENTS, gradient, indices, **gather
-    )
+
+    def replaced(self, gradient: Value) -> tuple[Value, Value]:
+        """Return the gradients where updates replace what was there, which has holes."""
+        updates = self.op.operand(2)
+        zeros = self.expansion.constant(np.zeros(updates.shape, gradient.dtype), "zeros")
+        return self.into(gradient, zeros, "none"), self.at_places(gradient)
+
+    def extreme(self, gradient: Value) -> tuple[Value, Value]:
+        """Return the gradients of a maximum or minimum: equal elements share it evenly."""
+        result = self.op.output
+        is_it = call("select", 1.0, 0.0, call("equal", operand(0), operand(1)))
+        of_x = mapped(self.expansion, is_it, self.op.operand(0), result)
+        of_updates = mapped(self.expansion, is_it, self.op.operand(2), self.at_places(result))
+        n_equal = self.into(of_x, of_updates, "add")
+        share = mapped(self.expansion, operand(0) / operand(1), gradient, n_equal)
+        both = operand(0) * operand(1)
+        at_places = self.at_places(share)
+        return (
+            mapped(self.expansion, both, of_x, share),
+            mapped(self.expansion, both, of_updates, at_places),
+        )
+
+    def product(self, gradient: Value) -> tuple[Value, Value]:
+        """Return the gradients of a product; that of an element beside a 0 is 0."""
+        x, updates = self.op.operand(0), self.op.operand(2)
+        is_zero = call("equal", operand(0), 0.0)
+        marks, others = call("select", 1.0, 0.0, is_zero), call("select", 1.0, operand(0), is_zero)
+        n_zeros = self.into(
+            mapped(self.expansion, marks, x), mapped(self.expansion, marks, updates), "add"
+        )
+        rest = self.into(
+            mapped(self.expansion, others, x), mapped(self.expansion, others, updates), "mul"
+        )
+        value, of_result, count, product = (operand(i) for i in range(4))
+        of_zero = call("select", of_result * product, 0.0, call("equal", count, 1.0))
+        of_other = call("select", of_result * product / value, 0.0, call("equal", count, 0.0))
+        slope = call("select", of_zero, of_other, call("equal", value, 0.0))
+        own = [self.at_places(tensor) for tensor in (gradient, n_zeros, rest)]
+        return (
+            mapped(self.expansion, slope, x, gradient, n_zeros, rest),
+            mapped(self.expansion, slope, updates, *own),
+        )
+
+
+def _scatter_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> _Values:
+    """Return the gradients of the operand and of the updates."""
+    reduction = op.attributes.get("reduction", "none")
+    gradient, scatter = full(expansion, gradients[0], op.output.shape), _Scatter(op, expansion)
     if reduction == "add":
-        return [gradient, None, of_updates]
-    zeros = expansion.constant(np.zeros(op.operand(2).shape, gradient.dtype), "zeros")
-    scatter = SCATTER_ND if is_nd else SCATTER_ELEMENTS
-    of_x = expansion.emit(scatter, gradient, indices, zeros, reduction="none", **axis)
+        return [gradient, None, scatter.at_places(gradient)]
+    if reduction == "none":
+        of_x, of_updates = scatter.replaced(gradient)
+    elif reduction == "mul":
+        of_x, of_updates = scatter.product(gradient)
+    else:
+        of_x, of_updates = scatter.extreme(gradient)
     return [of_x, None, of_updates]
 
 
