@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -251,11 +252,11 @@ def all_repeats(leaves: Sequence[Leaf]) -> list[Repeat]:
 def _apart(starts: NDArray[np.int64], length: int) -> list[int]:
     """Return the starts of stretches that do not overlap, the first ones first."""
     apart: list[int] = []
+    ordered: list[int] = starts.tolist()
     end = 0
-    while end < starts.size:
-        start = int(starts[end])
-        apart.append(start)
-        end = int(np.searchsorted(starts, start + length))
+    while end < len(ordered):
+        apart.append(ordered[end])
+        end = bisect_left(ordered, ordered[end] + length, end)
     return apart
 
 

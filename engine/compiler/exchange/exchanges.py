@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+from collections.abc import Mapping, Sequence
+>>>>>>> anew
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.exchange.exchange import accessed, exchange_of
 from tilescope.engine.compiler.exchange.transfer import Transfer
-from tilescope.engine.graph import ComputeSet, Variable
+from tilescope.engine.graph import ComputeSet, Regions, Variable
 from tilescope.engine.graph.identity.array_digests import ArrayDigests
 from tilescope.engine.machine import Machine
 
@@ -81,12 +86,23 @@ class Exchanges:
 
     def _transfer(self, compute_set: ComputeSet, is_input: bool) -> Transfer | None:
         """Return the exchange before a compute set or after it."""
-        on = {r.variable for _, _, r in accessed([compute_set], is_input=is_input)}
+        regions = [(tile, r) for _, tile, r in accessed([compute_set], is_input=is_input)]
+        on = {r.variable for _, r in regions}
         variables = sorted(on, key=lambda variable: variable.variable_id)
+<<<<<<< HEAD
         structure = self._structure(compute_set, variables, is_input)
         if structure not in self._known:
             self._known[structure] = self._stored(structure, compute_set, variables, is_input)
         transfer = self._known[structure]
+=======
+        structure = self._structure(regions, variables, is_input)
+        self.used.add(structure)
+        if structure not in self.known:
+            exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
+            self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
+            self.n_costed += 1
+        transfer = self.known[structure]
+>>>>>>> anew
         ids = np.array([variable.variable_id for variable in variables], np.int64)
         return None if transfer is None else transfer.on(ids)
 
@@ -106,12 +122,15 @@ class Exchanges:
         return transfer
 
     def _structure(
-        self, compute_set: ComputeSet, variables: list[Variable], is_input: bool
+        self,
+        regions: Sequence[tuple[NDArray[np.int32], Regions]],
+        variables: list[Variable],
+        is_input: bool,
     ) -> bytes:
         """Return a digest of all that decides what moves and how long it takes."""
         digest = blake2b(b"in" if is_input else b"out", digest_size=_STRUCTURE_BYTES)
         numbers = {variable: number for number, variable in enumerate(variables)}
-        for _, tile, r in accessed([compute_set], is_input=is_input):
+        for tile, r in regions:
             digest.update(numbers[r.variable].to_bytes(4, "little"))
             digest.update(self.digests.of(tile) + self.digests.of_all(r.arrays))
         for before, variable in zip([None, *variables], variables, strict=False):
