@@ -25,8 +25,8 @@ MOST_JOINED = 1 << 16
 #: about a microsecond, and several of products, of which each piece takes longer to begin. The
 #: pieces do not depend on the number of threads.
 _N_SHARED, _LEAST_SHARED, _LEAST_PRODUCTS = 16, 1 << 12, 1 << 15
-#: Groups of outputs that a kernel of products computes together: of several outputs, and of one.
-_MOST_GROUPS, _MOST_SINGLE = 2, 4
+#: Groups of outputs that a kernel of products computes together, by their outputs, and of others.
+_GROUPS, _MOST_GROUPS = {1: 4, 8: 4}, 2
 #: Contiguous elements, in the mean over all fields, below which another order is tried.
 _LEAST_RUN = 4
 
@@ -186,7 +186,8 @@ def _in_groups(codelet: Codelet, blocks: Blocks, field: int, most_work: int) -> 
     """
     x = next(index for index, part in enumerate(codelet.fields) if not part.is_written)
     out = next(index for index, part in enumerate(codelet.fields) if part.is_written)
-    most_groups = _MOST_SINGLE if (blocks.size[out][:, -1] == 1).all() else _MOST_GROUPS
+    n_outputs = set(blocks.size[out][:, -1].tolist())
+    most_groups = max(_GROUPS.get(n, _MOST_GROUPS) for n in n_outputs)
     blocks = _over_windows(codelet, blocks, most_work // most_groups)
     blocks = blocks.take(np.lexsort([blocks.start[field], blocks.start[x]]))
     for field_dims in codelet.independent:

@@ -28,10 +28,10 @@ _PIXELS, _COUNT, _ROUNDS = 16, 128, 20_000
 
 #: Name, kernel, outputs per pixel, and whether every output has an input of its own.
 _KERNELS = [
-    ("16 outputs", row_kernel(16), 16, False),
-    ("8 outputs", row_kernel(8), 8, False),
-    ("4 outputs", row_kernel(4), 4, False),
-    ("1 output", row_kernel(1), 1, False),
+    ("16 outputs", row_kernel(16, 2), 16, False),
+    ("8 outputs", row_kernel(8, 1), 8, False),
+    ("4 outputs", row_kernel(4, 1), 4, False),
+    ("1 output", row_kernel(1, 1), 1, False),
     ("dot product", dot_kernel(1), 1, False),
     ("four dot products", dot_kernel(4), 4, False),
     ("depthwise, 16 channels", each_kernel(16), 16, True),

@@ -14,6 +14,8 @@ from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch, start_cycles
 from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._indices import unsigned
+from tilescope.engine.host.kernels._reduce_lanes import COLUMNS, LANES, column_reduction
+from tilescope.engine.host.kernels._work_arrays import stack_array_of
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -23,24 +25,18 @@ __all__ = ["REDUCE_PARTIALS", "reduce_partials_cycles"]
 Counts = NDArray[np.int64]
 
 
-#: Columns that are summed at once: 4 KiB of sums stay in the cache over all partials.
-_COLUMNS = 1024
-
-
 @jit
-def _sum_columns(  # type: ignore[no-untyped-def]
-    partials, source, pitch, step, n_partials, out, target, n
-):
+def _add_columns(partials, source, steps, totals, n):  # type: ignore[no-untyped-def]
     """Sum `n` columns of all partials, in their order."""
-    to, length = unsigned(target), unsigned(n)
+    n_partials, pitch, _, _ = steps
     for p in range(n_partials):
         first = unsigned(source + p * pitch)
-        if p == 0:
-            for i in range(length):
-                out[to + i] = partials[first + i * step]
-        else:
-            for i in range(length):
-                out[to + i] = out[to + i] + partials[first + i * step]
+        for i in range(unsigned(n)):
+            totals[i] = partials[first + i] if p == 0 else totals[i] + partials[first + i]
+
+
+_sum_columns = column_reduction("sum", _add_columns)
+_few_columns = stack_array_of(COLUMNS + LANES)
 
 
 @jit
@@ -48,17 +44,19 @@ def _sum_partials(  # type: ignore[no-untyped-def]
     partials, start, size, stride, out, out_start, out_size, out_stride
 ):
     """Take partials [partial, plane, row, column], out [plane, row, column]; columns adjoin."""
-    step = unsigned(stride[3])
+    totals = _few_columns(out)
+    step, n_columns = stride[3], out_size[2]
+    block = COLUMNS if step == 1 else 1
     for plane in range(out_size[0]):
         for row in range(out_size[1]):
             to = out_start + plane * out_stride[0] + row * out_stride[1]
             source = start + plane * stride[1] + row * stride[2]
-            for first in range(0, out_size[2], _COLUMNS):
-                n = min(_COLUMNS, out_size[2] - first)
-                _sum_columns(
-                    partials, source + first * stride[3], stride[0], step, size[0],
-                    out, to + first, n,
-                )  # fmt: skip
+            for first in range(0, n_columns, block):
+                n = min(block, n_columns - first)
+                _sum_columns(partials, source + first * step, (size[0], stride[0], 1, 0), totals, n)
+                target = unsigned(to + first)
+                for i in range(unsigned(n)):
+                    out[target + i] = totals[i]
 
 
 def reduce_partials_cycles(

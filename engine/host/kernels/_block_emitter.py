@@ -26,12 +26,12 @@ class BlockEmitter:
     """Emits blocks; pointers and numbers are LLVM values by the name of the argument."""
 
     def __init__(
-        self, builder: Any, values: dict[str, Any], n_lanes: int, *, has_halves: bool = False
+        self, builder: Any, values: dict[str, Any], n_lanes: int, *, n_groups: int = 1
     ) -> None:
         self.builder, self.values, self.n_lanes = builder, values, n_lanes
         self.n_pixels, self.pixel = 0, _I64(0)
         self.vector = ir.VectorType(_F32, n_lanes) if n_lanes > 1 else _F32
-        self.has_halves = has_halves
+        self.n_groups = n_groups
 
     def number(self, name: str, index: Any) -> Any:
         """Load an entry of an array of int64."""
@@ -48,16 +48,19 @@ class BlockEmitter:
         )
 
     def weights(self, pointer: Any) -> Any:
-        """Load the weights of an input; the two halves of all lanes may be apart."""
-        if not self.has_halves:
+        """Load the weights of an input; the lanes of groups of outputs may be apart."""
+        if self.n_groups == 1:
             return self.load(pointer, is_wide=True)
-        n = self.n_lanes // 2
-        kind = ir.VectorType(_F32, n).as_pointer()
-        halves: list[Any] = []
-        for _ in range(2):
-            halves.append(self.builder.load(self.builder.bitcast(pointer, kind), align=4))
-            pointer = self.builder.gep(pointer, [self.values["w_half"]])
-        return self.lanes(halves[0], halves[1], range(self.n_lanes))
+        kind = ir.VectorType(_F32, self.n_lanes // self.n_groups).as_pointer()
+        vectors = [
+            self.builder.load(self.builder.bitcast(group, kind), align=4)
+            for group in self.apart(pointer, "w_apart", self.n_groups)
+        ]
+        while len(vectors) > 1:
+            lanes = range(2 * vectors[0].type.count)
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self.lanes(first, second, lanes) for first, second in pairs]
+        return vectors[0]
 
     def lanes(self, a: Any, b: Any, positions: Sequence[int]) -> Any:
         """Return lanes of two vectors, counted through both."""
@@ -211,14 +214,15 @@ class BlockEmitter:
     def dots(self, n_outputs: int) -> None:
         """Emit dot products of all pixels with the weights of `n_outputs` outputs.
 
-        The inputs of a pixel are contiguous, as the weights of an output, which are `w_half` apart.
+        The inputs of a pixel are contiguous, as are the weights of an output; outputs are
+        `w_apart` of them apart.
         """
         builder, count = self.builder, self.values["count"]
         n_whole = builder.and_(count, _I64(-self.n_lanes))
 
         def inputs(pixels: list[Any], offset: Any, weight: Any, sums: list[Any]) -> Any:
             taps = [builder.gep(pixel, [offset]) for pixel in pixels]
-            rows = self.apart(weight, "w_half", n_outputs)
+            rows = self.apart(weight, "w_apart", n_outputs)
 
             def step(load: Callable[[Any, Any], Any]) -> Body:
                 def one(counters: list[Any], sums: list[Any]) -> list[Any]:
@@ -247,7 +251,7 @@ class BlockEmitter:
 
         sums = self.over_taps(self.zeros() * n_outputs, inputs)
         totals = emit_folds(builder, sums, builder.fadd)
-        outputs, places = self.apart(self.values["out"], "out_half", n_outputs), self.places("out")
+        outputs, places = self.apart(self.values["out"], "out_apart", n_outputs), self.places("out")
         adjoin: Any = ir.IntType(1)(1)
         for number, position in enumerate(places):
             is_next = builder.icmp_signed("==", position, builder.add(places[0], _I64(number)))
@@ -271,16 +275,16 @@ class BlockEmitter:
         return pointers
 
     def store(self, sums: list[Any]) -> None:
-        """Store the sums of the pixels, the second half of the lanes apart from the first."""
+        """Store the sums of the pixels, groups of lanes apart from each other."""
+        n = self.n_lanes // self.n_groups
         for offset, total in zip(self.places("out"), sums, strict=True):
             pointer = self.builder.gep(self.values["out"], [offset])
-            if not self.has_halves:
+            if self.n_groups == 1:
                 self.store_vector(total, pointer)
                 continue
-            for half in range(2):
-                lanes = list(range(half * self.n_lanes // 2, (half + 1) * self.n_lanes // 2))
-                self.store_vector(self.lanes(total, total, lanes), pointer)
-                pointer = self.builder.gep(pointer, [self.values["out_half"]])
+            for number, group in enumerate(self.apart(pointer, "out_apart", self.n_groups)):
+                lanes = range(number * n, (number + 1) * n)
+                self.store_vector(self.lanes(total, total, lanes), group)
 
     def store_vector(self, vector: Any, pointer: Any) -> None:
         """Store all lanes, at any alignment."""

@@ -12,7 +12,7 @@ from tilescope.engine.host.kernels._addresses import AT_ONCE, address, list_plac
 from tilescope.engine.host.kernels._indices import unsigned
 from tilescope.engine.host.kernels._lanes import (
     DOT_LANES,
-    PAIR_LANES,
+    GROUPS,
     SEVERAL_OUTPUTS,
     SPREAD_LANES,
     dot_kernel,
@@ -27,10 +27,10 @@ __all__ = ["convolve"]
 #: Pixels whose inputs stay in the cache for all outputs.
 _PIXELS = 256
 _DOT_LANES = DOT_LANES
-_by_32, _by_16, _by_8, _by_4, _by_1 = (row_kernel(lanes) for lanes in (32, 16, 8, 4, 1))
+_by_twice_16, _by_four_8, _by_twice_8, _by_8, _by_4, _by_1 = (
+    row_kernel(lanes, groups) for lanes, groups in GROUPS
+)
 _each_16, _each_8, _each_4, _each_1 = (each_kernel(lanes) for lanes in (16, 8, 4, 1))
-#: Outputs of a channel group of which two are computed together.
-_PAIRED = tuple(lanes // 2 for lanes in PAIR_LANES)
 _dots_4, _dots_2, _dots_1 = (dot_kernel(outputs) for outputs in (4, 2, 1))
 _several_16, _several_8 = (each_kernel(lanes, SEVERAL_OUTPUTS) for lanes in (16, 8))
 _SPREAD_LANES, _SEVERAL_OUTPUTS = SPREAD_LANES, SEVERAL_OUTPUTS
@@ -186,6 +186,14 @@ def _of_single_outputs(  # type: ignore[no-untyped-def]
 
 
 @jit
+def _groups_together(n_outputs, n_groups):  # type: ignore[no-untyped-def]
+    """Return how many of some groups of outputs are computed together: see `GROUPS`."""
+    if n_outputs == 8 and n_groups >= 4:
+        return 4
+    return 2 if n_outputs in (8, 16) and n_groups >= 2 else 1
+
+
+@jit
 def _products(  # type: ignore[no-untyped-def]
     out, out_size, out_stride, out_places, x, x_stride, x_places, w, w_stride, n_inside, n_spread,
     tap_x, tap_w, n_taps, count, n_pixels,
@@ -193,10 +201,10 @@ def _products(  # type: ignore[no-untyped-def]
     """Compute all groups, images and outputs of some pixels.
 
     A group interleaves `n_inside` convolution groups. Outputs are computed in lanes: 16 at a time,
-    then 8 and 4, then the rest singly. Two channel groups of 8 or 16 outputs are 16 or 32 lanes. Or
-    lanes are the inputs of several pixels: then a place of the lists stands for all of them, and
-    `n_spread` of the outputs of an input are requested. All that a kernel takes is numbers and
-    addresses: see `row_kernel`.
+    then 8 and 4, then the rest singly. Two channel groups of 8 or 16 outputs are 16 or 32 lanes,
+    and four of 8 are 32. Or lanes are the inputs of several pixels: then a place of the lists
+    stands for all of them, and `n_spread` of the outputs of an input are requested. All that a
+    kernel takes is numbers and addresses: see `row_kernel`.
     """
     n_images, n_outputs, x_step, w_pitch = out_size[1], out_size[5], x_stride[5], w_stride[5]
     n_own = n_outputs // n_inside
@@ -211,14 +219,13 @@ def _products(  # type: ignore[no-untyped-def]
             row_at = out + 4 * row_at
             w_at = w + 4 * (group * w_stride[0] + out_group * w_stride[1])
             if is_dot:
-                out_half, w_half, left = out_stride[2], w_stride[1], out_size[2] - out_group
                 out_group += _of_single_outputs(
-                    left, row_at, out_places, out_half, image_at, x_places, w_at, w_half, tap_x,
-                    tap_w, n_taps, count, n_pixels,
+                    out_size[2] - out_group, row_at, out_places, out_stride[2], image_at, x_places,
+                    w_at, w_stride[1], tap_x, tap_w, n_taps, count, n_pixels,
                 )  # fmt: skip
                 continue
-            is_pair = n_own in _PAIRED and out_group + 1 < out_size[2]
-            out_group += 2 if is_pair else 1
+            n_together = _groups_together(n_own, out_size[2] - out_group)
+            out_group += n_together
             if n_spread > 0:
                 _of_several_pixels(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
                                    n_taps, n_own, n_spread, n_pixels)  # fmt: skip
@@ -227,20 +234,28 @@ def _products(  # type: ignore[no-untyped-def]
             if count == 1 and x_step == 1:
                 n_done = _of_own_inputs(row_at, out_places, image_at, x_places, w_at, tap_x, tap_w,
                                         n_taps, n_inside, n_own, n_pixels)  # fmt: skip
-            out_half, w_half = (out_stride[2], w_stride[1]) if is_pair else (8, 8)
-            step = 8 if is_pair else 16  # of a pair, the first half
+            # Of groups that are computed together, outputs of the first one are counted.
+            step, out_apart, w_apart = 16, 8, 8
+            if n_together > 1:
+                step, out_apart, w_apart = 8, out_stride[2], w_stride[1]
             for g in range(n_done, n_inside):
                 x_at = image_at + 4 * g * count * x_step
                 out_at, own_at = row_at + 4 * g * n_own, w_at + 4 * g * n_own
                 o = 0
-                if is_pair and n_own == 16:
-                    _by_32(out_at, out_places, out_half, x_at, x_places, x_step, own_at, w_pitch,
-                           w_half, tap_x, tap_w, n_taps, count, n_pixels)  # fmt: skip
+                if n_together == 4:
+                    _by_four_8(out_at, out_places, out_apart, x_at, x_places, x_step, own_at,
+                               w_pitch, w_apart, tap_x, tap_w, n_taps, count,
+                               n_pixels)  # fmt: skip
+                    o = 8
+                elif n_together == 2 and n_own == 16:
+                    _by_twice_16(out_at, out_places, out_apart, x_at, x_places, x_step, own_at,
+                                 w_pitch, w_apart, tap_x, tap_w, n_taps, count,
+                                 n_pixels)  # fmt: skip
                     o = 16
                 while n_own - o >= step:
-                    _by_16(out_at + 4 * o, out_places, out_half, x_at, x_places, x_step,
-                           own_at + 4 * o, w_pitch, w_half, tap_x, tap_w, n_taps, count,
-                           n_pixels)  # fmt: skip
+                    _by_twice_8(out_at + 4 * o, out_places, out_apart, x_at, x_places, x_step,
+                                own_at + 4 * o, w_pitch, w_apart, tap_x, tap_w, n_taps, count,
+                                n_pixels)  # fmt: skip
                     o += step
                 while n_own - o >= 8:
                     _by_8(out_at + 4 * o, out_places, 0, x_at, x_places, x_step, own_at + 4 * o,

@@ -28,8 +28,8 @@ __all__ = [
     "DOT_BLOCKS",
     "DOT_LANES",
     "EACH_BLOCKS",
+    "GROUPS",
     "LARGEST",
-    "PAIR_LANES",
     "SEVERAL_BLOCKS",
     "SEVERAL_OUTPUTS",
     "SPREAD_BLOCKS",
@@ -47,9 +47,9 @@ EACH_BLOCKS = {16: (8, 4, 1), 8: (8, 4, 1), 4: (4, 1), 1: (1,)}
 SEVERAL_BLOCKS = (8, 2)
 #: Lanes of a dot product, and the pixels of blocks by the outputs that share a pixel's inputs.
 DOT_LANES, DOT_BLOCKS = 16, {4: (4, 1), 2: (8, 2, 1), 1: (8, 2, 1)}
-#: Lanes whose two halves may be apart: two groups of outputs with the same inputs, loaded once for
-#: both. In the first cache, 99 billion multiply-adds a second with 32 lanes, and 72 with 16.
-PAIR_LANES = (16, 32)
+#: Lanes and the groups of outputs with the same inputs that they are: an input is loaded once for
+#: all. In the first cache, 99 billion multiply-adds a second with 32 lanes, and 72 with 16.
+GROUPS = ((32, 2), (32, 4), (16, 2), (8, 1), (4, 1), (1, 1))
 #: Contiguous inputs of all pixels that are computed together, and the blocks of these: by their
 #: outputs, and by the requested ones of them, without padding.
 SPREAD_LANES, SPREAD_BLOCKS = 16, {(4, 4): (2, 1), (4, 1): (4, 1), (1, 1): (8, 2, 1)}
@@ -61,60 +61,45 @@ LARGEST = AT_ONCE
 #: Addresses of floats and of lists of integers, and numbers, in the order of a kernel's arguments.
 _FLOATS, _LISTS = ("out", "x", "w"), ("out_places", "x_places", "tap_x", "tap_w")
 _ARGUMENTS = (
-    *("out", "out_places", "out_half", "x", "x_places", "x_step", "w", "w_pitch", "w_half"),
+    *("out", "out_places", "out_apart", "x", "x_places", "x_step", "w", "w_pitch", "w_apart"),
     *("tap_x", "tap_w", "n_taps", "count", "n_pixels"),
 )
 
 
-def _plain(n_lanes: int, *, n_own: int = 0, has_halves: bool = False) -> Callable[..., None]:
-    """Return a pure Python version, for runs without compilation; one lane for a dot product.
+def _plain(n_lanes: int, *, n_own: int = 0, n_groups: int = 1) -> Callable[..., None]:
+    """Return a pure Python version, for runs without compilation.
 
-    Every input has `n_own` outputs, or one input all of them.
+    Every input has `n_own` outputs, or one input all of them. Groups of lanes may be apart.
     """
     n_inputs, n_own = (n_lanes // n_own, n_own) if n_own else (1, n_lanes)
-    n_first = n_lanes // 2 if has_halves else n_lanes
+    n = n_lanes // n_groups
 
     def block(  # type: ignore[no-untyped-def]
-        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+        out, out_places, out_apart, x, x_places, x_step, w, w_pitch, w_apart, tap_x, tap_w, n_taps,
         count, n_pixels,
     ):  # fmt: skip
-        first, last = slice(None, n_first), slice(n_first, None)
         taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
         addresses = zip(
             numbers_at(x_places, n_pixels), numbers_at(out_places, n_pixels), strict=True
         )
         for source, target in addresses:
-            total = np.zeros(n_lanes, np.float32)
+            total = np.zeros((n_groups, n), np.float32)
             for (output, row), i in product(taps, range(count)):
                 values = floats_at(x, source + output + i * x_step, n_inputs).repeat(n_own)
-                weight = row + i * w_pitch
-                total[first] += values[first] * floats_at(w, weight, n_first)
-                total[last] += values[last] * floats_at(w, weight + w_half, n_lanes - n_first)
-            floats_at(out, target, n_first)[:] = total[first]
-            floats_at(out, target + out_half, n_lanes - n_first)[:] = total[last]
+                for group in range(n_groups):
+                    weights = floats_at(w, row + i * w_pitch + group * w_apart, n)
+                    total[group] += values[group * n : group * n + n] * weights
+            for group in range(n_groups):
+                floats_at(out, target + group * out_apart, n)[:] = total[group]
 
     return block
-
-
-def _plain_dots(n_outputs: int) -> Callable[..., None]:
-    """Return a pure Python version of `dot_kernel`, for runs without compilation."""
-    one = _plain(1)
-
-    def dots(  # type: ignore[no-untyped-def]
-        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, *further
-    ):
-        for output in range(n_outputs):
-            to, weights = out + 4 * output * out_half, w + 4 * output * w_half
-            one(to, out_places, 0, x, x_places, x_step, weights, w_pitch, 0, *further)
-
-    return dots
 
 
 def _plain_spread(n_own: int, n_requested: int) -> Callable[..., None]:
     """Return a pure Python version of `spread_kernel`, for runs without compilation."""
 
     def spread(  # type: ignore[no-untyped-def]
-        out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x, tap_w, n_taps,
+        out, out_places, out_apart, x, x_places, x_step, w, w_pitch, w_apart, tap_x, tap_w, n_taps,
         count, n_pixels,
     ):  # fmt: skip
         taps = list(zip(numbers_at(tap_x, n_taps), numbers_at(tap_w, n_taps), strict=True))
@@ -135,7 +120,7 @@ def _plain_spread(n_own: int, n_requested: int) -> Callable[..., None]:
 def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
     @intrinsic
     def block(  # type: ignore[no-untyped-def]
-        typing_context, out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+        typing_context, out, out_places, out_apart, x, x_places, x_step, w, w_pitch, w_apart, tap_x,
         tap_w, n_taps, count, n_pixels,
     ):  # fmt: skip
         from numba.core import types
@@ -153,25 +138,24 @@ def _compiled(emit: Callable[[Any, dict[str, Any]], None]) -> Any:
     return block
 
 
-def row_kernel(n_lanes: int) -> Any:
+def row_kernel(n_lanes: int, n_groups: int) -> Any:
     """Return the function that stores sums of products: `n_lanes` outputs of all pixels of a list.
 
-    Its arguments are ``out, out_places, out_half, x, x_places, x_step, w, w_pitch, w_half, tap_x,
+    Its arguments are ``out, out_places, out_apart, x, x_places, x_step, w, w_pitch, w_apart, tap_x,
     tap_w, n_taps, count, n_pixels``: addresses of the first float32; addresses of lists of the
     pixels' offsets; strides between the inputs of a pixel (step) and between their weights (pitch);
     addresses of lists of the taps' offsets; inputs per tap. All of them are integers: an array is
-    seven numbers to pass. The weights of the outputs of one input are contiguous, but for two
-    halves of the `PAIR_LANES`, whose first elements are `w_half` and `out_half` apart. The lists of
-    pixels repeat the last one up to a multiple of `LARGEST`.
+    seven numbers to pass. The outputs of a group are contiguous, and their weights for one input;
+    of the next group, they are `out_apart` and `w_apart` further. Lanes and groups are one of
+    `GROUPS`. The lists of pixels repeat the last one up to a multiple of `LARGEST`.
     """
-    has_halves = n_lanes in PAIR_LANES
     if not IS_COMPILED:
-        return _plain(n_lanes, has_halves=has_halves)
+        return _plain(n_lanes, n_groups=n_groups)
 
     blocks = BLOCKS[n_lanes]  # a dictionary has no digest
 
     def emit(builder: Any, values: dict[str, Any]) -> None:
-        emitter = BlockEmitter(builder, values, n_lanes, has_halves=has_halves)
+        emitter = BlockEmitter(builder, values, n_lanes, n_groups=n_groups)
         emitter.over_pixels(blocks, emitter.block)
 
     return _compiled(emit)
@@ -197,11 +181,11 @@ def each_kernel(n_lanes: int, n_own: int = 1) -> Any:
 def dot_kernel(n_outputs: int) -> Any:
     """Return the same function for dot products of pixels with the weights of some outputs.
 
-    Inputs and weights are contiguous. The outputs are `out_half` apart and their weights `w_half`;
-    `n_outputs` is one of `DOT_BLOCKS`.
+    Inputs and weights are contiguous. The outputs are `out_apart` apart, and their weights
+    `w_apart`; `n_outputs` is one of `DOT_BLOCKS`.
     """
     if not IS_COMPILED:
-        return _plain_dots(n_outputs)
+        return _plain(n_outputs, n_groups=n_outputs)
 
     blocks = DOT_BLOCKS[n_outputs]  # a dictionary has no digest
 

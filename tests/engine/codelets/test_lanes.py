@@ -17,12 +17,11 @@ from tilescope.engine.host.jit._jit import jit
 from tilescope.engine.host.kernels._addresses import AT_ONCE, address, list_places
 from tilescope.engine.host.kernels._convolve import convolve
 from tilescope.engine.host.kernels._lanes import (
-    BLOCKS,
     DOT_BLOCKS,
     DOT_LANES,
     EACH_BLOCKS,
+    GROUPS,
     LARGEST,
-    PAIR_LANES,
     SEVERAL_OUTPUTS,
     SPREAD_BLOCKS,
     dot_kernel,
@@ -90,15 +89,16 @@ def _compare(
         assert out.tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("n_lanes", BLOCKS)
-def test_rows_hold_their_products_at_any_alignment(n_lanes: int) -> None:
-    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34))
+@pytest.mark.parametrize(("n_lanes", "n_groups"), GROUPS)
+def test_rows_hold_their_products_at_any_alignment(n_lanes: int, n_groups: int) -> None:
+    _compare(row_kernel(n_lanes, n_groups), n_lanes, steps=(2, 34), n_groups=n_groups)
 
 
-@pytest.mark.parametrize("n_lanes", PAIR_LANES)
-def test_two_groups_of_outputs_share_their_inputs(n_lanes: int) -> None:
-    """The second group is as far as all pixels of the first, and beyond its weights."""
-    _compare(row_kernel(n_lanes), n_lanes, steps=(2, 34), apart=(600, 1300))
+@pytest.mark.parametrize(("n_lanes", "n_groups"), GROUPS)
+def test_groups_of_outputs_share_their_inputs(n_lanes: int, n_groups: int) -> None:
+    """A group is as far as all pixels of the one before, and beyond its weights."""
+    kernel = row_kernel(n_lanes, n_groups)
+    _compare(kernel, n_lanes, steps=(2, 34), n_groups=n_groups, apart=(600, 1300))
 
 
 @pytest.mark.parametrize("n_lanes", EACH_BLOCKS)
@@ -217,7 +217,7 @@ _CASES = {
     "n_in": (1, 2, 17),
     "n_out": (1, 3, 8, 21),
     "groups": (1, 2),
-    "out_groups": (1, 2, 3),
+    "out_groups": (1, 2, 3, 7),
     "height": (1, 5),
     "width": (1, 6),
     "ky": (1, 3),

@@ -58,11 +58,11 @@ def _taps(blocks: Blocks) -> list[tuple[int, int, int, int]]:
     return sorted(results)
 
 
-@pytest.mark.parametrize(("n_outputs", "expected"), [(1, (4, 2)), (4, (2, 4))])
+@pytest.mark.parametrize(("n_outputs", "expected"), [(1, (4, 2)), (8, (4, 2)), (16, (2, 4))])
 def test_groups_of_outputs_that_a_kernel_computes_together_are_joined_first(
     n_outputs: int, expected: tuple[int, int]
 ) -> None:
-    """Inputs are loaded once for four groups of one output, and for two of several."""
+    """Inputs are loaded once for four groups of 1 or 8 outputs, and for two of others."""
     n_groups, n_pixels, n_inputs = 8, 16, 32
     group, pixel = (axis.reshape(-1) for axis in np.mgrid[:n_groups, :n_pixels])
     fields = (
