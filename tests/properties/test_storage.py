@@ -9,27 +9,31 @@ from unittest.mock import patch
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.oracle.naive_machine import NaiveMachine
+from tests.properties import test_overlap
 from tests.properties.drawn_programs import Drawn, programs
 
-from tilescope.engine import Engine, Executable, compile_programs, resolve_options
+from tilescope.engine import Engine, Executable, Graph, Tensor, compile_programs, resolve_options
 from tilescope.engine.execute.storage import Copy, Storage, Trace, coalesce
-from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
+from tilescope.engine.program import Program, Sequence, StreamCopyIn, StreamCopyOut
+
+State = dict[str, np.ndarray]
 
 
-def compiled(drawn: Drawn) -> Executable:
+def compiled(graph: Graph, program: Program, tensors: dict[str, Tensor]) -> Executable:
     """Return a program as a model's are: the host reads and writes through streams only."""
-    before = [StreamCopyIn(name, tensor) for name, tensor in drawn.tensors.items()]
-    after = [StreamCopyOut(tensor, f"{name} after") for name, tensor in drawn.tensors.items()]
-    program = Sequence("streamed", [*before, drawn.program, *after])
-    return replace(compile_programs(drawn.graph, [program]), graph_digest="as of a model")
+    before = [StreamCopyIn(name, tensor) for name, tensor in tensors.items()]
+    after = [StreamCopyOut(tensor, f"{name} after") for name, tensor in tensors.items()]
+    streamed = Sequence("streamed", [*before, program, *after])
+    return replace(compile_programs(graph, [streamed]), graph_digest="as of a model")
 
 
-def results(drawn: Drawn, executable: Executable) -> dict[str, np.ndarray]:
+def results(executable: Executable, before: State) -> State:
     """Return the results of two runs, which must agree, where memory held something else."""
     outputs = []
     with Engine(executable, resolve_options(environ={})) as engine:
         engine.load()
-        for name, values in drawn.before.items():
+        for name, values in before.items():
             engine.connect_stream(name, values)
         assert engine._memory is not None
         for variable in executable.graph.variables:
@@ -37,7 +41,7 @@ def results(drawn: Drawn, executable: Executable) -> dict[str, np.ndarray]:
                 engine._memory.flat(variable)[:] = 77
         for _ in range(2):
             engine.run()
-            outputs.append({name: engine.output(f"{name} after").copy() for name in drawn.before})
+            outputs.append({name: engine.output(f"{name} after").copy() for name in before})
     for name, values in outputs[0].items():
         assert values.tobytes() == outputs[1][name].tobytes()
     return outputs[0]
@@ -45,13 +49,31 @@ def results(drawn: Drawn, executable: Executable) -> dict[str, np.ndarray]:
 
 @given(programs())
 def test_a_program_does_what_its_author_wrote_without_some_of_its_copies(drawn: Drawn) -> None:
-    executable = compiled(drawn)
-    actual = results(drawn, executable)
+    executable = compiled(drawn.graph, drawn.program, drawn.tensors)
+    actual = results(executable, drawn.before)
     with patch("tilescope.engine.execute.host_program.coalesce", all_copied):
-        copied = results(drawn, executable)
+        copied = results(executable, drawn.before)
     for name, expected in drawn.after().items():
         assert actual[name].tolist() == expected.tolist(), name
         assert actual[name].tobytes() == copied[name].tobytes()
+
+
+@given(test_overlap.programs(may_repeat=True))
+def test_sides_that_overlap_do_what_a_machine_does_that_runs_compute_first(
+    drawn: test_overlap.Drawn,
+) -> None:
+    tensors = {f"t{number}": tensor for number, tensor in enumerate([*drawn.io, *drawn.compute])}
+    before = {
+        name: np.arange(test_overlap.N, dtype=np.float32) + 10 * number
+        for number, name in enumerate(tensors)
+    }
+    naive = NaiveMachine(drawn.graph)
+    for name, tensor in tensors.items():
+        naive.write(tensor, before[name])
+    naive.run(drawn.program)
+    actual = results(compiled(drawn.graph, drawn.program, tensors), before)
+    for name, tensor in tensors.items():
+        assert actual[name].tolist() == naive.read(tensor).tolist()
 
 
 def all_copied(trace: Trace) -> Storage:
