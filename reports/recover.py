@@ -236,7 +236,7 @@ def _copy_runs(
         starts[0, list(begins)] = list(begins.values())
         values = (copied, name, program, start, end, bool(is_data_dependent))
         writer.add(run, [dict(zip(run.place, values, strict=True))])
-        trace.add([copied], starts, [track.from_start() for track in sound])
+        trace.add([copied], starts, [[track.from_start() for track in sound]])
         if run_id in clocks:
             event, _, began_us, duration_us = clocks[run_id][1:]
             row = ("event", event), ("run_id", copied)

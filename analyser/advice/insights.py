@@ -26,6 +26,7 @@ from tilescope.analyser.memory.tile_memory import (
     category_bytes,
     fullest_tile,
     largest_tiles,
+    memory_distribution,
     tile_memory,
 )
 from tilescope.analyser.program.compute_sets import Codelet, codelets
@@ -52,7 +53,6 @@ __all__ = [
     "tips",
 ]
 
-_N_BINS = 24
 _N_CONSUMERS = 10
 #: A share of the fullest tile below which a thing is not worth a sentence.
 _WORTH_SAYING = 0.1
@@ -218,7 +218,7 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         machine.executable_bytes,
     )
     worst = _fullest_tiles(report, ipu_id)
-    edges, counts = _histogram(held)
+    edges, counts = memory_distribution(report, ipu_id)
     fullest = fullest_tile(report, ipu_id)
     advice = fit_advice(report)
     remedies = advice.remedies if advice.tile_id in tiles else ()
@@ -300,15 +300,6 @@ def _fullest_tiles(report: Report, ipu_id: int | None) -> tuple[FullTile, ...]:
         )
         for rank, tile in enumerate(ranking.tile_id.tolist())
     )
-
-
-def _histogram(held: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many tiles need how much, in bins of equal width from 0 to the fullest."""
-    highest = max(int(held.max(initial=0)), 1)
-    n_bins = min(_N_BINS, highest)
-    edges = highest * np.arange(n_bins + 1, dtype=np.int64) // n_bins
-    bin_ = np.clip(np.searchsorted(edges, held, side="right") - 1, 0, n_bins - 1)
-    return edges, np.bincount(bin_, minlength=n_bins).astype(np.int64)
 
 
 def _vertex_states(report: Report) -> tuple[Consumer, ...]:

@@ -569,8 +569,13 @@ def _most_at_once(
     """Return the most bytes of parts that live at once on every tile, int64, shape (n_tiles,)."""
     answer = np.zeros(n_tiles, dtype=np.int64)
     for parts, order, times, place in events:
+        if not len(times):
+            continue
         change = np.concatenate([size[parts], -size[parts]])
-        np.maximum.at(answer, place, np.cumsum(change[order])[times])
+        live_bytes = np.cumsum(change[order])[times]
+        first = np.flatnonzero(np.diff(place, prepend=-1))  # places ascend
+        here = place[first]
+        answer[here] = np.maximum(answer[here], np.maximum.reduceat(live_bytes, first))
     return answer
 
 

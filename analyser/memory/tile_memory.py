@@ -35,6 +35,7 @@ __all__ = [
     "fullest_of",
     "fullest_tile",
     "largest_tiles",
+    "memory_distribution",
     "memory_table",
     "region_memory",
     "tile_memory",
@@ -43,6 +44,7 @@ __all__ = [
 Breakdown: TypeAlias = Literal["none", "region", "category", "liveness"]
 BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
 
+_N_BINS = 24
 _REGIONS = {region.label: region.array for region in REGIONS}
 
 
@@ -361,3 +363,29 @@ def largest_tiles(report: Report, n: int = 5, ipus: Sequence[int] | None = None)
         tile["excluding_gaps"][order],
         machine.capacity_bytes,
     )
+
+
+def memory_distribution(
+    report: Report, ipu_id: int | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many tiles need how much, gaps excluded, over all IPUs or of one.
+
+    Returns
+    -------
+    edges : ndarray of int64, shape (n_bins + 1,), bytes
+        Bounds of bins of equal width, from 0 to what the fullest tile needs.
+    n_tiles : ndarray of int64, shape (n_bins,)
+        Tiles in every bin; one at a bound is in the bin above, in the last one at its end.
+
+    Raises
+    ------
+    BadQuestion
+        When the report holds no memory, or the machine has no such IPU.
+    """
+    tiles = tile_range(report, "all" if ipu_id is None else ("ipu", ipu_id))
+    held = tile_memory(report, "none", include_gaps=False).total_bytes[tiles.start : tiles.stop]
+    highest = max(int(held.max(initial=0)), 1)
+    n_bins = min(_N_BINS, highest)
+    edges = highest * np.arange(n_bins + 1, dtype=np.int64) // n_bins
+    bin_ = np.clip(np.searchsorted(edges, held, side="right") - 1, 0, n_bins - 1)
+    return edges, np.bincount(bin_, minlength=n_bins).astype(np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,25 +107,33 @@ def codelets(report: Report) -> dict[int, Codelet]:
     return codelets_
 
 
+_COLUMNS = (
+    "vertex_type_id",
+    "n_vertices",
+    "n_tiles",
+    "state_bytes",
+    "max_cycles",
+    "total_cycles",
+    "flops",
+)
+
+
 @cached
-def _vertices(report: Report) -> dict[int, tuple[ComputeSetVertices, ...]]:
-    """Return the codelets of all compute sets by id, slowest first."""
-    columns = (
-        "compute_set_id",
-        "vertex_type_id",
-        "n_vertices",
-        "n_tiles",
-        "state_bytes",
-        "max_cycles",
-        "total_cycles",
-        "flops",
-    )
-    vertices_of_set: dict[int, list[ComputeSetVertices]] = {}
-    known = codelets(report)
-    for row in report.rows(schema.compute_set_vertex, *columns):
-        compute_set_id, type_id, n_vertices, n_tiles, state_bytes, largest, total, flops = row
+def _rows_of_sets(report: Report) -> dict[int, list[tuple[Any, ...]]]:
+    """Return the rows of all compute sets by id, as `_COLUMNS`."""
+    rows_of_set: dict[int, list[tuple[Any, ...]]] = {}
+    for number, *row in report.rows(schema.compute_set_vertex, "compute_set_id", *_COLUMNS):
+        rows_of_set.setdefault(number, []).append(tuple(row))
+    return rows_of_set
+
+
+def _vertices(report: Report, compute_set_id: int) -> tuple[ComputeSetVertices, ...]:
+    """Return the codelets of a compute set, slowest first."""
+    known, vertices = codelets(report), []
+    for row in _rows_of_sets(report).get(compute_set_id, ()):
+        type_id, n_vertices, n_tiles, state_bytes, largest, total, flops = row
         codelet = known[type_id]
-        vertices_of_set.setdefault(compute_set_id, []).append(
+        vertices.append(
             ComputeSetVertices(
                 codelet.name,
                 codelet.kind,
@@ -139,10 +147,7 @@ def _vertices(report: Report) -> dict[int, tuple[ComputeSetVertices, ...]]:
                 codelet.is_data_dependent,
             )
         )
-    return {
-        compute_set_id: tuple(sorted(rows, key=lambda row: (-row.max_cycles, row.vertex_type)))
-        for compute_set_id, rows in vertices_of_set.items()
-    }
+    return tuple(sorted(vertices, key=lambda row: (-row.max_cycles, row.vertex_type)))
 
 
 def compute_set_vertices(
@@ -151,7 +156,7 @@ def compute_set_vertices(
     """Return the name of a compute set and its codelets, slowest first; nothing for None."""
     if compute_set_id is None:
         return None, ()
-    return _names(report).get(compute_set_id), _vertices(report).get(compute_set_id, ())
+    return _names(report).get(compute_set_id), _vertices(report, compute_set_id)
 
 
 @cached
@@ -229,7 +234,7 @@ def codelet_places(report: Report) -> CodeletPlaces:
     total, state = np.zeros((2, len(rows)), dtype=np.int64)
     for (_, name), row in compute_set_places(report).items():
         counts[row_of[name]] += pattern(report, "vertices.pattern", row)
-    for vertices in _vertices(report).values():
+    for vertices in (_vertices(report, number) for number in _rows_of_sets(report)):
         for codelet in vertices:
             total[row_of[codelet.vertex_type]] += codelet.n_vertices
             state[row_of[codelet.vertex_type]] += codelet.state_bytes

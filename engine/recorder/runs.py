@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ __all__ = ["RunRecord", "RunWriter"]
 _MOST_COUNT = (1 << 31) - 1
 #: Names are cut after this many characters.
 _NAME_LENGTH = 1_000
-#: Equal runs that are written at once: some megabytes of rows.
-_RUNS_AT_A_TIME = 4_096
+#: Runs, different timelines and entries of these that are written at once: some megabytes.
+_RUNS_AT_A_TIME, _TIMELINES_AT_A_TIME, _ENTRIES_AT_A_TIME = 4_096, 1 << 8, 1 << 18
 _SPREAD = (
     "Nested loops ran more often than the trace records individually: execution counts and times"
     " are exact, but some executions are spread evenly over their loop"
@@ -71,15 +70,6 @@ class RunRecord:
         )
 
 
-@dataclass(frozen=True)
-class _Track:
-    """A timeline as it is stored: one track of one IPU."""
-
-    ipu_id: int
-    number: int
-    timeline: Timeline
-
-
 class RunWriter:
     """Writes runs into a report whose compilation is written.
 
@@ -116,19 +106,35 @@ class RunWriter:
         ReportNotWritable
             A write failed.
         """
-        for _, group in groupby(records, key=lambda record: id(record.timelines)):
-            alike = list(group)
-            tracks = _tracks(alike[0].timelines)
-            for first in range(0, len(alike), _RUNS_AT_A_TIME):
-                self._write_alike(alike[first : first + _RUNS_AT_A_TIME], tracks)
+        batch: list[tuple[RunRecord, Sequence[TraceTrack]]] = []
+        tracks: dict[int, Sequence[TraceTrack]] = {}
+        n_entries = 0
+        for record in records:
+            key = id(record.timelines)
+            if key not in tracks:
+                tracks[key] = self._tracks(record.timelines)
+                n_entries += record.n_entries
+            batch.append((record, tracks[key]))
+            is_much = n_entries >= _ENTRIES_AT_A_TIME or len(tracks) >= _TIMELINES_AT_A_TIME
+            if is_much or len(batch) >= _RUNS_AT_A_TIME:
+                self._write_batch(batch)
+                batch, tracks, n_entries = [], {}, 0
                 yield
+        if batch:
+            self._write_batch(batch)
+            yield
 
-    def _write_alike(self, records: Sequence[RunRecord], tracks: Sequence[_Track]) -> None:
-        """Add runs that have the same timelines."""
-        writer, n_runs = self._writer, len(records)
+    def _write_batch(self, batch: Sequence[tuple[RunRecord, Sequence[TraceTrack]]]) -> None:
+        """Add runs."""
+        writer, n_runs = self._writer, len(batch)
+        records = [record for record, _ in batch]
         ids = range(self._n_runs, self._n_runs + n_runs)
         start = np.array([record.start for record in records], np.int64).reshape(n_runs, -1)
-        lengths = np.array([timeline.n_cycles for timeline in records[0].timelines], np.int64)
+        lengths = {
+            id(record.timelines): [timeline.n_cycles for timeline in record.timelines]
+            for record in records
+        }
+        end = start + np.array([lengths[id(record.timelines)] for record in records], np.int64)
         writer.add_columns(
             run,
             {
@@ -137,13 +143,13 @@ class RunWriter:
                     record.name[:_NAME_LENGTH] or f"run {number}"
                     for number, record in zip(ids, records, strict=True)
                 ],
-                "program_index": records[0].program,
+                "program_index": [record.program for record in records],
                 "start_cycle": start.min(axis=1),
-                "end_cycle": (start + lengths).max(axis=1),
+                "end_cycle": end.max(axis=1),
                 "is_data_dependent": [record.is_data_dependent for record in records],
             },
         )
-        self._trace.add(ids, start, [self._track(track) for track in tracks])
+        self._trace.add(ids, start, [tracks for _, tracks in batch])
         writer.add_columns(
             wall_clock,
             {
@@ -153,32 +159,37 @@ class RunWriter:
                 "wall_duration_us": [record.wall_duration_us for record in records],
             },
         )
-        if not self._is_spread_noted and any(track.timeline.has_spread for track in tracks):
+        if not self._is_spread_noted and any(map(_has_spread, records)):
             writer.add(notice, [{"severity": "info", "code": "loops_spread", "message": _SPREAD}])
             self._is_spread_noted = True
         self._n_runs += n_runs
 
-    def _track(self, track: _Track) -> TraceTrack:
-        """Return a track as the report stores it."""
-        line = track.timeline
-        columns = (line.step_id, line.start, line.end, line.period, line.count)
-        patterns = self._patterns(track)
-        return TraceTrack(track.ipu_id, track.number, line.n_cycles, (*columns, patterns))
+    def _tracks(self, timelines: Sequence[Timeline]) -> list[TraceTrack]:
+        """Return the tracks of a run as the report stores them, in that order."""
+        tracks = []
+        for ipu_id, timeline in enumerate(timelines):
+            for number, whole in enumerate((timeline, timeline.io)):
+                if whole is None:
+                    continue
+                line = whole.with_counts_up_to(_MOST_COUNT)
+                columns = (line.step_id, line.start, line.end, line.period, line.count)
+                patterns = self._patterns(line, ipu_id)
+                tracks.append(TraceTrack(ipu_id, number, line.n_cycles, (*columns, patterns)))
+        return tracks
 
-    def _patterns(self, track: _Track) -> NDArray[np.int32]:
+    def _patterns(self, line: Timeline, ipu_id: int) -> NDArray[np.int32]:
         """Return the row of ``cycles.pattern`` of every entry of a track."""
-        rows = track.timeline.step_id.astype(np.int64) * self._n_ipus + track.ipu_id
+        rows = line.step_id.astype(np.int64) * self._n_ipus + ipu_id
         patterns = self._pattern_of_step[rows]
-        for entry, tile_cycles in track.timeline.patterns.items():
+        for entry, tile_cycles in line.patterns.items():
             patterns[entry] = self._writer.pattern("cycles.pattern", tile_cycles)
         return patterns
 
 
-def _tracks(timelines: Sequence[Timeline]) -> list[_Track]:
-    """Return the tracks of a run in the order in which they are stored."""
-    tracks = []
-    for ipu_id, timeline in enumerate(timelines):
-        for number, track in enumerate((timeline, timeline.io)):
-            if track is not None:
-                tracks.append(_Track(ipu_id, number, track.with_counts_up_to(_MOST_COUNT)))
-    return tracks
+def _has_spread(record: RunRecord) -> bool:
+    """Return whether executions are spread evenly over their loop."""
+    return any(
+        line is not None and line.has_spread
+        for timeline in record.timelines
+        for line in (timeline, timeline.io)
+    )

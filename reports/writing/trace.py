@@ -48,6 +48,29 @@ class TraceTrack:
         return len(self.columns[0])
 
 
+@dataclass
+class _Course:
+    """The tracks of runs that do the same.
+
+    Parameters
+    ----------
+    number
+        Number among those of a call.
+    first_run
+        The first of these runs, by its place in the call.
+    tracks : ndarray of int64, shape (7, n_tracks)
+        IPU, track, length in cycles, entries, first entry, start of the stored track, and whether
+        it is stored with the first of these runs.
+    n_runs
+        How many runs do this.
+    """
+
+    number: int
+    first_run: int
+    tracks: NDArray[np.int64]
+    n_runs: int = 0
+
+
 class TraceWriter:
     """Writes the tracks of runs, in chronological order.
 
@@ -63,6 +86,8 @@ class TraceWriter:
         self._n_entries = 0
         #: First entry and start of the stored track, by digest of its columns.
         self._stored: dict[bytes, tuple[int, int]] = {}
+        #: Columns of tracks that are stored at the end of a call.
+        self._waiting: dict[str, list[NDArray[np.int64]]] = {name: [] for name in TRACE_COLUMNS}
         self._totals = Totals()
         #: Rows of run_trace that are written, and those that are summed.
         self._n_rows = self._n_summed = self._n_total_rows = 0
@@ -75,51 +100,78 @@ class TraceWriter:
         return writer
 
     def add(
-        self, run_ids: Sequence[int], starts: NDArray[np.int64], tracks: Sequence[TraceTrack]
+        self,
+        run_ids: Sequence[int],
+        starts: NDArray[np.int64],
+        tracks_of_runs: Sequence[Sequence[TraceTrack]],
     ) -> None:
-        """Add runs that do the same.
+        """Add runs.
 
         Parameters
         ----------
         run_ids
-            The runs.
+            The runs, at least one.
         starts : ndarray of int64, shape (n_runs, n_ipus), cycles
             Cycle counters of the IPUs at the start of every run.
-        tracks
-            What they do, in the order in which it is stored.
+        tracks_of_runs
+            What every run does, in the order in which it is stored. Runs that do the same may
+            share a sequence, which is then looked at once.
 
         Raises
         ------
         ReportNotWritable
             A write failed.
         """
-        places = [self._place(track, int(starts[0, track.ipu_id])) for track in tracks]
-        ipus = [track.ipu_id for track in tracks]
-        begin = starts[:, ipus]
-        shift = begin - np.array([start for _, start, _ in places], np.int64)
-        shifts = shift.astype(object)
-        for column, (_, _, is_new) in enumerate(places):
-            if is_new:
-                shifts[0, column] = None
-        n_runs = len(run_ids)
+        courses: dict[int, _Course] = {}
+        for row, tracks in enumerate(tracks_of_runs):
+            course = courses.get(id(tracks))
+            if course is None:
+                placed = self._placed(tracks, starts[row])
+                course = courses[id(tracks)] = _Course(len(courses), row, placed)
+            course.n_runs += 1
+        self._append_waiting()
+        self._add_rows(run_ids, starts, [courses[id(tracks)] for tracks in tracks_of_runs])
+        tracks_of = {id(tracks): tracks for tracks in tracks_of_runs}
+        for key, course in courses.items():
+            for track in tracks_of[key]:
+                self._totals.add((track.ipu_id, track.track), _named(track), course.n_runs)
+        if self._totals.n_entries >= _ENTRIES_OF_TOTAL:
+            self._write_totals()
+
+    def _add_rows(
+        self, run_ids: Sequence[int], starts: NDArray[np.int64], courses: Sequence[_Course]
+    ) -> None:
+        """Add a row of run_trace for every track of runs; runs and their courses in order."""
+        different = {course.number: course for course in courses}
+        ordered = [different[number] for number in sorted(different)]
+        sizes = np.array([course.tracks.shape[1] for course in ordered], np.int64)
+        first_track = np.cumsum(sizes) - sizes
+        columns = np.concatenate([course.tracks for course in ordered], axis=1)
+        of_run = np.array([course.number for course in courses], np.int64)
+        n_tracks = sizes[of_run]
+        run = np.repeat(np.arange(len(of_run)), n_tracks)
+        nth = np.arange(run.size) - np.repeat(np.cumsum(n_tracks) - n_tracks, n_tracks)
+        ipu_id, track, n_cycles, n_entries, first, start, is_new = columns[
+            :, first_track[of_run[run]] + nth
+        ]
+        begin = starts[run, ipu_id]
+        first_run = np.array([course.first_run for course in ordered], np.int64)
+        shifts = (begin - start).astype(object)
+        shifts[(is_new != 0) & (first_run[of_run[run]] == run)] = None
         self._writer.add_columns(
             run_trace,
             {
-                "run_id": np.repeat(np.asarray(run_ids, np.int64), len(tracks)),
-                "ipu_id": ipus * n_runs,
-                "track": [track.track for track in tracks] * n_runs,
-                "start_cycle": begin.ravel(),
-                "end_cycle": (begin + np.array([t.n_cycles for t in tracks], np.int64)).ravel(),
-                "first_entry": [first for first, _, _ in places] * n_runs,
-                "n_entries": [track.n_entries for track in tracks] * n_runs,
-                "shift_cycles": shifts.ravel().tolist(),
+                "run_id": np.asarray(run_ids, np.int64)[run],
+                "ipu_id": ipu_id,
+                "track": track,
+                "start_cycle": begin,
+                "end_cycle": begin + n_cycles,
+                "first_entry": first,
+                "n_entries": n_entries,
+                "shift_cycles": shifts.tolist(),
             },
         )
-        for track in tracks:
-            self._totals.add((track.ipu_id, track.track), _named(track), n_runs)
-        self._n_rows += len(tracks) * n_runs
-        if self._totals.n_entries >= _ENTRIES_OF_TOTAL:
-            self._write_totals()
+        self._n_rows += run.size
 
     def _write_totals(self) -> None:
         """Write the executions since the last time, summed."""
@@ -137,8 +189,18 @@ class TraceWriter:
         self._n_summed = self._n_rows
         self._n_total_rows += rows.shape[1]
 
+    def _placed(self, tracks: Sequence[TraceTrack], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tracks of a course as `_Course` holds them; new ones wait to be stored."""
+        rows = []
+        for track in tracks:
+            first, start, is_new = self._place(track, int(starts[track.ipu_id]))
+            rows.append(
+                (track.ipu_id, track.track, track.n_cycles, track.n_entries, first, start, is_new)
+            )
+        return np.array(rows, np.int64).reshape(-1, 7).T
+
     def _place(self, track: TraceTrack, start: int) -> tuple[int, int, bool]:
-        """Return first entry and start of a stored track, and whether it was stored just now."""
+        """Return first entry and start of a stored track, and whether it is stored just now."""
         hasher = blake2b(digest_size=16)
         columns = _named(track)
         for values in columns.values():
@@ -152,8 +214,15 @@ class TraceWriter:
         self._n_entries += track.n_entries
         for name, values in columns.items():
             is_time = name in ("start_cycle", "end_cycle")
-            self._writer.append(f"trace.{name}", values + start if is_time else values)
+            self._waiting[name].append(values + start if is_time else values)
         return first, start, True
+
+    def _append_waiting(self) -> None:
+        """Append the entries of new tracks."""
+        for name, parts in self._waiting.items():
+            if parts:
+                self._writer.append(f"trace.{name}", np.concatenate(parts))
+                parts.clear()
 
 
 def _named(track: TraceTrack) -> dict[str, NDArray[np.int64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -14,7 +14,7 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope.analyser.diff import compare, explain
-from tilescope.analyser.diff.alignment.align import align
+from tilescope.analyser.diff.alignment.align import align, align_in_turn
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.reports import DamagedReport, Report, open_report
 
@@ -236,3 +236,11 @@ def test_a_damaged_report_is_never_called_identical(tmp_path: Path) -> None:
         assert compare(baseline, baseline).is_identical
         with pytest.raises(DamagedReport):
             compare(baseline, candidate)
+
+
+def test_no_further_name_is_asked_for_once_all_are_paired() -> None:
+    def rounds() -> Iterator[tuple[list[str], list[str]]]:
+        yield ["a", "b"], ["b", "a"]
+        raise AssertionError("a second name was asked for")
+
+    assert align_in_turn(rounds(), ["", ""], ["", ""]) == ([(0, 1), (1, 0)], [], [])

@@ -187,9 +187,10 @@ def _write_runs(
     if has_distinct_runs:
         for number, wait in enumerate(waits.tolist()):
             tracks = _tracks(plan, costs, entries, run_cycles, wait)
-            trace.add([number], starts[number : number + 1], tracks)
+            trace.add([number], starts[number : number + 1], [tracks])
     else:
-        trace.add(range(n_runs), starts, _tracks(plan, costs, entries, run_cycles, 0))
+        tracks = _tracks(plan, costs, entries, run_cycles, 0)
+        trace.add(range(n_runs), starts, [tracks] * n_runs)
     for number in range(n_runs):
         begin = number * spacing
         writer.add(

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 
-from tilescope.analyser.advice.insights import insights
 from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine.target import Source
 from tilescope.analyser.memory.liveness import curve
-from tilescope.analyser.memory.tile_memory import BREAKDOWNS, Breakdown, tile_memory
+from tilescope.analyser.memory.tile_memory import (
+    BREAKDOWNS,
+    Breakdown,
+    memory_distribution,
+    tile_memory,
+)
 from tilescope.analyser.program.operations import operations
 from tilescope.analyser.time.execution import execution
 from tilescope.reports.schema.vocabulary import PHASE_LABELS
@@ -173,11 +177,10 @@ def memory_histogram(report: Report, candidate: Report | None = None) -> go.Figu
     figure = go.Figure()
     sides = (report,) if candidate is None else (report, candidate)
     for (name, colour), side in zip(_SIDES, sides, strict=False):
-        insights_ = insights(side)
-        edges = insights_.histogram_edges_bytes.tolist()
+        edges, n_tiles = (column.tolist() for column in memory_distribution(side))
         figure.add_bar(
             x=[(low + high) / 2 for low, high in pairwise(edges)],
-            y=insights_.histogram_n_tiles, width=[high - low for low, high in pairwise(edges)],
+            y=n_tiles, width=[high - low for low, high in pairwise(edges)],
             name=name if candidate is not None else "Tiles", marker_color=colour,
             opacity=0.6 if candidate is not None else 1.0,
         )  # fmt: skip

@@ -7,7 +7,7 @@ that one more at the front does not shift all others. The alignment is symmetric
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 __all__ = ["Alignment", "align", "align_in_turn", "longest_rise"]
 
@@ -56,7 +56,7 @@ def align(
 
 
 def align_in_turn(
-    rounds: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]],
+    rounds: Iterable[tuple[Sequence[Hashable], Sequence[Hashable]]],
     baseline_shapes: Sequence[Hashable],
     candidate_shapes: Sequence[Hashable],
 ) -> Alignment:
@@ -65,15 +65,17 @@ def align_in_turn(
     Parameters
     ----------
     rounds
-        Names of both sides, the strongest first; a round pairs what the earlier ones have left. An
-        entry whose name is None takes no part in the round.
+        Names of both sides, the strongest first; a round pairs what the earlier ones have left, and
+        none is asked for once a side has nothing left. An entry whose name is None takes no part
+        in the round.
     baseline_shapes, candidate_shapes
         As for `align`.
     """
     left = [list(range(len(baseline_shapes))), list(range(len(candidate_shapes)))]
     shapes = baseline_shapes, candidate_shapes
     pairs_: list[tuple[int, int]] = []
-    for names in rounds:
+    names_in_turn = iter(rounds)
+    while all(left) and (names := next(names_in_turn, None)) is not None:
         chosen = [
             [index for index in indices if side[index] is not None]
             for indices, side in zip(left, names, strict=True)

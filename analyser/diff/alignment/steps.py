@@ -18,7 +18,7 @@ from tilescope.analyser.validation import require_below
 from tilescope.reports import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from tilescope.analyser.diff.alignment.calls import CallPairs
     from tilescope.reports import Report
@@ -94,7 +94,7 @@ def align_steps(baseline: Report, candidate: Report, calls: CallPairs) -> StepPa
     sides = baseline, candidate
     works = [_work(report, len(steps(report))) for report in sides]
     rounds = [_rounds(report, calls, side, works[side]) for side, report in enumerate(sides)]
-    pairs, removed, added = align_in_turn(list(zip(*rounds, strict=True)), *works)
+    pairs, removed, added = align_in_turn(zip(*rounds, strict=True), *works)
     cycles = _cycles(baseline, has_runs), _cycles(candidate, has_runs)
     n_runs = (execution(baseline).n_runs, execution(candidate).n_runs) if has_runs else (1, 1)
     return StepPairs(
@@ -173,26 +173,26 @@ def step_contexts(report: Report) -> NDArray[np.int64]:
 
 def _rounds(
     report: Report, calls: CallPairs, side: int, works: Sequence[Hashable]
-) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    """Return what two steps must share in every round to be the same; None to take no part."""
+) -> Iterator[list[Hashable]]:
+    """Yield what two steps must share in every round to be the same; None to take no part."""
     tree, numbers = (calls.baseline, calls.candidate)[side], calls.numbers[side]
-    every, stages = steps(report), stage_names(report)
-    by_name: list[Hashable] = []
-    by_stage: list[Hashable] = []
-    by_work: list[Hashable] = []
-    for index, (context, name, kind) in enumerate(
-        zip(step_contexts(report).tolist(), every.name, every.kind, strict=True)
-    ):
-        number = numbers.get(context)
-        if number is not None:
-            local = relative_name(name, tree.contexts[context].name)
-            by_name.append((number, local, kind))
-            by_stage.append((number, kind, stages.get(index, "")))
-        else:
-            by_name.append((name, kind) if context < 0 else None)
-            by_stage.append(None)
-        by_work.append((kind, works[index]) if context < 0 else None)
-    return by_name, by_stage, by_work
+    every, contexts = steps(report), step_contexts(report).tolist()
+    number = list(map(numbers.get, contexts))
+    yield [
+        (n, relative_name(name, tree.contexts[context].name), kind)
+        if n is not None
+        else ((name, kind) if context < 0 else None)
+        for n, context, name, kind in zip(number, contexts, every.name, every.kind, strict=True)
+    ]
+    stages = stage_names(report)
+    yield [
+        None if n is None else (n, kind, stages.get(index, ""))
+        for index, (n, kind) in enumerate(zip(number, every.kind, strict=True))
+    ]
+    yield [
+        (kind, work) if context < 0 else None
+        for context, kind, work in zip(contexts, every.kind, works, strict=True)
+    ]
 
 
 def _cycles(report: Report, has_runs: bool) -> NDArray[np.int64]:

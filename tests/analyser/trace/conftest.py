@@ -169,7 +169,7 @@ def write_report(
         pattern = np.asarray([patterns[s] for s in step_id.tolist()])
         columns = (step_id, low - low[0], high - low[0], period, count, pattern)
         lasted = end_of(entries) - entries[0][1]
-        trace.add([run], starts, [TraceTrack(ipu, track, lasted, columns)])
+        trace.add([run], starts, [[TraceTrack(ipu, track, lasted, columns)]])
     writer.commit("run")
     return writer.finish()
 

@@ -16,7 +16,7 @@ from tilescope.analyser.memory.liveness import curve
 from tilescope.analyser.memory.tile_memory import tile_memory
 from tilescope.analyser.program.operations import operations
 from tilescope.analyser.time.execution import execution
-from tilescope.reports import Report, open_report
+from tilescope.reports import PackedArray, Report, open_report
 from tilescope.webapp.figures.notebook import FIGURES, liveness, memory_by_tile, operations_pareto
 
 
@@ -70,6 +70,23 @@ def test_every_figure_draws_one_and_two_reports(two: tuple[Report, Report], name
     assert item.layout.title.text
     assert {"Baseline", "Candidate"} <= {trace.name for trace in both.data}
     assert item.to_json()
+
+
+def test_the_histogram_reads_memory_by_tile_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = set()
+    array = Report.array
+
+    def noted(report: Report, name: str) -> PackedArray:
+        names.add(name)
+        return array(report, name)
+
+    monkeypatch.setattr(Report, "array", noted)
+    path = generate_report(tmp_path, n_tiles=16, n_steps=60, n_variables=20)
+    with open_report(path) as report:
+        FIGURES["histogram"](report, None)
+    assert names <= {"memory.tile"}
 
 
 def test_phases_and_histogram_are_whole(two: tuple[Report, Report]) -> None:
