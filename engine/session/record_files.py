@@ -36,15 +36,14 @@ class _Reader(RecordReader):
         super().__init__(kinds, entry.facts["table"], entry.array)
         self._contents = entry.array("contents").data
         self._bounds: Mapping[str, Sequence[int]] = entry.facts["bounds"]
-        self._digest = entry.array("digests").reshape(-1, DIGEST_BYTES)
+        self._digest = entry.array("digests").tobytes()
         self._digests = digests
 
-    def array(self, number: int) -> NDArray[Any]:
-        """Return an array by its number, whose digest is known from now on."""
-        is_new = number not in self._made
-        array = super().array(number)
-        if is_new:
-            self._digests.know(array, self._digest[number].tobytes())
+    def _new_array(self, number: int) -> NDArray[Any]:
+        """Return an array whose digest is known from now on."""
+        array = super()._new_array(number)
+        begin = DIGEST_BYTES * number
+        self._digests.know(array, self._digest[begin : begin + DIGEST_BYTES])
         return array
 
     def record_of(self, key: str, outer: Sequence[object]) -> Any:
