@@ -117,8 +117,9 @@ class Walk:
         index: list[NDArray[np.int64]] = []
         rest = element
         for size in reversed(self.sizes):
-            index.append(rest % size)
-            rest = rest // size
+            outer = rest // size
+            index.append(rest - outer * size)
+            rest = outer
         index.reverse()
         starts = []
         for tensor, strides in zip(self.tensors, self.strides, strict=True):

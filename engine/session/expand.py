@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilescope.engine.graph import ComputeSet, GraphCopy, GraphImage, Joined, OwnGraph, Tensor
+from tilescope.engine.graph.freeze import altered
 from tilescope.engine.library.copy_program import copy_compute_sets
 from tilescope.engine.program import Copy, Execute, Function, Overlap, Program
 from tilescope.engine.program import Sequence as ProgramSequence
@@ -55,10 +54,9 @@ class _Expansion:
             return self._copy(program)
         if isinstance(program, Overlap):
             return self._overlap(program)
-        copied = copy.copy(program)
-        for field in dataclasses.fields(program):
-            setattr(copied, field.name, self._part(getattr(program, field.name)))
-        return copied
+        return altered(
+            program, **{name: self._part(value) for name, value in vars(program).items()}
+        )
 
     def _part(self, value: Any) -> Any:
         """Return a field's value on the copy."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.graph.vertex.regions import products_of_rows
 from tilescope.engine.machine import Machine
 
 __all__ = ["Batch", "Law", "SharedWork", "shared_work_cycles", "start_cycles", "worker_share"]
@@ -57,7 +58,7 @@ class Batch:
 
     def n_elements(self, field: str) -> NDArray[np.int64]:
         """Elements of each vertex's region, or regions: ndarray of int64, shape (n_vertices,)."""
-        product: NDArray[np.int64] = np.prod(self.size[field], axis=1, dtype=np.int64)
+        product = products_of_rows(self.size[field])
         return self.by_vertex(field, product) if field in self.first else product
 
     def by_vertex(self, field: str, of_interval: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,7 +23,14 @@ from tilescope.engine.graph.tensor.tensor import Tensor
 if TYPE_CHECKING:
     from tilescope.engine.graph.variable import Variable
 
-__all__ = ["Regions", "blocks", "check_variable", "regions_of", "unchecked_blocks"]
+__all__ = [
+    "Regions",
+    "blocks",
+    "check_variable",
+    "products_of_rows",
+    "regions_of",
+    "unchecked_blocks",
+]
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Regions:
     @property
     def n_elements(self) -> NDArray[np.int64]:
         """Elements of each region: ndarray of int64, shape (n_regions,)."""
-        product: NDArray[np.int64] = np.prod(self.shapes[0], axis=1, dtype=np.int64)
+        product = products_of_rows(self.shapes[0])
         return np.broadcast_to(product, self.start.shape)
 
     def check(self, where: str) -> None:
@@ -109,6 +116,16 @@ class Regions:
                 f" {int(high[region])} of variable {self.variable.name!r}, which has"
                 f" {self.variable.n_elements}"
             )
+
+
+def products_of_rows(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the product of every row of a table of few columns: ndarray of int64, (n_rows,)."""
+    if not table.shape[1]:
+        return np.ones(len(table), np.int64)
+    product = table[:, 0].copy()
+    for column in range(1, table.shape[1]):
+        product *= table[:, column]
+    return product
 
 
 def _rows(table: NDArray[np.int64]) -> NDArray[np.int64]:

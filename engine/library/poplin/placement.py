@@ -29,6 +29,9 @@ __all__ = ["Placement", "map_weights"]
 
 Counts = NDArray[np.int64]
 
+#: Dimensions of blocks of weights: groups, out and in channels, rows and columns of the kernel.
+_N_DIMENSIONS = 5
+
 
 class Placement:
     """The parts of a plan and their tiles.
@@ -147,11 +150,10 @@ def map_weights(
         _Along.of(edges.kernel_rows, by_unit=bool(is_unit.kernel_rows)),
         _Along.of(edges.kernel_columns, by_unit=False),
     ]
-    grids = np.meshgrid(*(np.arange(step.first.size) for step in steps), indexing="ij")
-    coordinates = [(step, grid.reshape(-1, 1)) for step, grid in zip(steps, grids, strict=True)]
     pitch = [prod(sizes[d + 1 :]) * n_in * row for d in range(len(sizes))]
-    base = sum(step.first[i] * stride for (step, i), stride in zip(coordinates, pitch, strict=True))
-    n_elements = n_in * row * prod(step.size[i] for step, i in coordinates)
+    # Blocks lie along one axis per dimension, and their pieces along the last one.
+    base = sum(_along(d, step.first * pitch[d]) for d, step in enumerate(steps))
+    n_elements = n_in * row * prod(_along(d, step.size) for d, step in enumerate(steps))
 
     grain = vector_elements(builder.tiles.machine, weights.dtype)
     sharers = int(n_sharers(counts))
@@ -163,18 +165,15 @@ def map_weights(
     n_pieces = n_shares(
         n_elements * item_bytes, grain * item_bytes, sharers, is_constant=is_constant
     )
-    piece_index = np.arange(int(n_pieces.max()))[None]
+    piece_index = np.arange(int(n_pieces.max()))
     start = base + piece_index * n_grains // n_pieces * grain
     # Few shares are spread over all sharers, as other weights are beside them.
     spread = piece_index * sharers // n_pieces if is_constant else piece_index
     # A block starts at the tile after the previous block's end, which spreads short blocks.
-    out, before = (
-        coordinates[1][1],
-        coordinates[2][0].within[coordinates[2][1]] * sizes[3]
-        + coordinates[3][0].within[coordinates[3][1]],
-    )
+    out = _along(1, np.arange(steps[1].first.size))
+    before = _along(2, steps[2].within * sizes[3]) + _along(3, steps[3].within)
     sharer = (spread + out + before * n_pieces * has_parts) % sharers
-    group, out_part, *summed = (step.part[i] for step, i in coordinates)
+    group, out_part, *summed = (_along(d, step.part) for d, step in enumerate(steps))
     field = counts.rows * counts.columns
     owner = placement.tile(
         PerDimension(
@@ -187,4 +186,12 @@ def map_weights(
         )
     )
     is_there = np.broadcast_to(piece_index < n_pieces, start.shape)
+    owner = np.broadcast_to(owner, start.shape)
     builder.graph.set_tile_mapping(weights, start[is_there], owner[is_there])
+
+
+def _along(d: int, values: Counts) -> Counts:
+    """Return what belongs to the steps along a dimension of weights, to combine with others."""
+    shape = [1] * (_N_DIMENSIONS + 1)
+    shape[d] = values.size
+    return values.reshape(shape)
