@@ -58,7 +58,9 @@ class LoweredFolder:
         self._fragments = RecordFiles(
             self._parts, _FRAGMENTS, index[_FRAGMENTS], _FRAGMENT_KINDS, digests
         )
-        self._costs = RecordFiles(self._parts, _COSTS, index[_COSTS], _COST_KINDS, digests)
+        self._costs = RecordFiles(
+            self._parts, _COSTS, index[_COSTS], _COST_KINDS, digests, are_shared=True
+        )
 
     def looks(self, kind: bytes) -> Sequence[int]:
         """Return which operands' contents decided the fragments of a kind; none if unknown."""
@@ -104,15 +106,16 @@ class LoweredFolder:
         return self._costs.find(key)
 
     def keep_cost(self, key: bytes, cost: object) -> None:
-        """Take the costs of a phase, to be stored by `save`, if they can be."""
-        try:
-            self._costs.keep(key, cost)
-        except TypeError as error:
-            _log.info("costs are not kept: %s", error)
+        """Take the costs of a phase, to be stored by `save`."""
+        self._costs.keep(key, cost)
 
     def save(self) -> None:
         """Store what was kept."""
-        fragments, costs = self._fragments.save(), self._costs.save()
+        fragments = costs = None
+        try:
+            fragments, costs = self._fragments.save(), self._costs.save()
+        except TypeError as error:
+            _log.info("costs are not stored: %s", error)
         if fragments is None and costs is None:
             return
         fragments = self._index[_FRAGMENTS] if fragments is None else fragments

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -36,19 +38,18 @@ class _Reader(RecordReader):
         super().__init__(kinds, entry.facts["table"], entry.array)
         self._contents = entry.array("contents").data
         self._bounds: Mapping[str, Sequence[int]] = entry.facts["bounds"]
-        self._digest = entry.array("digests").reshape(-1, DIGEST_BYTES)
+        self._digest = entry.array("digests").tobytes()
         self._digests = digests
 
-    def array(self, number: int) -> NDArray[Any]:
-        """Return an array by its number, whose digest is known from now on."""
-        is_new = number not in self._made
-        array = super().array(number)
-        if is_new:
-            self._digests.know(array, self._digest[number].tobytes())
+    def _new_array(self, number: int) -> NDArray[Any]:
+        """Return an array whose digest is known from now on."""
+        array = super()._new_array(number)
+        begin = DIGEST_BYTES * number
+        self._digests.know(array, self._digest[begin : begin + DIGEST_BYTES])
         return array
 
     def record_of(self, key: str, outer: Sequence[object]) -> Any:
-        """Return the record of a key.
+        """Return the record of a key, a new one for every call.
 
         Raises
         ------
@@ -57,6 +58,12 @@ class _Reader(RecordReader):
         """
         begin, end = self._bounds[key]
         return self.record(self._contents[begin:end], outer)
+
+    @cached_property
+    def records(self) -> Mapping[str, Any]:
+        """The records of a file that were stored together, by key."""
+        records: Mapping[str, Any] = self.record(self._contents)
+        return records
 
 
 class RecordFiles:
@@ -74,6 +81,8 @@ class RecordFiles:
         The types of records.
     digests
         Digests of arrays of this compilation, which are taken from the files and added to them.
+    are_shared
+        Whether nobody changes the records: those of a file are read at once.
     """
 
     def __init__(
@@ -83,7 +92,10 @@ class RecordFiles:
         index: Mapping[str, list[str]],
         kinds: Sequence[type],
         digests: ArrayDigests,
+        *,
+        are_shared: bool = False,
     ) -> None:
+        self._are_shared = are_shared
         self._parts, self._kind, self._kinds, self._digests = parts, kind, kinds, digests
         self._keys = dict(index)
         self._file_of: dict[str, str] = {}
@@ -93,9 +105,10 @@ class RecordFiles:
         self._n_used = dict.fromkeys(self._keys, 0)
         self._writer = RecordWriter(kinds)
         self._contents: dict[str, bytes] = {}
+        self._shared: dict[str, object] = {}
 
     def find(self, key: bytes, outer: Sequence[object] = ()) -> Any:
-        """Return a new record that refers to other objects; None if there is none."""
+        """Return a record that refers to other objects; None if there is none."""
         name = self._file_of.get(key.hex())
         if name is None:
             return None
@@ -105,7 +118,10 @@ class RecordFiles:
         if reader is None:
             return None
         try:
-            record = reader.record_of(key.hex(), outer)
+            if self._are_shared:
+                record = reader.records[key.hex()]
+            else:
+                record = reader.record_of(key.hex(), outer)
         except Exception as error:  # a malformed pickle can raise anything
             _log.warning("warning: cached %s %s is not usable: %s", self._kind, name, error)
             self._readers[name] = None
@@ -142,24 +158,37 @@ class RecordFiles:
         BadExecutable
             When another process could not find a codelet.
         """
-        self._contents[key.hex()] = self._writer.content(record, outer, own)
+        if self._are_shared:
+            self._shared[key.hex()] = record
+        else:
+            self._contents[key.hex()] = self._writer.content(record, outer, own)
 
     def save(self) -> dict[str, list[str]] | None:
         """Store the records that were kept; return what the index says now.
 
         None if there are none, or too many.
+
+        Raises
+        ------
+        TypeError
+            When a record that is shared holds something that cannot be stored.
         """
-        if not self._contents:
+        if self._shared:
+            content = self._writer.content(self._shared)
+            bounds = {key: [0, len(content)] for key in self._shared}
+            contents = [content]
+        elif self._contents:
+            ends = [*accumulate(map(len, self._contents.values()))]
+            places = zip(self._contents, pairwise((0, *ends)), strict=True)
+            bounds = {key: [*place] for key, place in places}
+            contents = [*self._contents.values()]
+        else:
             return None
         facts, arrays = self._writer.table()
         if sum(array.nbytes for array in arrays.values()) > _MOST_BYTES:
             _log.info("%s of a program are not stored: they are too large", self._kind)
             return None
-        bounds, end = {}, 0
-        for key, content in self._contents.items():
-            bounds[key] = [end, end + len(content)]
-            end += len(content)
-        arrays["contents"] = np.frombuffer(b"".join(self._contents.values()), np.uint8)
+        arrays["contents"] = np.frombuffer(b"".join(contents), np.uint8)
         digests = b"".join(self._digests.of(array) for array in self._writer.arrays)
         arrays["digests"] = np.frombuffer(digests, np.uint8)
         name = digest_of([*bounds])

@@ -449,8 +449,6 @@ class RecordReader:
         self.known = {(kind.__module__, kind.__qualname__): kind for kind in known}
         self.shared_objects: list[Any] = []
         self._array, self._places = array, facts["places"]
-        #: By place, the type of arrays that are stored in a narrower one.
-        self._wide = [name.partition(" ")[2] or None for name in self._places]
         self._codelets = [CodeletPlace(*place) for place in facts["codelets"]]
         self._elements: dict[int, NDArray[Any]] = {}
         self._made: dict[int, NDArray[Any]] = {}
@@ -505,29 +503,31 @@ class RecordReader:
 
     def array(self, number: int) -> NDArray[Any]:
         """Return an array by its number."""
-        made = self._made.get(number)
-        if made is not None:
-            return made
+        array = self._made.get(number)
+        if array is None:
+            array = self._made[number] = self._new_array(number)
+        return array
+
+    def _new_array(self, number: int) -> NDArray[Any]:
         place, begin, whole, is_writeable, is_one_row = self._table[number]
         shape = (1, *whole[1:]) if is_one_row else whole
         elements = self._elements.get(place)
         if elements is None:
-            elements = self._elements[place] = read_only(self._array(self._places[place]))
+            elements = self._elements[place] = self._elements_of(self._places[place])
         n_elements = 1
         for size in shape:
             n_elements *= size
-        made = elements[begin : begin + n_elements]
-        wide = self._wide[place]
-        if wide is not None:
-            made = read_only(made.astype(wide))
+        array = elements[begin : begin + n_elements]
         if len(shape) != 1:
-            made = made.reshape(shape)
+            array = array.reshape(shape)
         if is_one_row:
-            made = np.broadcast_to(made, whole)
-        elif is_writeable:
-            made = made.copy()
-        self._made[number] = made
-        return made
+            return np.broadcast_to(array, whole)
+        return array.copy() if is_writeable else array
+
+    def _elements_of(self, place: str) -> NDArray[Any]:
+        """Return the elements of a group of arrays, in their type if they are stored in another."""
+        elements, wide = self._array(place), place.partition(" ")[2]
+        return read_only(elements.astype(wide) if wide else elements)
 
     def codelet(self, number: int) -> Codelet:
         """Return a codelet by its number."""
