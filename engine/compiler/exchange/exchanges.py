@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-from collections.abc import Mapping, Sequence
->>>>>>> anew
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -89,20 +86,10 @@ class Exchanges:
         regions = [(tile, r) for _, tile, r in accessed([compute_set], is_input=is_input)]
         on = {r.variable for _, r in regions}
         variables = sorted(on, key=lambda variable: variable.variable_id)
-<<<<<<< HEAD
-        structure = self._structure(compute_set, variables, is_input)
+        structure = self._structure(regions, variables, is_input)
         if structure not in self._known:
             self._known[structure] = self._stored(structure, compute_set, variables, is_input)
         transfer = self._known[structure]
-=======
-        structure = self._structure(regions, variables, is_input)
-        self.used.add(structure)
-        if structure not in self.known:
-            exchange = exchange_of([compute_set], Addresses(variables), is_input=is_input)
-            self.known[structure] = Transfer.of(exchange, self.machine, is_input=is_input)
-            self.n_costed += 1
-        transfer = self.known[structure]
->>>>>>> anew
         ids = np.array([variable.variable_id for variable in variables], np.int64)
         return None if transfer is None else transfer.on(ids)
 
