@@ -96,6 +96,9 @@ class Operator:
         Emits the gradients of the inputs, from the operation and the gradients of its outputs.
         They may have the shape of the result: what was broadcast is summed. Where it is missing,
         the gradient follows from the decomposition.
+    no_gradient
+        Why it has no gradient, where neither a rule nor a decomposition gives one: what follows
+        "it has no gradient:".
     decompose_for_training
         Emits operations that compute the results in such a way that gradients can be computed:
         with intermediates as results. None where the operator stays as it is.
@@ -114,6 +117,7 @@ class Operator:
     counted: Callable[[Node], Sequence[int | None]] | None = None
     carries: Carries | None = None
     gradient: Gradient | None = None
+    no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None
 

@@ -411,10 +411,11 @@ class _Walk:
             value = readers[value].output
         way = " → ".join(dict.fromkeys(names[:_MOST_NAMES])) + (" …" * (len(names) > _MOST_NAMES))
         source = operation.origin or operation
+        reason = operation.operator.no_gradient
         return (
             f"{source} lies between a parameter and the loss, and operator"
-            f" {operation.operator.key!r} has no gradient (way to the loss: {way}); keep the"
-            " parameters before it from being trained"
+            f" {operation.operator.key!r} has no gradient{reason and f': {reason}'} (way to the"
+            f" loss: {way}); keep the parameters before it from being trained"
         )
 
 

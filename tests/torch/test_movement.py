@@ -358,6 +358,17 @@ _GATHERS = [
         axis=0,
         reduction="add",
     ),
+    case(
+        "slice-at-a-place-that-is-data",
+        [
+            ("Add", "i,two", "end"),
+            ("Slice", "x,i,end,axes", "y"),
+        ],
+        {"x": (6, 5)},
+        lambda x, i: x[int(i) : int(i) + 2],
+        data={"i": np.array([3])},
+        known={"two": np.array([2]), "axes": np.array([0])},
+    ),
     *(
         single(
             f"scatter-elements-{name}",

@@ -131,6 +131,7 @@ RECORDS = (
             offset.builder, offset.tensor(op.operand(0)), op.output.dtype
         ),
         carries=elementwise,
+        no_gradient="it takes bits as they are",
     ),
     Operator(name="Cast", decompose=_cast, carries=elementwise),
     Operator(name="CastLike", decompose=_cast_like),

@@ -71,6 +71,7 @@ BEST_BOXES = Operator(
     infer=_best_type,
     evaluate=_best_array,
     lower=_lower_best,
+    no_gradient="its results are positions",
 )
 
 

@@ -287,7 +287,7 @@ def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
         out = find(lowering.builder, lowering.tensor(x), axis, last=last)
         return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
 
-    return Operator(name=name, lower=lower)
+    return Operator(name=name, lower=lower, no_gradient="its result is a position")
 
 
 def _gathered_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
@@ -468,7 +468,12 @@ RECORDS = (
     GATHER,
     GATHER_ELEMENTS,
     ROW_SUMS,
-    Operator(name="OneHot", lower=_lower_one_hot, known_operands=(1, 2)),
+    Operator(
+        name="OneHot",
+        lower=_lower_one_hot,
+        known_operands=(1, 2),
+        no_gradient="it takes positions, and its values have to be known",
+    ),
     Operator(
         name="Scatter",
         lower=_lower_scatter_elements,
