@@ -165,13 +165,19 @@ class TrackSections:
 
     def group(self, index: int) -> TrackGroup:
         """Return the group of a section, reading it if it is not kept."""
+        return self._cache.get((*self.key, index), lambda: self._read(index))
 
-        def build() -> TrackGroup:
-            source = self._source
-            timeline = source.timeline(self.sections[index].rows)
-            return TrackGroup(*self.key, timeline, source.paths, source.step_kinds)
+    def _passing(self, index: int) -> TrackGroup:
+        """Return the group of a section of a long trace that is looked at once: it is not kept."""
+        if not self._is_long:
+            return self.group(index)
+        return self._cache.known((*self.key, index)) or self._read(index)
 
-        return self._cache.get((*self.key, index), build)
+    def _read(self, index: int) -> TrackGroup:
+        """Read a section."""
+        source = self._source
+        timeline = source.timeline(self.sections[index].rows)
+        return TrackGroup(*self.key, timeline, source.paths, source.step_kinds)
 
     def between(self, low: int, high: int) -> Iterator[TrackGroup]:
         """Return the groups of sections that have cycles in a half-open range, in order of time."""
@@ -190,7 +196,7 @@ class TrackSections:
     def pieces(self) -> Iterator[tuple[Timeline, Piece]]:
         """Return all pieces in order of time, and the timelines that they are of."""
         for index in range(len(self.sections)):
-            timeline = self.group(index).timeline
+            timeline = self._passing(index).timeline
             for piece in timeline.pieces:
                 yield timeline, piece
 
@@ -264,7 +270,7 @@ class TrackSections:
         """Return the bars of the fine resolution of some lanes, over the whole track."""
         with self._lock:
             if name not in self._overviews:
-                groups = map(self.group, range(len(self.sections)))
+                groups = map(self._passing, range(len(self.sections)))
                 self._overviews[name] = self._joined(groups, lanes_of, n_levels, self._fine)
             return self._overviews[name]
 
