@@ -25,6 +25,8 @@ from tilescope.engine.host.jit.identity import kernel_digest
 __all__ = ["CodeletPlace", "codelet_at", "codelets_of", "is_own", "place_of"]
 
 _OWN = "tilescope.engine.codelets."
+#: Name of the function of a module that makes a codelet by its name.
+_MAKER = "codelet_named"
 #: Containers nested in containers, such as a dictionary of pairs.
 _DEPTH = 2
 
@@ -98,6 +100,10 @@ def codelet_at(position: CodeletPlace) -> Codelet:
             f"{where} is not available: importing the module failed with {said(error)}"
         ) from None
     same_name = [candidate for candidate in codelets_of(module) if candidate.name == position.name]
+    if not same_name and position.module.startswith(_OWN):
+        # Those of expressions are made as they are used.
+        made = getattr(module, _MAKER, lambda _: None)(position.name)
+        same_name = [] if made is None else [made]
     for candidate in same_name:
         if _digest_of(candidate) == position.digest:
             return candidate

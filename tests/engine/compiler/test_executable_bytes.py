@@ -21,8 +21,15 @@ from tests.engine.compiler.flat import flat
 
 from tilescope import engine
 from tilescope.analyser.diff.identity import unequal_data
+from tilescope.engine.codelets.popops.elementwise import fused
+from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
 from tilescope.engine.compiler.executable import versions
-from tilescope.engine.compiler.executable.codelet_place import codelet_at, codelet_modules, place_of
+from tilescope.engine.compiler.executable.codelet_place import (
+    CodeletPlace,
+    codelet_at,
+    codelet_modules,
+    place_of,
+)
 from tilescope.engine.compiler.executable.container import encode
 from tilescope.engine.compiler.executable.executable import Executable, StreamAccess
 from tilescope.engine.errors import BadExecutable
@@ -345,3 +352,36 @@ def _law(batch: Any, _: Any) -> NDArray[np.int64]:
 def FILLED(x: Any) -> None:  # noqa: N802
     for i in range(x.size):
         x[i] = 1.0
+
+
+_EXPRESSIONS = [
+    operand(0) * 2.0 + operand(1) / (call("absolute", operand(0)) + 1.0),
+    call("select", operand(2), call("tanh", operand(0)), call("less", operand(1), 3.0)),
+    call("clamp", operand(0), -1.0, operand(1) - 0.5),
+]
+
+
+@pytest.mark.parametrize("is_in_place", [False, True])
+@pytest.mark.parametrize("is_block", [False, True])
+@pytest.mark.parametrize("expression", _EXPRESSIONS, ids=lambda e: e.text())
+def test_another_process_finds_the_codelets_of_an_expression(
+    expression: Expression, is_block: bool, is_in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It did not use the expression before."""
+    codelet = fused.fused_codelets(expression, is_in_place=is_in_place)[is_block]
+    place = place_of(codelet)
+    monkeypatch.setattr(fused, "FUSED", {})
+    monkeypatch.setattr(fused, "FUSED_BLOCK", {})
+    again = codelet_at(place)
+    assert again is not codelet
+    assert place_of(again) == place
+
+
+@pytest.mark.parametrize(
+    "text", ["", "add", "add(_1)", "add(_1,k1", "own(_1)", "add(_1,k1))", "_9"]
+)
+def test_what_is_no_expression_is_no_codelet(text: str) -> None:
+    assert fused.codelet_named(f"popops::Map1D<{text}>") is None
+    place = CodeletPlace(fused.__name__, f"popops::Map1D<{text}>", "")
+    with pytest.raises(BadExecutable, match="the module has no codelet of that name"):
+        codelet_at(place)

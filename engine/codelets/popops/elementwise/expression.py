@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_FUNCTIO
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_FUNCTIONS
 from tilescope.engine.errors import BadGraph
 
-__all__ = ["MOST_OPERANDS", "Expression", "call", "operand"]
+__all__ = ["MOST_OPERANDS", "Expression", "call", "operand", "parsed"]
 
 #: Functions by their number of operands.
 _FUNCTIONS: tuple[Mapping[str, Any], ...] = (
@@ -23,6 +24,8 @@ _FUNCTIONS: tuple[Mapping[str, Any], ...] = (
     BINARY_FUNCTIONS,
     TERNARY_FUNCTIONS,
 )
+#: Names, and what is between them.
+_TOKEN = re.compile(r"\w+|[(),]")
 #: Operands of a map: fields of a vertex have names from ``a`` on.
 MOST_OPERANDS = 8
 
@@ -154,6 +157,41 @@ def call(function: str, *parts: object) -> Expression:
         )
         raise BadGraph(f"Unknown function {name!r} of {n_parts} operands: {allowed}")
     return Expression(name, tuple(_expression(name, part) for part in parts))
+
+
+def parsed(text: str) -> Expression:
+    """Return the expression of a text that `Expression.text` returned; all its numbers are 0.
+
+    Raises
+    ------
+    BadGraph
+        If it is no such text.
+    """
+    tokens = _TOKEN.findall(text)
+    expression, rest = _parsed(tokens, text)
+    if rest or "".join(tokens) != text or expression.text() != text:
+        raise BadGraph(f"{shown(text)} is no expression")
+    return expression
+
+
+def _parsed(tokens: list[str], text: str) -> tuple[Expression, list[str]]:
+    """Return the expression that tokens begin with, and the rest."""
+    if not tokens or not (tokens[0][0].isalpha() or tokens[0][0] == "_"):
+        raise BadGraph(f"{shown(text)} is no expression")
+    head, *rest = tokens
+    if head[0] == "_" and head[1:].isdigit():
+        return operand(int(head[1:]) - 1), rest
+    if head[0] == "k" and head[1:].isdigit():
+        return Expression(value=0.0), rest
+    parts = []
+    separator = "("
+    while rest and rest[0] == separator:
+        part, rest = _parsed(rest[1:], text)
+        parts.append(part)
+        separator = ","
+    if not rest or rest[0] != ")":
+        raise BadGraph(f"{shown(text)} is no expression")
+    return call(head, *parts), rest[1:]
 
 
 def _expression(function: str, part: object) -> Expression:

@@ -9,6 +9,7 @@ Results between functions stay in registers in single precision.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,12 @@ from tilescope.engine.codelets.popops.elementwise.binary_functions import (
     BINARY_FUNCTIONS,
     BINARY_RATES,
 )
-from tilescope.engine.codelets.popops.elementwise.expression import Expression, call, operand
+from tilescope.engine.codelets.popops.elementwise.expression import (
+    Expression,
+    call,
+    operand,
+    parsed,
+)
 from tilescope.engine.codelets.popops.elementwise.operations import (
     TO_BOOL,
     flops_per_element,
@@ -44,8 +50,10 @@ from tilescope.engine.host.kernels._indices import unsigned
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
 
-__all__ = ["FUSED", "FUSED_BLOCK", "expression_flops", "fused_codelets"]
+__all__ = ["FUSED", "FUSED_BLOCK", "codelet_named", "expression_flops", "fused_codelets"]
 
+#: Names of codelets: see `_codelet`.
+_NAME = re.compile(r"popops::Map(?P<dims>1D|2D)(?P<in_place>InPlace)?<(?P<text>.+)>")
 _FUNCTIONS = {**UNARY_FUNCTIONS, **BINARY_FUNCTIONS, **TERNARY_FUNCTIONS}
 _RATES = {**UNARY_RATES, **BINARY_RATES, **TERNARY_RATES}
 #: Cycles of the load and the store in the loop of a vertex of one function.
@@ -203,6 +211,19 @@ def fused_codelets(expression: Expression, *, is_in_place: bool = False) -> tupl
         FUSED[key] = _codelet(expression, is_block=False, is_in_place=is_in_place)
         FUSED_BLOCK[key] = _codelet(expression, is_block=True, is_in_place=is_in_place)
     return FUSED[key], FUSED_BLOCK[key]
+
+
+def codelet_named(name: str) -> Codelet | None:
+    """Return the codelet of a name, made where this process did not use it; None if none has it."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        expression = parsed(match["text"])
+    except BadGraph:
+        return None
+    both = fused_codelets(expression, is_in_place=bool(match["in_place"]))
+    return both[match["dims"] == "2D"]
 
 
 #: Expressions of the library itself, made on import: another process finds them by name.
