@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
+    from tilescope.engine.ir import Recomputation
     from tilescope.engine.library.builder import Builder
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
@@ -65,6 +66,7 @@ __all__ = [
     "LossNotFinite",
     "Machine",
     "OnnxFile",
+    "Recomputation",
     "RmsProp",
     "Scalar",
     "Schedule",
@@ -105,6 +107,7 @@ _PLACES = {
     "AdamW": ("tilescope.engine.training", "AdamW"),
     "AutomaticScaling": ("tilescope.engine.training", "AutomaticScaling"),
     "Lamb": ("tilescope.engine.training", "Lamb"),
+    "Recomputation": ("tilescope.engine.ir", "Recomputation"),
     "RmsProp": ("tilescope.engine.training", "RmsProp"),
     "Schedule": ("tilescope.engine.training", "Schedule"),
     "Sgd": ("tilescope.engine.training", "Sgd"),

@@ -16,7 +16,13 @@ from tilescope.engine.ir.operation import (
     ResultType,
     TrainingPass,
 )
-from tilescope.engine.ir.training import Optimiser, Training, Updater
+from tilescope.engine.ir.training import (
+    RECOMPUTATIONS,
+    Optimiser,
+    Recomputation,
+    Training,
+    Updater,
+)
 from tilescope.engine.ir.value import (
     MOST_DIMS,
     Constant,
@@ -30,6 +36,7 @@ from tilescope.engine.ir.value import (
 __all__ = [
     "ENGINE_DOMAIN",
     "MOST_DIMS",
+    "RECOMPUTATIONS",
     "Carries",
     "Constant",
     "Count",
@@ -44,6 +51,7 @@ __all__ = [
     "Operator",
     "Optimiser",
     "Parameter",
+    "Recomputation",
     "Region",
     "ResultType",
     "State",

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
-from tilescope.engine.ir.training import Training
+from tilescope.engine.ir.training import Recomputation, Training
 from tilescope.engine.ir.value import Parameter, State, Update, Value
 from tilescope.engine.notice import Notice
 
@@ -70,6 +70,9 @@ class Model:
         How it is trained, until the backward pass is part of the operations; None for inference.
     closing, closing_updates
         Operations that follow the rounds, and updates after them. They read held values only.
+    recomputation
+        What of the forward pass is to be computed again, from the backward pass being part of the
+        operations until that is, too.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Model:
     training: Training | None = None
     closing: tuple[Operation, ...] = ()
     closing_updates: tuple[Update, ...] = ()
+    recomputation: Recomputation | None = None
 
     @property
     def interface(self) -> Model:

@@ -50,6 +50,8 @@ class TrainingPass(StrEnum):
     """What an operation of a training step belongs to."""
 
     FORWARD = "forward"
+    #: What of the forward pass runs again, for the backward pass.
+    RECOMPUTATION = "recomputation"
     #: Gradients of what the forward pass computes.
     DATA_GRADIENT = "data gradient"
     #: Gradients of weights.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from tilescope.engine.errors import BadOption
 from tilescope.engine.ir.operation import Emitter
 from tilescope.engine.ir.value import Parameter, Update, Value
 
-__all__ = ["Optimiser", "Training", "Updater"]
+__all__ = ["RECOMPUTATIONS", "Optimiser", "Recomputation", "Training", "Updater"]
 
 
 class Updater(Protocol):
@@ -65,6 +66,44 @@ class Optimiser(Protocol):
         """
 
 
+#: What of the forward pass is computed again for the backward pass, by kind.
+RECOMPUTATIONS = {
+    "none": "nothing",
+    "standard": "all but what is alive at a few places, where that is least",
+    "norm": "normalisations, and the non-linearities that follow them",
+    "all": "everything",
+}
+
+
+@dataclass(frozen=True)
+class Recomputation:
+    """What of the forward pass is computed again for the backward pass, so that it need not stay.
+
+    Parameters
+    ----------
+    kind
+        One of `RECOMPUTATIONS`.
+    again, kept
+        Patterns of names of the model's nodes whose results are computed again besides, and of
+        those whose results stay all the same.
+
+    Raises
+    ------
+    BadOption
+        When the kind does not exist.
+    """
+
+    kind: str = "none"
+    again: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the kind."""
+        if self.kind not in RECOMPUTATIONS:
+            allowed = ", ".join(RECOMPUTATIONS)
+            raise BadOption(f"There is no recomputation {self.kind!r}: choose {allowed}")
+
+
 @dataclass(frozen=True)
 class Training:
     """How a model is trained.
@@ -82,6 +121,8 @@ class Training:
     anchors
         Names of values whose gradients, of each micro-batch, become outputs: ``Gradient___`` and
         the name.
+    recomputation
+        What of the forward pass is computed again.
     """
 
     loss: str
@@ -89,6 +130,7 @@ class Training:
     n_rounds: int = 1
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
+    recomputation: Recomputation = field(default_factory=Recomputation)
 
     @property
     def factor(self) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadInput, BadOption
 from tilescope.engine.frontend.source_model import Setup, SourceModel
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, Recomputation
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.options.available_memory import AvailableMemory
@@ -52,6 +52,8 @@ class Course:
         Whether to go on from the checkpoint.
     on_nan
         One of `ON_NAN`.
+    recomputation
+        What of the forward pass is computed again for the backward pass.
     schedule
         How the rate changes from step to step.
     recorded_steps
@@ -66,6 +68,7 @@ class Course:
     checkpoint_steps: int = 0
     is_resumed: bool = False
     on_nan: str = "stop"
+    recomputation: Recomputation = field(default_factory=Recomputation)
     schedule: Schedule = field(default_factory=Schedule)
     recorded_steps: frozenset[int] | None = None
 
@@ -178,6 +181,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         optimiser,
         course.n_rounds,
         seed=course.seed,
+        recomputation=course.recomputation,
     )
     batches = _Batches(model, data, course, loss)
     say(f"Compiling {len(model.operations)} operations and their gradients")

@@ -14,6 +14,7 @@ from tilescope.engine.ir import (
     Node,
     Operation,
     Optimiser,
+    Recomputation,
     Training,
     Value,
 )
@@ -97,6 +98,7 @@ def for_training(  # the options of training
     is_averaged: bool = True,
     anchors: Sequence[str] = (),
     seed: int = 0,
+    recomputation: Recomputation | None = None,
 ) -> Model:
     """Return a model that trains another one: with labels, a loss and an optimiser.
 
@@ -115,6 +117,8 @@ def for_training(  # the options of training
         Names of values whose gradients become outputs, called ``Gradient___`` and the name.
     seed
         What the masks of dropout are drawn from.
+    recomputation
+        What of the forward pass is computed again for the backward pass; nothing by default.
 
     Raises
     ------
@@ -146,7 +150,14 @@ def for_training(  # the options of training
         inputs=tuple(builder.inputs),
         operations=tuple(builder.operations),
         outputs=((LOSS_OUTPUT, value), *others),
-        training=Training(LOSS_OUTPUT, optimiser, n_rounds, is_averaged, tuple(anchors)),
+        training=Training(
+            LOSS_OUTPUT,
+            optimiser,
+            n_rounds,
+            is_averaged,
+            tuple(anchors),
+            recomputation or Recomputation(),
+        ),
     )
 
 

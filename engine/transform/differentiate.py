@@ -93,6 +93,7 @@ def differentiate(model: Model) -> Model:
         closing=tuple(closing.operations),
         closing_updates=tuple(closing_updates),
         training=None,
+        recomputation=training.recomputation,
     )
 
 

@@ -23,6 +23,7 @@ from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_n
 from tilescope.engine.transform.powers import simplify_powers
 from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
+from tilescope.engine.transform.recompute import recompute
 from tilescope.engine.transform.softmax import find_softmax
 
 __all__ = ["PASSES", "Pass", "Phase", "transform"]
@@ -72,6 +73,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
+        "recompute": Pass(Phase.DIFFERENTIATE, recompute),
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),

@@ -332,6 +332,7 @@ TRAINING_PASSES: dict[str, TrainingPass] = {
         TrainingPass(name, name.capitalize(), singular, f"{singular}s", name.replace(" ", "_"))
         for name, singular in (
             ("forward", "forward operation"),
+            ("recomputation", "recomputed operation"),
             ("data gradient", "data gradient"),
             ("weight gradient", "weight gradient"),
             ("weight update", "weight update"),

@@ -99,6 +99,19 @@ def test_resumed_training_gives_the_same_bits(folder: Path, tilescope: Run) -> N
     assert "has 3 epochs done: ask for more with --epochs" in refused.err
 
 
+def test_recomputation_gives_the_same_weights(folder: Path, tilescope: Run) -> None:
+    weights = []
+    for kind in ("none", "standard", "all"):
+        output = folder / f"{kind}.onnx"
+        outcome = _train(
+            tilescope, folder, "--recompute", kind, "--keep-nodes", "nothing*", "--output",
+            str(output),
+        )  # fmt: skip
+        assert outcome.code == 0
+        weights.append(_weights(output))
+    assert weights[0] == weights[1] == weights[2]
+
+
 def test_rates_by_weight_and_step_survive_a_resumption(folder: Path, tilescope: Run) -> None:
     arguments = (
         "--optimizer", "adamw:lr=0.1,clip_norm=1,loss_scaling=automatic", "--optimizer-for",
@@ -174,6 +187,7 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
         (("--optimizer-for", "w"), "expected PATTERN:NAME=VALUE,… for --optimizer-for, got w"),
         (("--optimizer-for", "w:clip_norm=1"), "cannot have a 'clip_norm' of their own"),
         (("--optimizer-for", "w:rate=1"), "sgd has no option 'rate'"),
+        (("--recompute", "most"), "There is no recomputation 'most': choose none, standard, norm"),
         (("--schedule", "sine"), "There is no schedule 'sine'"),
         (("--schedule", "cosine:steps=x"), "steps is 'x'; it has to be a whole number"),
         (

@@ -35,6 +35,7 @@ class _Pass(StrEnum):
     """A pass of a training step; its operations alone are listed."""
 
     FORWARD = "forward"
+    RECOMPUTATION = "recomputation"
     DATA_GRADIENT = "data-gradient"
     WEIGHT_GRADIENT = "weight-gradient"
     WEIGHT_UPDATE = "weight-update"

@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
             " --checkpoint state.npz",
             "train model.onnx --loss cross-entropy --data data.npz --epochs 6"
             " --checkpoint state.npz --resume",
+            "train model.onnx --loss cross-entropy --data data.npz --recompute standard",
             "train model.onnx --loss cross-entropy --data data.npz --report out"
             " --report-steps 1,100-102",
         )
@@ -109,6 +110,29 @@ def register(app: typer.Typer) -> None:
             int,
             typer.Option(min=1, help="Micro-batches of a step, whose gradients are averaged."),
         ] = 1,
+        recompute: Annotated[
+            str,
+            typer.Option(
+                help="What of the forward pass is computed again for the backward pass, to save"
+                " memory: none, standard, norm or all."
+            ),
+        ] = "none",
+        recompute_nodes: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="PATTERN",
+                help="Nodes to compute again besides, as a pattern of names; repeatable.",
+                show_default=False,
+            ),
+        ] = None,
+        keep_nodes: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="PATTERN",
+                help="Nodes whose results stay all the same, as a pattern of names; repeatable.",
+                show_default=False,
+            ),
+        ] = None,
         train_only: Annotated[
             list[str] | None,
             typer.Option(
@@ -195,6 +219,7 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
         from tilescope.engine.frontend.source_model import Setup
         from tilescope.engine.host.memory import within_available
+        from tilescope.engine.ir import Recomputation
         from tilescope.engine.machine import load_machine
         from tilescope.engine.options import resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
@@ -229,6 +254,9 @@ def register(app: typer.Typer) -> None:
             checkpoint_steps=checkpoint_steps or 0,
             is_resumed=resume,
             on_nan=on_nan,
+            recomputation=Recomputation(
+                recompute, tuple(recompute_nodes or []), tuple(keep_nodes or [])
+            ),
             schedule=_schedule(schedule),
             recorded_steps=recorded_steps,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilescope.analyser.diff.views.operations import operation_changes, operation_pairs
 from tilescope.analyser.program.operations import operations
-from tilescope.analyser.program.training import has_training
+from tilescope.analyser.program.training import has_training, passes
 from tilescope.analyser.quantities import percent_of
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.reports.schema.vocabulary import TRAINING_PASSES
@@ -54,8 +54,11 @@ def pass_changes(baseline: Report, candidate: Report) -> tuple[PassChange, ...]:
         for change in operation_changes(*sides, "cycles")
         if change.delta or change.baseline is None or change.candidate is None
     ]
+    present = {name for report in (baseline, candidate) for name in passes(report).values()}
     changes = []
     for name, item in TRAINING_PASSES.items():
+        if name not in present:
+            continue
         metric = METRICS[f"cycles.pass.{item.key}"]
         before, after = metric.of_run(baseline), metric.of_run(candidate)
         changes.append(PassChange(name, item.label, before, after, changed.count(name)))

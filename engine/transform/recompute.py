@@ -1,0 +1,187 @@
+"""Recomputation: forward operations run again where the backward pass reads their results.
+
+What is computed again need not stay in memory until then. Copies of operations stand in front of
+their first reader in the backward pass, and compute the same bits from what was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from math import isqrt, prod
+
+import numpy as np
+
+from tilescope.engine.ir import (
+    IrBuilder,
+    Model,
+    Operation,
+    Recomputation,
+    TrainingPass,
+    Value,
+    walk,
+)
+
+__all__ = ["recompute"]
+
+#: Operators of normalisations, and of the non-linearities that may follow them, in training.
+_NORMS = frozenset({"norm"})
+_AFTER_NORMS = frozenset({"non_linearity", "unary"})
+
+
+def recompute(model: Model) -> Model:
+    """Return the model with forward operations computed again, as `Model.recomputation` says.
+
+    Notes
+    -----
+    Kinds are those of PopART, whose explicit form this is; ``standard`` chooses places as it does,
+    by what is alive. Source: graphcore/popart, willow/src/recompute.cpp.
+    """
+    wanted = model.recomputation
+    if wanted is None:
+        return model
+    model = replace(model, recomputation=None)
+    forward = [op for op in model.operations if op.training_pass == TrainingPass.FORWARD]
+    again = {value for operation in _chosen(wanted, forward) for value in operation.results}
+    again -= {value for _, value in model.outputs} | {update.value for update in model.updates}
+    return _Copies(model.name, forward, again).of(model) if again else model
+
+
+def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Operation]:
+    """Yield the operations that are computed again."""
+    kept = _alive_at_checkpoints(forward) if wanted.kind == "standard" else set()
+    last = _last_checkpoint(forward)
+    normal = {v for op in forward if op.operator.key in _NORMS for v in op.results}
+    for i, operation in enumerate(forward):
+        name = (operation.origin or operation).name
+        if any(fnmatchcase(name, pattern) for pattern in wanted.kept):
+            continue
+        is_of_kind = {
+            "none": False,
+            "all": True,
+            "standard": i <= last and kept.isdisjoint(operation.results),
+            "norm": operation.operator.key in _NORMS
+            or (
+                operation.operator.key in _AFTER_NORMS and not normal.isdisjoint(operation.operands)
+            ),
+        }[wanted.kind]
+        if is_of_kind or any(fnmatchcase(name, pattern) for pattern in wanted.again):
+            yield operation
+
+
+def _places(forward: Sequence[Operation]) -> list[int]:
+    """Return the operations after which least is alive, one in each of about √n stretches of n."""
+    n_bytes = _alive_bytes(forward)
+    n_stretches = max(1, isqrt(len(forward)))
+    edges = np.linspace(0, len(forward), n_stretches + 1).astype(int)
+    # Nothing is alive after the last one.
+    return [
+        int(first + np.argmin(n_bytes[first:end]))
+        for first, end in pairwise(edges)
+        if end > first and end < len(forward)
+    ]
+
+
+def _last_checkpoint(forward: Sequence[Operation]) -> int:
+    """Return the last place; what follows it is read at once by the backward pass, and stays."""
+    places = _places(forward)
+    return places[-1] if places else -1
+
+
+def _alive_at_checkpoints(forward: Sequence[Operation]) -> set[Value]:
+    """Return the results that later forward operations read beyond a place."""
+    last_read, kept = _last_reads(forward), set()
+    made: list[Value] = []
+    places = set(_places(forward))
+    for i, operation in enumerate(forward):
+        made += operation.results
+        if i in places:
+            kept |= {value for value in made if last_read.get(value, -1) > i}
+    return kept
+
+
+def _last_reads(forward: Sequence[Operation]) -> dict[Value, int]:
+    """Return the last forward operation that reads a value, by value."""
+    return {value: i for i, operation in enumerate(forward) for value in _read_by(operation)}
+
+
+def _alive_bytes(forward: Sequence[Operation]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the bytes of results that later forward operations read, after every operation."""
+    last_read = _last_reads(forward)
+    change = np.zeros(len(forward) + 1, np.int64)
+    for i, operation in enumerate(forward):
+        for value in operation.results:
+            end = last_read.get(value, i)
+            size = prod(value.shape) * np.dtype(value.dtype).itemsize
+            change[i] += size
+            change[end] -= size
+    return np.cumsum(change[:-1])
+
+
+def _read_by(operation: Operation) -> list[Value]:
+    """Return what an operation reads, in its regions too."""
+    read = [value for inner in walk((operation,)) for value in inner.operands]
+    return read + [value for region in operation.regions.values() for value in region.outputs]
+
+
+class _Copies(IrBuilder):
+    """Adds operations, and copies of forward ones before what reads them in the backward pass.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    forward
+        The forward operations.
+    again
+        Results of them that are computed again.
+    """
+
+    def __init__(self, name: str, forward: Sequence[Operation], again: set[Value]) -> None:
+        super().__init__(name)
+        self._made_by = {value: op for op in forward for value in op.results if value in again}
+        self._values: dict[Value, Value] = {}
+
+    def of(self, model: Model) -> Model:
+        """Return the model with the copies."""
+        made: set[Value] = set()
+        for operation in model.operations:
+            if operation.training_pass == TrainingPass.FORWARD:
+                self.operations.append(operation)
+                continue
+            for value in _read_by(operation):
+                self._compute(value)
+            self.copy([operation], self._values)
+            made.update(operation.results)
+        here = {old: new for old, new in self._values.items() if old in made}
+        return replace(
+            model,
+            operations=tuple(self.operations),
+            outputs=tuple((name, here.get(value, value)) for name, value in model.outputs),
+            updates=tuple(
+                replace(update, value=here.get(update.value, update.value))
+                for update in model.updates
+            ),
+        )
+
+    def _compute(self, value: Value) -> None:
+        """Add copies of the operations that a value comes from, unless they are there."""
+        pending = [value]
+        while pending:
+            operation = self._made_by.get(pending[-1])
+            if operation is None or pending[-1] in self._values:
+                pending.pop()
+                continue
+            missing = [
+                v for v in _read_by(operation) if v in self._made_by and v not in self._values
+            ]
+            if missing:
+                pending += missing
+                continue
+            self.copy([operation], self._values)
+            self.operations[-1] = replace(
+                self.operations[-1], training_pass=TrainingPass.RECOMPUTATION
+            )
+            pending.pop()
