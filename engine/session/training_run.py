@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,8 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
     say = progress or (lambda _: None)
     if course.schedule.kind != "constant" or course.schedule.warmup:
         _check_rates(optimiser)
+    if loss.kind == "ctc" and not loss.longest and np.ndim(data.get(loss.labels)) == 2:
+        loss = replace(loss, longest=int(data[loss.labels].shape[1]))
     say(f"Reading {source.place}")
     model = for_training(
         load_model(source, setup, course.seed),
@@ -388,14 +390,14 @@ def _check_labels(model: Model, data: Arrays, loss: Loss) -> None:
     BadInput
         Names the first.
     """
-    if loss.kind not in ("nll", "cross-entropy") or loss.labels not in data:
+    if loss.kind not in ("nll", "cross-entropy", "ctc") or loss.labels not in data:
         return
     labels = np.asarray(data[loss.labels])
     if labels.dtype.kind not in "iu":
         raise BadInput(f"The labels {loss.labels!r} are {labels.dtype}: expected integers")
     outputs = dict(model.outputs)
     predicted = next(v for n, v in outputs.items() if n == (loss.output or n) and n != LOSS_OUTPUT)
-    n_classes = predicted.shape[1]
+    n_classes = predicted.shape[-1 if loss.kind == "ctc" else 1]
     is_class = (labels >= 0) & (labels < n_classes)
     if loss.ignored is not None:
         is_class |= labels == loss.ignored

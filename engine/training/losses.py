@@ -18,6 +18,7 @@ from tilescope.engine.ir import (
     Training,
     Value,
 )
+from tilescope.engine.operators.ctc import CtcOperands, ctc_loss
 from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, scalar, unary
 from tilescope.engine.operators.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.movement.layout import reshape
@@ -29,6 +30,7 @@ __all__ = ["LOSSES", "LOSS_OUTPUT", "Loss", "for_training"]
 #: Losses by name, with what they compare.
 LOSSES = {
     "cross-entropy": "scores before softmax with the number of a class",
+    "ctc": "scores of steps before softmax with a sequence of classes, whose places are not known",
     "identity": "nothing: the output is the loss",
     "l1": "an output with labels of its shape: the absolute difference",
     "mse": "an output with labels of its shape: the square of the difference",
@@ -58,6 +60,13 @@ class Loss:
         ``mean`` or ``sum`` over all elements that count; ``none`` needs an output of one element.
     ignored
         A class that does not count; None if all do.
+    blank
+        Of ``ctc``: the class of no label.
+    steps, lengths
+        Of ``ctc``: names of inputs with the steps of every sequence and the length of every label;
+        empty where all have all.
+    longest
+        Of ``ctc``: the longest label, where the labels are no input of the model.
     of
         What the output holds for ``nll``, ``probabilities`` or ``logarithms``; told by the operator
         that computes it, if empty.
@@ -77,6 +86,10 @@ class Loss:
     ignored: int | None = None
     of: str = ""
     factor: float = 1.0
+    blank: int = 0
+    steps: str = ""
+    lengths: str = ""
+    longest: int = 0
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -185,6 +198,8 @@ class _Appended:
         kind = self.loss.kind
         if kind in ("nll", "cross-entropy"):
             value = self._of_classes(predicted)
+        elif kind == "ctc":
+            value = self._of_alignments(predicted)
         elif kind == "identity":
             value = self._reduced(predicted)
         else:
@@ -218,6 +233,27 @@ class _Appended:
             ignored=self.loss.ignored,
             takes_logs=takes_logs,
         )[0]
+
+    def _of_alignments(self, predicted: Value) -> Value:
+        loss, shape = self.loss, predicted.shape
+        if len(shape) != 3:
+            raise BadModel(
+                f"Output {predicted.name!r} has shape {shape}: ctc takes scores of shape (steps,"
+                " batch, classes)"
+            )
+        known = {value.name: value for value in self.builder.inputs}
+        if loss.longest < 1 and loss.labels not in known:
+            raise BadModel(
+                f"ctc takes labels {loss.labels!r} of shape ({shape[1]}, longest label): say with"
+                " ctc:longest=… how long they are at most"
+            )
+        labels = known.get(loss.labels) or self._labels((shape[1], loss.longest), "int64")
+        steps, lengths = (
+            known.get(name) or self.builder.input(name, (shape[1],), "int64") if name else None
+            for name in (loss.steps, loss.lengths)
+        )
+        given = CtcOperands(predicted, labels, steps, lengths, loss.blank)
+        return ctc_loss(self.expansion, given, loss.reduction)
 
     def _scores(self, predicted: Value) -> tuple[Value, bool]:
         """Return what the softmax before an output takes, or logarithms; and whether it is these.

@@ -250,3 +250,41 @@ def test_a_loss_that_is_no_number_stops_or_is_skipped(folder: Path, tilescope: R
     answer = json.loads(skipped.out)
     assert answer["n_skipped"] == 1
     assert answer["n_steps"] == SAMPLES // BATCH - 1
+
+
+def test_sequences_train_whose_alignment_is_not_known(tmp_path: Path, tilescope: Run) -> None:
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"], name="dense"),
+        helper.make_node("Transpose", ["m"], ["y"], name="steps_first", perm=[1, 0, 2]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "speech",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 6, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(rng.normal(size=(4, 3)).astype(np.float32), "w")],
+    )
+    model, data = tmp_path / "model.onnx", tmp_path / "data.npz"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    arrays = {
+        "x": rng.normal(size=(8, 6, 4)).astype(np.float32),
+        "labels": rng.integers(1, 3, (8, 2)),
+        "letters": rng.integers(1, 3, 8),
+    }
+    np.savez(data, **arrays)
+    arguments = (
+        "train", str(model), "--data", str(data), "--batch", "4", "--tiles", "4", "--epochs", "20",
+        "--optimizer", "adam:lr=0.1", "--json", "--loss",
+    )  # fmt: skip
+    outcome = tilescope(*arguments, "ctc:lengths=letters")
+    assert outcome.code == 0
+    losses = json.loads(outcome.out)["losses"]
+    assert np.mean(losses[-4:]) < np.mean(losses[:4])
+    refused = tilescope(*arguments, "ctc:lengths=letters,blank=x")
+    assert refused.code == 2
+    assert "ignored, factor, blank and longest are numbers" in refused.err
+    np.savez(data, **(arrays | {"labels": arrays["labels"] + 2}))
+    refused = tilescope(*arguments, "ctc:lengths=letters")
+    assert refused.code == 2
+    assert "is out of range: the model has 3 classes, from 0" in refused.err

@@ -65,8 +65,8 @@ def register(app: typer.Typer) -> None:
         loss: Annotated[
             str,
             typer.Option(
-                help="What is minimised: cross-entropy, nll, mse, l1 or identity, with options such"
-                " as :reduction=sum, :ignored=-1 (a class), :output=NAME, :factor=0.5.",
+                help="What is minimised: cross-entropy, nll, ctc, mse, l1 or identity, with options"
+                " such as :reduction=sum, :ignored=-1 (a class), :output=NAME, :factor=0.5.",
                 show_default=False,
             ),
         ],
@@ -302,14 +302,18 @@ def _loss(text: str, labels: str) -> Loss:
 
     kind, terms = terms_of("--loss", text)
     known = ("reduction", "ignored", "output", "of", "factor")
+    if kind == "ctc":
+        known = (*known, "blank", "steps", "lengths", "longest")
     for name in terms:
         if name not in known:
             raise typer.BadParameter(f"--loss has no option {name!r}: it has {', '.join(known)}")
     try:
         ignored = int(terms["ignored"]) if "ignored" in terms else None
         factor = float(terms.get("factor", 1))
+        blank, longest = (int(terms.get(name, 0)) for name in ("blank", "longest"))
     except ValueError:
-        raise typer.BadParameter(f"--loss {text}: ignored and factor are numbers") from None
+        numbers = "ignored, factor, blank and longest"
+        raise typer.BadParameter(f"--loss {text}: {numbers} are numbers") from None
     return Loss(
         kind=kind,
         output=terms.get("output", ""),
@@ -318,6 +322,10 @@ def _loss(text: str, labels: str) -> Loss:
         ignored=ignored,
         of=terms.get("of", ""),
         factor=factor,
+        blank=blank,
+        steps=terms.get("steps", ""),
+        lengths=terms.get("lengths", ""),
+        longest=longest,
     )
 
 

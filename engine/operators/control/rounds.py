@@ -122,7 +122,7 @@ def _shaped(tensor: Tensor, value: Value, n_rounds: int) -> Tensor:
 
 #: States, then sequences of `n_rounds` entries, of which the body gets one in a round, from the
 #: last if `is_reversed`. It returns the states, then results of the round, which stand at its
-#: place.
+#: place; those of rounds that have a gradient end with the states before the round.
 ROUNDS = Operator(name="rounds", domain=ENGINE_DOMAIN, infer=_types, lower=_lower)
 
 RECORDS: Sequence[Operator] = (ROUNDS,)

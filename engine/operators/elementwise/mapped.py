@@ -97,10 +97,15 @@ def _gradient(
     of_operands = [derivative(formula, i, operand(n)) for i in range(n)]
     if any(value.shape != op.output.shape for value in op.operands):
         gradient = full(expansion, gradient, op.output.shape)  # to be summed where it was broadcast
-    return [
-        None if of_operand is None else mapped(expansion, of_operand, *op.operands, gradient)
-        for of_operand in of_operands
-    ]
+    found: list[Value | None] = []
+    for of_operand in of_operands:
+        if of_operand is None:
+            found.append(None)
+        elif of_operand.is_operand:  # it is only added
+            found.append(gradient)
+        else:
+            found.append(mapped(expansion, of_operand, *op.operands, gradient))
+    return found
 
 
 MAP = Operator(
