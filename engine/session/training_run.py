@@ -174,8 +174,9 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
     say = progress or (lambda _: None)
     if course.schedule.kind != "constant" or course.schedule.warmup:
         _check_rates(optimiser)
-    if loss.kind == "ctc" and not loss.longest and np.ndim(data.get(loss.labels)) == 2:
-        loss = replace(loss, longest=int(data[loss.labels].shape[1]))
+    labels = data.get(loss.labels)
+    if loss.kind == "ctc" and not loss.longest and labels is not None and labels.ndim == 2:
+        loss = replace(loss, longest=int(labels.shape[1]))
     say(f"Reading {source.place}")
     model = for_training(
         load_model(source, setup, course.seed),

@@ -301,7 +301,7 @@ def _loss(text: str, labels: str) -> Loss:
     from tilescope.engine.training import Loss
 
     kind, terms = terms_of("--loss", text)
-    known = ("reduction", "ignored", "output", "of", "factor")
+    known: tuple[str, ...] = ("reduction", "ignored", "output", "of", "factor")
     if kind == "ctc":
         known = (*known, "blank", "steps", "lengths", "longest")
     for name in terms:
