@@ -26,7 +26,7 @@ from tilescope.engine.graph.vertex.regions import Regions, regions_of
 from tilescope.engine.machine import Machine
 from tilescope.engine.number.dtype import dtype_of
 
-__all__ = ["Graph", "own_graph"]
+__all__ = ["Graph", "checked_graph", "own_graph"]
 
 
 class Graph(UncheckedGraph):
@@ -432,6 +432,13 @@ class Graph(UncheckedGraph):
 def own_graph(machine: Machine, *, n_io_tiles: int = 0) -> Graph:
     """Return an empty graph of the engine's own: see `Graph.unchecked`."""
     return cast(Graph, UncheckedGraph(machine, n_io_tiles=n_io_tiles))
+
+
+def checked_graph(graph: UncheckedGraph) -> Graph:
+    """Return the same graph as a `Graph`: one of the engine's own that users go on with."""
+    checked = object.__new__(Graph)
+    checked.__dict__ = graph.__dict__
+    return checked
 
 
 def _regions(where: str, field: Field, connected: Any, n_vertices: int) -> Any:

@@ -513,6 +513,26 @@ def _truncated(bits: int, s: Mapping[str, Any]) -> float:
     return float(s["mean"] + s["deviation"] * special.ndtri(inside))
 
 
+def _stochastic_cast(
+    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+) -> np.ndarray:
+    """Return one of the two halves beside every number, by the bits of its position."""
+    bits = _random(lambda drawn, _: float(drawn))
+    drawn = bits({"seed": fields["seed"]}, scalars, counts)
+    out = np.zeros(counts)
+    for index in np.ndindex(*counts):
+        x = float(fields["x"][index])
+        near = np.float16(x)
+        if not np.isfinite(near) or abs(x) >= 65504 or float(near) == x:
+            out[index] = near
+            continue
+        other = np.nextafter(near, np.float16(np.inf if float(near) < x else -np.inf))
+        below, above = sorted((float(near), float(other)))
+        share = (x - below) / (above - below)
+        out[index] = above if drawn[index] / 2**32 < share else below
+    return out
+
+
 RANDOM = {
     "Uniform": lambda bits, s: s["a"] + s["b"] * (bits >> 8) / 2**24,
     "UniformInt": lambda bits, s: int(s["a"]) + (bits * int(s["b"]) >> 32),
@@ -565,6 +585,7 @@ class _Naive(dict[str, Naive]):
 NAIVE: dict[str, Naive] = _Naive(
     {
         **{f"poprand::{name}": _random(draw) for name, draw in RANDOM.items()},
+        "poprand::StochasticCast": _stochastic_cast,
         "poplar::CycleCount": _cycle_count,
         "poplar::CycleStamp": _cycle_stamp,
         "popops::DynamicSlice1D": _dynamic_slice,

@@ -32,6 +32,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
+from tilescope.engine.graph.graph import checked_graph
 from tilescope.engine.ir import Model
 from tilescope.engine.lower import lower
 from tilescope.reports import check_report, open_report
@@ -126,7 +127,7 @@ def test_renumbering_tiles_leaves_totals(
     """The number of a tile only affects when it sends: the duration of an exchange and its code."""
     machine = without_order_of_sends(load_machine("gc200", tiles_per_ipu=n_tiles))
     lowered = lower(model, machine)
-    graph, program = lowered.graph, lowered.programs[0]
+    graph, program = checked_graph(lowered.graph), lowered.programs[0]
     before = compile_programs(graph, [program])
     order = np.array(random.sample(range(n_tiles), n_tiles), dtype=np.int32)
     renumber(graph, order)
@@ -144,7 +145,7 @@ def test_renumbering_pairs_of_one_row_leaves_cycles(
     machine = without_order_of_sends(load_machine("gc200", tiles_per_ipu=2 * n_pairs))
     machine = replace(machine, exchange_row_cycles=0)
     lowered = lower(model, machine)
-    graph, program = lowered.graph, lowered.programs[0]
+    graph, program = checked_graph(lowered.graph), lowered.programs[0]
     before = compile_programs(graph, [program])
     pairs = random.sample(range(n_pairs), n_pairs)
     order = np.array([2 * p + side for p in pairs for side in random.sample((0, 1), 2)])

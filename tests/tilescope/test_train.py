@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -267,7 +268,7 @@ def test_sequences_train_whose_alignment_is_not_known(tmp_path: Path, tilescope:
     )
     model, data = tmp_path / "model.onnx", tmp_path / "data.npz"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
-    arrays = {
+    arrays: dict[str, Any] = {
         "x": rng.normal(size=(8, 6, 4)).astype(np.float32),
         "labels": rng.integers(1, 3, (8, 2)),
         "letters": rng.integers(1, 3, 8),

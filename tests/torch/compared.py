@@ -24,8 +24,20 @@ from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.training import Loss, Sgd, for_training
+from tilescope.engine.transform import transform
 
-__all__ = ["MACHINE", "Case", "agree", "case", "compiled", "drawn", "loaded", "single", "to_train"]
+__all__ = [
+    "MACHINE",
+    "Case",
+    "agree",
+    "agree_in_numpy",
+    "case",
+    "compiled",
+    "drawn",
+    "loaded",
+    "single",
+    "to_train",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 #: An array, or the shape of one that is drawn.
@@ -227,6 +239,40 @@ def agree(given: Case, folder: Path) -> None:
     for name, parameter in zip(given.parameters, parameters, strict=True):
         assert parameter.grad is not None, f"PyTorch has no gradient of {name}"
         near(actual[f"Gradient___{name}"], parameter.grad.numpy(), name, given.tolerance)
+
+
+def agree_in_numpy(given: Case, folder: Path) -> None:
+    """Compare the gradients that operations have in numpy with those of PyTorch."""
+    results, parameters = _in_torch(given)
+    factors = _expected(given, results)
+    total = sum(
+        (result * torch.tensor(factor)).sum()
+        for result, factor in zip(results, factors.values(), strict=True)
+    )
+    assert isinstance(total, torch.Tensor)
+    total.backward()
+    model = transform(to_train(given, folder, factors))
+    values: dict[Any, Any] = {}
+    arrays = {value.name: value.array for value in model.held} | {**given.data, **factors}
+    for operation in model.operations:
+        operands = [
+            None
+            if value is None
+            else values[value]
+            if value in values
+            else arrays[value.name]
+            if value.known is None
+            else np.asarray(value.known)
+            for value in operation.inputs
+        ]
+        evaluate = operation.operator.evaluate
+        assert evaluate is not None, operation.operator.key
+        values.update(zip(operation.outputs, evaluate(operation, operands), strict=False))
+    outputs = dict(model.outputs)
+    for name, parameter in zip(given.parameters, parameters, strict=True):
+        assert parameter.grad is not None
+        actual = values[outputs[f"Gradient___{name}"]]
+        near(actual, parameter.grad.numpy(), name, given.tolerance)
 
 
 def near(actual: Array, expected: Array, name: str = "", tolerance: float = TOLERANCE) -> None:

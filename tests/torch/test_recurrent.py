@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.torch.compared import Case, agree, drawn, single
+from tests.torch.compared import Case, agree, agree_in_numpy, drawn, single
 from torch.nn import functional
 
 _STEPS, _BATCH, _INPUTS, _HIDDEN = 4, 3, 5, 6
@@ -194,3 +194,9 @@ _CASES = [
 @pytest.mark.parametrize("given", _CASES, ids=[case.name for case in _CASES])
 def test_gradients(given, tmp_path):
     agree(given, tmp_path)
+
+
+@pytest.mark.parametrize("given", _CASES, ids=[case.name for case in _CASES])
+def test_gradients_in_numpy(given, tmp_path):
+    """By which the operation is found that a loss became no number in."""
+    agree_in_numpy(given, tmp_path)

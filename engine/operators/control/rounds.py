@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, dtype_of
 from tilescope.engine.ir import ENGINE_DOMAIN, Node, Operation, Operator, Value
+from tilescope.engine.ir.standard import standard
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
@@ -44,6 +47,44 @@ def _types(node: Node) -> list[Type]:
         )
     results = [((n_rounds, *shape), dtype) for shape, dtype in after[n_states:]]
     return [*operands[:n_states], *results]
+
+
+def _arrays(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the results in numpy, of a body that reads nothing from outside.
+
+    Raises
+    ------
+    BadModel
+        When the body reads computed values from outside, which are no operands.
+    """
+    body, n_states = node.regions["body"], node.attributes["n_states"]
+    if body.captured:
+        raise BadModel(f"{node}: its body reads {body.captured[0].name!r} from outside")
+    n_rounds, states = node.attributes["n_rounds"], [*arrays[:n_states]]
+    collected: list[list[NDArray[Any]]] = [[] for _ in body.outputs[n_states:]]
+    order = range(n_rounds)[::-1] if node.attributes["is_reversed"] else range(n_rounds)
+    for number in order:
+        slices = [array[number] for array in arrays[n_states:]]
+        values = dict(zip(body.inputs, [*states, *slices], strict=True))
+        for operation in body.operations:
+            operands = [None if v is None else _array_of(v, values) for v in operation.inputs]
+            evaluate = operation.operator.evaluate or standard().evaluate
+            results = evaluate(operation, operands)
+            values.update(
+                (value, np.asarray(result))
+                for value, result in zip(operation.outputs, results, strict=False)
+                if value is not None
+            )
+        returned = [_array_of(value, values) for value in body.outputs]
+        states = returned[:n_states]
+        for entries, array in zip(collected, returned[n_states:], strict=True):
+            entries.append(array)
+    turned = [rounds[::-1] if node.attributes["is_reversed"] else rounds for rounds in collected]
+    return [*states, *(np.stack(rounds) for rounds in turned)]
+
+
+def _array_of(value: Value, values: Mapping[Value, NDArray[Any]]) -> NDArray[Any]:
+    return values[value] if value in values else np.asarray(value.known)
 
 
 def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
@@ -123,6 +164,6 @@ def _shaped(tensor: Tensor, value: Value, n_rounds: int) -> Tensor:
 #: States, then sequences of `n_rounds` entries, of which the body gets one in a round, from the
 #: last if `is_reversed`. It returns the states, then results of the round, which stand at its
 #: place; those of rounds that have a gradient end with the states before the round.
-ROUNDS = Operator(name="rounds", domain=ENGINE_DOMAIN, infer=_types, lower=_lower)
+ROUNDS = Operator(name="rounds", domain=ENGINE_DOMAIN, infer=_types, evaluate=_arrays, lower=_lower)
 
 RECORDS: Sequence[Operator] = (ROUNDS,)

@@ -26,7 +26,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["MAP", "RECORDS", "SCALED_ADD", "Expression", "call", "mapped", "operand"]
+__all__ = ["MAP", "RECORDS", "SCALED_ADD", "Expression", "call", "mapped", "operand", "value_of"]
 
 Array = NDArray[Any]
 
@@ -44,21 +44,24 @@ def _type(node: Node) -> list[tuple[tuple[int, ...], str]]:
 def _array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     """Return the result in numpy, in single precision or better before it is rounded."""
     wide = [x.astype(np.promote_types(x.dtype, np.float32)) for x in arrays]
-
-    def value_of(part: Expression) -> Any:
-        if part.value is not None:
-            return np.asarray(part.value, wide[0].dtype)
-        if not part.function:
-            return wide[part.index]
-        parts = [value_of(inner) for inner in part.parts]
-        if part.function == "select":
-            return np.where(parts[2], parts[0], parts[1])
-        table = UNARY_FUNCTIONS if len(parts) == 1 else BINARY_FUNCTIONS
-        return table[part.function](*parts)
-
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
-    result = np.broadcast_to(value_of(node.attributes["expression"]), shape)
+    result = np.broadcast_to(value_of(node.attributes["expression"], wide), shape)
     return [np.array(result.astype(arrays[0].dtype))]
+
+
+def value_of(expression: Expression, arrays: Sequence[Array]) -> Any:
+    """Return an expression of arrays in numpy."""
+    if expression.value is not None:
+        return np.asarray(expression.value, arrays[0].dtype)
+    if not expression.function:
+        return arrays[expression.index]
+    parts = [value_of(inner, arrays) for inner in expression.parts]
+    if expression.function == "select":
+        return np.where(parts[2], parts[0], parts[1])
+    if expression.function == "clamp":
+        return np.minimum(np.maximum(parts[0], parts[1]), parts[2])
+    table = UNARY_FUNCTIONS if len(parts) == 1 else BINARY_FUNCTIONS
+    return table[expression.function](*parts)
 
 
 def _lower(lowering: Lowering, op: Operation) -> Tensor:

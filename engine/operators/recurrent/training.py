@@ -38,6 +38,12 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.movement.slicing import along, joined
+from tilescope.engine.operators.recurrent.in_numpy import (
+    input_arrays,
+    layer_arrays,
+    loop_arrays,
+    weight_arrays,
+)
 from tilescope.engine.operators.recurrent.node import UNITS, n_directions, options_of, sizes_of
 
 __all__ = ["RECORDS", "for_training"]
@@ -190,6 +196,7 @@ LAYER = Operator(
     name="recurrent_layer",
     domain=ENGINE_DOMAIN,
     infer=_layer_types,
+    evaluate=lambda node, arrays: layer_arrays(node, arrays, _kept(node)),
     lower=_lower_layer,
     gradient=_layer_gradient,
 )
@@ -242,7 +249,11 @@ def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
 
 #: The gradients of the sums of a layer and of its first states.
 LAYER_GRADIENT = Operator(
-    name="recurrent_gradient", domain=ENGINE_DOMAIN, infer=_loop_types, lower=_lower_loop
+    name="recurrent_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=_loop_types,
+    evaluate=lambda node, arrays: loop_arrays(node, arrays, [*_kept(node)]),
+    lower=_lower_loop,
 )
 
 
@@ -261,7 +272,11 @@ def _lower_input(lowering: Lowering, op: Operation) -> Tensor:
 
 #: The gradient of the inputs of a layer, from that of its sums and the input weights.
 INPUT_GRADIENT = Operator(
-    name="recurrent_input_gradient", domain=ENGINE_DOMAIN, infer=_input_types, lower=_lower_input
+    name="recurrent_input_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=_input_types,
+    evaluate=input_arrays,
+    lower=_lower_input,
 )
 
 
@@ -310,6 +325,7 @@ WEIGHT_GRADIENT = Operator(
     name="recurrent_weight_gradient",
     domain=ENGINE_DOMAIN,
     infer=_weight_types,
+    evaluate=lambda node, arrays: weight_arrays(node, arrays, [*_kept(node)]),
     lower=_lower_weights,
 )
 

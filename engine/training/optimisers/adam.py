@@ -57,7 +57,13 @@ class _Moments(Descent):
     }
 
     def check(self) -> None:
-        """Refuse an unknown decay."""
+        """Refuse an unknown decay.
+
+        Raises
+        ------
+        BadOption
+            Says what is allowed.
+        """
         if self.decay not in _DECAYS:
             raise BadOption(
                 f"{self.kind}: decay is {self.decay!r}; it has to be {' or '.join(_DECAYS)}"
@@ -274,7 +280,13 @@ class Lamb(Adam):
     source: ClassVar[str] = "Lamb"
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        BadOption
+            Says what is allowed.
+        """
         super().check()
         if not self.most_norm > 0:
             raise BadOption(f"lamb: most_norm is {self.most_norm:g}; it has to be above 0")

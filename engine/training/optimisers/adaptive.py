@@ -44,7 +44,13 @@ class _Adaptive(Descent):
     ranges: ClassVar[Ranges] = {"eps": (0, np.inf, False), "momentum": (0, 1, False)}
 
     def check(self) -> None:
-        """Refuse an unknown decay."""
+        """Refuse an unknown decay.
+
+        Raises
+        ------
+        BadOption
+            Says what is allowed.
+        """
         if self.decay not in _DECAYS:
             raise BadOption(
                 f"{self.kind}: decay is {self.decay!r}; it has to be {' or '.join(_DECAYS)}"

@@ -62,7 +62,13 @@ class Sgd(Descent):
     ranges: ClassVar[Ranges] = {"momentum": (0, 1, False), "dampening": (0, 1, False)}
 
     def check(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse what does not go together.
+
+        Raises
+        ------
+        BadOption
+            Says what is allowed.
+        """
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise BadOption("sgd: nesterov needs a momentum above 0 and no dampening")
         if self.is_combined and (self.momentum == 0 or self.nesterov):
