@@ -128,6 +128,123 @@ class Bert(nn.Module):
         return scores
 
 
+class Lstm(nn.Module):
+    """Two layers of 256 units, as in Graphcore's benchmark of LSTM training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.dense = nn.LSTM(16, 256, 2, batch_first=True), nn.Linear(256, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        scores: torch.Tensor = self.dense(self.layers(x)[0][:, -1])
+        return scores
+
+
+class Speech(nn.Module):
+    """A convolution over time, a GRU in both directions, and a dense layer: 12 commands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(40, 32, 5, 2)
+        self.layers = nn.GRU(32, 48, batch_first=True, bidirectional=True)
+        self.dense = nn.Linear(96, 12)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of sequences (batch, frequencies, steps)."""
+        steps = functional.relu(self.conv(x)).transpose(1, 2)
+        scores: torch.Tensor = self.dense(self.layers(steps)[0].mean(1))
+        return scores
+
+
+class UNet(nn.Module):
+    """Ronneberger et al., 2015, in small: two steps down, two up, with what was before beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = ((1, 8), (8, 16), (16, 32), (32, 16), (16, 8))
+        self.convs = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in sizes)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in ((32, 16), (16, 8)))
+        self.last = nn.Conv2d(8, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of every pixel."""
+        first = functional.relu(self.convs[0](x))
+        second = functional.relu(self.convs[1](functional.max_pool2d(first, 2)))
+        third = functional.relu(self.convs[2](functional.max_pool2d(second, 2)))
+        joined = torch.cat([self.up[0](third), second], 1)
+        joined = torch.cat([self.up[1](functional.relu(self.convs[3](joined))), first], 1)
+        scores: torch.Tensor = self.last(functional.relu(self.convs[4](joined)))
+        return scores
+
+
+class GraphNetwork(nn.Module):
+    """Two layers that add up messages along the edges of a graph of 40 nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        edges = torch.randint(0, 40, (2, 160), generator=torch.Generator().manual_seed(1))
+        self.register_buffer("source", edges[0])
+        self.register_buffer("target", edges[1])
+        self.message = nn.ModuleList(nn.Linear(a, 24) for a in (12, 24))
+        self.own = nn.ModuleList(nn.Linear(a, 24) for a in (12, 24))
+        self.dense = nn.Linear(24, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the nodes."""
+        for message, own in zip(self.message, self.own, strict=True):
+            sent = functional.relu(message(x))[self.source]
+            zeros = torch.zeros(x.shape[0], sent.shape[1])
+            taken = zeros.scatter_add(0, self.target[:, None].expand_as(sent), sent)
+            x = torch.tanh(own(x) + taken)
+        scores: torch.Tensor = self.dense(x)
+        return scores
+
+
+class Vae(nn.Module):
+    """A variational autoencoder (Kingma and Welling, 2014), whose result is its loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.mean, self.log = nn.Linear(64, 48), nn.Linear(48, 8), nn.Linear(48, 8)
+        self.wide, self.out = nn.Linear(8, 48), nn.Linear(48, 64)
+        noise = torch.randn(16, 8, generator=torch.Generator().manual_seed(2))
+        self.register_buffer("noise", noise)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the loss: that of the images, and the distance from the normal distribution."""
+        inner = torch.tanh(self.inner(x))
+        mean, log = self.mean(inner), self.log(inner)
+        drawn = mean + torch.exp(log / 2) * self.noise
+        images = torch.sigmoid(self.out(functional.relu(self.wide(drawn))))
+        of_images = -(x * torch.log(images) + (1 - x) * torch.log(1 - images)).sum(1)
+        distance = -0.5 * (1 + log - mean * mean - torch.exp(log)).sum(1)
+        loss: torch.Tensor = (of_images + distance).mean() / 64
+        return loss
+
+
+class Policy(nn.Module):
+    """A policy whose illegal actions are masked; the steps after an end do not count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.out = nn.Linear(20, 32), nn.Linear(32, 6)
+        drawn = torch.Generator().manual_seed(3)
+        self.register_buffer("legal", torch.rand(24, 6, generator=drawn) > 0.3)
+        self.register_buffer("counts", (torch.rand(24, generator=drawn) > 0.25).float())
+        self.register_buffer("gain", torch.randn(24, generator=drawn))
+        scores = torch.rand(24, 6, generator=drawn).masked_fill(~self.legal, -1)
+        self.register_buffer("action", scores.argmax(1, keepdim=True))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the loss: minus the logarithms of actions times what they gained."""
+        scores = self.out(torch.tanh(self.inner(x)))
+        masked = scores.masked_fill(~self.legal, -1e9)
+        logs = functional.log_softmax(masked, 1).gather(1, self.action)[:, 0]
+        loss: torch.Tensor = -(logs * self.gain * self.counts).sum() / self.counts.sum()
+        return loss
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """A network with its loss and a batch.
@@ -139,7 +256,9 @@ class Network:
     shape
         Of the input: images, or numbers of words.
     labels
-        Classes; 0 if labels are the input itself.
+        Classes; 0 if labels are the input itself, and None if the result is the loss.
+    pixels
+        Sizes of what has a label of its own beside the batch.
     is_words
         Whether the input is numbers of words.
     seed
@@ -149,13 +268,16 @@ class Network:
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    labels: int
+    labels: int | None
+    pixels: tuple[int, ...] = ()
     is_words: bool = False
     seed: int = 0
 
     @property
     def loss(self) -> Loss:
         """What is minimised."""
+        if self.labels is None:
+            return Loss(kind="identity")
         return Loss(kind="cross-entropy" if self.labels else "mse")
 
     def module(self) -> nn.Module:
@@ -164,14 +286,16 @@ class Network:
         return self.make().train()
 
     def batch(self) -> dict[str, NDArray[Any]]:
-        """Return the batch: ``x`` and ``labels``."""
+        """Return the batch: ``x``, and ``labels`` if there are any."""
         rng = np.random.default_rng(self.seed)
         if self.is_words:
             x: NDArray[Any] = rng.integers(0, 1000, self.shape)
         else:
             x = rng.random(self.shape).astype(np.float32)
-        labels = rng.integers(0, self.labels, self.shape[0]) if self.labels else x
-        return {"x": x, "labels": labels}
+        if self.labels is None:
+            return {"x": x}
+        shape = self.shape[0], *self.pixels
+        return {"x": x, "labels": rng.integers(0, self.labels, shape) if self.labels else x}
 
     def model(self, path: Path, sgd: Sgd) -> Model:
         """Export the module as for training, and return the model that trains it."""
@@ -189,7 +313,8 @@ class Network:
                 do_constant_folding=False,
                 training=torch.onnx.TrainingMode.TRAINING,
             )
-        return for_training(load_onnx(path, trainable="*"), self.loss, sgd)
+        buffers = [name for name, _ in self.module().named_buffers() if "running" not in name]
+        return for_training(load_onnx(path, trainable="*", frozen=buffers), self.loss, sgd)
 
 
 class PytorchStep:
@@ -197,7 +322,9 @@ class PytorchStep:
 
     def __init__(self, network: Network, sgd: Sgd) -> None:
         self.module = network.module()
-        self.loss = functional.cross_entropy if network.labels else functional.mse_loss
+        self.loss: Any = functional.cross_entropy if network.labels else functional.mse_loss
+        if network.labels is None:
+            self.loss = lambda result: result
         self.optimiser = torch.optim.SGD(
             self.module.parameters(),
             lr=sgd.lr,
@@ -207,10 +334,10 @@ class PytorchStep:
             nesterov=sgd.nesterov,
         )
 
-    def __call__(self, x: torch.Tensor, labels: torch.Tensor) -> float:
+    def __call__(self, x: torch.Tensor, *labels: torch.Tensor) -> float:
         """Do a step and return the loss."""
         self.optimiser.zero_grad()
-        loss = self.loss(self.module(x), labels)
+        loss = self.loss(self.module(x), *labels)
         loss.backward()
         self.optimiser.step()
         return float(loss.item())
@@ -221,4 +348,10 @@ NETWORKS = {
     "resnet18": Network(make=ResNet18, shape=(4, 3, 32, 32), labels=10, seed=3),
     "autoencoder": Network(make=Autoencoder, shape=(16, 784), labels=0),
     "bert": Network(make=Bert, shape=(4, 32), labels=2, is_words=True),
+    "lstm": Network(make=Lstm, shape=(4, 200, 16), labels=10),
+    "speech": Network(make=Speech, shape=(4, 40, 61), labels=12),
+    "unet": Network(make=UNet, shape=(2, 1, 32, 32), labels=3, pixels=(32, 32)),
+    "graph": Network(make=GraphNetwork, shape=(40, 12), labels=5),
+    "vae": Network(make=Vae, shape=(16, 64), labels=None),
+    "policy": Network(make=Policy, shape=(24, 20), labels=None),
 }

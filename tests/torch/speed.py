@@ -40,7 +40,7 @@ def measured(name: str) -> dict[str, float]:
     """Return the row of a network: seconds of steps and of compiling, cycles, and their ratio."""
     network, sgd = NETWORKS[name], Sgd(lr=0.001)
     batch = network.batch()
-    tensors = [torch.from_numpy(batch[key]) for key in ("x", "labels")]
+    tensors = [torch.from_numpy(array) for array in batch.values()]
     with TemporaryDirectory() as folder:
         model = network.model(Path(folder) / "model.onnx", sgd)
     machine = load_machine("gc200")
