@@ -21,6 +21,7 @@ from tilescope.engine.operators.reduction import reduced
 __all__ = [
     "QUANTISATION",
     "RECORDS",
+    "aligned",
     "as_type",
     "centred",
     "dequantised",
@@ -65,7 +66,7 @@ def dequantised(expansion: Expansion, x: Value, scale: Value, zero: Value | None
     )
 
 
-def _aligned(node: Node, expansion: Expansion, values: Value | None) -> Value | None:
+def aligned(node: Node, expansion: Expansion, values: Value | None) -> Value | None:
     """Emit scales or zero points in a shape that broadcasts: one, one per slice, or per block.
 
     Raises
@@ -115,15 +116,15 @@ def _quantize(node: Node, expansion: Expansion) -> Value:
         raise BadModel(f"{node} makes {dtype}, which is not supported yet")
     # ONNX divides in the type of the scale, unless the node says another.
     precision = _type_of(node, "precision") or scale.dtype
-    factor = _aligned(node, expansion, as_type(expansion, scale, precision))
+    factor = aligned(node, expansion, as_type(expansion, scale, precision))
     assert factor is not None
     shares = binary(expansion, "divide", as_type(expansion, x, precision), factor)
-    return quantised(expansion, shares, _aligned(node, expansion, zero), dtype)
+    return quantised(expansion, shares, aligned(node, expansion, zero), dtype)
 
 
 def _dequantize(node: Node, expansion: Expansion) -> Value:
     x, scale = node.operand(0), node.operand(1)
-    factor, zero = (_aligned(node, expansion, value) for value in (scale, node.optional(2)))
+    factor, zero = (aligned(node, expansion, value) for value in (scale, node.optional(2)))
     assert factor is not None
     if x.dtype.startswith("float8"):
         zero = None  # ONNX has no other zero point than 0 for them

@@ -14,6 +14,7 @@ from tilescope.engine.operators import (
     recurrent,
     reduction,
     spatial,
+    straight_through,
 )
 from tilescope.engine.operators.attention import (
     attention,
@@ -97,6 +98,7 @@ FAMILIES = (
     slicing,
     softmax,
     spatial,
+    straight_through,
     take,
     trained,
     unique,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import (
+    Expansion,
     IrBuilder,
     Model,
     Node,
@@ -23,6 +24,8 @@ from tilescope.engine.ir import (
 from tilescope.engine.operators.elementwise.dropout import DROPOUT
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.norm.normalisation import trains_batch
+from tilescope.engine.operators.quantisation import aligned
+from tilescope.engine.operators.straight_through import STRAIGHT_THROUGH
 
 __all__ = ["SEED", "in_training_mode"]
 
@@ -61,6 +64,7 @@ class _TrainingModes(IrBuilder):
         self.seed = State(SEED, (2,), "int32", words)
         self.updates: list[Update] = []
         self._is_drawn = False
+        self._quantised: dict[Value, Node] = {}
 
     def rebuilt(self, model: Model) -> Model:
         """Return the model in training mode, with the updates."""
@@ -79,11 +83,29 @@ class _TrainingModes(IrBuilder):
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation, or what it is in training."""
+        if node.operator.key == "QuantizeLinear":
+            results = super().add(node, outputs)
+            self._quantised.update((v, node) for v in results[:1] if v is not None)
+            return results
+        if node.operator.key == "DequantizeLinear" and node.operand(0) in self._quantised:
+            return self._straight(node, outputs)
         if node.operator.key == "Dropout" and _draws(node):
             return self._dropout(node, outputs)
         if node.operator.key == "BatchNormalization" and trains_batch(node):
             return self._batch_norm(node, outputs)
         return super().add(node, outputs)
+
+    def _straight(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add what is quantised and widened again, with the gradient of what it was."""
+        (widened,) = super().add(node, outputs)
+        x, scale = self._quantised[node.operand(0)].operand(0), node.operand(1)
+        assert widened is not None
+        if x.shape != widened.shape or x.dtype != widened.dtype:
+            return (widened,)
+        expansion = Expansion(self, node, widened.name)
+        step = aligned(node, expansion, scale)
+        assert step is not None
+        return (expansion.emit(STRAIGHT_THROUGH, widened, x, step),)
 
     def _dropout(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         if any(outputs[1:]):
