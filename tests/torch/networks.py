@@ -313,7 +313,8 @@ class Network:
                 do_constant_folding=False,
                 training=torch.onnx.TrainingMode.TRAINING,
             )
-        buffers = [name for name, _ in self.module().named_buffers() if "running" not in name]
+        own = ("running_mean", "running_var", "num_batches_tracked")  # of batch normalisations
+        buffers = [n for n, _ in self.module().named_buffers() if not n.endswith(own)]
         return for_training(load_onnx(path, trainable="*", frozen=buffers), self.loss, sgd)
 
 
