@@ -220,8 +220,10 @@ def _in_torch(given: Case) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     return [results] if isinstance(results, torch.Tensor) else list(results), parameters
 
 
-def agree(given: Case, folder: Path) -> None:
-    """Compare outputs and gradients of a case."""
+def _differentiated(
+    given: Case,
+) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, Array]]:
+    """Return the results, the parameters with their gradients, and the factors of the outputs."""
     results, parameters = _in_torch(given)
     factors = _expected(given, results)
     total = sum(
@@ -230,6 +232,12 @@ def agree(given: Case, folder: Path) -> None:
     )
     assert isinstance(total, torch.Tensor)
     total.backward()
+    return results, parameters, factors
+
+
+def agree(given: Case, folder: Path) -> None:
+    """Compare outputs and gradients of a case."""
+    results, parameters, factors = _differentiated(given)
     program = compiled(to_train(given, folder, factors))
     with Engine(program.executable, resolve(environ={})) as engine:
         engine.load()
@@ -243,14 +251,7 @@ def agree(given: Case, folder: Path) -> None:
 
 def agree_in_numpy(given: Case, folder: Path) -> None:
     """Compare the gradients that operations have in numpy with those of PyTorch."""
-    results, parameters = _in_torch(given)
-    factors = _expected(given, results)
-    total = sum(
-        (result * torch.tensor(factor)).sum()
-        for result, factor in zip(results, factors.values(), strict=True)
-    )
-    assert isinstance(total, torch.Tensor)
-    total.backward()
+    _, parameters, factors = _differentiated(given)
     model = transform(to_train(given, folder, factors))
     values: dict[Any, Any] = {}
     arrays = {value.name: value.array for value in model.held} | {**given.data, **factors}

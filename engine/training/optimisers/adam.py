@@ -13,15 +13,12 @@ from tilescope.engine.ir import State, Update, Value
 from tilescope.engine.operators.elementwise.mapped import Expression, call, operand
 from tilescope.engine.training.optimisers.descent import Descent
 from tilescope.engine.training.optimisers.emission import Step, Tools
-from tilescope.engine.training.optimisers.hyper import Number, Ranges
+from tilescope.engine.training.optimisers.hyper import Number, Ranges, check_decay
 
 __all__ = ["AdaMax", "Adam", "AdamW", "Lamb"]
 
 # Before the name of a parameter, in those of its moments; and of the number of steps.
 _FIRST, _SECOND, _STEPS = "Accl1___", "Accl2___", "Step___"  # Source: as for SGD
-
-#: How weights may shrink: apart from the gradient, or as a part of it.
-_DECAYS = ("decoupled", "l2")
 
 #: Logarithm of a moment's rate of 0: a power of it is 0 from the first step on.
 _LOG_OF_NONE = -1e4
@@ -64,10 +61,7 @@ class _Moments(Descent):
         BadOption
             Says what is allowed.
         """
-        if self.decay not in _DECAYS:
-            raise BadOption(
-                f"{self.kind}: decay is {self.decay!r}; it has to be {' or '.join(_DECAYS)}"
-            )
+        check_decay(self.kind, self.decay)
 
     @property
     def _is_l2(self) -> bool:

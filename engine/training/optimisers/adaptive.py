@@ -7,20 +7,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import State, Update, Value
 from tilescope.engine.operators.elementwise.mapped import Expression, call, operand
 from tilescope.engine.training.optimisers.descent import Descent
 from tilescope.engine.training.optimisers.emission import Step, Tools
-from tilescope.engine.training.optimisers.hyper import Number, Ranges
+from tilescope.engine.training.optimisers.hyper import Number, Ranges, check_decay
 
 __all__ = ["AdaDelta", "Adagrad", "RmsProp"]
 
 # Before the name of a parameter, in those of its states; and of the number of steps.
 _FIRST, _SECOND, _THIRD = "Accl1___", "Accl2___", "Accl3___"  # Source: as for SGD
 _STEPS = "Step___"
-
-_DECAYS = ("decoupled", "l2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +48,7 @@ class _Adaptive(Descent):
         BadOption
             Says what is allowed.
         """
-        if self.decay not in _DECAYS:
-            raise BadOption(
-                f"{self.kind}: decay is {self.decay!r}; it has to be {' or '.join(_DECAYS)}"
-            )
+        check_decay(self.kind, self.decay)
 
     def numbers(self, factor: float) -> dict[str, Number]:
         """Return the numbers that the device computes with, by name."""

@@ -11,10 +11,13 @@ import numpy as np
 
 from tilescope.engine.errors import BadOption
 
-__all__ = ["Number", "Ranges", "check_ranges", "last_match", "parsed_options"]
+__all__ = ["Number", "Ranges", "check_decay", "check_ranges", "last_match", "parsed_options"]
 
 #: Least and largest value of a hyper-parameter; whether the largest itself is too large.
 Ranges = Mapping[str, tuple[float, float, bool]]
+
+
+_DECAYS = ("decoupled", "l2")
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,18 @@ def check_ranges(kind: str, stated: object, ranges: Ranges) -> None:
             )
         shown = f"{value:g}" if isinstance(value, int | float) else repr(value)
         raise BadOption(f"{kind}: {name} is {shown}; it has to be {limit}")
+
+
+def check_decay(kind: str, decay: str) -> None:
+    """Refuse a way in which weights cannot shrink.
+
+    Raises
+    ------
+    BadOption
+        When it is neither ``decoupled``, apart from the gradient, nor ``l2``, as a part of it.
+    """
+    if decay not in _DECAYS:
+        raise BadOption(f"{kind}: decay is {decay!r}; it has to be {' or '.join(_DECAYS)}")
 
 
 def last_match(name: str, patterns: Iterable[str]) -> str:
