@@ -91,7 +91,7 @@ class Lowering:
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
         # A row stays together where there are rows enough for the tiles.
         self.builder.spread(tensor, grain=4 if prod(value.shape) >= 4 else 1)
-        tensor.variable.purpose = Purpose.ACTIVATION
+        tensor.variable.purpose = str(Purpose.ACTIVATION)
         self.tensors[value] = _shaped(tensor, value.shape)
         if content is None:
             self.builder.sequence.add(StreamCopyIn(value.name, self.tensors[value]))
@@ -114,7 +114,7 @@ class Lowering:
         _fill(contents, tensor, to_host(value.array, variable.dtype, value.name))
         variable.values = contents
         variable.name = value.name  # a reader may have named it as the view that it asked for
-        variable.purpose = value.purpose if isinstance(value, State) else Purpose.WEIGHT
+        variable.purpose = str(value.purpose if isinstance(value, State) else Purpose.WEIGHT)
         self.tensors[value] = tensor
 
     def allocated(self, value: Value) -> Tensor | None:
@@ -313,7 +313,7 @@ def _state_purpose(tensor: View, training_pass: TrainingPass | None) -> None:
     purpose = _PURPOSES.get(training_pass)
     for variable in tensor.variables:
         if purpose is not None and not variable.purpose and variable.category == "variable":
-            variable.purpose = purpose
+            variable.purpose = str(purpose)
 
 
 def _fill(contents: NDArray[Any], tensor: View, values: NDArray[Any]) -> None:
