@@ -192,7 +192,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         model,
         machine,
         options,
-        facts={**source.facts(model), "seed": str(course.seed)},
+        facts={**source.facts(model), "seed": str(course.seed), **setup.precision_facts},
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.given(options),

@@ -19,9 +19,11 @@ from tilescope.engine.ir import (
     Value,
 )
 from tilescope.engine.operators.ctc import CtcOperands, ctc_loss
+from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, scalar, unary
 from tilescope.engine.operators.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.quantisation import as_type
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.modes import in_training_mode
 
@@ -263,7 +265,9 @@ class _Appended:
         BadModel
             When nothing says what the output holds.
         """
-        producer = next((op for op in self.builder.operations if predicted in op.results), None)
+        producer = self._producer(predicted)
+        if producer is not None and producer.operator is CAST:
+            producer = self._producer(producer.operand(0)) or producer
         source = "" if producer is None else producer.source
         if (
             self.loss.of == ""
@@ -271,7 +275,7 @@ class _Appended:
             and _is_over_classes(producer)
         ):
             assert producer is not None
-            return producer.operand(0), False
+            return as_type(self.expansion, producer.operand(0), predicted.dtype), False
         if self.loss.of == "logarithms":
             return predicted, True
         if self.loss.of == "probabilities":
@@ -282,6 +286,9 @@ class _Appended:
             " nll:of=probabilities or nll:of=logarithms, or use cross-entropy for scores before"
             " softmax"
         )
+
+    def _producer(self, value: Value) -> Operation | None:
+        return next((op for op in self.builder.operations if value in op.results), None)
 
     def _labels(self, shape: tuple[int, ...], dtype: str) -> Value:
         name = self.loss.labels

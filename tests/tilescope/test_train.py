@@ -175,6 +175,32 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "dtype", "fact"),
+    [
+        ((), "float16", "mixed"),
+        (("--keep-float", "/lay*"), "float32", "mixed; keep_float /lay*"),
+        (("--half-policy", "throughout"), "float16", None),
+    ],
+)
+def test_the_report_says_in_which_type_an_operation_ran(
+    folder: Path, tilescope: Run, arguments: tuple[str, ...], dtype: str, fact: str | None
+) -> None:
+    report = folder / "out"
+    outcome = _train(
+        tilescope, folder, "--report", str(report), "--precision", "half", *arguments
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    listed = tilescope("ops", report, "--layer", "model", "--json").json()["operations"]
+    types = {o["name"]: o["dtype"] for o in listed if o["training_pass"] == "forward"}
+    assert types["layer"] == dtype
+    assert types["loss"] == ("float16" if fact is None else "float32")
+    assert "Type" in tilescope("ops", report, "--layer", "model").out
+    facts = tilescope("summary", report, "--json").json()["provenance"]
+    assert facts["precision"] == "half"
+    assert facts.get("half_policy") == fact
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--loss", "huber"), "There is no loss 'huber': choose one of cross-entropy"),
@@ -202,6 +228,15 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
         (("--on-nan", "retry"), "on_nan is 'retry': choose stop or skip"),
         (("--train-only", "conv*"), "Unknown parameter 'conv*': the model has no such initializer"),
         (("--freeze", "*"), "has no parameter that can be trained"),
+        (("--keep-float", "Gemm"), "--keep-float needs --precision half"),
+        (
+            ("--precision", "half", "--keep-float", "Gem,/layer"),
+            "keep_float: the model has no operator and no node 'Gem'; close names are Gemm",
+        ),
+        (
+            ("--precision", "half", "--half-policy", "most"),
+            "Unknown policy 'most': expected throughout or mixed",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence_before_anything_is_written(

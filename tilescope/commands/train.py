@@ -13,7 +13,11 @@ from tilescope.run_arguments import (
     BatchOption,
     DimOption,
     EngineOption,
+    HalfPartialsOption,
+    HalfPolicyOption,
+    InHalfOption,
     IpusOption,
+    KeepFloatOption,
     MachineOption,
     ParametersOption,
     PrecisionOption,
@@ -25,6 +29,7 @@ from tilescope.run_arguments import (
     directory_of,
     options_of,
     phases,
+    policy_of,
     settings_of,
     shapes_of,
     steps_of,
@@ -202,6 +207,10 @@ def register(app: typer.Typer) -> None:
         dim: DimOption = None,
         setting: SettingOption = None,
         precision: PrecisionOption = "float",
+        half_policy: HalfPolicyOption = "mixed",
+        keep_float: KeepFloatOption = None,
+        in_half: InHalfOption = None,
+        half_partials: HalfPartialsOption = None,
         half_weights: Annotated[
             bool,
             typer.Option(
@@ -279,6 +288,7 @@ def register(app: typer.Typer) -> None:
                     tuple(train_only or ["*"]),
                     tuple(freeze or []),
                     has_masters=not half_weights,
+                    policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
                 ),
                 progress=tell,
             )
