@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.causes.cause import short
 from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
 from tilescope.analyser.time.execution import PHASES
-from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY, PHASE_LABELS, TRAINING_PASSES
+from tilescope.reports.schema.vocabulary import (
+    MEMORY_CATEGORY,
+    PHASE_LABELS,
+    PURPOSES,
+    TRAINING_PASSES,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.diff.alignment.steps import StepChange
@@ -44,6 +49,7 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
         *_passes(difference),
         *_steps(difference),
         *_memory(difference),
+        *_purposes(difference),
         *_variables(difference),
     ]
     if not effects and all(metric.verdict in {"same", "absent"} for metric in difference.metrics):
@@ -115,6 +121,23 @@ def _passes(difference: Difference) -> list[str]:
         subject = f"{count}{words}"
         parts.append(f"{subject} {format_change(change.delta_cycles, 'cycles')}{share}")
     return [f"By pass: {', '.join(parts)}."] if parts else []
+
+
+def _purposes(difference: Difference) -> list[str]:
+    """Return a sentence about memory by purpose in training, the largest change first."""
+    changes = [
+        (item.label, difference.metric(f"memory.purpose.{item.key}")) for item in PURPOSES.values()
+    ]
+    changes = [(label, change) for label, change in changes if change.delta]
+    stored = difference.metric("memory.stored_activations")
+    if not changes or (stored.baseline is None and stored.candidate is None):
+        return []
+    changes.sort(key=lambda change: -abs(change[1].delta or 0))
+    parts = [f"{_word(label)} {_amount(change)}" for label, change in changes]
+    words = f"By purpose, where most is live: {', '.join(parts)}"
+    if stored.delta:
+        words += f"; activations when the backward pass begins {_amount(stored)}"
+    return [f"{words}."]
 
 
 def _steps(difference: Difference) -> list[str]:

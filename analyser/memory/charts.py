@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.detail import keep_extremes
 from tilescope.analyser.errors import BadQuestion
+from tilescope.reports.schema.vocabulary import PURPOSES
 
 if TYPE_CHECKING:
     from tilescope.analyser.memory.liveness import Curve
+    from tilescope.analyser.memory.purposes import Purposes
     from tilescope.analyser.memory.tile_memory import TileMemory
 
 __all__ = ["ChartRange", "ChartSeries", "Matches", "shown_together", "step_series", "tile_series"]
@@ -157,6 +159,7 @@ def step_series(
     *,
     includes_always_live: bool = False,
     text: str = "",
+    purposes: Purposes | None = None,
     positions: NDArray[np.int64] | None = None,
     also: NDArray[np.int64] | None = None,
 ) -> ChartSeries:
@@ -172,6 +175,8 @@ def step_series(
         Whether live memory is stacked on what is always live.
     text
         Steps whose name or kind contains it are matches; empty for no search.
+    purposes
+        The same memory by what it is needed for, as which it is stacked; None for one series.
     positions : ndarray of int64, shape (n_steps,), or None
         Ascending place of every step, such as those of `LivenessPairs`; its number by default.
     also : ndarray of int64, or None
@@ -182,7 +187,9 @@ def step_series(
     where = live.step_id if positions is None else positions
     step = _kept(values, where, chart_range, also)
     series = {"Not always live": values[step]}
-    if includes_always_live:
+    if purposes is not None:
+        series = _by_purpose(purposes, step, includes_always_live)
+    elif includes_always_live:
         series = {"Always live": np.full(len(step), base, dtype=np.int64), **series}
     low, high = np.searchsorted(where, [chart_range.start, chart_range.end]).tolist()
     matches = None
@@ -199,6 +206,18 @@ def step_series(
         high - low,
         matches,
     )
+
+
+def _by_purpose(
+    purposes: Purposes, step: NDArray[np.int64], includes_always_live: bool
+) -> dict[str, NDArray[np.int64]]:
+    """Return the series of those purposes that take anything, by label."""
+    always = purposes.always_bytes if includes_always_live else np.zeros_like(purposes.always_bytes)
+    return {
+        item.label: live[step] + base
+        for item, live, base in zip(PURPOSES.values(), purposes.live_bytes, always, strict=True)
+        if base or live.any()
+    }
 
 
 def _kept(

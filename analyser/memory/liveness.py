@@ -36,6 +36,7 @@ __all__ = [
     "LiveVariables",
     "always_live_variables",
     "curve",
+    "lifetimes",
     "liveness_step_ids",
     "named_lifetimes",
     "not_always_live_bytes",
@@ -269,7 +270,7 @@ def _check_step(report: Report, step: int) -> None:
 
 
 @cached
-def _lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
+def lifetimes(report: Report) -> dict[str, NDArray[np.int64]]:
     """Return the lifetime.* columns, int64, in order of start step."""
     names = ("variable_id", "start_step", "end_step")
     return {name: report.array(f"lifetime.{name}").read().astype(np.int64) for name in names}
@@ -281,7 +282,7 @@ def variable_lives(report: Report) -> dict[int, tuple[tuple[int, int], ...]]:
 
     A variable whose content nobody needs for a while lives several times.
     """
-    rows = _lifetimes(report)
+    rows = lifetimes(report)
     lives_by_variable: dict[int, list[tuple[int, int]]] = {}
     for number, start, end in zip(*(values.tolist() for values in rows.values()), strict=True):
         lives_by_variable.setdefault(number, []).append((start, end))
@@ -308,7 +309,7 @@ def named_lifetimes(report: Report, name: str) -> tuple[tuple[int, int], ...]:
     rows = [row for row, row_name in enumerate(columns["name"]) if row_name == name]
     if any(columns["is_always_live"][row] for row in rows):
         return ((0, n_steps),) if n_steps else ()
-    lives = _lifetimes(report)
+    lives = lifetimes(report)
     ids = np.array([columns["variable_id"][row] for row in rows], dtype=np.int64)
     is_named = np.isin(lives["variable_id"], ids)
     pairs = zip(
@@ -332,7 +333,7 @@ def step_variables(report: Report, step: int, source: Source = "all") -> LiveVar
     tiles = tile_range(report, source)
     variables = variable_columns(report)
     if source == "all":
-        rows = _lifetimes(report)
+        rows = lifetimes(report)
         sizes = _sizes(variables)
     else:
         rows = lowered_parts(report, tiles.start, tiles.stop)

@@ -12,6 +12,7 @@ import numpy as np
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target, tile_range
 from tilescope.analyser.memory.liveness import not_always_live_bytes
+from tilescope.analyser.memory.purposes import purpose_total, stored_activation_bytes
 from tilescope.analyser.memory.tile_memory import categories, category_bytes
 from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import per_run
@@ -259,6 +260,17 @@ def _peak_not_always_live(report: Report, ipu_id: int | None = None) -> MetricVa
     return int(live.max()) if live.size else None
 
 
+def _purpose_bytes(name: str, report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return what a purpose takes at the worst step; None where the report does not say."""
+    total = purpose_total(report, name, "all" if ipu_id is None else ("ipu", ipu_id))
+    return None if total is None else total.peak_bytes
+
+
+def _stored_bytes(report: Report, ipu_id: int | None = None) -> MetricValue:
+    """Return the activations live when the backward pass begins; None outside training."""
+    return stored_activation_bytes(report, "all" if ipu_id is None else ("ipu", ipu_id))
+
+
 @cached
 def _category_bytes(report: Report) -> dict[str, tuple[int, ...]]:
     """Return the bytes of every category that the report holds, by IPU."""
@@ -469,7 +481,26 @@ def _memory_metrics() -> list[Metric]:
         )
         for name in MEMORY_CATEGORY
     ]
-    return metrics + by_category
+    by_purpose = [
+        _metric(
+            f"memory.purpose.{item.key}",
+            "bytes",
+            f"Bytes of {item.meaning}, summed over tiles, at the step at which most is live; no"
+            " value where the report does not say what memory is needed for",
+            partial(_purpose_bytes, item.name),
+            on_ipu=f"Bytes of {item.meaning}, at the IPU's worst step",
+        )
+        for item in vocabulary.PURPOSES.values()
+    ]
+    stored = _metric(
+        "memory.stored_activations",
+        "bytes",
+        "Bytes of activations, summed over tiles, live when the backward pass of a training"
+        " step begins; no value outside training",
+        _stored_bytes,
+        on_ipu="Bytes of activations that are live when the backward pass begins",
+    )
+    return [*metrics, *by_category, *by_purpose, stored]
 
 
 def _traffic_metrics() -> list[Metric]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import Target, target
+from tilescope.analyser.memory.purposes import purpose_totals, stored_activation_bytes
 from tilescope.analyser.program.plans import Plans, plans
 from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import MISSING, BytesStyle, format_exact, format_value
@@ -22,7 +23,7 @@ from tilescope.analyser.summary.metrics import METRICS
 from tilescope.analyser.summary.provenance import provenance
 from tilescope.analyser.time.execution import PHASES, execution
 from tilescope.reports import schema
-from tilescope.reports.schema.vocabulary import PHASE_LABELS, TRAINING_PASSES
+from tilescope.reports.schema.vocabulary import PHASE_LABELS, PURPOSES, TRAINING_PASSES
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -79,6 +80,7 @@ class Summary:
     notices: tuple[Notice, ...]
     plans: Plans
     training: tuple[Row, ...] = ()
+    purposes: tuple[Row, ...] = ()
 
     @property
     def sections(self) -> dict[str, tuple[Row, ...]]:
@@ -87,6 +89,7 @@ class Summary:
             "Machine": self.target,
             "Graph": self.graph,
             "Memory": self.memory,
+            **({"Memory by purpose": self.purposes} if self.purposes else {}),
             "Execution": self.execution,
             **({"Training": self.training} if self.training else {}),
             "Provenance": self.provenance,
@@ -109,6 +112,7 @@ def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
         _notices(report),
         plans(report),
         _training_rows(report, style) if has_target else (),
+        _purpose_rows(report, style) if has_target else (),
     )
 
 
@@ -273,6 +277,23 @@ def _execution_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]
     rows.append(
         _row("is_data_dependent", "Data-dependent cycles", ran.is_data_dependent, "", style)
     )
+    return tuple(rows)
+
+
+def _purpose_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of memory by purpose, where most is live; none where that is not stated."""
+    totals = [item for item in purpose_totals(report) if item.most_bytes]
+    total = sum(item.peak_bytes for item in totals)
+    rows = [
+        _with_share(
+            _row(PURPOSES[item.name].key, item.label, item.peak_bytes, "bytes", style), total
+        )
+        for item in totals
+    ]
+    stored = stored_activation_bytes(report)
+    if stored is not None:
+        label = "Activations when the backward pass begins"
+        rows.append(_row("stored_activations", label, stored, "bytes", style))
     return tuple(rows)
 
 

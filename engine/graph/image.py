@@ -174,6 +174,7 @@ def _copied_variable(source: Variable) -> Variable:
         source.map_start,
         source.map_tile,
         source.partial_mapping,
+        purpose=source.purpose,
     )
 
 

@@ -36,6 +36,9 @@ class Variable(Freezable, Deferred):
     allocated_for
         The operation whose plan laid it out, and the strides of the operand there; None for other
         variables. An operation that finds itself here takes that plan.
+    purpose
+        What a model needs it for: a name in `tilescope.reports.schema.vocabulary.PURPOSES`; empty
+        for what lives within an operation, and where no model is.
     arrangement
         The weight of a model that a constant holds, and in which arrangement, while the model is
         lowered; None for others.
@@ -54,6 +57,7 @@ class Variable(Freezable, Deferred):
     map_tile: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     partial_mapping: tuple[NDArray[np.int64], NDArray[np.int32]] | None = None
     allocated_for: tuple[Hashable, Hashable] | None = None
+    purpose: str = ""
     arrangement: Arrangement | None = None
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
@@ -20,6 +21,7 @@ __all__ = [
     "Constant",
     "NarrowConstant",
     "Parameter",
+    "Purpose",
     "State",
     "Update",
     "Value",
@@ -28,6 +30,18 @@ __all__ = [
 
 #: Dimensions that a value may have: half of what numpy takes, so that any can be split in two.
 MOST_DIMS = 32
+
+
+class Purpose(StrEnum):
+    """What a model needs a value for."""
+
+    #: Weights, and what else the model keeps from run to run, such as running statistics.
+    WEIGHT = "weight"
+    OPTIMISER_STATE = "optimiser state"
+    #: Gradients, and their sums over micro-batches.
+    GRADIENT = "gradient"
+    #: Inputs, and what the forward pass computes from them.
+    ACTIVATION = "activation"
 
 
 #: Values whose content was asked for, while somebody notes them.
@@ -172,11 +186,14 @@ class State(Value):
         Whether the host changes it between runs, as it does the rate of an optimiser.
     like
         The parameter as which it lies on the tiles; None if any place does.
+    purpose
+        What it is needed for.
     """
 
     array: NDArray[Any]
     is_setting: bool = False
     like: Parameter | None = None
+    purpose: Purpose = Purpose.OPTIMISER_STATE
 
     @property
     def is_held(self) -> bool:

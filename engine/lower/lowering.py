@@ -22,12 +22,14 @@ from tilescope.engine.ir import (
     NarrowConstant,
     Operation,
     Parameter,
+    Purpose,
     State,
     TrainingPass,
     Update,
     Value,
 )
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.elementwise.fill import fill_together
 from tilescope.engine.library.popops.elementwise.operations import (
     cast,
     copy_to,
@@ -67,6 +69,8 @@ class Lowering:
         Looks up what equal operations added to an earlier program; None lowers all anew.
     weights
         Values whose content was returned by `weight`.
+    training_pass
+        Of the operation whose regions are lowered.
     """
 
     builder: Builder
@@ -76,6 +80,7 @@ class Lowering:
     readers: dict[Value, list[Operation]] = field(default_factory=dict)
     fragments: Fragments | None = None
     weights: set[Value] = field(default_factory=set)
+    training_pass: TrainingPass | None = None
 
     def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
         """Add a variable for an input of the model, and its copy from the host.
@@ -86,6 +91,7 @@ class Lowering:
         tensor = graph.add_variable(value.dtype, value.shape or (1,), value.name)
         # A row stays together where there are rows enough for the tiles.
         self.builder.spread(tensor, grain=4 if prod(value.shape) >= 4 else 1)
+        tensor.variable.purpose = str(Purpose.ACTIVATION)
         self.tensors[value] = _shaped(tensor, value.shape)
         if content is None:
             self.builder.sequence.add(StreamCopyIn(value.name, self.tensors[value]))
@@ -107,6 +113,8 @@ class Lowering:
         contents = np.zeros(variable.n_elements, variable.dtype.host)
         _fill(contents, tensor, to_host(value.array, variable.dtype, value.name))
         variable.values = contents
+        variable.name = value.name  # a reader may have named it as the view that it asked for
+        variable.purpose = str(value.purpose if isinstance(value, State) else Purpose.WEIGHT)
         self.tensors[value] = tensor
 
     def allocated(self, value: Value) -> Tensor | None:
@@ -165,6 +173,8 @@ class Lowering:
                     weights_digest=joint_digest(weights),
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
+            training_pass = operation.training_pass or self.training_pass
+            inside = replace(inside, training_pass=training_pass)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
             if self.fragments is None:
@@ -174,14 +184,21 @@ class Lowering:
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
                 here.last_uses.keep(value, tensor)
+                _state_purpose(tensor, training_pass)
             inner_sequence = inside.builder.sequence
             if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
                 sequence.add(inner_sequence)
 
     def update(self, updates: Items[Update], *, is_training: bool = False) -> None:
         """Copy the values that replace held ones into their variables, unless they are there."""
-        targets = [(self.tensor(update.value), self.tensors[update.held]) for update in updates]
-        held = {v for _, target in targets for v in target.variables}
+        filled, targets = [], []
+        for update in updates:
+            target, number = self.tensors[update.held], _single(update.value)
+            if number is None:
+                targets.append((self.tensor(update.value), target))
+            else:
+                filled.append((target, number))
+        held = {v for update in updates for v in self.tensors[update.held].variables}
         pairs = []
         for source, target in targets:
             if source == target:
@@ -189,10 +206,13 @@ class Lowering:
             # A held value that replaces another one may itself be replaced.
             is_held = not held.isdisjoint(source.variables)
             pairs.append((row_major_copy(self.builder, source) if is_held else source, target))
-        if pairs:
-            detail = {"pass": str(TrainingPass.UPDATE)} if is_training else None
+        detail = {"pass": str(TrainingPass.UPDATE)} if is_training else None
+        if pairs or filled:
             builder = self.builder.inside("updates", "popops.copy", detail, flops=0)
-            copy_together(builder, pairs, "update")
+            if pairs:
+                copy_together(builder, pairs, "update")
+            if filled:
+                fill_together(builder, filled, "fill")
 
     def inside(self, name: str) -> Lowering:
         """Return where a region is lowered to: a sequence that is not part of the program yet."""
@@ -268,6 +288,32 @@ class Lowering:
 
     def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
         return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))
+
+
+def _single(value: Value) -> float | None:
+    """Return the number that all elements of a known value are; None for others."""
+    array = value.known
+    if array is None or not array.size or (array != array.flat[0]).any():
+        return None
+    return float(array.flat[0])
+
+
+#: What results of a pass are; those of a weight update replace what is held.
+_PURPOSES = {
+    None: Purpose.ACTIVATION,
+    TrainingPass.FORWARD: Purpose.ACTIVATION,
+    TrainingPass.RECOMPUTATION: Purpose.ACTIVATION,
+    TrainingPass.DATA_GRADIENT: Purpose.GRADIENT,
+    TrainingPass.WEIGHT_GRADIENT: Purpose.GRADIENT,
+}
+
+
+def _state_purpose(tensor: View, training_pass: TrainingPass | None) -> None:
+    """Say of the variables that hold a result what they are for, unless it is known."""
+    purpose = _PURPOSES.get(training_pass)
+    for variable in tensor.variables:
+        if purpose is not None and not variable.purpose and variable.category == "variable":
+            variable.purpose = str(purpose)
 
 
 def _fill(contents: NDArray[Any], tensor: View, values: NDArray[Any]) -> None:

@@ -43,6 +43,7 @@ def write_variables(writer: ReportWriter, executable: Executable, contexts: Cont
                 "mapping_digest": mapping_digest(item),
                 "content_digest": content_digest(item),
                 "debug_context_id": contexts.id_of(item.debug),
+                "purpose": item.purpose or None,
             }
         )
     lifetimes = executable.memory.lifetimes

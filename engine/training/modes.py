@@ -16,6 +16,7 @@ from tilescope.engine.ir import (
     Model,
     Node,
     Parameter,
+    Purpose,
     State,
     TrainingPass,
     Update,
@@ -61,7 +62,7 @@ class _TrainingModes(IrBuilder):
     def __init__(self, name: str, seed: int) -> None:
         super().__init__(name)
         words = np.array([seed], np.int64).view(np.int32)
-        self.seed = State(SEED, (2,), "int32", words)
+        self.seed = State(SEED, (2,), "int32", words, purpose=Purpose.WEIGHT)
         self.updates: list[Update] = []
         self._is_drawn = False
         self._quantised: dict[Value, Node] = {}
@@ -137,7 +138,8 @@ class _TrainingModes(IrBuilder):
                     " those that are initializers"
                 )
             array = value.array if isinstance(value, Parameter) else np.asarray(value.known)
-            states.append(State(value.name, value.shape, value.dtype, array))
+            kept = State(value.name, value.shape, value.dtype, array, purpose=Purpose.WEIGHT)
+            states.append(kept)
         names = [*outputs, "", ""][: max(3, len(outputs))]
         names = [name or state.name for name, state in zip(names[1:3], states, strict=True)]
         held = replace(node, inputs=(*node.inputs[:3], *states), n_outputs=max(3, node.n_outputs))

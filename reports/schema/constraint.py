@@ -17,6 +17,7 @@ from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORIES,
     MEMORY_ROWS,
     PROGRAM_KINDS,
+    PURPOSES,
     REGIONS,
     SYNC_ZONES,
     TRAINING_PASSES,
@@ -120,6 +121,9 @@ COLUMN_CODES: dict[tuple[str, str], Collection[str]] = {
     ("program", "root_kind"): frozenset(("control", "function")),
     ("step", "kind"): frozenset(name for name, kind in PROGRAM_KINDS.items() if kind.is_step),
     ("memory_category", "name"): frozenset(category.name for category in MEMORY_CATEGORIES),
+    ("variable", "purpose"): frozenset(
+        purpose.name for purpose in PURPOSES.values() if purpose.is_stated
+    ),
     ("variable", "category"): frozenset(
         category.name for category in MEMORY_CATEGORIES if category.is_variable
     ),

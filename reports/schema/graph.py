@@ -7,6 +7,7 @@ from tilescope.reports.schema.vocabulary import (
     BOUNDS,
     MEMORY_CATEGORIES,
     PROGRAM_KINDS,
+    PURPOSES,
     TRAINING_PASSES,
 )
 
@@ -135,6 +136,15 @@ variable = TableSpec(
             is_nullable=True,
             refers_to=("variable", "variable_id"),
             since=5,
+        ),
+        ColumnSpec(
+            "purpose",
+            "text",
+            "What a model needs it for: "
+            + ", ".join(item.name for item in PURPOSES.values() if item.is_stated)
+            + "; null for what lives within an operation, and where no model is",
+            is_nullable=True,
+            since=8,
         ),
     ),
 )

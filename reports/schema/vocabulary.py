@@ -17,6 +17,7 @@ __all__ = [
     "PHASES",
     "PHASE_LABELS",
     "PROGRAM_KINDS",
+    "PURPOSES",
     "REGIONS",
     "SLICE_KINDS",
     "SYNC_ZONES",
@@ -24,6 +25,7 @@ __all__ = [
     "Category",
     "Kind",
     "Phase",
+    "Purpose",
     "Region",
     "SliceKind",
     "TileRow",
@@ -336,6 +338,69 @@ TRAINING_PASSES: dict[str, TrainingPass] = {
             ("data gradient", "data gradient"),
             ("weight gradient", "weight gradient"),
             ("weight update", "weight update"),
+        )
+    )
+}
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What memory is needed for.
+
+    Attributes
+    ----------
+    name
+        Code in rows.
+    label
+        Display name.
+    meaning
+        What belongs to it, for people.
+    key
+        Part of metric names and of class names in pages.
+    is_stated
+        Whether ``variable.purpose`` states it; others follow from categories.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    key: str
+    is_stated: bool = True
+
+
+#: Purposes by name, in the order of charts: what is always live first.
+PURPOSES: dict[str, Purpose] = {
+    item.name: item
+    for item in (
+        Purpose(name, label, meaning, name.replace(" ", "_"), is_stated)
+        for name, label, meaning, is_stated in (
+            (
+                "code",
+                "Code",
+                "code, the state of vertices, and all else that is no variable",
+                False,
+            ),
+            ("constant", "Constants", "constants, and weights that do not change", False),
+            (
+                "weight",
+                "Weights",
+                "weights that change, and what else the model keeps, such as running statistics",
+                True,
+            ),
+            ("optimiser state", "Optimiser state", "what the optimiser keeps of weights", True),
+            (
+                "gradient",
+                "Gradients",
+                "results of the backward pass, and sums of gradients over micro-batches",
+                True,
+            ),
+            ("activation", "Activations", "inputs, and results of the forward pass", True),
+            (
+                "working",
+                "Working memory",
+                "what lives within an operation: partial results, rearranged operands, messages",
+                False,
+            ),
         )
     )
 }

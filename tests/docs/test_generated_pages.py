@@ -33,6 +33,7 @@ INTERNAL = {
     "check_function",
     "check_select",
     "copy_together",
+    "fill_together",
     "fills_variable",
     "in_one",
     "similar",

@@ -97,7 +97,7 @@ def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str
 
     return {
         "milestones": list(summary.milestones),
-        **{title.lower(): raw(rows) for title, rows in summary.sections.items()},
+        **{title.lower().replace(" ", "_"): raw(rows) for title, rows in summary.sections.items()},
         "options": [asdict(option) for option in summary.options],
         "plans": [
             asdict(plan) | {"predicted": predicted.get(plan.plan_id, {})} for plan in summary.plans

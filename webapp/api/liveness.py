@@ -13,6 +13,7 @@ from tilescope.analyser.diff import align_liveness
 from tilescope.analyser.machine.target import Source, parse_source
 from tilescope.analyser.memory.charts import ChartRange, ChartSeries, shown_together, step_series
 from tilescope.analyser.memory.liveness import curve, named_lifetimes, step_facts
+from tilescope.analyser.memory.purposes import has_purposes, purposes
 from tilescope.reports import Report
 from tilescope.webapp.api.chart_block import AskedRange, pack_chart
 from tilescope.webapp.library import Library
@@ -31,6 +32,7 @@ class _Wanted:
     always: bool
     steps: str
     var: str
+    by_purpose: bool
 
 
 class _Side:
@@ -40,6 +42,8 @@ class _Side:
         self._live = curve(report, wanted.source)
         self._places = places
         self._wanted = wanted
+        is_stated = wanted.by_purpose and has_purposes(report)
+        self._purposes = purposes(report, wanted.source) if is_stated else None
         lives = named_lifetimes(report, wanted.var) if wanted.var else ()
         self.lives = [[int(places[first]), int(places[last - 1]) + 1] for first, last in lives]
 
@@ -50,6 +54,7 @@ class _Side:
             self._wanted.shown,
             includes_always_live=self._wanted.always,
             text=self._wanted.steps,
+            purposes=self._purposes,
             positions=self._places,
             also=also,
         )
@@ -68,9 +73,10 @@ def routes(library: Library) -> APIRouter:
         always: bool = False,
         steps: _Text = "",
         var: _Text = "",
+        purpose: bool = False,
     ) -> Response:
         """Return the live memory of a range of steps; of two reports over aligned steps."""
-        question = _Wanted(shown, parse_source(source), always, steps, var)
+        question = _Wanted(shown, parse_source(source), always, steps, var, purpose)
         with library.opened(report_id) as first:
             if not candidate:
                 live = curve(first, question.source)

@@ -35,6 +35,12 @@ _SERIES_COLOURS = {
     "Host exchange code": "#c9872b",
     "Host exchange packet headers": "#c77a55",
     "Instrumentation results": "#5f7fb5",
+    "Code": "#84789e",
+    "Weights": "#7d8fa9",
+    "Optimiser state": "#8a63c9",
+    "Gradients": "#c9872b",
+    "Activations": "#2f74e0",
+    "Working memory": "#4fb0d8",
 }
 _CYCLE = (
     "#2f74e0", "#3a9d8f", "#8a63c9", "#c9872b", "#d0605e", "#5d9f47", "#4fb0d8", "#b25a9c",

@@ -7,8 +7,13 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.diff import LivenessPairs, align_liveness
-from tilescope.analyser.machine.target import target
+from tilescope.analyser.machine.target import Source, target
 from tilescope.analyser.memory.liveness import Curve, curve
+from tilescope.analyser.memory.purposes import (
+    backward_start,
+    has_purposes,
+    stored_activation_bytes,
+)
 from tilescope.analyser.quantities import format_bytes, format_percent
 from tilescope.reports import Report
 from tilescope.webapp.answer import answer
@@ -35,6 +40,7 @@ VIEW = (
     Parameter("tile", "", "liveness-tile"),
     Parameter("always", "", "liveness-always", "checked"),
     Parameter("max", "", "liveness-max", "checked"),
+    Parameter("purpose", "", "liveness-purpose", "checked"),
     Parameter("steps", "", "liveness-steps"),
     *TAB_PARAMETERS,
     Parameter("sides", "merged", "liveness-sides"),
@@ -44,7 +50,7 @@ VIEW = (
     Parameter("mark"),
 )
 #: What stands above the chart, and below.
-PANELS = {"head": ("source", "tile", "always", "x"), **TAB_PANEL}
+PANELS = {"head": ("source", "tile", "always", "purpose", "x"), **TAB_PANEL}
 
 
 def layout() -> html.Div:
@@ -56,6 +62,7 @@ def layout() -> html.Div:
             text_box("liveness-steps", "Filter steps", "name or kind", is_search=True),
             switch("liveness-always", "Include always live"),
             switch("liveness-max", "Show capacity"),
+            switch("liveness-purpose", "By purpose"),
             html.Div(
                 choice(
                     "liveness-sides",
@@ -103,7 +110,17 @@ def register(app: Dash, library: Library) -> None:
         heads = [_headline(baseline, "Baseline" if candidate else "", view)]
         if candidate:
             heads.append(_headline(candidate, "Candidate", view))
+        stored = library.ask(view, lambda report: _stored(report, source))
+        sides = ("Baseline", "Candidate") if candidate else ("", "")
+        heads += [
+            headline(format_bytes(n_bytes), caption, exact=f"{n_bytes:,} B", side=side)
+            for found, side in zip(stored, sides, strict=True)
+            if found is not None
+            for n_bytes, caption in [found]
+        ]
         notes: list[Any] = [html.Div(problem, className="wrong", role="alert")] if problem else []
+        if view["purpose"] == "1":
+            notes += _unstated(library, view)
         pairs = _pairs(library, view)
         if pairs is not None:
             notes.append(_alignment(pairs))
@@ -134,6 +151,25 @@ def _pairs(library: Library, view: dict[str, str]) -> LivenessPairs | None:
         return None
     with library.opened(view["report"]) as first, library.opened(view["with"]) as second:
         return align_liveness(first, second)
+
+
+def _stored(report: Report, source: Source) -> tuple[int, str] | None:
+    """Return the activations when the backward pass begins, and what they are; None for others."""
+    n_bytes, step = stored_activation_bytes(report, source), backward_start(report)
+    if n_bytes is None or step is None:
+        return None
+    return n_bytes, f"of activations when the backward pass begins, step {step:,}"
+
+
+def _unstated(library: Library, view: dict[str, str]) -> list[html.Div]:
+    """Return which reports do not say what memory is needed for."""
+    stated = library.ask(view, has_purposes)
+    names = ("The baseline", "The candidate") if view["with"] else ("This report",)
+    return [
+        html.Div(f"{name} does not say what memory is needed for: record it again.")
+        for name, is_stated in zip(names, stated, strict=False)
+        if is_stated is False
+    ]
 
 
 def _alignment(pairs: LivenessPairs) -> str:

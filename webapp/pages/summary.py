@@ -115,7 +115,7 @@ def _one(report: Report, reports: Reports) -> tuple[list[Any], list[Any]]:
     """Return the blocks of one report: those above its loss, and those below."""
     summary = summarise(report)
     sections = [
-        panel(title, fact_table(rows), panel_id=f"panel-{title.lower()}")
+        panel(title, fact_table(rows), panel_id=f"panel-{title.lower().replace(' ', '-')}")
         for title in _ORDER
         if (rows := summary.sections.get(title))
     ]
@@ -205,7 +205,7 @@ def _two(baseline: Report, candidate: Report) -> tuple[list[Any], list[Any]]:
                 compare_rows(*rows),
                 className="table-wrap",
             ),
-            panel_id=f"panel-{title.lower()}",
+            panel_id=f"panel-{title.lower().replace(' ', '-')}",
         )
         for title in _ORDER
         if any(rows := [part.get(title, ()) for part in (baseline_sections, candidate_sections)])
@@ -263,7 +263,7 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
 
 
 #: The most requested first, ordered so that the columns are of similar height.
-_ORDER = ("Execution", "Training", "Memory", "Machine", "Graph", "Provenance")
+_ORDER = ("Execution", "Training", "Memory", "Memory by purpose", "Machine", "Graph", "Provenance")
 _MOST_OPERATIONS = 6
 _HEADLINES = (
     "memory.tiles_over_capacity",

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.ir import Emitter, Parameter, State, Update, Value
+from tilescope.engine.ir import Emitter, Parameter, Purpose, State, Update, Value
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
 from tilescope.engine.training.optimisers.emission import Numbers, OfAll, Shared, Step, Tools
@@ -253,7 +253,8 @@ class Descent(ABC):
         """Return the state that has the sum of gradients, or what they are added to."""
         dtype = self.sum_dtype or parameter.dtype
         zeros = np.zeros(parameter.shape, dtype)
-        return State(_ACCUMULATOR + parameter.name, parameter.shape, dtype, zeros, like=parameter)
+        name, purpose = _ACCUMULATOR + parameter.name, Purpose.GRADIENT
+        return State(name, parameter.shape, dtype, zeros, like=parameter, purpose=purpose)
 
     @property
     def added_by(self) -> str:

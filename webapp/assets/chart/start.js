@@ -93,6 +93,7 @@
     path: (view) => 'liveness/' + encodeURIComponent(view.report),
     query: (view) => clean({
       with: view.with, always: view.always === '1' ? 'true' : '', steps: view.steps, var: view.var,
+      purpose: view.purpose === '1' ? 'true' : '',
       source: /^\s*\d+\s*$/.test(view.tile || '') ? 'tile:' + view.tile.trim()
         : view.source === 'all' ? '' : view.source,
     }),
