@@ -123,6 +123,8 @@ class Training:
         the name.
     recomputation
         What of the forward pass is computed again.
+    counts_overflows
+        Whether the number of values beyond half, by pass and micro-batch, becomes outputs.
     """
 
     loss: str
@@ -131,6 +133,7 @@ class Training:
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
     recomputation: Recomputation = field(default_factory=Recomputation)
+    counts_overflows: bool = False
 
     @property
     def factor(self) -> float:

@@ -104,7 +104,7 @@ class Loss:
             raise BadOption(f"nll is of {' or '.join(_CONTENTS)}, not of {self.of!r}")
 
 
-def for_training(  # the options of training
+def for_training(  # noqa: PLR0913 # the options of training
     model: Model,
     loss: Loss,
     optimiser: Optimiser,
@@ -114,6 +114,7 @@ def for_training(  # the options of training
     anchors: Sequence[str] = (),
     seed: int = 0,
     recomputation: Recomputation | None = None,
+    counts_overflows: bool = False,
 ) -> Model:
     """Return a model that trains another one: with labels, a loss and an optimiser.
 
@@ -134,6 +135,9 @@ def for_training(  # the options of training
         What the masks of dropout are drawn from.
     recomputation
         What of the forward pass is computed again for the backward pass; nothing by default.
+    counts_overflows
+        Whether values that are beyond half are counted: ``Overflows___`` and the name of a pass
+        are outputs, scalars of float32. It takes cycles and memory.
 
     Raises
     ------
@@ -172,6 +176,7 @@ def for_training(  # the options of training
             is_averaged,
             tuple(anchors),
             recomputation or Recomputation(),
+            counts_overflows,
         ),
     )
 

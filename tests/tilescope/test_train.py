@@ -200,9 +200,34 @@ def test_the_report_says_in_which_type_an_operation_ran(
     assert facts.get("half_policy") == fact
 
 
+def test_values_beyond_half_are_counted(folder: Path, tilescope: Run) -> None:
+    """Gradients overflow until the device has halved the loss scaling often enough."""
+    report = folder / "out"
+    optimiser = "sgd:lr=0.01,loss_scaling=automatic"
+    arguments = (
+        "--optimizer", optimiser, "--loss", "cross-entropy:factor=5000", "--precision", "half",
+        "--count-overflows",
+    )  # fmt: skip
+    outcome = _train(tilescope, folder, *arguments, "--report", str(report), "--json")
+    assert outcome.code == 0, outcome.err
+    answer = outcome.json()
+    counts = {kind: n for kind, n in answer["overflows"].items() if n}
+    assert counts.keys() <= {"data gradient", "weight gradient"}
+    assert counts
+    assert 0 < answer["n_overflows"] < answer["n_steps"]
+    training = tilescope("summary", report, "--json").json()["training"]
+    shown = {k.removeprefix("n_overflows_"): n for k, n in training.items() if "overflows" in k}
+    assert shown == {kind.replace(" ", "_"): n for kind, n in counts.items()}
+    (found,) = find_reports([report])
+    assert check_report(found.path) == []
+    assert "values beyond half" in tilescope("summary", report).out
+    assert "Values beyond half by pass: forward 0, " in _train(tilescope, folder, *arguments).out
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--count-overflows",), "computes nothing in half, so that no overflow can be counted"),
         (("--loss", "huber"), "There is no loss 'huber': choose one of cross-entropy"),
         (("--labels", "answers"), "The data lack 'answers' (the labels; name them with --labels)"),
         (("--optimizer", "adamo:lr=1"), "there is no optimizer 'adamo': choose adadelta, adagrad"),

@@ -219,6 +219,13 @@ def register(app: typer.Typer) -> None:
                 " float, and copied to half in every step.",
             ),
         ] = False,
+        count_overflows: Annotated[
+            bool,
+            typer.Option(
+                "--count-overflows",
+                help="Count values that are infinite or no numbers in half, by pass; takes cycles.",
+            ),
+        ] = False,
         option: EngineOption = None,
         as_json: AsJson = False,
         quiet: QuietOption = False,
@@ -268,6 +275,7 @@ def register(app: typer.Typer) -> None:
             ),
             schedule=_schedule(schedule),
             recorded_steps=recorded_steps,
+            counts_overflows=count_overflows,
         )
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
@@ -382,6 +390,7 @@ def _as_json(
         "n_steps": len(outcome.losses),
         "n_skipped": outcome.n_skipped,
         "n_overflows": outcome.n_overflows,
+        "overflows": dict(outcome.overflows),
         "n_unused": outcome.n_unused,
         "losses": [loss if isfinite(loss) else None for loss in outcome.losses],
         "step_cycles": outcome.cycles,
@@ -405,6 +414,9 @@ def _print(
         print_line(f"Skipped steps, whose loss was no number: {outcome.n_skipped:,}")
     if outcome.n_overflows is not None:
         print_line(f"Steps left out since gradients overflowed: {outcome.n_overflows:,}")
+    if outcome.overflows:
+        counts = ", ".join(f"{kind} {n:,}" for kind, n in outcome.overflows.items())
+        print_line(f"Values beyond half by pass: {counts}")
     if outcome.n_unused:
         print_line(f"Samples that make no whole step, left out: {outcome.n_unused:,}")
     for label, path in (("Model", output), ("Checkpoint", checkpoint), ("Report", outcome.report)):

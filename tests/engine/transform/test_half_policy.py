@@ -36,13 +36,13 @@ def _loaded(
     nodes: Sequence[onnx.NodeProto],
     outputs: Sequence[onnx.ValueInfoProto],
     inputs: Sequence[onnx.ValueInfoProto] = (info("x", [2, 6]),),
-    **options: object,
+    trainable: Sequence[str] = (),
 ) -> Model:
     onnx.save(model_of([*nodes], [*inputs], [*outputs], _WEIGHTS), path / "model.onnx")
-    return load_onnx(path / "model.onnx", **options)  # type: ignore[arg-type]
+    return load_onnx(path / "model.onnx", trainable=trainable)
 
 
-def _network(path: Path, **options: object) -> Model:
+def _network(path: Path, trainable: Sequence[str] = ()) -> Model:
     """Return a product, a square, a sum of both, a softmax, and another product."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"], name="/encoder/product"),
@@ -52,7 +52,7 @@ def _network(path: Path, **options: object) -> Model:
         helper.make_node("Softmax", ["r"], ["p"], name="/head/share"),
         helper.make_node("MatMul", ["p", "v"], ["y"], name="/head/product"),
     ]
-    return _loaded(path, nodes, [info("m", [2, 4]), info("y", [2, 3])], **options)
+    return _loaded(path, nodes, [info("m", [2, 4]), info("y", [2, 3])], trainable=trainable)
 
 
 def _types(model: Model) -> dict[str, str]:
@@ -142,7 +142,7 @@ def test_an_unknown_policy_is_refused() -> None:
 
 
 def test_masters_are_read_in_float_where_the_operator_is(tmp_path: Path) -> None:
-    model = _network(tmp_path, trainable="*")
+    model = _network(tmp_path, trainable=["*"])
     policy = HalfPolicy.named("throughout", keep_float=["/head/product"])
     built = in_half(model, has_masters=True, policy=policy)
     (last,) = [o for o in built.operations if o.name == "head/product"]
