@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.ir import Recomputation
+    from tilescope.engine.ir.half_policy import HalfPolicy
     from tilescope.engine.library.builder import Builder
     from tilescope.engine.machine import Machine, load_machine
     from tilescope.engine.options import EngineOptions
@@ -61,6 +62,7 @@ __all__ = [
     "Executable",
     "Field",
     "Graph",
+    "HalfPolicy",
     "Lamb",
     "Loss",
     "LossNotFinite",
@@ -95,6 +97,7 @@ _PLACES = {
     "Executable": ("tilescope.engine.compiler.executable.executable", "Executable"),
     "Field": ("tilescope.engine.graph.vertex.codelet", "Field"),
     "Graph": ("tilescope.engine.graph", "Graph"),
+    "HalfPolicy": ("tilescope.engine.ir.half_policy", "HalfPolicy"),
     "Loss": ("tilescope.engine.training", "Loss"),
     "LossNotFinite": ("tilescope.engine.session.trainer", "LossNotFinite"),
     "OnnxFile": ("tilescope.engine.frontend.onnx.onnx_file", "OnnxFile"),

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from tilescope.completion import complete_machine
 from tilescope.console import progress
 
+if TYPE_CHECKING:
+    from tilescope.engine.ir.half_policy import HalfPolicy
+
 __all__ = [
     "BatchOption",
     "DimOption",
     "EngineOption",
+    "HalfPartialsOption",
+    "HalfPolicyOption",
+    "InHalfOption",
     "IpusOption",
+    "KeepFloatOption",
     "MachineOption",
     "ParametersOption",
     "PrecisionOption",
@@ -30,6 +37,7 @@ __all__ = [
     "options_of",
     "partials_of",
     "phases",
+    "policy_of",
     "settings_of",
     "shapes_of",
     "steps_of",
@@ -79,6 +87,43 @@ SettingOption: TypeAlias = Annotated[
 ]
 PrecisionOption: TypeAlias = Annotated[
     str, typer.Option(help="Type of what the model computes in float: float or half.")
+]
+HalfPolicyOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--half-policy",
+        help="With --precision half, what computes in half: throughout (everything) or mixed"
+        " (products; in float what leaves the range of half).",
+    ),
+]
+KeepFloatOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep-float",
+        metavar="ENTRY,…",
+        help="With --precision half, what stays in float all the same: operators such as Softmax,"
+        " nodes, or patterns of their names such as '/encoder/*'; repeatable.",
+        show_default=False,
+    ),
+]
+InHalfOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--in-half",
+        metavar="ENTRY,…",
+        help="With --precision half, what computes in half all the same, likewise; --keep-float"
+        " takes precedence, except over nodes that are named in full.",
+        show_default=False,
+    ),
+]
+HalfPartialsOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--half-partials",
+        metavar="ENTRY,…",
+        help="Products and convolutions whose partial sums are half, likewise.",
+        show_default=False,
+    ),
 ]
 
 
@@ -135,6 +180,28 @@ def partials_of(name: str) -> dict[str, object]:
     from tilescope.engine.options.catalogue import CONVOLUTION_PARTIALS, MATMUL_PARTIALS
 
     return {CONVOLUTION_PARTIALS: name, MATMUL_PARTIALS: name}
+
+
+def policy_of(
+    precision: str,
+    name: str,
+    keep_float: list[str] | None,
+    in_half: list[str] | None,
+    half_partials: list[str] | None,
+) -> HalfPolicy:
+    """Return the policy of half; reject entries for a model that computes in float."""
+    from tilescope.engine.ir.half_policy import HalfPolicy
+
+    entries = {"keep_float": keep_float, "in_half": in_half, "half_partials": half_partials}
+    split = {
+        option: tuple(filter(None, (e.strip() for text in texts or [] for e in text.split(","))))
+        for option, texts in entries.items()
+    }
+    for option, stated in split.items():
+        if stated and precision != "half":
+            flag = f"--{option.replace('_', '-')}"
+            raise typer.BadParameter(f"{flag} needs --precision half")
+    return HalfPolicy.named(name, **split)
 
 
 def options_of(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
-from tilescope.analyser.program.call_tree import CallTree, call_tree
+from tilescope.analyser.program.call_tree import Call, CallTree, call_tree
 from tilescope.analyser.program.contexts import contexts
 from tilescope.analyser.program.training import has_training, place_of
 from tilescope.analyser.time.data_dependent import is_measured, measured
@@ -86,6 +86,9 @@ class Operation:
         What it belongs to in a training step; None outside training.
     origin
         Name of the forward operation that it is, or is part of, the gradient of; None for others.
+    dtype
+        Type that a node of the model computes in: that of its first result in floating point, else
+        of such an operand. None for library calls and steps, and for nodes without any.
     """
 
     debug_context_id: int
@@ -103,6 +106,7 @@ class Operation:
     step_id: int | None = None
     training_pass: str | None = None
     origin: str | None = None
+    dtype: str | None = None
 
     @property
     def number(self) -> int:
@@ -249,6 +253,7 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
         strict=True,
     )
     memory = _variables(report, {number: row_of[owns] for number, owns in owner.items()}, n_rows)
+    tree = call_tree(report)
     operations_ = [
         Operation(
             number,
@@ -264,6 +269,7 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
             n_steps,
             None,
             *_training(report, number),
+            _float_type(tree.call(number)),
         )
         for row, (number, (cycles, compute, flops, busy, taken_cycles, n_steps)) in enumerate(
             zip(listed, columns, strict=True)
@@ -271,9 +277,13 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
     ]
     operations_.sort(key=lambda operation: (-operation.cycles, operation.debug_context_id))
     n_runs = execution(report, selection.run_id).n_runs
-    return Operations(
-        layer, tuple(operations_), selected_cycles(report, selection), n_runs, call_tree(report)
-    )
+    return Operations(layer, tuple(operations_), selected_cycles(report, selection), n_runs, tree)
+
+
+def _float_type(call: Call) -> str | None:
+    """Return the first floating-point type of a call's results, else of its operands."""
+    types = (operand[1] for operand in (*call.outputs, *call.inputs))
+    return next((t for t in types if isinstance(t, str) and t.startswith("float")), None)
 
 
 def _step_operations(report: Report, selection: Selection) -> Operations:

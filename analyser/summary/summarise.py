@@ -20,6 +20,7 @@ from tilescope.analyser.summary.loss import (
     loss_curve,
 )
 from tilescope.analyser.summary.metrics import METRICS
+from tilescope.analyser.summary.overflow import Overflow, overflows
 from tilescope.analyser.summary.provenance import provenance
 from tilescope.analyser.time.execution import PHASES, execution
 from tilescope.reports import schema
@@ -317,7 +318,16 @@ def _training_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
         for item in totals
         if item.name
     ]
-    return (*rows, *_loss_rows(loss_curve(report)))
+    return (*rows, *_loss_rows(loss_curve(report)), *map(_overflow_row, overflows(report)))
+
+
+def _overflow_row(overflow: Overflow) -> Row:
+    """Return a row of the values of a pass that were beyond half."""
+    item = TRAINING_PASSES[overflow.training_pass]
+    steps = "step" if overflow.n_steps == 1 else f"{overflow.n_steps:,} steps, first"
+    text = f"{overflow.n_values:,} ({steps} {overflow.first_step:,})"
+    label = f"{item.label}, values beyond half"
+    return Row(f"n_overflows_{item.key}", label, overflow.n_values, "", text, text)
 
 
 def _loss_rows(curve: LossCurve) -> list[Row]:

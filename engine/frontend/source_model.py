@@ -9,6 +9,7 @@ from typing import Protocol
 from numpy.typing import ArrayLike
 
 from tilescope.engine.ir import Model
+from tilescope.engine.ir.half_policy import THROUGHOUT, HalfPolicy
 from tilescope.engine.ir.model import PRECISIONS
 
 __all__ = ["Setup", "SourceModel"]
@@ -38,6 +39,8 @@ class Setup:
         leaves as they are all the same.
     has_masters
         Whether trained weights stay in float where the precision is half.
+    policy
+        Which operators compute in half where the precision is half.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -49,6 +52,17 @@ class Setup:
     trained: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     has_masters: bool = False
+    policy: HalfPolicy = THROUGHOUT
+
+    @property
+    def precision_facts(self) -> dict[str, str]:
+        """What a report's provenance says of the precision; nothing of a model as it is."""
+        if self.precision == PRECISIONS[0]:
+            return {}
+        facts = {"precision": self.precision}
+        if self.policy != THROUGHOUT:
+            facts["half_policy"] = str(self.policy)
+        return facts
 
 
 class SourceModel(Protocol):

@@ -73,6 +73,8 @@ class Model:
     recomputation
         What of the forward pass is to be computed again, from the backward pass being part of the
         operations until that is, too.
+    counts_overflows
+        Whether values beyond half are to be counted, likewise.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Model:
     closing: tuple[Operation, ...] = ()
     closing_updates: tuple[Update, ...] = ()
     recomputation: Recomputation | None = None
+    counts_overflows: bool = False
 
     @property
     def interface(self) -> Model:

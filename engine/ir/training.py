@@ -128,6 +128,8 @@ class Training:
         the name.
     recomputation
         What of the forward pass is computed again.
+    counts_overflows
+        Whether the number of values beyond half, by pass and micro-batch, becomes outputs.
     objective
         What is minimised, by key, as a report's provenance has it.
     """
@@ -138,6 +140,7 @@ class Training:
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
     recomputation: Recomputation = field(default_factory=Recomputation)
+    counts_overflows: bool = False
     objective: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -192,10 +192,12 @@ class Recorder:
         )
         self._has_run = True
 
-    def record_step(self, step: int, epoch: int, loss: float, rate: float) -> None:
+    def record_step(
+        self, step: int, epoch: int, loss: float, rate: float, overflows: Mapping[str, int]
+    ) -> None:
         """Add a step of a training, with the run before it if that was recorded."""
         if self._recording is not None:
-            self._recording.put(StepRecord(step, epoch, loss, rate, self._has_run))
+            self._recording.put(StepRecord(step, epoch, loss, rate, self._has_run, overflows))
 
     @contextmanager
     def noting_failure(self, action: str) -> Iterator[None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite, isnan
 
 from tilescope.reports import ReportWriter
-from tilescope.reports.schema import notice, training_step
+from tilescope.reports.schema import notice, training_overflow, training_step
 
 __all__ = ["StepRecord", "StepWriter"]
 
@@ -26,6 +26,8 @@ class StepRecord:
         Its learning rate.
     has_run
         Whether the run before it is the last that was recorded.
+    overflows
+        Values that were beyond half, by pass; those of 0 are not written.
     """
 
     step: int
@@ -33,6 +35,7 @@ class StepRecord:
     loss: float
     rate: float
     has_run: bool
+    overflows: Mapping[str, int] = field(default_factory=dict)
 
 
 class StepWriter:
@@ -47,6 +50,7 @@ class StepWriter:
     def __init__(self, writer: ReportWriter) -> None:
         self._writer = writer
         self._is_noted = False
+        self._n_steps = 0
 
     def write(self, steps: Sequence[tuple[StepRecord, int | None]]) -> None:
         """Add steps, each with the number of its run, in chronological order.
@@ -69,6 +73,16 @@ class StepWriter:
                 "run_id": [run_id for _, run_id in steps],
             },
         )
+        self._writer.add(
+            training_overflow,
+            [
+                {"training_step_id": number, "training_pass": kind, "n_values": n_values}
+                for number, (record, _) in enumerate(steps, self._n_steps)
+                for kind, n_values in record.overflows.items()
+                if n_values
+            ],
+        )
+        self._n_steps += len(steps)
         if self._is_noted:
             return
         for record, _ in steps:

@@ -16,6 +16,7 @@ from tilescope.engine.execute.profile_summary import profile_summary
 from tilescope.engine.options import EngineOptions, resolve
 from tilescope.engine.recorder import Recorder
 from tilescope.reports import Report, open_report
+from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 
 __all__ = ["Engine"]
 
@@ -25,6 +26,7 @@ _ENDS_OF_DATA = (StopIteration, StopAsyncIteration, EOFError, LookupError, queue
 #: Limits of numbers in a report.
 _MOST_STEPS = 2**53
 _MOST_RATE = 1e18
+_MOST_VALUES = 2**53
 
 
 class Engine(Device):
@@ -151,7 +153,15 @@ class Engine(Device):
         finally:
             self.recorder.is_on = before
 
-    def record_step(self, step: int, epoch: int, loss: float, rate: float) -> None:
+    def record_step(
+        self,
+        step: int,
+        epoch: int,
+        loss: float,
+        rate: float,
+        *,
+        overflows: Mapping[str, int] | None = None,
+    ) -> None:
         """Record a step of a training: a point of the loss curve of the report.
 
         A step is recorded whether or not its run is. Like a run, it is durable within a second.
@@ -164,11 +174,14 @@ class Engine(Device):
             Loss of the step; may be infinite or not a number, which the report says.
         rate
             Learning rate of the step.
+        overflows
+            Values that were beyond half, by pass: ``forward``, ``data gradient``, ``weight
+            gradient``, ``weight update``.
 
         Raises
         ------
         BadGraph
-            When an argument is not a number, or is out of range.
+            When an argument is not a number, or is out of range, or a pass does not exist.
         EngineClosed
             When the engine is closed.
         """
@@ -178,7 +191,15 @@ class Engine(Device):
         learning_rate = a_number("The learning rate", rate)
         if not 0 <= learning_rate <= _MOST_RATE:
             raise BadGraph(f"The learning rate is {learning_rate:g}: expected 0 to {_MOST_RATE:g}")
-        self.recorder.record_step(step, epoch, a_number("The loss", loss), learning_rate)
+        counts = {
+            kind: a_count(f"The number of overflows of pass {kind!r}", n, 0, _MOST_VALUES)
+            for kind, n in (overflows or {}).items()
+        }
+        for kind in counts:
+            if kind not in TRAINING_PASSES:
+                allowed = ", ".join(TRAINING_PASSES)
+                raise BadGraph(f"Overflows of pass {kind!r}: expected {allowed}")
+        self.recorder.record_step(step, epoch, a_number("The loss", loss), learning_rate, counts)
 
     def flush_report(self) -> None:
         """Return when all recorded runs and steps are durable in the report; they are in a second.

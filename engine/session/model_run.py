@@ -217,9 +217,8 @@ def run_model(
     program = compile_source(
         source, machine, settings, options=options, setup=setup, seed=seed, progress=say
     )
-    compiled, facts = program.compiled, {**program.facts, "seed": str(seed)}
-    if setup.precision != PRECISIONS[0]:
-        facts["precision"] = setup.precision
+    compiled = program.compiled
+    facts = {**program.facts, "seed": str(seed), **setup.precision_facts}
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
     if setup.synthetic:

@@ -227,7 +227,7 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
     model = source.load(setup)
     if setup.precision == "half":
-        model = in_half(model, has_masters=setup.has_masters)
+        model = in_half(model, has_masters=setup.has_masters, policy=setup.policy)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 

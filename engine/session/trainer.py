@@ -24,6 +24,7 @@ from tilescope.engine.session.interpret import first_not_finite
 from tilescope.engine.session.model_run import read_inputs, write_outputs
 from tilescope.engine.training import LOSS_OUTPUT
 from tilescope.engine.transform import transform
+from tilescope.engine.transform.overflow import OVERFLOW
 
 __all__ = ["LossNotFinite", "Trainer"]
 
@@ -70,6 +71,9 @@ class Trainer:
         What runs, and on what.
     n_steps
         Steps done so far, those before a restored checkpoint included.
+    overflows
+        Values of the last step that were beyond half, by pass, where the model counts them; those
+        of a step whose loss is no number, too.
 
     Raises
     ------
@@ -97,6 +101,7 @@ class Trainer:
         stated = {**(facts or {}), **model.training.facts}
         self.engine = Engine(self.compiled.executable, options, provenance=stated)
         self.n_steps = 0
+        self.overflows: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +138,11 @@ class Trainer:
         """
         before = self.engine.snapshot()
         outputs = self.compiled.run(self.engine, inputs, f"step {self.n_steps + 1}")
+        self.overflows = {
+            name.removeprefix(OVERFLOW): int(np.sum(outputs.pop(name), dtype=np.float64))
+            for name in [*outputs]
+            if name.startswith(OVERFLOW)
+        }
         if not np.isfinite(outputs[LOSS_OUTPUT]).all():
             self.engine.restore(before)
             error = LossNotFinite(self._not_finite(inputs, outputs[LOSS_OUTPUT]))

@@ -59,6 +59,8 @@ class Course:
         How the rate changes from step to step.
     recorded_steps
         Steps, from 1, whose runs the report has; all if None.
+    counts_overflows
+        Whether values beyond half are counted; see `for_training`.
     """
 
     epochs: int = 1
@@ -72,6 +74,7 @@ class Course:
     recomputation: Recomputation = field(default_factory=Recomputation)
     schedule: Schedule = field(default_factory=Schedule)
     recorded_steps: frozenset[int] | None = None
+    counts_overflows: bool = False
 
     def __post_init__(self) -> None:
         """Check what depends on each other.
@@ -104,6 +107,8 @@ class TrainingResult:
     n_overflows
         Steps in which the device found gradients that are no numbers, and changed nothing but the
         loss scaling; None where it does not choose that.
+    overflows
+        Values of all steps that were beyond half, by pass; empty where they are not counted.
     cycles
         Of a step, on the slowest IPU.
     report, lost
@@ -116,6 +121,7 @@ class TrainingResult:
     losses: list[float]
     n_skipped: int
     n_overflows: int | None
+    overflows: Mapping[str, int]
     cycles: int
     report: Path | None
     lost: str
@@ -130,6 +136,12 @@ class _Progress:
     position: int = 0
     losses: list[float] = field(default_factory=list)
     n_skipped: int = 0
+    overflows: dict[str, int] = field(default_factory=dict)
+
+    def add_overflows(self, counts: Mapping[str, int]) -> None:
+        """Add those of a step."""
+        for kind, n_values in counts.items():
+            self.overflows[kind] = self.overflows.get(kind, 0) + n_values
 
 
 def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with them
@@ -189,6 +201,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         course.n_rounds,
         seed=course.seed,
         recomputation=course.recomputation,
+        counts_overflows=course.counts_overflows,
     )
     batches = _Batches(model, data, course, loss)
     say(f"Compiling {len(model.operations)} operations and their gradients")
@@ -226,6 +239,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         done.losses,
         done.n_skipped,
         n_overflows,
+        done.overflows,
         n_cycles,
         recorder.path,
         recorder.lost,
@@ -235,7 +249,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
 
 def _facts(course: Course, setup: Setup) -> dict[str, str]:
     """Return what a report's provenance says of a training besides loss and optimiser, by key."""
-    facts = {"seed": str(course.seed), "schedule": course.schedule.text}
+    facts = {"seed": str(course.seed), "schedule": course.schedule.text, **setup.precision_facts}
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
     if setup.precision == "half" and not setup.has_masters:
@@ -270,13 +284,17 @@ def _train(
                 with engine.recording(is_recorded):
                     outputs = trainer.step(batch)
             except LossNotFinite as error:
-                engine.record_step(number, done.epoch + 1, error.loss, rate)
+                engine.record_step(
+                    number, done.epoch + 1, error.loss, rate, overflows=trainer.overflows
+                )
                 if course.on_nan == "stop":
                     raise
                 done.n_skipped += 1
             else:
-                done.losses.append(float(np.mean(outputs[LOSS_OUTPUT])))
-                engine.record_step(number, done.epoch + 1, done.losses[-1], rate)
+                loss = float(np.mean(outputs[LOSS_OUTPUT]))
+                done.losses.append(loss)
+                engine.record_step(number, done.epoch + 1, loss, rate, overflows=trainer.overflows)
+            done.add_overflows(trainer.overflows)
             done.position += 1
             since += 1
             if course.checkpoint is not None and since == course.checkpoint_steps:

@@ -19,9 +19,11 @@ from tilescope.engine.ir import (
     Value,
 )
 from tilescope.engine.operators.ctc import CtcOperands, ctc_loss
+from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, scalar, unary
 from tilescope.engine.operators.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.quantisation import as_type
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.modes import in_training_mode
 from tilescope.engine.training.stated import stated
@@ -109,7 +111,7 @@ class Loss:
         return facts | ({"labels": self.labels} if self.kind != "identity" else {})
 
 
-def for_training(  # the options of training
+def for_training(  # noqa: PLR0913 # the options of training
     model: Model,
     loss: Loss,
     optimiser: Optimiser,
@@ -119,6 +121,7 @@ def for_training(  # the options of training
     anchors: Sequence[str] = (),
     seed: int = 0,
     recomputation: Recomputation | None = None,
+    counts_overflows: bool = False,
 ) -> Model:
     """Return a model that trains another one: with labels, a loss and an optimiser.
 
@@ -139,6 +142,9 @@ def for_training(  # the options of training
         What the masks of dropout are drawn from.
     recomputation
         What of the forward pass is computed again for the backward pass; nothing by default.
+    counts_overflows
+        Whether values that are beyond half are counted: ``Overflows___`` and the name of a pass
+        are outputs, scalars of float32. It takes cycles and memory.
 
     Raises
     ------
@@ -177,6 +183,7 @@ def for_training(  # the options of training
             is_averaged,
             tuple(anchors),
             recomputation or Recomputation(),
+            counts_overflows,
             loss.facts,
         ),
     )
@@ -271,7 +278,9 @@ class _Appended:
         BadModel
             When nothing says what the output holds.
         """
-        producer = next((op for op in self.builder.operations if predicted in op.results), None)
+        producer = self._producer(predicted)
+        if producer is not None and producer.operator is CAST:
+            producer = self._producer(producer.operand(0)) or producer
         source = "" if producer is None else producer.source
         if (
             self.loss.of == ""
@@ -279,7 +288,7 @@ class _Appended:
             and _is_over_classes(producer)
         ):
             assert producer is not None
-            return producer.operand(0), False
+            return as_type(self.expansion, producer.operand(0), predicted.dtype), False
         if self.loss.of == "logarithms":
             return predicted, True
         if self.loss.of == "probabilities":
@@ -290,6 +299,9 @@ class _Appended:
             " nll:of=probabilities or nll:of=logarithms, or use cross-entropy for scores before"
             " softmax"
         )
+
+    def _producer(self, value: Value) -> Operation | None:
+        return next((op for op in self.builder.operations if value in op.results), None)
 
     def _labels(self, shape: tuple[int, ...], dtype: str) -> Value:
         name = self.loss.labels

@@ -94,6 +94,7 @@ def differentiate(model: Model) -> Model:
         closing_updates=tuple(closing_updates),
         training=None,
         recomputation=training.recomputation,
+        counts_overflows=training.counts_overflows,
     )
 
 

@@ -20,6 +20,7 @@ from tilescope.engine.transform.decompose import decompose
 from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
+from tilescope.engine.transform.overflow import count_overflows
 from tilescope.engine.transform.powers import simplify_powers
 from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
@@ -74,6 +75,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
         "recompute": Pass(Phase.DIFFERENTIATE, recompute),
+        "count_overflows": Pass(Phase.DIFFERENTIATE, count_overflows),
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),

@@ -26,6 +26,7 @@ from tilescope.reports.schema.run import (
     run_trace,
     step,
     trace_total,
+    training_overflow,
     training_step,
     wall_clock,
 )
@@ -73,6 +74,7 @@ __all__ = [
     "step",
     "target",
     "trace_total",
+    "training_overflow",
     "training_step",
     "variable",
     "vertex_type",
@@ -101,6 +103,7 @@ TABLES = {
         run_trace,
         trace_total,
         training_step,
+        training_overflow,
         variable,
         wall_clock,
         compute_set_vertex,

@@ -117,6 +117,7 @@ PARENT_COLUMNS = frozenset((("program", "parent_id"), ("debug_context", "parent_
 #: Columns of texts that readers look up.
 COLUMN_CODES: dict[tuple[str, str], Collection[str]] = {
     ("debug_context", "training_pass"): frozenset(TRAINING_PASSES),
+    ("training_overflow", "training_pass"): frozenset(TRAINING_PASSES),
     ("program", "kind"): frozenset(PROGRAM_KINDS),
     ("program", "root_kind"): frozenset(("control", "function")),
     ("step", "kind"): frozenset(name for name, kind in PROGRAM_KINDS.items() if kind.is_step),
@@ -143,6 +144,7 @@ MINIMA: dict[tuple[str, str], int | float] = {
     # What is left of a tile that is smaller than its non-interleaved region.
     ("target", "interleaved_bytes"): -(2**40),
     ("training_step", "loss"): -inf,
+    ("training_overflow", "n_values"): 1,
     # A track may repeat one of another IPU whose counter is ahead.
     ("run_trace", "shift_cycles"): -MAX_INTEGER,
 }

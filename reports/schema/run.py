@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tilescope.reports.schema.table import ColumnSpec, TableSpec
 
-__all__ = ["run", "run_trace", "step", "trace_total", "training_step", "wall_clock"]
+__all__ = [
+    "run",
+    "run_trace",
+    "step",
+    "trace_total",
+    "training_overflow",
+    "training_step",
+    "wall_clock",
+]
 
 step = TableSpec(
     "step",
@@ -122,6 +130,29 @@ training_step = TableSpec(
         ),
     ),
     since=6,
+)
+
+training_overflow = TableSpec(
+    "training_overflow",
+    "Values of a training step that were infinite or no numbers in half, where they are counted",
+    (
+        ColumnSpec("training_overflow_id", "integer", "Identity, from 0", since=8),
+        ColumnSpec(
+            "training_step_id",
+            "integer",
+            "The step",
+            refers_to=("training_step", "training_step_id"),
+            since=8,
+        ),
+        ColumnSpec(
+            "training_pass",
+            "text",
+            "Pass that computed the values: TRAINING_PASSES names them",
+            since=8,
+        ),
+        ColumnSpec("n_values", "integer", "Number of values, 1 or more", since=8),
+    ),
+    since=8,
 )
 
 wall_clock = TableSpec(

@@ -175,8 +175,59 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "dtype", "fact"),
+    [
+        ((), "float16", "mixed"),
+        (("--keep-float", "/lay*"), "float32", "mixed; keep_float /lay*"),
+        (("--half-policy", "throughout"), "float16", None),
+    ],
+)
+def test_the_report_says_in_which_type_an_operation_ran(
+    folder: Path, tilescope: Run, arguments: tuple[str, ...], dtype: str, fact: str | None
+) -> None:
+    report = folder / "out"
+    outcome = _train(
+        tilescope, folder, "--report", str(report), "--precision", "half", *arguments
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    listed = tilescope("ops", report, "--layer", "model", "--json").json()["operations"]
+    types = {o["name"]: o["dtype"] for o in listed if o["training_pass"] == "forward"}
+    assert types["layer"] == dtype
+    assert types["loss"] == ("float16" if fact is None else "float32")
+    assert "Type" in tilescope("ops", report, "--layer", "model").out
+    facts = tilescope("summary", report, "--json").json()["provenance"]
+    assert facts["precision"] == "half"
+    assert facts.get("half_policy") == fact
+
+
+def test_values_beyond_half_are_counted(folder: Path, tilescope: Run) -> None:
+    """Gradients overflow until the device has halved the loss scaling often enough."""
+    report = folder / "out"
+    optimiser = "sgd:lr=0.01,loss_scaling=automatic"
+    arguments = (
+        "--optimizer", optimiser, "--loss", "cross-entropy:factor=5000", "--precision", "half",
+        "--count-overflows",
+    )  # fmt: skip
+    outcome = _train(tilescope, folder, *arguments, "--report", str(report), "--json")
+    assert outcome.code == 0, outcome.err
+    answer = outcome.json()
+    counts = {kind: n for kind, n in answer["overflows"].items() if n}
+    assert counts.keys() <= {"data gradient", "weight gradient"}
+    assert counts
+    assert 0 < answer["n_overflows"] < answer["n_steps"]
+    training = tilescope("summary", report, "--json").json()["training"]
+    shown = {k.removeprefix("n_overflows_"): n for k, n in training.items() if "overflows" in k}
+    assert shown == {kind.replace(" ", "_"): n for kind, n in counts.items()}
+    (found,) = find_reports([report])
+    assert check_report(found.path) == []
+    assert "values beyond half" in tilescope("summary", report).out
+    assert "Values beyond half by pass: forward 0, " in _train(tilescope, folder, *arguments).out
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (("--count-overflows",), "computes nothing in half, so that no overflow can be counted"),
         (("--loss", "huber"), "There is no loss 'huber': choose one of cross-entropy"),
         (("--labels", "answers"), "The data lack 'answers' (the labels; name them with --labels)"),
         (("--optimizer", "adamo:lr=1"), "there is no optimizer 'adamo': choose adadelta, adagrad"),
@@ -202,6 +253,15 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
         (("--on-nan", "retry"), "on_nan is 'retry': choose stop or skip"),
         (("--train-only", "conv*"), "Unknown parameter 'conv*': the model has no such initializer"),
         (("--freeze", "*"), "has no parameter that can be trained"),
+        (("--keep-float", "Gemm"), "--keep-float needs --precision half"),
+        (
+            ("--precision", "half", "--keep-float", "Gem,/layer"),
+            "keep_float: the model has no operator and no node 'Gem'; close names are Gemm",
+        ),
+        (
+            ("--precision", "half", "--half-policy", "most"),
+            "Unknown policy 'most': expected throughout or mixed",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence_before_anything_is_written(

@@ -482,6 +482,21 @@ def test_states_in_half_follow_those_in_float(tmp_path):
         near(held[key], expected, key, 2e-2)
 
 
+@pytest.mark.parametrize("kind", _KINDS)
+def test_small_gradients_do_not_vanish_in_states_of_half(kind, tmp_path):
+    """Their squares are far below what half holds, and steps are divided by the root of these."""
+    ours = {dtype: _ours(kind, state_dtype=dtype) for dtype in ("float32", "float16")}
+    held = {}
+    for dtype, optimiser in ours.items():
+        loss = Loss(kind="cross-entropy", factor=1e-3)
+        with trained(for_training(_model(tmp_path), loss, optimiser)) as trainer:
+            for batch in _batches(_LONG):
+                trainer.step([batch])
+            held[dtype] = trainer.held()
+    for name in _WEIGHTS:
+        near(held["float16"][name], held["float32"][name], name, 2e-2)
+
+
 @pytest.mark.parametrize("kind", ["adamw", "adagrad", "lamb"])
 def test_the_host_changes_rates_between_steps(kind, tmp_path):
     rates = (0.1, 0.02, 0.3)

@@ -226,15 +226,17 @@ def _print_operations(
     print_line()
     numbers = ("Cycles", "% of total", "FLOPs", "Tiles busy", "Always live", "Temporary", "Code")
     of_training = [Column("Pass")] if listed.has_training else []
+    has_type = any(operation.dtype for operation in listed.operations)
     print_table(
         [
             Column("Operation"),
             Column("Call"),
+            *([Column("Type")] if has_type else []),
             *of_training,
             *(Column(title, is_number=True) for title in numbers),
         ],
         [
-            _row(operation, total, units, has_pass=listed.has_training)
+            _row(operation, total, units, has_type=has_type, has_pass=listed.has_training)
             for operation in listed.operations[:top]
         ],
     )
@@ -268,7 +270,9 @@ def _print_operations(
     print_line(" ".join(trust.notes))
 
 
-def _row(operation: Operation, total: int, units: Units, *, has_pass: bool) -> tuple[str, ...]:
+def _row(
+    operation: Operation, total: int, units: Units, *, has_type: bool, has_pass: bool
+) -> tuple[str, ...]:
     """Return an operation as a row of the table."""
     from tilescope.analyser.program.training import pass_label
     from tilescope.analyser.quantities import format_bytes
@@ -277,6 +281,7 @@ def _row(operation: Operation, total: int, units: Units, *, has_pass: bool) -> t
     return (
         operation.name,
         operation.operation,
+        *([operation.dtype or "–"] if has_type else []),
         *([pass_label(operation.training_pass)] if has_pass else []),
         f"{operation.cycles:,}",
         _share(operation.cycles, total),

@@ -15,7 +15,11 @@ from tilescope.run_arguments import (
     BatchOption,
     DimOption,
     EngineOption,
+    HalfPartialsOption,
+    HalfPolicyOption,
+    InHalfOption,
     IpusOption,
+    KeepFloatOption,
     MachineOption,
     ParametersOption,
     PrecisionOption,
@@ -29,6 +33,7 @@ from tilescope.run_arguments import (
     options_of,
     partials_of,
     phases,
+    policy_of,
     settings_of,
     shapes_of,
 )
@@ -109,6 +114,10 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         precision: PrecisionOption = "float",
+        half_policy: HalfPolicyOption = "throughout",
+        keep_float: KeepFloatOption = None,
+        in_half: InHalfOption = None,
+        half_partials: HalfPartialsOption = None,
         partials: Annotated[
             str | None,
             typer.Option(
@@ -178,6 +187,7 @@ def register(app: typer.Typer) -> None:
                     precision,
                     synthetic_data,
                     dims_of(dim or []),
+                    policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
                 ),
                 seed=seed,
                 iterations=iterations,

@@ -13,7 +13,11 @@ from tilescope.run_arguments import (
     BatchOption,
     DimOption,
     EngineOption,
+    HalfPartialsOption,
+    HalfPolicyOption,
+    InHalfOption,
     IpusOption,
+    KeepFloatOption,
     MachineOption,
     ParametersOption,
     PrecisionOption,
@@ -25,6 +29,7 @@ from tilescope.run_arguments import (
     directory_of,
     options_of,
     phases,
+    policy_of,
     settings_of,
     shapes_of,
     steps_of,
@@ -202,12 +207,23 @@ def register(app: typer.Typer) -> None:
         dim: DimOption = None,
         setting: SettingOption = None,
         precision: PrecisionOption = "float",
+        half_policy: HalfPolicyOption = "mixed",
+        keep_float: KeepFloatOption = None,
+        in_half: InHalfOption = None,
+        half_partials: HalfPartialsOption = None,
         half_weights: Annotated[
             bool,
             typer.Option(
                 "--half-weights",
                 help="With --precision half, keep weights in half only. By default they are kept in"
                 " float, and copied to half in every step.",
+            ),
+        ] = False,
+        count_overflows: Annotated[
+            bool,
+            typer.Option(
+                "--count-overflows",
+                help="Count values that are infinite or no numbers in half, by pass; takes cycles.",
             ),
         ] = False,
         option: EngineOption = None,
@@ -259,6 +275,7 @@ def register(app: typer.Typer) -> None:
             ),
             schedule=_schedule(schedule),
             recorded_steps=recorded_steps,
+            counts_overflows=count_overflows,
         )
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
@@ -279,6 +296,7 @@ def register(app: typer.Typer) -> None:
                     tuple(train_only or ["*"]),
                     tuple(freeze or []),
                     has_masters=not half_weights,
+                    policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
                 ),
                 facts={"data_name": data.name},
                 progress=tell,
@@ -373,6 +391,7 @@ def _as_json(
         "n_steps": len(outcome.losses),
         "n_skipped": outcome.n_skipped,
         "n_overflows": outcome.n_overflows,
+        "overflows": dict(outcome.overflows),
         "n_unused": outcome.n_unused,
         "losses": [loss if isfinite(loss) else None for loss in outcome.losses],
         "step_cycles": outcome.cycles,
@@ -396,6 +415,9 @@ def _print(
         print_line(f"Skipped steps, whose loss was no number: {outcome.n_skipped:,}")
     if outcome.n_overflows is not None:
         print_line(f"Steps left out since gradients overflowed: {outcome.n_overflows:,}")
+    if outcome.overflows:
+        counts = ", ".join(f"{kind} {n:,}" for kind, n in outcome.overflows.items())
+        print_line(f"Values beyond half by pass: {counts}")
     if outcome.n_unused:
         print_line(f"Samples that make no whole step, left out: {outcome.n_unused:,}")
     for label, path in (("Model", output), ("Checkpoint", checkpoint), ("Report", outcome.report)):

@@ -47,6 +47,8 @@ class _Moments(Descent):
     decay: str = "l2"
     bias_correction: bool = True
 
+    #: Whether v is a mean of squares.
+    has_squares: ClassVar[bool] = True
     ranges: ClassVar[Ranges] = {
         "beta1": (0, 1, True),
         "beta2": (0, 1, True),
@@ -94,7 +96,8 @@ class _Moments(Descent):
 
     def step(self, step: Step) -> list[Update]:
         """Emit the update of a parameter."""
-        first, second = step.state(_FIRST), step.state(_SECOND)
+        first = step.state(_FIRST)
+        second = step.state(_SECOND, is_of_squares=self.has_squares)
         gradient = self._gradient(step)
         m = step.mapped(
             operand(0) * operand(2) + operand(1) * operand(3),
@@ -356,6 +359,7 @@ class AdaMax(_Moments):
 
     kind: ClassVar[str] = "adamax"
     source: ClassVar[str] = "AdaMax"
+    has_squares: ClassVar[bool] = False
 
     def own_numbers(self, factor: float) -> dict[str, Number]:
         """Return the factor of the gradient's size, and of the weight."""

@@ -165,7 +165,7 @@ class Adagrad(_Adaptive):
 
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit g / (√v + eps)."""
-        state = step.state(_FIRST, self.initial)
+        state = step.state(_FIRST, self.initial, is_of_squares=True)
         v = step.mapped(operand(0) + call("square", operand(1)), step.wide(state), gradient)
         divisor = call("sqrt", operand(1)) + operand(2)
         change = step.mapped(operand(0) / divisor, gradient, v, step.number("eps"))
@@ -238,12 +238,12 @@ class RmsProp(_Adaptive):
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit x."""
         shares = {"share": "alpha", "rest": "restOfAlpha"}
-        state = step.state(_FIRST)
+        state = step.state(_FIRST, is_of_squares=True)
         v = _mean(step, state, gradient, is_of_squares=True, **shares)
         updates, operands = [step.update(state, v)], [gradient, v, step.number("eps")]
         size: Expression = operand(1)
         if self.is_centered:
-            centre = step.state(_SECOND)
+            centre = step.state(_SECOND, is_of_squares=True)
             mean = _mean(step, centre, gradient, is_of_squares=False, **shares)
             updates.append(step.update(centre, mean))
             size = size - call("square", operand(3))
@@ -291,7 +291,8 @@ class AdaDelta(_Adaptive):
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit x."""
         shares = {"share": "rho", "rest": "restOfRho"}
-        of_gradients, of_changes = step.state(_FIRST), step.state(_SECOND)
+        of_gradients = step.state(_FIRST, is_of_squares=True)
+        of_changes = step.state(_SECOND, is_of_squares=True)
         v = _mean(step, of_gradients, gradient, is_of_squares=True, **shares)
         x = step.mapped(
             operand(0)

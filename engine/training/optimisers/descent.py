@@ -67,7 +67,7 @@ class Descent(ABC):
         Names of those that the host leaves as they are, otherwise.
     state_dtype
         Type of what the optimiser keeps of a weight: ``float32`` or ``float16``; empty for
-        that which the optimiser computes in.
+        that which the optimiser computes in. Squares of gradients stay float.
     sum_dtype
         Type of the sum of gradients over micro-batches; empty for that of the weight.
     stochastic_rounding

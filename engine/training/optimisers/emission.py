@@ -230,11 +230,23 @@ class Step(Tools):
         """Return a number in the type of the update."""
         return self._of_all.number(self, name, self.dtype)
 
-    def state(self, prefix: str, start: float = 0.0) -> State:
-        """Return a state of the parameter's shape, which lies as the parameter does."""
-        w = self.parameter
-        array = np.full(w.shape, start, self._of_all.state_dtype)
-        return State(prefix + w.name, w.shape, self._of_all.state_dtype, array, like=w)
+    def state(self, prefix: str, start: float = 0.0, *, is_of_squares: bool = False) -> State:
+        """Return a state of the parameter's shape, which lies as the parameter does.
+
+        Parameters
+        ----------
+        prefix
+            Of its name.
+        start
+            What it holds before the first step.
+        is_of_squares
+            Whether it has squares of gradients, or what is subtracted from them squared: it is
+            float then, since half would make those of gradients below 2.4e-4 zero, and the steps
+            that are divided by their root too large.
+        """
+        w, dtype = self.parameter, "float32" if is_of_squares else self._of_all.state_dtype
+        array = np.full(w.shape, start, dtype)
+        return State(prefix + w.name, w.shape, dtype, array, like=w)
 
     def wide(self, state: State) -> Value:
         """Return a state in the type of the update."""
