@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
-from tilescope.engine.host.kernels._exponential import exp
+from tilescope.engine.host.kernels._exponential import log1p_exp
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -51,14 +51,19 @@ GRADIENT_COLUMN_CYCLES = COLUMN_CYCLES + 2 * (2 + 1) + 2 * (_ADD_CYCLES + _MULTI
 #: Cycles of the blank after the last class.
 EXTRA_BLANK_CYCLES = _ADD_CYCLES + _MULTIPLY_CYCLES
 GRADIENT_EXTRA_BLANK_CYCLES = 2 * EXTRA_BLANK_CYCLES
+#: The exponential of less is 0 as float32.
+_LEAST = -104.0
 #: Operations of a sum of logarithms. Source: include/poplibs_support/FlopEstimation.hpp
 _ADD_FLOPS = 6
 
 
 @jit
 def _log_add(a, b):  # type: ignore[no-untyped-def]
-    largest, smallest = (a, b) if a > b else (b, a)
-    return np.float32(largest + np.log1p(exp(np.float64(smallest) - np.float64(largest))))
+    largest, smallest = (np.float64(a), np.float64(b)) if a > b else (np.float64(b), np.float64(a))
+    # Below, the sum is the larger one as float32; most states are at the logarithm of nothing.
+    if smallest - largest < _LEAST:
+        return np.float32(largest)
+    return np.float32(largest + log1p_exp(smallest - largest))
 
 
 @jit

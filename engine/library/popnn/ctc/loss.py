@@ -19,7 +19,7 @@ from tilescope.engine.library.popops.elementwise.operations import cast, copy_to
 from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
 from tilescope.engine.planner.ctc import CtcLossPlan
 
-__all__ = ["IMPOSSIBLE", "ctc_loss", "ctc_loss_and_gradient"]
+__all__ = ["ctc_loss", "ctc_loss_and_gradient", "least_impossible"]
 
 #: The logarithm of no probability, by type of what is computed: the smallest half, and a float far
 #: below all sums of logarithms. PopLibs takes the smallest half for both, so that losses beyond it
@@ -28,10 +28,13 @@ _ZERO = {FLOAT16: -65504.0, FLOAT32: -1e30}
 #: A loss beyond this share of minus that is infinite: no alignment gives the label.
 #: Source: graphcore/poplibs, commit 52679f23, zeroInfinityRelTolerance
 _SHARE = 0.99
-#: Losses, in float32, beyond which no alignment gives a label.
-IMPOSSIBLE = -_SHARE * _ZERO[FLOAT32]
 _FLOATS = (FLOAT16, FLOAT32)
 _DEFAULTS = CtcLossOptions()
+
+
+def least_impossible(dtype: DType) -> float:
+    """Return beyond which loss, of a type of results, no alignment gives a label."""
+    return -_SHARE * _ZERO[dtype]
 
 
 @checked
@@ -162,7 +165,7 @@ class _Call:
         if self.has_gradient:
             gradient = _gradient_of(build, layout, wave, (logs, loss))
         if options.zero_infinity:
-            _zero_infinity(build, loss, gradient, -_SHARE * _ZERO[partials])
+            _zero_infinity(build, loss, gradient, least_impossible(partials))
         if out_kind != partials:
             loss = cast(build, loss, out_kind)
             gradient = gradient and cast(build, gradient, out_kind)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,18 +226,33 @@ def _fill(builder: Builder, fields: _Fields, results: list[Tensor], zero: float)
 def _copy_labels(builder: Builder, layout: Layout, labels: View, target: Tensor) -> None:
     """Copy to every part its classes, with those before and after them.
 
-    At the ends of the label, where nothing comes before or after, they stand twice.
+    Before the first class and after the last one, the same classes stand again.
     """
-    edges, longest = layout.plan.label_edges.tolist(), layout.plan.shape.longest
+    plan = layout.plan
+    width, longest = int(plan.label_edges[1]), plan.shape.longest
+    n_batch, n_steps, n_parts = layout.sizes
+    n_whole = longest // width
+    first, last = labels.slice(1, 0, 1), labels.slice(1, longest - 1, longest)
+    ends = [last] * plan.last_blank_apart
+    before, after = [first], []
+    if plan.label > 1:
+        before.append(labels.slice(1, width - 1, (plan.label - 1) * width).sub_sample(1, width))
+        after.append(labels.slice(1, width, longest).sub_sample(1, width))
+    sources = {
+        (0, 0, n_whole, width): labels.slice(1, 0, n_whole * width),
+        (-1, 0, n_parts, 1): concat([*before, *ends], 1),
+        (width, 0, n_parts, 1): concat([*after, last, *ends], 1),
+    }
+    if longest > n_whole * width:
+        rest = concat([labels.slice(1, n_whole * width, longest), last], 1)
+        sources[0, n_whole, n_whole + 1, rest.shape[1]] = rest
+    if plan.last_blank_apart:
+        sources[0, n_parts - 1, n_parts, 1] = last
     pairs: Pairs = []
-    for part, (begin, end) in enumerate(pairwise(edges)):
-        before = labels.slice(1, max(begin, 1) - 1, max(begin, 1))
-        after = labels.slice(1, min(end, longest - 1), min(end, longest - 1) + 1)
-        inner = [labels.slice(1, begin, end)] if end > begin else []
-        source = concat([before, *inner, after], 1)
-        n_batch, n = source.shape
-        wide = source.reshape(n_batch, 1, 1, n).broadcast_to((n_batch, target.shape[1], 1, n))
-        pairs.append((wide, target.slice(2, part, part + 1).slice(3, 0, n)))
+    for (place, begin, end, n), source in sources.items():
+        wide = source.reshape(n_batch, 1, end - begin, n)
+        to = target.slice(2, begin, end).slice(3, place + 1, place + 1 + n)
+        pairs.append((wide.broadcast_to((n_batch, n_steps, end - begin, n)), to))
     copy_together(builder, pairs, "broadcastLabels")
 
 
