@@ -7,8 +7,9 @@ by it is within 10⁻¹⁰, and 0 below -4 √2, where it is at most 4.4 · 10�
 
 exp(x) is 2ⁿ exp(r) with n the integer next to x / log 2. exp(r) - 1 is its series up to r⁹: the
 next term is below 10⁻¹¹ of it for any |r| up to log(2) / 2. log(1 + u) is twice the series of the
-inverse hyperbolic tangent of s = u / (2 + u) up to s¹⁷, at most 1 / 3 for u up to 1. erf(x) / x is a polynomial in x², the
-interpolation at 21 Chebyshev nodes between 0 and 16, which is within 2 · 10⁻¹¹ of it.
+inverse hyperbolic tangent of s = u / (2 + u) up to s¹⁷: s is at most 1 / 3 for u up to 1. erf(x) /
+x is a polynomial in x², the interpolation at 21 Chebyshev nodes between 0 and 16, which is within
+2 · 10⁻¹¹ of it.
 """
 
 from __future__ import annotations
