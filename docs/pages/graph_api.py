@@ -26,6 +26,7 @@ from tilescope.engine.graph import (
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.poplin import (
     allocators,
     convolution,
@@ -43,6 +44,8 @@ from tilescope.engine.library.popnn import (
     softmax,
     spatial_softmax,
 )
+from tilescope.engine.library.popnn.ctc import loss as ctc_loss
+from tilescope.engine.library.popnn.ctc import loss_plan as ctc_loss_plan
 from tilescope.engine.library.popnn.norm import (
     batch_norm,
     group_norm,
@@ -184,6 +187,15 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         non_linearity.non_linearity_input_gradient,
     ),
     "tilescope.engine.library.popnn.loss": (loss.calc_loss, loss.calc_accuracy),
+    "tilescope.engine.library.popnn.ctc.loss_plan": (
+        ctc_loss_plan.plan_ctc_loss,
+        ctc_loss_plan.create_ctc_data_input,
+        ctc_loss_plan.create_ctc_labels_input,
+    ),
+    "tilescope.engine.library.popnn.ctc.loss": (
+        ctc_loss.ctc_loss,
+        ctc_loss.ctc_loss_and_gradient,
+    ),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,
@@ -264,6 +276,7 @@ def render() -> str:
     parts += [
         *_class(Window),
         *_class(lstm.RecurrentOptions),
+        *_class(CtcLossOptions),
         *_class(Replicas),
         "### Elementwise functions\n",
         *_elementwise(),

@@ -142,9 +142,7 @@ def popnn_names() -> Iterator[Name]:
     yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
     names = "plan createDataInput beamSearchDecoderLogProbabilities beamSearchDecoderLogits"
     yield from all_of("popnn/CTCInference", names, "", CTC)
-    names = "plan createDataInput createLabelsInput calcLossAndGradientLogProbabilities"
-    names += " calcLossAndGradientLogits calcCTCLossLogProbabilities calcCTCLossLogits"
-    yield from all_of("popnn/CTCLoss", names, "", TRAINING)
+    yield from _ctc_loss()
     for name in ("calcLoss", "calcAccuracy"):
         ours = name.replace("L", "_l").replace("A", "_a")
         yield Name("popnn/Loss", name, f"library.popnn.loss.{ours}")
@@ -165,3 +163,22 @@ def popnn_names() -> Iterator[Name]:
         yield Name("poprand/RandomGen", name, place, "equal on any tiling")
     note = "no state: every call takes a seed"
     yield Name("poprand/RandomGen", "setSeed", "", note)
+
+
+def _ctc_loss() -> Iterator[Name]:
+    header, place = "popnn/CTCLoss", "library.popnn.ctc"
+    yield Name(header, "plan", f"{place}.loss_plan.plan_ctc_loss")
+    for name in ("createDataInput", "createLabelsInput"):
+        ours = name.replace("create", "create_ctc_").replace("Input", "_input").lower()
+        yield Name(header, name, f"{place}.loss_plan.{ours}")
+    for name, ours in (
+        ("calcLossAndGradient", "ctc_loss_and_gradient"),
+        ("calcCTCLoss", "ctc_loss"),
+    ):
+        yield Name(header, f"{name}Logits", f"{place}.loss.{ours}")
+        yield Name(
+            header,
+            f"{name}LogProbabilities",
+            f"{place}.loss.{ours}",
+            "`CtcLossOptions(takes_logs=True)`",
+        )

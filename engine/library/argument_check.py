@@ -18,9 +18,11 @@ from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
+from tilescope.engine.planner.ctc import CtcLossPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
 __all__ = ["check_dim", "check_rank", "checked", "checked_with"]
@@ -83,7 +85,9 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     tuple[int, int]: _pair,
     Expression: _kind(Expression, "an expression; call and operand make one"),
     Sequence[View]: _views,
+    CtcLossOptions: _kind(CtcLossOptions, "an engine.library.ctc_options.CtcLossOptions"),
     EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),
+    CtcLossPlan: _kind(CtcLossPlan, "a plan of plan_ctc_loss"),
     RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
     Replicas: _kind(Replicas, "an engine.library.replicas.Replicas"),
     Any: lambda _, value: value,

@@ -1,36 +1,38 @@
 """Connectionist temporal classification: the loss of a sequence whose alignment is not known.
 
-The classes of a label are joined by blanks, and a state is a place among them. Round by round, the
-logarithm of the probability of all alignments that end in a state follows from those of the round
-before. Source: A. Graves and others, Connectionist Temporal Classification, ICML 2006, section 4.1;
+Source: A. Graves and others, Connectionist Temporal Classification, ICML 2006, section 4.1;
 https://pytorch.org/docs/stable/generated/torch.nn.CTCLoss.html for the reductions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Expansion, IrBuilder, Node, Value
-from tilescope.engine.operators.control.rounds import ROUNDS
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.ctc_options import CtcLossOptions
+from tilescope.engine.library.popnn.ctc.loss import ctc_loss as library_ctc_loss
+from tilescope.engine.library.popnn.ctc.loss import (
+    ctc_loss_and_gradient,
+    least_impossible,
+)
+from tilescope.engine.library.popops.elementwise.map import call, map_in_place, operand
+from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.cast import CAST
-from tilescope.engine.operators.elementwise.choice import chosen
-from tilescope.engine.operators.elementwise.elementwise import binary, scalar
-from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
-from tilescope.engine.operators.indexing.indexing import GATHER_ELEMENTS
-from tilescope.engine.operators.movement.layout import BROADCAST, reshape
-from tilescope.engine.operators.movement.slicing import along, joined
-from tilescope.engine.operators.norm.softmax import LOG_SOFTMAX
+from tilescope.engine.operators.elementwise.elementwise import binary
+from tilescope.engine.operators.elementwise.mapped import mapped
+from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.reduction import reduced
 
-__all__ = ["CtcOperands", "ctc_loss"]
+__all__ = ["RECORDS", "CtcOperands", "ctc_loss"]
 
-#: The logarithm of no probability: far below all that occur, and finite.
-_NONE = -1e30
-#: A loss beyond it is that of a label which no alignment gives.
-_IMPOSSIBLE = 1e29
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class CtcOperands:
         None.
     blank
         The class of no label.
+    zero_infinity
+        Whether losses and gradients of labels that no alignment gives are 0.
     """
 
     scores: Value
@@ -55,6 +59,113 @@ class CtcOperands:
     steps: Value | None = None
     lengths: Value | None = None
     blank: int = 0
+    zero_infinity: bool = False
+
+
+def _alphas(emitted: Array, may_jump: Array) -> Array:
+    """Return by step and state the logarithm of the probability of what ends there."""
+    n_states = emitted.shape[1]
+    column = np.full(n_states + 2, -np.inf)
+    column[2] = 0
+    alphas = []
+    for entry in emitted:
+        jumps = np.where(may_jump, column[:-2], -np.inf)
+        column[2:] = np.logaddexp.reduce([column[2:], column[1:-1], jumps]) + entry
+        alphas.append(column[2:].copy())
+    return np.array(alphas)
+
+
+def _of_sequence(scores: Array, label: Array, blank: int) -> tuple[float, Array]:
+    """Return the loss of a sequence and its gradient; an infinite loss has one without meaning."""
+    logs = scores - np.logaddexp.reduce(scores, 1, keepdims=True)
+    states = np.full(2 * label.size + 1, blank)
+    states[1::2] = label
+    may_jump = np.zeros(states.size, bool)
+    may_jump[3::2] = label[1:] != label[:-1]
+    emitted = logs[:, states]
+    alphas = _alphas(emitted, may_jump)
+    onwards = np.append([False, False], may_jump[::-1])[: states.size]
+    betas = _alphas(emitted[::-1, ::-1], onwards)[::-1, ::-1]
+    total = np.logaddexp.reduce(alphas[-1, -2:])
+    gradient = np.exp(logs)
+    if np.isfinite(total):
+        visits = np.exp(alphas + betas - emitted - total)
+        np.subtract.at(gradient, (np.arange(len(logs))[:, None], states), visits)
+    return -float(total), gradient
+
+
+def _evaluate(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    """Return losses and gradients in numpy, in double precision before they are rounded."""
+    scores, labels, steps, lengths = arrays
+    wide = scores.astype(np.float64)
+    losses = np.zeros(labels.shape[0])
+    gradient = np.exp(wide - np.logaddexp.reduce(wide, 2, keepdims=True))
+    for i, (n, length) in enumerate(zip(steps, lengths, strict=True)):
+        losses[i], gradient[:n, i] = _of_sequence(
+            wide[:n, i], labels[i, :length], node.attributes["blank"]
+        )
+    if node.attributes["zero_infinity"]:
+        is_over = np.isinf(losses)
+        losses[is_over], gradient[:, is_over] = 0, 0
+    return [losses.astype(scores.dtype), gradient.astype(scores.dtype)]
+
+
+def _types(node: Node) -> list[tuple[tuple[int, ...], str]]:
+    scores = node.operand(0)
+    return [((scores.shape[1],), scores.dtype), (scores.shape, scores.dtype)]
+
+
+def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    operands = [lowering.tensor(value) for value in op.operands]
+    options = CtcLossOptions(op.attributes["blank"], zero_infinity=op.attributes["zero_infinity"])
+    results: tuple[Tensor, ...]
+    if op.outputs[1:] in ((), (None,)):
+        results = (library_ctc_loss(lowering.builder, *operands, options=options),)
+    else:
+        results = ctc_loss_and_gradient(lowering.builder, *operands, options=options)
+    if not options.zero_infinity:
+        is_over = call("greater", operand(0), least_impossible(results[0].dtype))
+        infinite = call("select", float("inf"), operand(0), is_over)
+        map_in_place(lowering.builder, infinite, [results[0]])
+    return tuple(t for value, t in zip(op.outputs, results, strict=False) if value is not None)
+
+
+def _gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return the gradient that the loss came with, times that of the loss, up to the last steps.
+
+    Raises
+    ------
+    BadModel
+        When the loss depends on the gradient.
+    """
+    if gradients[1] is not None:
+        raise BadModel(f"{op}: the gradient of its gradient is not supported")
+    scores, of_scores = op.operand(0), op.outputs[1]
+    assert of_scores is not None, "ctc_loss names both results"
+    n_steps, n_batch, _ = scores.shape
+    by_sequence = reshape(expansion, full(expansion, gradients[0], (n_batch,)), (1, n_batch, 1))
+    number = expansion.constant(np.arange(n_steps)[:, None].astype(np.int32), "numbers")
+    steps = reshape(expansion, expansion.emit(CAST, op.operand(2), dtype="int32"), (1, n_batch))
+    is_due = reshape(expansion, binary(expansion, "less", number, steps), (n_steps, n_batch, 1))
+    counts = expansion.emit(CAST, is_due, dtype=scores.dtype)
+    factor = binary(expansion, "multiply", counts, by_sequence)
+    return binary(expansion, "multiply", of_scores, factor), None, None, None
+
+
+#: From scores, labels, steps and lengths: losses by sequence, and the gradient of their sum. Beyond
+#: the steps of a sequence, this holds probabilities.
+CTC = Operator(
+    name="ctc_loss",
+    domain=ENGINE_DOMAIN,
+    infer=_types,
+    evaluate=_evaluate,
+    lower=_lower,
+    gradient=_gradient,
+)
+
+RECORDS = (CTC,)
 
 
 def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
@@ -75,28 +186,31 @@ def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
     """
     _check(expansion.node, given)
     n_steps, n_batch, _ = given.scores.shape
-    logs = expansion.emit(LOG_SOFTMAX, given.scores, axis=2)
-    classes = _with_blanks(expansion, given)
-    n_states = classes.shape[1]
-    every = expansion.emit(
-        BROADCAST, reshape(expansion, classes, (1, *classes.shape)), shape=(n_steps, *classes.shape)
-    )
-    emitted = expansion.emit(GATHER_ELEMENTS, logs, every, axis=2)
-    jumps = _jumps(expansion, given, classes)
-    start = np.full((n_batch, n_states), _NONE, np.float32)
-    start[:, 0] = 0
     dtype = given.scores.dtype
-    first = expansion.constant(start.astype(dtype), "start")
-    last = _rounds(expansion, given, first, emitted, jumps)
-    losses = _of_ends(expansion, given, last)
+    labels = expansion.emit(CAST, given.labels, dtype="int32")
+    steps = _counts(expansion, given.steps, n_steps, n_batch, "steps")
+    lengths = _counts(expansion, given.lengths, given.labels.shape[1], n_batch, "lengths")
+    losses = expansion.emit_all(
+        CTC,
+        2,
+        *(given.scores, labels, steps, lengths),
+        blank=given.blank,
+        zero_infinity=given.zero_infinity,
+    )[0]
     if reduction == "none":
         return losses
     if reduction == "mean":
-        length = _lengths(expansion, given)
-        own = expansion.emit(CAST, length, dtype=dtype)
+        own = expansion.emit(CAST, lengths, dtype=dtype)
         losses = mapped(expansion, operand(0) / call("maximum", operand(1), 1.0), losses, own)
     scale = 1 / n_batch if reduction == "mean" else 1.0
     return reshape(expansion, reduced(expansion, "sum", losses, [0], scale), ())
+
+
+def _counts(expansion: Expansion, value: Value | None, most: int, n_batch: int, name: str) -> Value:
+    """Emit counts by sequence as int32, the largest where none are given."""
+    if value is None:
+        return expansion.constant(np.full(n_batch, most, np.int32), name)
+    return expansion.emit(CAST, value, dtype="int32")
 
 
 def _check(node: Node, given: CtcOperands) -> None:
@@ -128,110 +242,3 @@ def _check(node: Node, given: CtcOperands) -> None:
             raise BadModel(f"{node}: {value.name!r} is {value.dtype}: expected integers")
         if value is not labels and value.shape != (n_batch,):
             raise BadModel(f"{node}: {value.name!r} has shape {value.shape}: expected ({n_batch},)")
-
-
-def _lengths(expansion: Expansion, given: CtcOperands) -> Value:
-    if given.lengths is not None:
-        return given.lengths
-    n_batch, longest = given.labels.shape
-    return expansion.constant(np.full(n_batch, longest, given.labels.dtype), "lengths")
-
-
-def _with_blanks(expansion: Expansion, given: CtcOperands) -> Value:
-    """Emit the classes of the states: a blank, then every class of the label with one after it."""
-    labels = given.labels
-    n_batch, longest = labels.shape
-    blanks = expansion.constant(np.full((n_batch, longest, 1), given.blank, labels.dtype), "blanks")
-    pairs = joined(expansion, [blanks, reshape(expansion, labels, (n_batch, longest, 1))], 2)
-    rows = reshape(expansion, pairs, (n_batch, 2 * longest))
-    end = expansion.constant(np.full((n_batch, 1), given.blank, labels.dtype), "blank")
-    return joined(expansion, [rows, end], 1)
-
-
-def _jumps(expansion: Expansion, given: CtcOperands, classes: Value) -> Value:
-    """Emit what is added for coming from two states before: 0 between unlike classes, else none."""
-    n_batch, n_states = classes.shape
-    two = along(expansion, classes, 1, 0, n_states - 2)
-    blanks = expansion.constant(np.full((n_batch, 2), given.blank, classes.dtype), "before")
-    before = joined(expansion, [blanks, two], 1)
-    unlike = binary(expansion, "not_equal", classes, before)
-    is_class = binary(expansion, "not_equal", classes, scalar(expansion, given.blank, classes))
-    may = binary(expansion, "logical_and", unlike, is_class)
-    zero, none = (expansion.constant(np.asarray(x, given.scores.dtype), "jump") for x in (0, _NONE))
-    return chosen(expansion, may, zero, none)
-
-
-def _rounds(
-    expansion: Expansion, given: CtcOperands, first: Value, emitted: Value, jumps: Value
-) -> Value:
-    """Emit the steps of the sequence; return the logarithms after the last one."""
-    n_steps, n_batch, n_states = emitted.shape
-    node, builder = expansion.node, expansion.builder
-    inside = IrBuilder("body")
-    here = Expansion(inside, node, f"{expansion.output}/step")
-    state = Value("state", (n_batch, n_states), first.dtype)
-    entry = Value("emitted", (n_batch, n_states), first.dtype)
-    number = Value("step", (), "int64")
-    by_one, by_two = (_moved(here, state, n) for n in (1, 2))
-    by_two = mapped(here, operand(0) + operand(1), by_two, jumps)
-    a, b, c = (operand(i) for i in range(3))
-    largest = mapped(here, call("maximum", call("maximum", a, b), c), state, by_one, by_two)
-    total = call("exp", a - operand(3)) + call("exp", b - operand(3)) + call("exp", c - operand(3))
-    after = mapped(
-        here,
-        operand(3) + call("log", total) + operand(4),
-        *(state, by_one, by_two, largest, entry),
-    )
-    if given.steps is not None:
-        steps = here.emit(CAST, given.steps, dtype="int64")
-        is_due = binary(here, "less", number, reshape(here, steps, (n_batch, 1)))
-        after = chosen(here, is_due, after, state)
-    # Rounds that have a gradient return the states before them, too.
-    region = inside.region([state, entry, number], [after, state])
-    numbers = expansion.constant(np.arange(n_steps), "steps")
-    rounds = Node(
-        operator=ROUNDS,
-        name=node.name,
-        source=node.source,
-        inputs=(first, emitted, numbers),
-        attributes={"n_states": 1, "n_rounds": n_steps, "is_reversed": False},
-        n_outputs=2,
-        regions={"body": region},
-    )
-    last, _ = builder.add(rounds, tuple(f"{expansion.output}/{n}" for n in ("ends", "alignments")))
-    assert last is not None
-    return last
-
-
-def _moved(expansion: Expansion, state: Value, n: int) -> Value:
-    """Emit the states moved by so many places, with none in front."""
-    n_batch, n_states = state.shape
-    none = expansion.constant(np.full((n_batch, n), _NONE, state.dtype), f"none{n}")
-    return joined(expansion, [none, along(expansion, state, 1, 0, n_states - n)], 1)
-
-
-def _of_ends(expansion: Expansion, given: CtcOperands, last: Value) -> Value:
-    """Emit the losses: alignments end in the last class or in the blank after it."""
-    n_batch = last.shape[0]
-    length = _lengths(expansion, given)
-    two, one, zero = (scalar(expansion, n, length) for n in (2, 1, 0))
-    end = binary(expansion, "multiply", length, two)
-    before = binary(expansion, "maximum", binary(expansion, "subtract", end, one), zero)
-    ends = [
-        reshape(
-            expansion,
-            expansion.emit(GATHER_ELEMENTS, last, reshape(expansion, place, (n_batch, 1)), axis=1),
-            (n_batch,),
-        )
-        for place in (end, before)
-    ]
-    # An empty label has one end: the same place is not counted twice.
-    is_empty = binary(expansion, "equal", length, zero)
-    none = expansion.constant(np.asarray(_NONE, last.dtype), "none")
-    ends[1] = chosen(expansion, is_empty, none, ends[1])
-    a, b = operand(0), operand(1)
-    largest = mapped(expansion, call("maximum", a, b), *ends)
-    total = call("exp", a - operand(2)) + call("exp", b - operand(2))
-    loss = mapped(expansion, -(operand(2) + call("log", total)), *ends, largest)
-    beyond = call("select", float("inf"), a, call("greater", a, _IMPOSSIBLE))
-    return mapped(expansion, beyond, loss)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import (
+    ctc,
     determinant,
     fused,
     identity,
@@ -64,6 +65,7 @@ FAMILIES = (
     rounds,
     convolution,
     convolution_transpose,
+    ctc,
     determinant,
     dropout,
     einsum,

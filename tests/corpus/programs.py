@@ -4,7 +4,7 @@ Training is built from the calls that exist: the gradients of products and convo
 to data and weights, and a scaled addition to the weights.
 Source: graphcore/poplibs sdk-release-2.0, tools/ (general_matrix_multiply.cpp,
 fully_connected_layer.cpp, single_conv_layer.cpp, pooling_layer.cpp, reduce_op.cpp,
-embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp).
+embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp, ctc_loss.cpp).
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from tilescope.engine.library.poplin.allocators import (
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.transposed import transposed_convolution
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
+from tilescope.engine.library.popnn.ctc.loss import ctc_loss_and_gradient
+from tilescope.engine.library.popnn.ctc.loss_plan import (
+    create_ctc_data_input,
+    create_ctc_labels_input,
+    plan_ctc_loss,
+)
 from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popnn.pool_gradient import max_pool_input_gradient
 from tilescope.engine.library.popnn.recurrent.allocators import (
@@ -56,7 +62,6 @@ MISSING = {
     "octave_convolution": "octave convolutions",
     "triangular_solve": "triangular solves",
     "cholesky": "Cholesky factorisations",
-    "ctc_loss": "the CTC loss",
 }
 _LEARNING_RATE = -1.0
 #: Of the IPU Model: osmarks/ipu-stack, of Target::getGlobalSyncCycles on IPU21.
@@ -265,6 +270,27 @@ def _recurrent(row: Row) -> Built:
     return built
 
 
+def _ctc_loss(row: Row) -> Built:
+    """Build the program with its transfers, one per sequence, which are part of its run."""
+    built, size = Built.on(row), row.parameters
+    build, batch = built.builder, size["batch"]
+    shape = (size["steps"], batch, size["classes"])
+    plan = plan_ctc_loss(build, "float32", shape, size["labels"])
+    scores = create_ctc_data_input(build, "float32", plan)
+    labels = create_ctc_labels_input(build, plan)
+    lengths = [built.graph.add_variable("int32", (batch,), name) for name in ("steps", "lengths")]
+    for length in lengths:
+        built.graph.set_tile_mapping(length, [0], [0])
+    inputs = [(tensor.name, tensor) for tensor in lengths]
+    for i in range(batch):
+        inputs.append((f"scores {i}", scores.slice(1, i, i + 1)))
+        inputs.append((f"labels {i}", labels.slice(0, i, i + 1)))
+    for name, tensor in inputs:
+        build.sequence.add(StreamCopyIn(f"upload {name}", tensor))
+    ctc_loss_and_gradient(build, scores, labels, *lengths, plan=plan)
+    return built
+
+
 _BUILDERS: Mapping[str, Callable[[Row], Built]] = {
     "product": _product,
     "fully_connected": _fully_connected,
@@ -274,6 +300,7 @@ _BUILDERS: Mapping[str, Callable[[Row], Built]] = {
     "embedding": _embedding,
     "lstm": _recurrent,
     "gru": _recurrent,
+    "ctc_loss": _ctc_loss,
 }
 
 

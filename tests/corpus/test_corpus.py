@@ -70,3 +70,15 @@ def test_embeddings_are_near_the_published_figures(name: str, machine: str) -> N
     assert 1 / 1.1 < ours.cycles / row.published.cycles < 1.1
     assert 1 / 1.1 < ours.memory / row.published.memory < 1.1
     assert 1 / 1.7 < ours.fullest / row.published.fullest < 1.1
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", ["t_375_l_200_c_36_bs_1", "t_1200_l_480_c_5_bs_1"])
+def test_ctc_losses_are_near_the_published_figures(name: str, machine: str) -> None:
+    """A round of 375 steps takes 949 cycles here and 1,185 there; the laws are the same."""
+    row = row_of(f"ctc_loss_{name}_float_float@{machine}")
+    ours = measure(row).ours
+    assert ours is not None
+    assert 1 / 1.3 < ours.cycles / row.published.cycles < 1.3
+    assert 1 / 1.1 < ours.memory / row.published.memory < 1.1
+    assert 1 / 1.5 < ours.fullest / row.published.fullest < 1.5

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from tests.oracle.naive_alignments import ALIGNMENTS
 
 from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 
@@ -121,7 +122,7 @@ REDUCTIONS: dict[str, Callable[[list[float]], float]] = {
     "maximum": max,
     "minimum": min,
     "product": math.prod,
-    "log_add": lambda values: math.log(sum(map(math.exp, values))),
+    "log_add": lambda values: float(np.logaddexp.reduce(values)),
     "logical_and": all,
     "logical_or": any,
 }
@@ -616,6 +617,7 @@ NAIVE: dict[str, Naive] = _Naive(
         **{f"popnn::LossCrossEntropyTransform{kind}": _cross_entropy for kind in ("", "<block>")},
         **{f"popnn::LossSumSquaredTransform{kind}": _sum_squared for kind in ("", "<block>")},
         "popnn::CalcAccuracy": _accuracy,
+        **ALIGNMENTS,
         **{f"popnn::Reduce{name}ClassGather": _arg_gather(name) for name in ("Max", "Min")},
         **{f"popnn::Reduce{name}ClassSparse": _arg_sparse(name) for name in ("Max", "Min")},
         "poplin::ConvPartial1x1Out": _convolve,

@@ -20,6 +20,7 @@ from tilescope.engine.library.poplin.updates import (
     convolution_weight_update,
 )
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
+from tilescope.engine.library.popnn.ctc.loss import ctc_loss, ctc_loss_and_gradient
 from tilescope.engine.library.popnn.loss import calc_accuracy, calc_loss
 from tilescope.engine.library.popnn.non_linearity import (
     non_linearity,
@@ -298,6 +299,22 @@ def _layer(function: Callable[..., object]) -> Callable[[Arguments], object]:
 def _kept(p: Arguments) -> dict[str, View]:
     """Return what a layer kept: all operands."""
     return {**p.views}
+
+
+def _of_sequences(function: Callable[..., object]) -> LibraryCall:
+    """Return a loss of sequences whose alignment is not known."""
+    counts = ("int32", "batch")
+    return LibraryCall(
+        lambda p: function(p.build, *p.views.values()),
+        {
+            "scores": ("float32", "steps batch classes"),
+            "labels": ("int32", "batch longest"),
+            "steps": counts,
+            "lengths": counts,
+        },
+        {"steps": 16, "batch": 16, "classes": 16, "longest": 8},
+        ("batch", "steps"),
+    )
 
 
 def _backward(run: Callable[[Arguments], object], operands: Mapping[str, str]) -> LibraryCall:
@@ -761,6 +778,8 @@ CALLS: Mapping[str, LibraryCall] = {
         {"batch": 4, "classes": 4, "boxes": 512},
         ("batch", "boxes"),
     ),
+    "ctc_loss": _of_sequences(ctc_loss),
+    "ctc_loss_and_gradient": _of_sequences(ctc_loss_and_gradient),
     "lstm": _recurrent(_layer(lstm), 4),
     "gru": _recurrent(_layer(gru), 3),
     "rnn": _recurrent(_layer(rnn), 1),
@@ -864,6 +883,7 @@ EXEMPT: Mapping[str, str] = {
     "Reduction": "Holds the arguments of `reduce_many`.",
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
+    "plan_ctc_loss": "Makes a plan; the losses that it is given to compute.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
     "Backward": "Holds results of the backward passes of recurrent layers.",
     "OutputGradients": "Holds operands of the backward passes of recurrent layers.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,12 @@ def test_an_empty_label_and_one_that_no_alignment_gives(tmp_path):
     with trained(_model(tmp_path, loss)) as trainer:
         outputs = trainer.step([batch])
     assert np.isinf(outputs["loss"][0]), "three equal classes take five steps"
+    without = replace(loss, zero_infinity=True)
+    with trained(_model(tmp_path, without)) as trainer:
+        outputs = trainer.step([batch])
+    expected, gradient = _in_torch(x, labels, steps, lengths, reduction="sum", zero_infinity=True)
+    assert float(outputs["loss"][0]) == pytest.approx(expected, rel=1e-5)
+    near(outputs["Gradient___w"][0], gradient, "w")
     steps[1] = 5
     with trained(_model(tmp_path, loss)) as trainer:
         outputs = trainer.step([{**batch, "steps": steps}])

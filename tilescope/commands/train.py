@@ -322,10 +322,13 @@ def _loss(text: str, labels: str) -> Loss:
     kind, terms = terms_of("--loss", text)
     known: tuple[str, ...] = ("reduction", "ignored", "output", "of", "factor")
     if kind == "ctc":
-        known = (*known, "blank", "steps", "lengths", "longest")
+        known = (*known, "blank", "steps", "lengths", "longest", "zero_infinity")
     for name in terms:
         if name not in known:
             raise typer.BadParameter(f"--loss has no option {name!r}: it has {', '.join(known)}")
+    zero_infinity = terms.get("zero_infinity", "false")
+    if zero_infinity not in ("true", "false"):
+        raise typer.BadParameter(f"--loss {text}: zero_infinity is true or false")
     try:
         ignored = int(terms["ignored"]) if "ignored" in terms else None
         factor = float(terms.get("factor", 1))
@@ -345,6 +348,7 @@ def _loss(text: str, labels: str) -> Loss:
         steps=terms.get("steps", ""),
         lengths=terms.get("lengths", ""),
         longest=longest,
+        zero_infinity=zero_infinity == "true",
     )
 
 

@@ -46,6 +46,9 @@ FLOPS_PER_PAIR = {
     "logical_or": 0,
 }
 
+#: The exponential of less is 0 as float64.
+_LEAST = -746.0
+
 
 @jit
 def _sum(a: float, b: float) -> float:
@@ -61,6 +64,9 @@ def _product(a: float, b: float) -> float:
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     largest = maximum(a, b)
     if np.isinf(largest) or largest != largest:
+        return largest
+    # Below, the exponential is 0; parts often hold the logarithm of nothing.
+    if minimum(a, b) - largest < _LEAST:
         return largest
     return largest + np.log1p(np.exp(minimum(a, b) - largest))
 

@@ -1,0 +1,1 @@
+"""Alignments of labels with sequences: their loss with its gradient, and the search for labels."""
