@@ -17,29 +17,25 @@ from tilescope.engine.library.popnn.recurrent.allocators import (
 )
 from tilescope.engine.library.popnn.recurrent.backward import (
     Backward,
+    LayerOperands,
     OutputGradients,
     gru_backward,
+    gru_weight_update,
     lstm_backward,
+    lstm_weight_update,
     rnn_backward,
+    rnn_weight_update,
 )
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.kept import gru_kept, lstm_kept, rnn_kept
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
-from tilescope.engine.library.popnn.recurrent.update import (
-    gru_weight_update,
-    lstm_weight_update,
-    outputs_before,
-    recurrent_input_gradient,
-    rnn_weight_update,
-)
 from tilescope.engine.library.popops.elementwise.operations import cast, copy_to, in_one
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.movement.slicing import along, joined
 from tilescope.engine.operators.recurrent.in_numpy import (
-    input_arrays,
     layer_arrays,
     loop_arrays,
     weight_arrays,
@@ -91,18 +87,22 @@ def _lengths(lowering: Lowering, op: Operation, index: int) -> View | None:
 
 
 def _options(op: Operation) -> dict[str, Any]:
-    """Return what the layer's functions of the library take by name."""
+    """Return what all functions of the library for the layer take by name."""
     options: dict[str, Any] = {"options": op.attributes["options"]}
     if op.attributes["kind"] != "RNN":
         options["cell_order"] = UNITS[op.attributes["kind"]]
-    if op.attributes["kind"] == "GRU":
-        options["reset_after"] = op.attributes["reset_after"]
     return options
+
+
+def _order_of_reset(op: Operation) -> dict[str, Any]:
+    """Return what a GRU is told of its reset gate."""
+    is_gru = op.attributes["kind"] == "GRU"
+    return {"reset_after": op.attributes["reset_after"]} if is_gru else {}
 
 
 def _arranged(builder: Builder, op: Operation, given: Sequence[View]) -> list[View]:
     """Return copies of weights and biases, laid out for the products of the loop."""
-    shape, options = op.operand(_X).shape, _options(op)
+    shape, options = op.operand(_X).shape, _options(op) | _order_of_reset(op)
     create: Any = {
         "LSTM": create_lstm_weights,
         "GRU": create_gru_weights,
@@ -119,7 +119,7 @@ def _lower_layer(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     x, *weights = (lowering.tensor(op.operand(i)) for i in range(_FIRST))
     states = [lowering.tensor(op.operand(i)) for i in (_FIRST, _CELL)[: _n_states(op)]]
     function: Any = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[kind]
-    options = _options(op) | {"lengths": _lengths(lowering, op, _LENGTHS)}
+    options = _options(op) | _order_of_reset(op) | {"lengths": _lengths(lowering, op, _LENGTHS)}
     if kind == "LSTM":
         options["peepholes"] = _tensor(lowering, op, _PEEPHOLES)
     kept: dict[str, Tensor] = {}
@@ -139,29 +139,21 @@ def _layer_gradient(
     ]
     outputs, *states = op.outputs[: 1 + n]
     kept = op.outputs[1 + n :]
-    attributes = {**op.attributes, "has_gradient": tuple(value is not None for value in given)}
-    emit = _emitter(expansion, attributes)
-    of_loop = emit(
-        LAYER_GRADIENT,
-        [
-            op.operand(_OUTPUTS),
-            *[*given, None][:3],
-            op.optional(_PEEPHOLES),
-            op.optional(_LENGTHS),
-            outputs,
-            *kept,
-        ],
-        1 + n + bool(op.attributes["reset_after"]),
-    )
-    sums, of_first, *rest = of_loop
-    of_cell = rest[0] if n > 1 else None
-    recurrent = rest[-1] if op.attributes["reset_after"] else None
-    (of_x,) = emit(INPUT_GRADIENT, [sums, op.operand(_INPUTS)], 1)
-    has_peepholes = op.attributes["has_peepholes"]
+    has_peepholes, has_recurrent = op.attributes["has_peepholes"], op.attributes["reset_after"]
     cell = states[1] if has_peepholes else None
+    operands = [op.optional(i) for i in range(_N_OPERANDS)]
+    attributes = {**op.attributes, "with_weights": False}
+    emit = _emitter(expansion, attributes)
+    of_x, sums, of_first, *rest = emit(
+        LAYER_GRADIENT,
+        [*operands, *[*given, None][:3], outputs, cell, *kept],
+        2 + n + has_recurrent,
+    )
+    of_cell = rest[0] if n > 1 else None
+    recurrent = rest[-1] if has_recurrent else None
     of_weights = emit(
         WEIGHT_GRADIENT,
-        [op.operand(_X), op.operand(_FIRST), outputs, cell, sums, recurrent, *kept],
+        [*operands, outputs, cell, sums, recurrent, *kept],
         3 + has_peepholes,
     )
     of_peepholes = of_weights[3] if has_peepholes else None
@@ -202,19 +194,22 @@ LAYER = Operator(
 )
 
 
+# Positions of the operands of gradients, after those of the layer.
+_OF_OUTPUTS, _OF_LAST, _OF_CELL, _RESULTS, _LAST_CELL, _KEPT = range(_N_OPERANDS, _N_OPERANDS + 6)
+_WEIGHT_RESULTS, _WEIGHT_CELL, _SUMS, _RECURRENT, _WEIGHT_KEPT = range(_N_OPERANDS, _N_OPERANDS + 5)
+
+
 def _loop_types(node: Node) -> list[Type]:
-    kept, kind = node.operands[-1], node.attributes["kind"]
-    outputs = node.operand(6)
-    n_steps, n_batch, n_outputs = outputs.shape
-    n_units = len(UNITS[kind])
-    state = ((n_batch, n_outputs), kept.dtype)
-    sums = ((n_steps, n_units, n_batch, n_outputs), kept.dtype)
-    recurrent = [((n_steps, 1, n_batch, n_outputs), kept.dtype)]
-    return [
-        sums,
-        *[state] * _n_states(node),
-        *(recurrent if node.attributes["reset_after"] else []),
-    ]
+    x, n_units = node.operand(_X), len(UNITS[node.attributes["kind"]])
+    n_steps, n_batch, _ = x.shape
+    n_outputs = node.operand(_OUTPUTS).shape[-1]
+    states = [((n_batch, n_outputs), x.dtype)] * _n_states(node)
+    sums = [((n_steps, n_units, n_batch, n_outputs), x.dtype)]
+    if node.attributes["reset_after"]:
+        recurrent = [((n_steps, 1, n_batch, n_outputs), x.dtype)]
+    else:
+        recurrent = []
+    return [(x.shape, x.dtype), *sums, *states, *recurrent]
 
 
 def _all_kept(lowering: Lowering, op: Operation, first: int) -> dict[str, Tensor]:
@@ -227,27 +222,43 @@ def _all_kept(lowering: Lowering, op: Operation, first: int) -> dict[str, Tensor
     }
 
 
+def _given(lowering: Lowering, op: Operation) -> LayerOperands:
+    """Return what the layer was given."""
+    tensors = [_tensor(lowering, op, i) for i in range(_LENGTHS)]
+    x, inputs, outputs, biases, first, cell, peepholes = tensors
+    assert x is not None
+    assert inputs is not None
+    assert outputs is not None
+    assert biases is not None
+    lengths = _lengths(lowering, op, _LENGTHS)
+    return LayerOperands(
+        x, inputs, outputs, biases, first, cell, peepholes=peepholes, lengths=lengths
+    )
+
+
 def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
-    build, kind = lowering.builder, op.attributes["kind"]
-    weights = lowering.tensor(op.operand(0))
-    given = OutputGradients(*(_tensor(lowering, op, i) for i in (1, 2, 3)))
-    kept = _all_kept(lowering, op, 7)
-    options = _options(op) | {"lengths": _lengths(lowering, op, 5)}
-    if kind == "LSTM":
-        options["peepholes"] = _tensor(lowering, op, 4)
-        found = lstm_backward(build, kept, weights, given, **options)
-    elif kind == "GRU":
-        found = gru_backward(build, kept, weights, given, **options)
-    else:
-        outputs = lowering.tensor(op.operand(6))
-        found = rnn_backward(build, kept, outputs, weights, given, **options)
-    results: list[Any] = [found.sums, *found.initial]
-    if found.recurrent is not None:
-        results.append(found.recurrent)
+    function: Any = {"LSTM": lstm_backward, "GRU": gru_backward, "RNN": rnn_backward}[
+        op.attributes["kind"]
+    ]
+    gradients = OutputGradients(*(_tensor(lowering, op, i) for i in range(_OF_OUTPUTS, _RESULTS)))
+    found = function(
+        lowering.builder,
+        _given(lowering, op),
+        lowering.tensor(op.operand(_RESULTS)),
+        _all_kept(lowering, op, _KEPT),
+        gradients,
+        with_inputs=op.outputs[0] is not None,
+        **_options(op),
+    )
+    results: list[Any] = [found.inputs, found.values["sums"], *found.initial]
+    if op.attributes["reset_after"]:
+        results.append(found.values["recurrent"])
     return tuple(t for value, t in zip(op.outputs, results, strict=True) if value is not None)
 
 
-#: The gradients of the sums of a layer and of its first states.
+#: The gradients of the inputs, the sums and the first states of a layer. Operands: those of the
+#: layer, gradients of its outputs, its last output and last cell state, its outputs, its last cell
+#: state, and what it kept.
 LAYER_GRADIENT = Operator(
     name="recurrent_gradient",
     domain=ENGINE_DOMAIN,
@@ -257,61 +268,30 @@ LAYER_GRADIENT = Operator(
 )
 
 
-def _input_types(node: Node) -> list[Type]:
-    n_steps, _, n_batch, _ = node.operand(0).shape
-    return [((n_steps, n_batch, node.operand(1).shape[1]), node.operand(0).dtype)]
-
-
-def _lower_input(lowering: Lowering, op: Operation) -> Tensor:
-    sums, weights = (lowering.tensor(value) for value in op.operands)
-    order = UNITS[op.attributes["kind"]]
-    cell_order = order if len(order) > 1 else None
-    options = op.attributes["options"]
-    return recurrent_input_gradient(lowering.builder, sums, weights, cell_order, options)
-
-
-#: The gradient of the inputs of a layer, from that of its sums and the input weights.
-INPUT_GRADIENT = Operator(
-    name="recurrent_input_gradient",
-    domain=ENGINE_DOMAIN,
-    infer=_input_types,
-    evaluate=input_arrays,
-    lower=_lower_input,
-)
-
-
 def _weight_types(node: Node) -> list[Type]:
-    x, sums = node.operand(0), node.operand(4)
-    _, n_units, _, n_outputs = sums.shape
-    by_part = (2,) if node.attributes["reset_after"] else ()
-    types = [
-        ((n_units, x.shape[2], n_outputs), x.dtype),
-        ((n_units, n_outputs, n_outputs), x.dtype),
-        ((n_units, *by_part, n_outputs), x.dtype),
-    ]
-    peepholes = [((n_units - 1, n_outputs), x.dtype)]
-    return types + (peepholes if node.attributes["has_peepholes"] else [])
+    shapes = [node.operand(i).shape for i in (_INPUTS, _OUTPUTS, _BIASES)]
+    if node.attributes["has_peepholes"]:
+        shapes.append(node.operand(_PEEPHOLES).shape)
+    return [(shape, node.operand(_X).dtype) for shape in shapes]
 
 
 def _lower_weights(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     build, kind = lowering.builder, op.attributes["kind"]
-    x, first, outputs, _, sums = (_tensor(lowering, op, i) for i in range(5))
-    assert x is not None
-    assert first is not None
-    assert outputs is not None
-    assert sums is not None
-    kept, options = _all_kept(lowering, op, 6), _options(op)
-    backward = Backward(sums, (), _tensor(lowering, op, 5))
-    if kind == "GRU":
-        found = gru_weight_update(build, x, kept, backward, **options)
-    else:
-        before = outputs_before(outputs, first, kept, op.attributes["options"])
-        if kind == "RNN":
-            found = rnn_weight_update(build, x, before, backward, **options)
-        else:
-            cell = _tensor(lowering, op, 3)
-            options["has_peepholes"] = op.attributes["has_peepholes"]
-            found = lstm_weight_update(build, x, before, kept, backward, cell, **options)
+    function: Any = {
+        "LSTM": lstm_weight_update,
+        "GRU": gru_weight_update,
+        "RNN": rnn_weight_update,
+    }[kind]
+    values = _all_kept(lowering, op, _WEIGHT_KEPT)
+    for name, index in (("sums", _SUMS), ("recurrent", _RECURRENT)):
+        tensor = _tensor(lowering, op, index)
+        if tensor is not None:
+            values[name] = tensor
+    options = _options(op)
+    if kind == "LSTM":
+        options["last_cell"] = _tensor(lowering, op, _WEIGHT_CELL)
+    outputs = lowering.tensor(op.operand(_WEIGHT_RESULTS))
+    found = function(build, _given(lowering, op), outputs, Backward((), values=values), **options)
     results = [found.inputs, found.outputs, found.biases, found.peepholes]
     return tuple(
         in_one(build, view)
@@ -320,7 +300,8 @@ def _lower_weights(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     )
 
 
-#: The gradients of the weights, biases and peepholes of a layer.
+#: The gradients of the weights, biases and peepholes of a layer. Operands: those of the layer, its
+#: outputs, its last cell state, the gradients of its sums and of a GRU's product, and what it kept.
 WEIGHT_GRADIENT = Operator(
     name="recurrent_weight_gradient",
     domain=ENGINE_DOMAIN,
@@ -442,4 +423,4 @@ class _Operands:
         return reshape(self.expansion, own, shape)
 
 
-RECORDS = (LAYER, LAYER_GRADIENT, INPUT_GRADIENT, WEIGHT_GRADIENT)
+RECORDS = (LAYER, LAYER_GRADIENT, WEIGHT_GRADIENT)
