@@ -50,7 +50,7 @@ __all__ = [
 def lstm_backward(  # noqa: PLR0913 # results, gradients and options of a layer
     builder: Builder,
     given: Any,
-    outputs: View,
+    outputs: View | None,
     kept: Any,
     gradients: Any,
     *,
@@ -69,7 +69,7 @@ def lstm_backward(  # noqa: PLR0913 # results, gradients and options of a layer
     given
         `LayerOperands`: what was given to `lstm`.
     outputs
-        What it returned, shape (steps, batch, outputs).
+        What it returned, shape (steps, batch, outputs); None where steps are computed again.
     kept
         What it kept, by name.
     gradients
@@ -100,7 +100,7 @@ def lstm_backward(  # noqa: PLR0913 # results, gradients and options of a layer
 def gru_backward(  # noqa: PLR0913 # as above
     builder: Builder,
     given: Any,
-    outputs: View,
+    outputs: View | None,
     kept: Any,
     gradients: Any,
     *,
@@ -138,7 +138,7 @@ def gru_backward(  # noqa: PLR0913 # as above
 def rnn_backward(
     builder: Builder,
     given: Any,
-    outputs: View,
+    outputs: View | None,
     kept: Any,
     gradients: Any,
     *,
@@ -166,6 +166,8 @@ def rnn_backward(
     """
     options = replace(options or RecurrentOptions(), recomputation_mode="none")
     kind = rnn_kind(_checked_given("rnn_backward", given), options)
+    if outputs is None:
+        raise BadGraph("rnn_backward: expected the outputs of the layer, got None")
     if "units" not in kept:
         units = outputs.reshape(outputs.shape[0], 1, *outputs.shape[1:])
         kept = {**kept, "units": units}

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.library.builder import Builder
-from tilescope.engine.library.popnn.recurrent.kept import BEFORE, STATES
 from tilescope.engine.library.popnn.recurrent.loop import (
     Layer,
     LoopOperands,
@@ -193,10 +192,9 @@ def layer_storage(
     options
         Of the layer.
     """
-    n_units = sum(n for name, n in names.items() if name not in (STATES, BEFORE))
-    sizes = LayerSizes(
-        layer.n_steps, layer.n_batch, layer.n_inputs, layer.n_outputs, max(1, n_units),
-        sum(names.values()), n_states, layer.dtype.n_bytes,
+    sizes = LayerSizes.of(
+        layer.n_steps, layer.n_batch, layer.n_inputs, layer.n_outputs, names, n_states,
+        layer.dtype.n_bytes,
     )  # fmt: skip
     return storage_of(builder.tiles.machine, sizes, options)
 

@@ -47,8 +47,10 @@ class Kind:
         What the gradients of weights need of it.
     n_states
         States of a cell.
-    forward, backward
-        Return the cells of both passes.
+    forward
+        Returns the cell of the forward pass on operands.
+    backward
+        Returns the cell of the backward pass.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Kind:
     names: Mapping[str, int]
     of_update: Sequence[str]
     n_states: int
-    forward: Callable[[Builder], Cell]
+    forward: Callable[[Builder, LayerOperands], Cell]
     backward: Callable[..., BackwardCell]
 
     @property
@@ -89,7 +91,7 @@ def lstm_kind(given: LayerOperands, order: tuple[str, ...], options: RecurrentOp
         [LSTM_INSIDE.index(name) for name in order],
         lstm_kept(has_peepholes=has_peepholes, has_lengths=has_lengths),
         (BEFORE, STATES) if has_peepholes else (BEFORE,), 2,
-        lambda build: lstm_cell(build, given, order, options),
+        lambda build, operands: lstm_cell(build, operands, order, options),
         lambda build, layer, gradients, **asked: lstm_backward_cell(
             build, layer, given, gradients, order, options, **asked
         ),
@@ -104,7 +106,7 @@ def gru_kind(given: LayerOperands, order: tuple[str, ...], options: RecurrentOpt
         "gru", call, "popnn.gruWU", given,
         [GRU_UNITS.index(name) for name in order],
         gru_kept(reset_after=reset_after), (STATES,) if reset_after else (STATES, "gates"), 1,
-        lambda build: gru_cell(build, given, order, options),
+        lambda build, operands: gru_cell(build, operands, order, options),
         lambda build, layer, gradients, **asked: gru_backward_cell(
             build, layer, given, gradients, order, options, **asked
         ),
@@ -116,7 +118,7 @@ def rnn_kind(given: LayerOperands, options: RecurrentOptions) -> Kind:
     return Kind(
         "rnn", "popnn.rnnBwdSequence", "popnn.rnnParamDeltaUpdate", given, [0],
         rnn_kept(options, has_lengths=given.lengths is not None), (BEFORE,), 1,
-        lambda build: rnn_cell(build, given, options),
+        lambda build, operands: rnn_cell(build, operands, options),
         lambda build, layer, gradients, **asked: rnn_backward_cell(
             build, layer, given, gradients, options, **asked
         ),

@@ -9,11 +9,12 @@ interleaveWUCadence and interleavedWUIsBeneficial.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from math import ceil
 
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.kept import BEFORE, STATES
 from tilescope.engine.library.popnn.recurrent.span import Span, each_span
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.machine import Machine
@@ -24,8 +25,10 @@ __all__ = [
     "Storage",
     "each_chunk",
     "each_stretch",
+    "explicit_storage",
     "separate_update_steps",
     "storage_of",
+    "stored_tile_bytes",
 ]
 
 #: Name of the states that are kept before every stretch.
@@ -65,6 +68,22 @@ class LayerSizes:
     n_kept: int
     n_states: int
     element_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        n_steps: int,
+        n_batch: int,
+        n_inputs: int,
+        n_outputs: int,
+        kept: Mapping[str, int],
+        n_states: int,
+        element_bytes: int,
+    ) -> LayerSizes:
+        """Return those of a layer that keeps numbers of values of a step by name."""
+        n_units = sum(n for name, n in kept.items() if name not in (STATES, BEFORE))
+        n_kept, n_units = sum(kept.values()), max(1, n_units)
+        return cls(n_steps, n_batch, n_inputs, n_outputs, n_units, n_kept, n_states, element_bytes)
 
     def tile_bytes(self, machine: Machine, n_values: int) -> int:
         """Return the bytes on a tile of so many values of a step, spread over all tiles."""
@@ -123,11 +142,36 @@ def storage_of(machine: Machine, sizes: LayerSizes, options: RecurrentOptions) -
     per_update, is_interleaved = _update_steps(machine, sizes, options)
     if options.interleaves_update is not None:
         is_interleaved = options.interleaves_update
-    storage = Storage(n_steps, None, per_update, is_interleaved)
+    return _with_stretches(Storage(n_steps, None, per_update, is_interleaved), options, sizes)
+
+
+def _with_stretches(
+    storage: Storage, options: RecurrentOptions, sizes: LayerSizes | None
+) -> Storage:
+    """Return a storage with the stretches that options ask for."""
     if options.recomputation_mode != "full":
         return storage
-    stretch = options.steps_per_checkpoint or _stretch(sizes, storage.chunk)
-    return Storage(n_steps, min(stretch, storage.chunk), per_update, is_interleaved)
+    stretch = options.steps_per_checkpoint
+    if stretch is None:
+        assert sizes is not None
+        stretch = _stretch(sizes, storage.chunk)
+    return replace(storage, steps_per_checkpoint=min(stretch, storage.chunk))
+
+
+def explicit_storage(n_steps: int, options: RecurrentOptions) -> Storage:
+    """Return the storage of options that state the steps of stretches and updates."""
+    per_update = min(options.steps_per_update or n_steps, n_steps)
+    is_interleaved = per_update < n_steps
+    if options.interleaves_update is not None:
+        is_interleaved = options.interleaves_update
+    return _with_stretches(Storage(n_steps, None, per_update, is_interleaved), options, None)
+
+
+def stored_tile_bytes(machine: Machine, sizes: LayerSizes, storage: Storage) -> int:
+    """Return the bytes on a tile of what a layer keeps until its gradients are computed."""
+    if storage.recomputes:
+        return storage.n_stretches * sizes.tile_bytes(machine, sizes.n_states)
+    return storage.n_steps * sizes.tile_bytes(machine, sizes.n_kept)
 
 
 def _update_steps(

@@ -115,7 +115,7 @@ class BackwardPass:
         self,
         builder: Builder,
         kind: Kind,
-        outputs: View,
+        outputs: View | None,
         kept: Any,
         gradients: Any,
         options: RecurrentOptions,
@@ -138,6 +138,10 @@ class BackwardPass:
         storage, options = self._storage, self._options
         # Peepholes see the state after a step, which the next chunk has.
         is_updating = with_weights and storage.is_interleaved and kind.given.peepholes is None
+        if is_updating and storage.recomputes and not options.pre_weighted:
+            # One copy for both the steps and the update.
+            x = as_steps(build, kind.given.x).tensor
+            kind = replace(kind, given=replace(kind.given, x=x))
         cell = kind.backward(build, self._layer, self._gradients, has_inputs=with_inputs)
         steps = _Steps(build, kind, cell, self._gradients, self._kept, storage, options)
         of_all = self._results(build, cell, whole, (INPUTS, ATTENTION))
@@ -221,7 +225,7 @@ class _Steps:
             self._whole[ATTENTION] = as_steps(builder, kind.given.attention)
         self._forward: Cell | None = None
         if storage.recomputes:
-            self._forward = kind.forward(builder)
+            self._forward = kind.forward(builder, kind.given)
             self._checkpoints = as_steps(builder, kept[CHECKPOINTS]).tensor
             self._position = number(builder, "checkpoint")
             fill(builder, self._position, storage.n_stretches - 1)
@@ -288,7 +292,7 @@ class _Steps:
 def weight_gradients(
     builder: Builder,
     kind: Kind,
-    outputs: View,
+    outputs: View | None,
     backward: Any,
     options: RecurrentOptions,
     last_cell: View | None = None,
@@ -337,7 +341,7 @@ def weight_gradients(
 def _before(
     builder: Builder,
     kind: Kind,
-    outputs: View,
+    outputs: View | None,
     known: Mapping[str, Any],
     n_steps: int,
     options: RecurrentOptions,
@@ -348,6 +352,8 @@ def _before(
     """
     if BEFORE not in kind.of_update or BEFORE in known:
         return {}
+    if outputs is None:
+        raise BadGraph(f"{kind.name}_backward: expected the outputs of the layer, got None")
     first = kind.given.initial_output
     if first is None:
         first = initial(builder, kind.layer, None, "initialOutput")
