@@ -54,7 +54,7 @@ from tilescope.engine.library.popnn.norm import (
     rms_norm,
 )
 from tilescope.engine.library.popnn.recurrent import allocators as recurrent_allocators
-from tilescope.engine.library.popnn.recurrent import backward, gru, lstm, rnn, update
+from tilescope.engine.library.popnn.recurrent import backward, gru, lstm, rnn
 from tilescope.engine.library.popops import cycle_count
 from tilescope.engine.library.popops.elementwise import bit_cast, fill, in_place, iota, scaled_add
 from tilescope.engine.library.popops.elementwise import map as expression_map
@@ -221,10 +221,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.popnn.recurrent.lstm": (lstm.lstm,),
     "tilescope.engine.library.popnn.recurrent.gru": (gru.gru,),
     "tilescope.engine.library.popnn.recurrent.rnn": (rnn.rnn,),
-    **{
-        module.__name__: tuple(getattr(module, name) for name in module.__all__)
-        for module in (backward, update)
-    },
+    backward.__name__: tuple(getattr(backward, name) for name in backward.__all__),
     "tilescope.engine.library.poplin.convolution": (convolution.convolution, convolution.matmul),
     "tilescope.engine.library.poplin.allocators": tuple(
         getattr(allocators, name) for name in allocators.__all__

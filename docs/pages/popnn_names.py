@@ -70,9 +70,9 @@ def recurrent_names() -> Iterator[Name]:
         yield from all_of(header, names, "", FLOPS)
         backward = f"{place}.backward.{module}_backward"
         yield Name(header, f"{module}Bwd", backward)
-        update = f"{place}.update.{module}_weight_update"
-        yield Name(header, f"{module}WU", update, "one product of all steps")
-        yield Name(header, f"{module}BwdWithWU", backward, f"and `{module}_weight_update`")
+        update = f"{place}.backward.{module}_weight_update"
+        yield Name(header, f"{module}WU", update)
+        yield Name(header, f"{module}BwdWithWU", backward, "`with_weights=True`")
     yield Name(
         "popnn/Lstm",
         "zeroInitialState",
@@ -82,7 +82,7 @@ def recurrent_names() -> Iterator[Name]:
     yield Name("popnn/Lstm", "getMatMulPrePlanParameters", "", PLANNED)
     yield Name("popnn/Gru", "createAttention", "", "any mapping: operands are exchanged")
     yield Name("popnn/Gru", "auGruFwd", "library.popnn.recurrent.gru.gru", "`attention=…`")
-    backward, update = f"{place}.backward.gru_backward", f"{place}.update.gru_weight_update"
+    backward, update = f"{place}.backward.gru_backward", f"{place}.backward.gru_weight_update"
     names = "auGruBwd auGruBwdWithWU"
     yield from all_of("popnn/Gru", names, backward, "`attention=…`")
     yield Name("popnn/Gru", "auGruWU", update)
@@ -99,7 +99,7 @@ def recurrent_names() -> Iterator[Name]:
     backward = f"{place}.backward.rnn_backward"
     names = "createBwdState backwardGradientStep rnnBwdSequence"
     yield from all_of(header, names, backward, "one call for all steps")
-    yield Name(header, "paramDeltaUpdate", f"{place}.update.rnn_weight_update", "one product")
+    yield Name(header, "paramDeltaUpdate", f"{place}.backward.rnn_weight_update")
     names = "createInitialState createRecurrentTensor createInputTensor createOutputTensor"
     yield from all_of("popnn/Rnn", f"{names} shiftRnnTensor", ours, "part of the loop")
     yield Name("popnn/Rnn", "Rnn", ours, "loops of user-defined cells: program `Repeat`")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +39,11 @@ from tilescope.engine.session.stored_program import (
 )
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.narrowing import narrowed_types
+from tilescope.engine.transform.recurrent_storage import (
+    LayerStorage,
+    layer_storages,
+    store_layers,
+)
 from tilescope.reports.figures import bytes_past
 
 __all__ = ["compile_model", "compile_with"]
@@ -158,7 +163,8 @@ def _compiled(
     available_memory = settings.available_memory
     stated, model = model, transform(model, settings.without)
     if settings.excess is not None:
-        check_capacity(model, machine, settings.excess)
+        least = 0.0 if available_memory is None else available_memory.matmul
+        check_capacity(store_layers(model, machine, least), machine, settings.excess)
     graph_digest, weights_digest = model_digests(stated)
     costs = PhaseCosts(machine)
     digests = costs.exchanges.digests
@@ -169,11 +175,12 @@ def _compiled(
     fragments = Fragments(store, digests)
 
     def compiled(share: AvailableMemory) -> Executable:
-        lowered = lower(model, machine, share, partials, memo, fragments)
+        stored = store_layers(model, machine, share.matmul)
+        lowered = lower(stored, machine, share, partials, memo, fragments)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)
-        return compile_graph(
+        executable = compile_graph(
             OwnGraph(lowered.graph),
             lowered.programs,
             plans=lowered.plans,
@@ -183,33 +190,38 @@ def _compiled(
             costs=costs,
             stopwatch=Stopwatch(),
         )
+        return replace(executable, notices=(*stored.notices, *narrowed_types(model)))
+
+    def storages(share: AvailableMemory) -> list[LayerStorage]:
+        return [*layer_storages(model, machine, share.matmul).values()]
 
     executable = compiled(available_memory or AvailableMemory())
     if available_memory is None and executable.overfull_tiles.size:
-        executable = _with_less(compiled, executable)
+        executable = _with_less(compiled, storages, executable)
     store.save()
     executable = replace(
         executable,
         graph_digest=graph_digest,
         weights_digest=weights_digest,
-        notices=(*model.notices, *narrowed_types(model)),
     )
     held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
     return CompiledModel(model.interface, executable, held, stated.training)
 
 
 def _with_less(
-    compiled: Callable[[AvailableMemory], Executable], executable: Executable
+    compiled: Callable[[AvailableMemory], Executable],
+    storages: Callable[[AvailableMemory], list[LayerStorage]],
+    executable: Executable,
 ) -> Executable:
     """Return the program compiled with the largest share of temporary memory at which it fits.
 
-    Shares at which all plans would stay as they are need no compilation. If the program does not
-    fit at any share, it is returned as it is.
+    Shares at which all plans and stored values would stay as they are need no compilation. If the
+    program does not fit at any share, it is returned as it is.
     """
     now, smaller = AvailableMemory(), executable
     share = None if _constants_exceed_tiles(executable) else now.halved()
     while share is not None:
-        if _binds(share, smaller, now):
+        if _binds(share, smaller, now) or _recomputes_more(storages(share), storages(now)):
             _log.info(
                 "%d tiles overfull: compiling with %g of tile memory for an operation",
                 smaller.overfull_tiles.size,
@@ -220,6 +232,11 @@ def _with_less(
                 return smaller
         share = share.halved()
     return executable
+
+
+def _recomputes_more(smaller: Sequence[LayerStorage], now: Sequence[LayerStorage]) -> bool:
+    """Return whether recurrent layers keep other values at a smaller share."""
+    return [layer.storage for layer in smaller] != [layer.storage for layer in now]
 
 
 def _binds(share: AvailableMemory, executable: Executable, now: AvailableMemory) -> bool:

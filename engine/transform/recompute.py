@@ -24,6 +24,7 @@ from tilescope.engine.ir import (
     Value,
     walk,
 )
+from tilescope.engine.operators.recurrent.training import LAYER, RECOMPUTES
 
 __all__ = ["recompute"]
 
@@ -40,12 +41,14 @@ def recompute(model: Model) -> Model:
     Notes
     -----
     Kinds are those of PopART, whose explicit form this is; ``standard`` chooses places as it does,
-    by what is alive. Source: graphcore/popart, willow/src/recompute.cpp.
+    by what is alive. Recurrent layers are not copied: ``standard`` and ``all`` mark them, and they
+    keep their states every few steps. Source: graphcore/popart, willow/src/recompute.cpp.
     """
     wanted = model.recomputation
     if wanted is None:
         return model
     model = replace(model, recomputation=None)
+    model = _with_layers(model, wanted)
     forward = [op for op in model.operations if op.training_pass == TrainingPass.FORWARD]
     if wanted == Recomputation():
         return replace(model, operations=_marked(model, forward))
@@ -99,8 +102,7 @@ def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Ope
     last = _last_checkpoint(forward)
     normal = {v for op in forward if op.operator.key in _NORMS for v in op.results}
     for i, operation in enumerate(forward):
-        name = (operation.origin or operation).name
-        if any(fnmatchcase(name, pattern) for pattern in wanted.kept):
+        if operation.operator is LAYER or _is_named(operation, wanted.kept):
             continue
         is_of_kind = {
             "none": False,
@@ -111,8 +113,31 @@ def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Ope
                 operation.operator.key in _AFTER_NORMS and not normal.isdisjoint(operation.operands)
             ),
         }[wanted.kind]
-        if is_of_kind or any(fnmatchcase(name, pattern) for pattern in wanted.again):
+        if is_of_kind or _is_named(operation, wanted.again):
             yield operation
+
+
+def _is_named(operation: Operation, patterns: Sequence[str]) -> bool:
+    name = (operation.origin or operation).name
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _with_layers(model: Model, wanted: Recomputation) -> Model:
+    """Return the model with marks on recurrent layers, which compute their own steps again."""
+    is_of_kind = wanted.kind in ("standard", "all")
+
+    def marked(operation: Operation) -> Operation:
+        if operation.operator is not LAYER:
+            return operation
+        is_again = is_of_kind or _is_named(operation, wanted.again)
+        is_kept = _is_named(operation, wanted.kept)
+        if not is_again and not is_kept:
+            return operation
+        mark = {RECOMPUTES: is_again and not is_kept}
+        return replace(operation, attributes={**operation.attributes, **mark})
+
+    operations = tuple(map(marked, model.operations))
+    return replace(model, operations=operations)
 
 
 def _places(forward: Sequence[Operation]) -> list[int]:

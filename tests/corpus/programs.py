@@ -40,6 +40,12 @@ from tilescope.engine.library.popnn.recurrent.allocators import (
     create_recurrent_input,
     create_recurrent_state,
 )
+from tilescope.engine.library.popnn.recurrent.backward import (
+    LayerOperands,
+    OutputGradients,
+    gru_backward,
+    lstm_backward,
+)
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
@@ -51,6 +57,7 @@ from tilescope.engine.library.popops.slicing.sliceable import (
     create_indices_tensor,
     create_sliceable_tensor,
 )
+from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.window import Window, output_size
 from tilescope.engine.machine import load_machine
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
@@ -252,8 +259,7 @@ _ORDERS = {
 
 
 def _recurrent(row: Row) -> Built:
-    size = row.parameters
-    built = Built.on(row, "the gradient of recurrent layers" if size.get("trains") else "")
+    built, size = Built.on(row), row.parameters
     build = built.builder
     dtype = size.get("dtype", "float16")
     shape = (size["steps"], size["batch"], size["inputs"])
@@ -262,11 +268,14 @@ def _recurrent(row: Row) -> Built:
     x = create_recurrent_input(build, shape, size["outputs"], len(order), dtype=dtype)
     weights = create(build, shape, size["outputs"], dtype=dtype, cell_order=order)
     state = create_recurrent_state(build, shape, size["outputs"], "state", dtype=dtype)
+    kept: dict[str, Tensor] | None = {} if size.get("trains") else None
+    states = [state]
     if row.program == "lstm":
-        cell = create_recurrent_state(build, shape, size["outputs"], "cell", dtype=dtype)
-        lstm(build, x, *weights, state, cell, cell_order=order)
-    else:
-        gru(build, x, *weights, state, cell_order=order)
+        states.append(create_recurrent_state(build, shape, size["outputs"], "cell", dtype=dtype))
+    layer: Any = lstm if row.program == "lstm" else gru
+    outputs, *_ = layer(build, x, *weights, *states, cell_order=order, kept=kept)
+    if kept is not None:
+        _recurrent_gradients(built, row, x, weights, (outputs, *states), kept, order)
     return built
 
 
@@ -289,6 +298,26 @@ def _ctc_loss(row: Row) -> Built:
         build.sequence.add(StreamCopyIn(f"upload {name}", tensor))
     ctc_loss_and_gradient(build, scores, labels, *lengths, plan=plan)
     return built
+
+
+def _recurrent_gradients(
+    built: Built,
+    row: Row,
+    x: Tensor,
+    weights: tuple[View, View, Tensor],
+    results: tuple[Tensor, ...],
+    kept: Mapping[str, Tensor],
+    order: tuple[str, ...],
+) -> None:
+    outputs, *states = results
+    of_outputs = built.linear(x.dtype.name, outputs.shape, "nextLayerGrads")
+    given = LayerOperands(x, *weights, *states)
+    backward = lstm_backward if row.program == "lstm" else gru_backward
+    options = RecurrentOptions(partial_updates=False)  # the source's release has none
+    backward(
+        built.builder, given, outputs, kept, OutputGradients(of_outputs),
+        cell_order=order, options=options, with_weights=True,
+    )  # fmt: skip
 
 
 _BUILDERS: Mapping[str, Callable[[Row], Built]] = {

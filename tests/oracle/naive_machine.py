@@ -165,7 +165,7 @@ class NaiveMachine:
                 self.execute(program.compute_set)
             case Copy():
                 self.write(program.target, self.read(program.source))
-            case WriteUndef():  # what reads these elements before they are written fails
+            case WriteUndef():  # what computes with these elements before they are written fails
                 for element in elements_of_tensor(program.target):
                     self.memory[self.owner(element)].pop(element, None)
             case _:
@@ -202,17 +202,23 @@ class NaiveMachine:
         inputs: dict[str, Any] = {}
         outputs: list[list[Element]] = []
         counts: tuple[int, ...] = ()
+        kept: set[Element] = set()
         for name, regions in batch.fields.items():
             elements = elements_of(regions, vertex)
+            codelet_field = batch.codelet.field(name)
+            if codelet_field.is_read and codelet_field.is_written:  # what it leaves as it is
+                undefined = {element: math.nan for element in elements if element not in local}
+                local = {**undefined, **local}
+                kept |= undefined.keys()
             parts = [
                 np.array([local[e] for e in elements_of_row(regions, row)])
                 for row in rows_of(regions, vertex)
-                if batch.codelet.field(name).is_read
+                if codelet_field.is_read
             ]
             shape = tuple(int(s) for s in regions.size[rows_of(regions, vertex)[0]])
-            if batch.codelet.field(name).is_read:
+            if codelet_field.is_read:
                 inputs[name] = parts[0].reshape(shape) if regions.first is None else parts
-            if batch.codelet.field(name).is_written:
+            if codelet_field.is_written:
                 outputs.append(elements)
                 counts = shape
         scalars = {name: column[vertex].item() for name, column in batch.scalars.items()}
@@ -222,6 +228,7 @@ class NaiveMachine:
             (tile, element, value)
             for elements, array in zip(outputs, arrays, strict=True)
             for element, value in zip(elements, array.reshape(-1).tolist(), strict=True)
+            if element not in kept or not math.isnan(value)
         ]
 
     def _check_rule(self, compute_set: ComputeSet) -> None:

@@ -42,20 +42,18 @@ from tilescope.engine.library.popnn.pool_gradient import (
 )
 from tilescope.engine.library.popnn.recurrent.backward import (
     Backward,
+    LayerOperands,
     OutputGradients,
     gru_backward,
+    gru_weight_update,
     lstm_backward,
+    lstm_weight_update,
     rnn_backward,
+    rnn_weight_update,
 )
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
-from tilescope.engine.library.popnn.recurrent.update import (
-    gru_weight_update,
-    lstm_weight_update,
-    recurrent_input_gradient,
-    rnn_weight_update,
-)
 from tilescope.engine.library.popnn.softmax import (
     log_softmax,
     log_softmax_in_place,
@@ -78,6 +76,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
     cast,
     clamp,
     copy_to,
+    in_one,
     rearranged,
     row_major_copy,
     select,
@@ -279,6 +278,7 @@ def _norm_gradients(module: Any, name: str, per: str) -> dict[str, LibraryCall]:
 
 
 _WINDOW = Window((3, 3), padding_before=(1, 1), padding_after=(1, 1))
+_LAYER_OPERANDS = ("x", "input_weights", "output_weights", "biases")
 _LAYER = {"steps": 4, "batch": 8, "inputs": 64, "outputs": 64}
 
 
@@ -296,9 +296,8 @@ def _layer(function: Callable[..., object]) -> Callable[[Arguments], object]:
     return lambda p: function(p.build, p["x"], p["input_weights"], p["output_weights"], p["biases"])
 
 
-def _kept(p: Arguments) -> dict[str, View]:
-    """Return what a layer kept: all operands."""
-    return {**p.views}
+def _layer_operands(p: Arguments) -> LayerOperands:
+    return LayerOperands(*(p[name] for name in _LAYER_OPERANDS))
 
 
 def _of_sequences(function: Callable[..., object]) -> LibraryCall:
@@ -317,24 +316,37 @@ def _of_sequences(function: Callable[..., object]) -> LibraryCall:
     )
 
 
-def _backward(run: Callable[[Arguments], object], operands: Mapping[str, str]) -> LibraryCall:
+def _of_layer(
+    run: Callable[[Arguments], object], n_units: int, sizes: Mapping[str, int], **operands: str
+) -> LibraryCall:
     stated = {
-        "states": "steps 1 batch outputs",
-        "gradient": "steps batch outputs",
+        "x": "steps batch inputs",
+        "input_weights": f"{n_units} inputs outputs",
+        "output_weights": f"{n_units} outputs outputs",
+        "biases": f"{n_units} outputs",
+        "outputs": "steps batch outputs",
         **operands,
     }
     typed = {name: ("float16", dims) for name, dims in stated.items()}
-    return LibraryCall(run, typed, _LAYER, ("steps",))
+    return LibraryCall(run, typed, sizes, ("steps",))
 
 
-def _backward_of(p: Arguments) -> Backward:
-    return Backward(p["sums"], ())
+def _backward(function: Callable[..., object], n_units: int, **kept: str) -> LibraryCall:
+    def run(p: Arguments) -> object:
+        gradients = OutputGradients(p["gradient"])
+        return function(p.build, _layer_operands(p), p["outputs"], {**p.views}, gradients)
+
+    return _of_layer(run, n_units, _LAYER, gradient="steps batch outputs", **kept)
 
 
-def _update(run: Callable[[Arguments], object], n_units: int, **operands: str) -> LibraryCall:
-    stated = {"sums": f"steps {n_units} batch outputs", **operands}
-    typed = {name: ("float16", dims) for name, dims in stated.items()}
-    return LibraryCall(run, typed, {**_LAYER, "steps": 64}, ("steps",))
+def _update(function: Callable[..., object], n_units: int, **kept: str) -> LibraryCall:
+    def run(p: Arguments) -> object:
+        values = {name: in_one(p.build, p[name]) for name in ("sums", *kept)}
+        backward = Backward((), values=values)
+        return function(p.build, _layer_operands(p), p["outputs"], backward)
+
+    sums = f"steps {n_units} batch outputs"
+    return _of_layer(run, n_units, {**_LAYER, "steps": 64}, sums=sums, **kept)
 
 
 def _product(run: Callable[[Arguments], object], doubles: str, **sizes: int) -> LibraryCall:
@@ -784,47 +796,21 @@ CALLS: Mapping[str, LibraryCall] = {
     "gru": _recurrent(_layer(gru), 3),
     "rnn": _recurrent(_layer(rnn), 1),
     "lstm_backward": _backward(
-        lambda p: lstm_backward(p.build, _kept(p), p["weights"], OutputGradients(p["gradient"])),
-        {"weights": "4 outputs outputs", "units": "steps 4 batch outputs"},
+        lstm_backward, 4, units="steps 4 batch outputs", states="steps 1 batch outputs"
     ),
     "gru_backward": _backward(
-        lambda p: gru_backward(p.build, _kept(p), p["weights"], OutputGradients(p["gradient"])),
-        {
-            "weights": "3 outputs outputs",
-            "gates": "steps 2 batch outputs",
-            "candidate": "steps 1 batch outputs",
-        },
-    ),
-    "rnn_backward": _backward(
-        lambda p: rnn_backward(
-            p.build, {}, p["outputs"], p["weights"], OutputGradients(p["gradient"])
-        ),
-        {"weights": "1 outputs outputs", "outputs": "steps batch outputs"},
-    ),
-    "recurrent_input_gradient": _update(
-        lambda p: recurrent_input_gradient(p.build, p["sums"], p["weights"]),
-        4,
-        weights="4 inputs outputs",
-    ),
-    "lstm_weight_update": _update(
-        lambda p: lstm_weight_update(p.build, p["x"], p["before"], {}, _backward_of(p)),
-        4,
-        x="steps batch inputs",
-        before="steps batch outputs",
-    ),
-    "gru_weight_update": _update(
-        lambda p: gru_weight_update(p.build, p["x"], _kept(p), _backward_of(p)),
+        gru_backward,
         3,
-        x="steps batch inputs",
         gates="steps 2 batch outputs",
+        candidate="steps 1 batch outputs",
         states="steps 1 batch outputs",
     ),
-    "rnn_weight_update": _update(
-        lambda p: rnn_weight_update(p.build, p["x"], p["before"], _backward_of(p)),
-        1,
-        x="steps batch inputs",
-        before="steps batch outputs",
+    "rnn_backward": _backward(rnn_backward, 1),
+    "lstm_weight_update": _update(lstm_weight_update, 4),
+    "gru_weight_update": _update(
+        gru_weight_update, 3, gates="steps 2 batch outputs", states="steps 1 batch outputs"
     ),
+    "rnn_weight_update": _update(rnn_weight_update, 1),
     "convolution": LibraryCall(
         lambda p: convolution(p.build, p["x"], p["weights"], _WINDOW),
         {"x": ("float16", _FIELD), "weights": ("float16", "outputs channels 3 3")},
@@ -887,8 +873,8 @@ EXEMPT: Mapping[str, str] = {
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
     "Backward": "Holds results of the backward passes of recurrent layers.",
     "OutputGradients": "Holds operands of the backward passes of recurrent layers.",
+    "LayerOperands": "Holds operands of recurrent layers.",
     "WeightGradients": "Holds results of the weight updates of recurrent layers.",
-    "outputs_before": "Returns a view.",
 }
 
 #: By name: a call that returns a tensor, and its form in place.

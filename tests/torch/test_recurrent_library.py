@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from tilescope.engine import Builder, Engine, Graph, compile_programs, resolve_o
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.library.popnn.recurrent.backward import (
     Backward,
+    LayerOperands,
     OutputGradients,
     gru_backward,
+    gru_weight_update,
     lstm_backward,
 )
 from tilescope.engine.library.popnn.recurrent.gru import gru
-from tilescope.engine.library.popnn.recurrent.update import gru_weight_update
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
 
 _STEPS, _BATCH, _INPUTS, _HIDDEN = 4, 3, 5, 6
@@ -25,6 +27,7 @@ _SHAPES = {
     "x": (_STEPS, _BATCH, _INPUTS),
     "scores": (_STEPS, _BATCH),
     "w": (3, _INPUTS, _HIDDEN),
+    "w6": (3, _HIDDEN, _HIDDEN),
     "r": (3, _HIDDEN, _HIDDEN),
     "b": (3, _HIDDEN),
     "h": (_BATCH, _HIDDEN),
@@ -40,6 +43,14 @@ def _builder() -> tuple[Builder, dict[str, Any]]:
         builder.graph.map_linearly(tensors[name])
         builder.sequence.add(StreamCopyIn(name, tensors[name]))
     return builder, tensors
+
+
+def _layer(builder: Builder, given: dict[str, Any]) -> tuple[LayerOperands, Any, Any]:
+    """Add a layer; return its operands, its outputs and what it kept."""
+    operands = [given[name] for name in ("x", "w", "r", "b", "h")]
+    kept: dict[str, Any] = {}
+    outputs, _ = gru(builder, *operands, kept=kept)
+    return LayerOperands(*operands), outputs, kept
 
 
 def _run(builder: Builder, arrays: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
@@ -72,11 +83,14 @@ def test_gradients_of_a_gru_with_attention():
     builder, given = _builder()
     kept: dict[str, Any] = {}
     weights = given["w"], given["r"], given["b"]
-    gru(builder, given["x"], *weights, given["h"], attention=given["scores"], kept=kept)
-    gradients = OutputGradients(given["factors"])
-    back = gru_backward(builder, kept, given["r"], gradients, attention=given["scores"])
-    update = gru_weight_update(builder, given["x"], kept, back)
+    outputs, _ = gru(
+        builder, given["x"], *weights, given["h"], attention=given["scores"], kept=kept
+    )
+    layer = LayerOperands(given["x"], *weights, given["h"], attention=given["scores"])
+    back = gru_backward(builder, layer, outputs, kept, OutputGradients(given["factors"]))
+    update = gru_weight_update(builder, layer, outputs, back)
     results = {
+        "x/gradient": back.inputs,
         "scores/gradient": back.attention,
         "h/gradient": back.initial[0],
         "w/gradient": update.inputs,
@@ -95,41 +109,43 @@ def test_gradients_of_a_gru_with_attention():
         ({"kept": {}}, "gru_backward: what the forward pass kept is"),
         ({"gradients": OutputGradients()}, "there is no gradient of an output to begin with"),
         ({"gradients": 3}, "expected OutputGradients, got 3"),
-        ({"output_weights": "b"}, "its output weights have shape"),
+        ({"layer": "b"}, "its output weights have shape"),
+        ({"layer": 3}, "gru_backward: expected LayerOperands, got 3"),
         ({"gradients": "x"}, "the gradient of the outputs 'x' is float32 of"),
         ({"cell_order": ["reset"]}, "expected reset, update, candidate in any order"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, sentence):
     builder, given = _builder()
-    kept: dict[str, Any] = {}
-    gru(builder, given["x"], given["w"], given["r"], given["b"], given["h"], kept=kept)
+    layer, outputs, kept = _layer(builder, given)
     stated = {
+        "given": layer,
         "kept": kept,
-        "output_weights": given["r"],
         "gradients": OutputGradients(given["factors"]),
         **arguments,
     }
-    if stated["output_weights"] == "b":
-        stated["output_weights"] = given["b"]
+    if "layer" in stated:
+        wrong = replace(layer, output_weights=given["b"])
+        stated["given"] = wrong if stated.pop("layer") == "b" else 3
     if stated["gradients"] == "x":
         stated["gradients"] = OutputGradients(given["x"])
     with pytest.raises(BadGraph, match=sentence):
-        gru_backward(builder, **stated)
+        gru_backward(builder, outputs=outputs, **stated)
 
 
 def test_an_update_of_other_inputs_is_refused():
     builder, given = _builder()
-    kept: dict[str, Any] = {}
-    gru(builder, given["x"], given["w"], given["r"], given["b"], given["h"], kept=kept)
-    with pytest.raises(BadGraph, match="expected a Backward, got 3"):
-        gru_weight_update(builder, given["x"], kept, 3)
-    back = gru_backward(builder, kept, given["r"], OutputGradients(given["factors"]))
+    layer, outputs, kept = _layer(builder, given)
+    with pytest.raises(BadGraph, match="expected a Backward with sums, got 3"):
+        gru_weight_update(builder, layer, outputs, 3)
+    gradients = OutputGradients(given["factors"])
+    back = gru_backward(builder, layer, outputs, kept, gradients)
     assert isinstance(back, Backward)
-    with pytest.raises(BadGraph, match=r"'w' has shape \(3, 5, 6\): expected \(4, 3, inputs\)"):
-        gru_weight_update(builder, given["w"], kept, back)
-    with pytest.raises(BadGraph, match="lstm_backward: what the forward pass kept"):
-        lstm_backward(builder, kept, given["r"], OutputGradients(given["factors"]))
+    other = replace(layer, x=given["w"])
+    with pytest.raises(BadGraph, match=r"have shape \(3, 5, 6\): expected \(4, 3, inputs\)"):
+        gru_weight_update(builder, replace(other, input_weights=given["w6"]), outputs, back)
+    with pytest.raises(BadGraph, match="lstm_backward: its input weights have shape"):
+        lstm_backward(builder, layer, outputs, kept, gradients)
 
 
 def test_kept_values_are_none_unless_asked_for():

@@ -23,7 +23,7 @@ from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.operators.elementwise.mapped import value_of
 from tilescope.engine.operators.recurrent.node import UNITS
 
-__all__ = ["input_arrays", "layer_arrays", "loop_arrays", "weight_arrays"]
+__all__ = ["layer_arrays", "loop_arrays", "weight_arrays"]
 
 Array = NDArray[Any]
 
@@ -130,9 +130,10 @@ def _rnn(node: Node, weights: Sequence[Any], x: Array, states: Sequence[Any]) ->
 
 
 def loop_arrays(node: Node, arrays: Sequence[Any], kept: Sequence[str]) -> list[Array]:
-    """Return the gradients of the sums, of the first states, and of a GRU's product."""
-    weights, of_outputs, of_last, of_cell, peepholes, lengths, outputs = arrays[:7]
-    parts = dict(zip(kept, arrays[7:], strict=True))
+    """Return the gradients of inputs, sums, first states, and of a GRU's product."""
+    _, of_x, weights, _, _, _, peepholes, lengths = arrays[:8]
+    of_outputs, of_last, of_cell, outputs = arrays[8:12]
+    parts = dict(zip(kept, arrays[13:], strict=True))
     kind, options = node.attributes["kind"], node.attributes["options"]
     n_steps, n_batch, n_outputs = outputs.shape
     r = weights[_places(kind)].astype(np.float64)
@@ -149,7 +150,9 @@ def loop_arrays(node: Node, arrays: Sequence[Any], kept: Sequence[str]) -> list[
         is_due = np.ones((n_batch, 1), bool) if lengths is None else (lengths > t)[:, None]
         sums[t], products[t, 0] = np.where(is_due, of_sums, 0), np.where(is_due, product, 0)
         h, c = np.where(is_due, before, h), np.where(is_due, cell, c)
-    results = [sums, h, *([c] if kind == "LSTM" else [])]
+    by_unit = of_x[_places(kind)].astype(np.float64)
+    of_inputs = np.einsum("tubo,uio->tbi", sums, by_unit)
+    results = [of_inputs, sums, h, *([c] if kind == "LSTM" else [])]
     results += [products] if node.attributes["reset_after"] else []
     del options
     return [np.asarray(result).astype(weights.dtype) for result in results]
@@ -223,17 +226,11 @@ def _rnn_back(node: Node, weights: Any, here: Mapping[str, Array], gradients: An
     return of_sums[None], of_sums @ r[0].T, c, 0.0
 
 
-def input_arrays(node: Node, arrays: Sequence[Any]) -> list[Array]:
-    """Return the gradient of the inputs."""
-    sums, weights = arrays
-    by_unit = weights[_places(node.attributes["kind"])]
-    return [np.einsum("tubo,uio->tbi", sums, by_unit).astype(sums.dtype)]
-
-
 def weight_arrays(node: Node, arrays: Sequence[Any], kept: Sequence[str]) -> list[Array]:
     """Return the gradients of weights, biases and peepholes."""
-    x, first, outputs, cell, sums, product = arrays[:6]
-    parts = dict(zip(kept, arrays[6:], strict=True))
+    x, first = arrays[0], arrays[4]
+    outputs, cell, sums, product = arrays[8:12]
+    parts = dict(zip(kept, arrays[12:], strict=True))
     kind, options = node.attributes["kind"], node.attributes["options"]
     if kind == "GRU":
         before = parts[STATES][:, 0]

@@ -14,6 +14,7 @@ from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, in_one
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.recurrent.directions import for_training
 from tilescope.engine.operators.recurrent.node import (
     UNITS,
     activations_of,
@@ -21,7 +22,6 @@ from tilescope.engine.operators.recurrent.node import (
     options_of,
     sizes_of,
 )
-from tilescope.engine.operators.recurrent.training import for_training
 
 __all__ = ["LAYERS"]
 

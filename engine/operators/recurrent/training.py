@@ -17,46 +17,63 @@ from tilescope.engine.library.popnn.recurrent.allocators import (
 )
 from tilescope.engine.library.popnn.recurrent.backward import (
     Backward,
+    LayerOperands,
     OutputGradients,
+    WeightGradients,
     gru_backward,
+    gru_weight_update,
     lstm_backward,
+    lstm_weight_update,
     rnn_backward,
+    rnn_weight_update,
 )
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.kept import gru_kept, lstm_kept, rnn_kept
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
-from tilescope.engine.library.popnn.recurrent.update import (
-    gru_weight_update,
-    lstm_weight_update,
-    outputs_before,
-    recurrent_input_gradient,
-    rnn_weight_update,
+from tilescope.engine.library.popnn.recurrent.storage import (
+    CHECKPOINTS,
+    LayerSizes,
+    explicit_storage,
 )
 from tilescope.engine.library.popops.elementwise.operations import cast, copy_to, in_one
+from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.elementwise.elementwise import binary
-from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
-from tilescope.engine.operators.movement.slicing import along, joined
+from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.recurrent.in_numpy import (
-    input_arrays,
     layer_arrays,
     loop_arrays,
     weight_arrays,
 )
-from tilescope.engine.operators.recurrent.node import UNITS, n_directions, options_of, sizes_of
+from tilescope.engine.operators.recurrent.node import UNITS
 
-__all__ = ["RECORDS", "for_training"]
+__all__ = [
+    "LAYER",
+    "LAYER_GRADIENT",
+    "N_GRADIENT_OPERANDS",
+    "N_OPERANDS",
+    "RECOMPUTES",
+    "RECORDS",
+    "WEIGHT_GRADIENT",
+    "emitter",
+    "layer_sizes",
+    "stored_types",
+    "stored_values",
+]
 
 Type = tuple[tuple[int, ...], str]
 
+#: Attribute of a layer that recomputation marks: whether its steps are computed again. Memory
+#: decides where it is missing.
+RECOMPUTES = "recomputes"
+
 # Positions of the operands of a layer.
 _X, _INPUTS, _OUTPUTS, _BIASES, _FIRST, _CELL, _PEEPHOLES, _LENGTHS = range(8)
-_N_OPERANDS = 8
+N_OPERANDS = 8
 
 
-def _kept(node: Node) -> dict[str, int]:
-    """Return the names and numbers of what a layer keeps."""
+def stored_values(node: Node) -> dict[str, int]:
+    """Return the names and numbers of what gradients need of every step of a layer."""
     kind, has_lengths = node.attributes["kind"], node.attributes["has_lengths"]
     if kind == "LSTM":
         has_peepholes = node.attributes["has_peepholes"]
@@ -70,12 +87,32 @@ def _n_states(node: Node) -> int:
     return 2 if node.attributes["kind"] == "LSTM" else 1
 
 
+def layer_sizes(node: Node) -> LayerSizes:
+    """Return what decides the storage of a layer."""
+    n_steps, n_batch, n_inputs = node.operand(_X).shape
+    kept, n_outputs = stored_values(node), node.operand(_OUTPUTS).shape[-1]
+    n_bytes = np.dtype(node.operand(_X).dtype).itemsize
+    return LayerSizes.of(n_steps, n_batch, n_inputs, n_outputs, kept, _n_states(node), n_bytes)
+
+
+def stored_types(node: Node) -> dict[str, Type]:
+    """Return the types of what a layer keeps, by name."""
+    options: RecurrentOptions = node.attributes["options"]
+    n_steps, n_batch, _ = node.operand(_X).shape
+    n_outputs, dtype = node.operand(_OUTPUTS).shape[-1], node.operand(_X).dtype
+    kept = {name: (n_steps, n) for name, n in stored_values(node).items()}
+    if options.recomputation_mode == "full":
+        storage = explicit_storage(n_steps, options)
+        kept = {CHECKPOINTS: (storage.n_stretches, _n_states(node))}
+    return {name: ((*lead, n_batch, n_outputs), dtype) for name, lead in kept.items()}
+
+
 def _layer_types(node: Node) -> list[Type]:
     n_steps, n_batch, _ = node.operand(_X).shape
     n_outputs, dtype = node.operand(_OUTPUTS).shape[-1], node.operand(_X).dtype
-    kept = [((n_steps, n, n_batch, n_outputs), dtype) for n in _kept(node).values()]
     states = [((n_batch, n_outputs), dtype)] * _n_states(node)
-    return [((n_steps, n_batch, n_outputs), dtype), *states, *kept]
+    every = (n_steps, n_batch, n_outputs), dtype
+    return [every, *states, *stored_types(node).values()]
 
 
 def _tensor(lowering: Lowering, op: Operation, index: int) -> Tensor | None:
@@ -91,18 +128,22 @@ def _lengths(lowering: Lowering, op: Operation, index: int) -> View | None:
 
 
 def _options(op: Operation) -> dict[str, Any]:
-    """Return what the layer's functions of the library take by name."""
+    """Return what all functions of the library for the layer take by name."""
     options: dict[str, Any] = {"options": op.attributes["options"]}
     if op.attributes["kind"] != "RNN":
         options["cell_order"] = UNITS[op.attributes["kind"]]
-    if op.attributes["kind"] == "GRU":
-        options["reset_after"] = op.attributes["reset_after"]
     return options
+
+
+def _order_of_reset(op: Operation) -> dict[str, Any]:
+    """Return what a GRU is told of its reset gate."""
+    is_gru = op.attributes["kind"] == "GRU"
+    return {"reset_after": op.attributes["reset_after"]} if is_gru else {}
 
 
 def _arranged(builder: Builder, op: Operation, given: Sequence[View]) -> list[View]:
     """Return copies of weights and biases, laid out for the products of the loop."""
-    shape, options = op.operand(_X).shape, _options(op)
+    shape, options = op.operand(_X).shape, _options(op) | _order_of_reset(op)
     create: Any = {
         "LSTM": create_lstm_weights,
         "GRU": create_gru_weights,
@@ -119,12 +160,14 @@ def _lower_layer(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     x, *weights = (lowering.tensor(op.operand(i)) for i in range(_FIRST))
     states = [lowering.tensor(op.operand(i)) for i in (_FIRST, _CELL)[: _n_states(op)]]
     function: Any = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[kind]
-    options = _options(op) | {"lengths": _lengths(lowering, op, _LENGTHS)}
+    options = _options(op) | _order_of_reset(op) | {"lengths": _lengths(lowering, op, _LENGTHS)}
     if kind == "LSTM":
         options["peepholes"] = _tensor(lowering, op, _PEEPHOLES)
-    kept: dict[str, Tensor] = {}
+    names = [*stored_types(op)]
+    is_kept = any(value is not None for value in op.outputs[-len(names) :])
+    kept: dict[str, Tensor] | None = {} if names and is_kept else None
     results = function(build, x, *_arranged(build, op, weights), *states, kept=kept, **options)
-    all_results = (*results, *(kept[name] for name in _kept(op)))
+    all_results = (*results, *((kept or {}).get(name) for name in names))
     return tuple(t for value, t in zip(op.outputs, all_results, strict=True) if value is not None)
 
 
@@ -139,36 +182,28 @@ def _layer_gradient(
     ]
     outputs, *states = op.outputs[: 1 + n]
     kept = op.outputs[1 + n :]
-    attributes = {**op.attributes, "has_gradient": tuple(value is not None for value in given)}
-    emit = _emitter(expansion, attributes)
-    of_loop = emit(
-        LAYER_GRADIENT,
-        [
-            op.operand(_OUTPUTS),
-            *[*given, None][:3],
-            op.optional(_PEEPHOLES),
-            op.optional(_LENGTHS),
-            outputs,
-            *kept,
-        ],
-        1 + n + bool(op.attributes["reset_after"]),
-    )
-    sums, of_first, *rest = of_loop
-    of_cell = rest[0] if n > 1 else None
-    recurrent = rest[-1] if op.attributes["reset_after"] else None
-    (of_x,) = emit(INPUT_GRADIENT, [sums, op.operand(_INPUTS)], 1)
-    has_peepholes = op.attributes["has_peepholes"]
+    has_peepholes, has_recurrent = op.attributes["has_peepholes"], op.attributes["reset_after"]
     cell = states[1] if has_peepholes else None
+    operands = [op.optional(i) for i in range(N_OPERANDS)]
+    attributes = {**op.attributes, "with_weights": False}
+    emit = emitter(expansion, attributes)
+    of_x, sums, of_first, *rest = emit(
+        LAYER_GRADIENT,
+        [*operands, *[*given, None][:3], outputs, cell, *kept],
+        2 + n + has_recurrent,
+    )
+    of_cell = rest[0] if n > 1 else None
+    recurrent = rest[-1] if has_recurrent else None
     of_weights = emit(
         WEIGHT_GRADIENT,
-        [op.operand(_X), op.operand(_FIRST), outputs, cell, sums, recurrent, *kept],
+        [*operands, outputs, cell, sums, recurrent, *kept],
         3 + has_peepholes,
     )
     of_peepholes = of_weights[3] if has_peepholes else None
     return of_x, *of_weights[:3], of_first, of_cell, of_peepholes, None
 
 
-def _emitter(expansion: Expansion, attributes: Mapping[str, Any]) -> Any:
+def emitter(expansion: Expansion, attributes: Mapping[str, Any]) -> Any:
     """Return what adds an operation with operands that may be left out, in the node's name."""
     node = expansion.node
 
@@ -196,25 +231,30 @@ LAYER = Operator(
     name="recurrent_layer",
     domain=ENGINE_DOMAIN,
     infer=_layer_types,
-    evaluate=lambda node, arrays: layer_arrays(node, arrays, _kept(node)),
+    evaluate=lambda node, arrays: layer_arrays(node, arrays, stored_values(node)),
     lower=_lower_layer,
     gradient=_layer_gradient,
 )
 
 
+# Positions of the operands of gradients, after those of the layer.
+N_GRADIENT_OPERANDS = N_OPERANDS + 5
+_OF_OUTPUTS, _OF_LAST, _OF_CELL, _RESULTS, _LAST_CELL, _KEPT = range(N_OPERANDS, N_OPERANDS + 6)
+_WEIGHT_RESULTS, _WEIGHT_CELL, _SUMS, _RECURRENT, _WEIGHT_KEPT = range(N_OPERANDS, N_OPERANDS + 5)
+
+
 def _loop_types(node: Node) -> list[Type]:
-    kept, kind = node.operands[-1], node.attributes["kind"]
-    outputs = node.operand(6)
-    n_steps, n_batch, n_outputs = outputs.shape
-    n_units = len(UNITS[kind])
-    state = ((n_batch, n_outputs), kept.dtype)
-    sums = ((n_steps, n_units, n_batch, n_outputs), kept.dtype)
-    recurrent = [((n_steps, 1, n_batch, n_outputs), kept.dtype)]
-    return [
-        sums,
-        *[state] * _n_states(node),
-        *(recurrent if node.attributes["reset_after"] else []),
-    ]
+    x, n_units = node.operand(_X), len(UNITS[node.attributes["kind"]])
+    n_steps, n_batch, _ = x.shape
+    n_outputs = node.operand(_OUTPUTS).shape[-1]
+    states = [((n_batch, n_outputs), x.dtype)] * _n_states(node)
+    sums = [((n_steps, n_units, n_batch, n_outputs), x.dtype)]
+    if node.attributes["reset_after"]:
+        recurrent = [((n_steps, 1, n_batch, n_outputs), x.dtype)]
+    else:
+        recurrent = []
+    weights = _weight_types(node) if node.attributes["with_weights"] else []
+    return [(x.shape, x.dtype), *sums, *states, *recurrent, *weights]
 
 
 def _all_kept(lowering: Lowering, op: Operation, first: int) -> dict[str, Tensor]:
@@ -222,224 +262,111 @@ def _all_kept(lowering: Lowering, op: Operation, first: int) -> dict[str, Tensor
     values = op.inputs[first:]
     return {
         name: lowering.tensor(value)
-        for name, value in zip(_kept(op), values, strict=True)
+        for name, value in zip(stored_types(op), values, strict=True)
         if value is not None
     }
 
 
+def _given(lowering: Lowering, op: Operation) -> LayerOperands:
+    """Return what the layer was given."""
+    tensors = [_tensor(lowering, op, i) for i in range(_LENGTHS)]
+    x, inputs, outputs, biases, first, cell, peepholes = tensors
+    assert x is not None
+    assert inputs is not None
+    assert outputs is not None
+    assert biases is not None
+    lengths = _lengths(lowering, op, _LENGTHS)
+    weights: list[View] = [inputs, outputs, biases]
+    if op.attributes["options"].recomputation_mode == "full":
+        # Steps that are computed again take the plan of those before, so that bits are the same.
+        weights = _arranged(lowering.builder, op, weights)
+    of_inputs, of_outputs, summands = weights
+    return LayerOperands(
+        x, of_inputs, of_outputs, summands, first, cell, peepholes=peepholes, lengths=lengths
+    )
+
+
 def _lower_loop(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
-    build, kind = lowering.builder, op.attributes["kind"]
-    weights = lowering.tensor(op.operand(0))
-    given = OutputGradients(*(_tensor(lowering, op, i) for i in (1, 2, 3)))
-    kept = _all_kept(lowering, op, 7)
-    options = _options(op) | {"lengths": _lengths(lowering, op, 5)}
-    if kind == "LSTM":
-        options["peepholes"] = _tensor(lowering, op, 4)
-        found = lstm_backward(build, kept, weights, given, **options)
-    elif kind == "GRU":
-        found = gru_backward(build, kept, weights, given, **options)
-    else:
-        outputs = lowering.tensor(op.operand(6))
-        found = rnn_backward(build, kept, outputs, weights, given, **options)
-    results: list[Any] = [found.sums, *found.initial]
-    if found.recurrent is not None:
-        results.append(found.recurrent)
+    function: Any = {"LSTM": lstm_backward, "GRU": gru_backward, "RNN": rnn_backward}[
+        op.attributes["kind"]
+    ]
+    gradients = OutputGradients(*(_tensor(lowering, op, i) for i in range(_OF_OUTPUTS, _RESULTS)))
+    options = _options(op)
+    if op.attributes["kind"] == "LSTM":
+        options["last_cell"] = _tensor(lowering, op, _LAST_CELL)
+    found = function(
+        lowering.builder,
+        _given(lowering, op),
+        _tensor(lowering, op, _RESULTS),
+        _all_kept(lowering, op, _KEPT),
+        gradients,
+        with_inputs=op.outputs[0] is not None,
+        with_weights=op.attributes["with_weights"],
+        **options,
+    )
+    results: list[Any] = [found.inputs, found.values.get("sums"), *found.initial]
+    if op.attributes["reset_after"]:
+        results.append(found.values.get("recurrent"))
+    if found.weights is not None:
+        results += _weight_views(lowering.builder, found.weights)
     return tuple(t for value, t in zip(op.outputs, results, strict=True) if value is not None)
 
 
-#: The gradients of the sums of a layer and of its first states.
+#: The gradients of the inputs, the sums and the first states of a layer. Operands: those of the
+#: layer, gradients of its outputs, its last output and last cell state, its outputs, its last cell
+#: state, and what it kept. With weights, it also has the results of `WEIGHT_GRADIENT`.
 LAYER_GRADIENT = Operator(
     name="recurrent_gradient",
     domain=ENGINE_DOMAIN,
     infer=_loop_types,
-    evaluate=lambda node, arrays: loop_arrays(node, arrays, [*_kept(node)]),
+    evaluate=lambda node, arrays: loop_arrays(node, arrays, [*stored_values(node)]),
     lower=_lower_loop,
 )
 
 
-def _input_types(node: Node) -> list[Type]:
-    n_steps, _, n_batch, _ = node.operand(0).shape
-    return [((n_steps, n_batch, node.operand(1).shape[1]), node.operand(0).dtype)]
-
-
-def _lower_input(lowering: Lowering, op: Operation) -> Tensor:
-    sums, weights = (lowering.tensor(value) for value in op.operands)
-    order = UNITS[op.attributes["kind"]]
-    cell_order = order if len(order) > 1 else None
-    options = op.attributes["options"]
-    return recurrent_input_gradient(lowering.builder, sums, weights, cell_order, options)
-
-
-#: The gradient of the inputs of a layer, from that of its sums and the input weights.
-INPUT_GRADIENT = Operator(
-    name="recurrent_input_gradient",
-    domain=ENGINE_DOMAIN,
-    infer=_input_types,
-    evaluate=input_arrays,
-    lower=_lower_input,
-)
-
-
 def _weight_types(node: Node) -> list[Type]:
-    x, sums = node.operand(0), node.operand(4)
-    _, n_units, _, n_outputs = sums.shape
-    by_part = (2,) if node.attributes["reset_after"] else ()
-    types = [
-        ((n_units, x.shape[2], n_outputs), x.dtype),
-        ((n_units, n_outputs, n_outputs), x.dtype),
-        ((n_units, *by_part, n_outputs), x.dtype),
-    ]
-    peepholes = [((n_units - 1, n_outputs), x.dtype)]
-    return types + (peepholes if node.attributes["has_peepholes"] else [])
+    shapes = [node.operand(i).shape for i in (_INPUTS, _OUTPUTS, _BIASES)]
+    if node.attributes["has_peepholes"]:
+        shapes.append(node.operand(_PEEPHOLES).shape)
+    return [(shape, node.operand(_X).dtype) for shape in shapes]
 
 
 def _lower_weights(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     build, kind = lowering.builder, op.attributes["kind"]
-    x, first, outputs, _, sums = (_tensor(lowering, op, i) for i in range(5))
-    assert x is not None
-    assert first is not None
-    assert outputs is not None
-    assert sums is not None
-    kept, options = _all_kept(lowering, op, 6), _options(op)
-    backward = Backward(sums, (), _tensor(lowering, op, 5))
-    if kind == "GRU":
-        found = gru_weight_update(build, x, kept, backward, **options)
-    else:
-        before = outputs_before(outputs, first, kept, op.attributes["options"])
-        if kind == "RNN":
-            found = rnn_weight_update(build, x, before, backward, **options)
-        else:
-            cell = _tensor(lowering, op, 3)
-            options["has_peepholes"] = op.attributes["has_peepholes"]
-            found = lstm_weight_update(build, x, before, kept, backward, cell, **options)
-    results = [found.inputs, found.outputs, found.biases, found.peepholes]
-    return tuple(
-        in_one(build, view)
-        for value, view in zip(op.outputs, results, strict=False)
-        if value is not None and view is not None
-    )
+    function: Any = {
+        "LSTM": lstm_weight_update,
+        "GRU": gru_weight_update,
+        "RNN": rnn_weight_update,
+    }[kind]
+    values = _all_kept(lowering, op, _WEIGHT_KEPT)
+    for name, index in (("sums", _SUMS), ("recurrent", _RECURRENT)):
+        tensor = _tensor(lowering, op, index)
+        if tensor is not None:
+            values[name] = tensor
+    options = _options(op)
+    if kind == "LSTM":
+        options["last_cell"] = _tensor(lowering, op, _WEIGHT_CELL)
+    outputs = lowering.tensor(op.operand(_WEIGHT_RESULTS))
+    found = function(build, _given(lowering, op), outputs, Backward((), values=values), **options)
+    results = _weight_views(build, found)
+    return tuple(t for value, t in zip(op.outputs, results, strict=False) if value is not None)
 
 
-#: The gradients of the weights, biases and peepholes of a layer.
+def _weight_views(builder: Builder, gradients: WeightGradients) -> list[Tensor]:
+    """Return the gradients of weights, biases and, where there are any, peepholes."""
+    views = gradients.inputs, gradients.outputs, gradients.biases, gradients.peepholes
+    return [in_one(builder, view) for view in views if view is not None]
+
+
+#: The gradients of the weights, biases and peepholes of a layer. Operands: those of the layer, its
+#: outputs, its last cell state, the gradients of its sums and of a GRU's product, and what it kept.
 WEIGHT_GRADIENT = Operator(
     name="recurrent_weight_gradient",
     domain=ENGINE_DOMAIN,
     infer=_weight_types,
-    evaluate=lambda node, arrays: weight_arrays(node, arrays, [*_kept(node)]),
+    evaluate=lambda node, arrays: weight_arrays(node, arrays, [*stored_values(node)]),
     lower=_lower_weights,
 )
 
 
-def for_training(node: Node, expansion: Expansion) -> tuple[Value, ...]:
-    """Emit a node as layers of one direction that have gradients."""
-    directions = [_direction(node, expansion, d) for d in range(n_directions(node))]
-    is_batch_first, results = node.attributes.get("layout", 0), []
-    for index in range(node.n_outputs):
-        dim = 1 if index == 0 else 0
-        parts = [
-            reshape(expansion, part[index], (*part[index].shape[:dim], 1, *part[index].shape[dim:]))
-            for part in directions
-        ]
-        result = joined(expansion, parts, dim)
-        if is_batch_first:
-            order = (2, 0, 1, 3) if index == 0 else (1, 0, 2)
-            result = expansion.emit(TRANSPOSE, result, order=order)
-        results.append(result)
-    return tuple(results)
-
-
-def _direction(node: Node, expansion: Expansion, direction: int) -> tuple[Value, ...]:
-    """Emit one direction; return its outputs and last states."""
-    kind = node.operator.name
-    n_steps, n_batch, n_outputs = sizes_of(node)
-    n_units = len(UNITS[kind])
-    own = _Operands(node, expansion, direction)
-    reset_after = bool(node.attributes.get("linear_before_reset", 0)) and kind == "GRU"
-    n_states = 2 if kind == "LSTM" else 1
-    peepholes = own.of(7, (3, n_outputs)) if kind == "LSTM" else None
-    lengths = node.optional(4)
-    if lengths is not None and lengths.known is not None and (lengths.known == n_steps).all():
-        lengths = None
-    inputs = [
-        own.sequence(node.operand(0)),
-        own.weights(1, n_units, n_outputs),
-        own.weights(2, n_units, n_outputs),
-        own.biases(n_units, n_outputs, is_apart=reset_after),
-        own.state(5, (n_batch, n_outputs)),
-        own.state(6, (n_batch, n_outputs)) if n_states > 1 else None,
-        peepholes,
-        lengths,
-    ]
-    attributes = {
-        "kind": kind,
-        "options": options_of(node, direction),
-        "reset_after": reset_after,
-        "has_peepholes": peepholes is not None,
-        "has_lengths": lengths is not None,
-    }
-    described = Operation(
-        operator=LAYER,
-        name=node.name,
-        source=node.source,
-        inputs=tuple(inputs),
-        attributes=attributes,
-        outputs=(),
-    )
-    n_results = 1 + n_states + len(_kept(described))
-    return tuple(_emitter(expansion, attributes)(LAYER, inputs, n_results)[: 1 + n_states])
-
-
-class _Operands:
-    """The operands of a direction, as the library takes them."""
-
-    def __init__(self, node: Node, expansion: Expansion, direction: int) -> None:
-        self.node, self.expansion, self.direction = node, expansion, direction
-
-    def of(self, index: int, shape: tuple[int, ...]) -> Value | None:
-        """Return the direction's part of an operand, in a shape; None if it is left out."""
-        value = self.node.optional(index)
-        if value is None:
-            return None
-        own = along(self.expansion, value, 0, self.direction, self.direction + 1)
-        return reshape(self.expansion, own, shape)
-
-    def sequence(self, x: Value) -> Value:
-        """Return the inputs with the steps first."""
-        if not self.node.attributes.get("layout", 0):
-            return x
-        return self.expansion.emit(TRANSPOSE, x, order=(1, 0, 2))
-
-    def weights(self, index: int, n_units: int, n_outputs: int) -> Value:
-        """Return weights by unit, (units, inner, outputs)."""
-        inner = self.node.operand(index).shape[-1]
-        by_unit = self.of(index, (n_units, n_outputs, inner))
-        assert by_unit is not None
-        return self.expansion.emit(TRANSPOSE, by_unit, order=(0, 2, 1))
-
-    def biases(self, n_units: int, n_outputs: int, *, is_apart: bool) -> Value:
-        """Return the biases of inputs and outputs, apart or their sums."""
-        both = self.of(3, (2, n_units, n_outputs))
-        if both is None:
-            shape = (n_units, 2, n_outputs) if is_apart else (n_units, n_outputs)
-            zeros = np.zeros(shape, self.node.operand(0).dtype)
-            return self.expansion.constant(zeros, "biases")
-        if is_apart:
-            return self.expansion.emit(TRANSPOSE, both, order=(1, 0, 2))
-        parts = (
-            reshape(self.expansion, along(self.expansion, both, 0, i, i + 1), (n_units, n_outputs))
-            for i in range(2)
-        )
-        return binary(self.expansion, "add", *parts)
-
-    def state(self, index: int, shape: tuple[int, int]) -> Value:
-        """Return a state before the first step: zeros if it is left out."""
-        value = self.node.optional(index)
-        if value is None:
-            zeros = np.zeros(shape, self.node.operand(0).dtype)
-            return self.expansion.constant(zeros, f"state{index}")
-        dim = 1 if self.node.attributes.get("layout", 0) else 0
-        own = along(self.expansion, value, dim, self.direction, self.direction + 1)
-        return reshape(self.expansion, own, shape)
-
-
-RECORDS = (LAYER, LAYER_GRADIENT, INPUT_GRADIENT, WEIGHT_GRADIENT)
+RECORDS = (LAYER, LAYER_GRADIENT, WEIGHT_GRADIENT)

@@ -17,14 +17,19 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.forward import (
+    Cell,
+    LayerOperands,
+    layer_storage,
+    run_forward,
+)
 from tilescope.engine.library.popnn.recurrent.kept import STATES, are_sums_kept, gru_kept
 from tilescope.engine.library.popnn.recurrent.loop import (
     Keep,
-    LoopOperands,
+    as_steps,
     checked_layer,
     initial,
     product,
-    run_steps,
     stacked,
     unit,
 )
@@ -40,7 +45,7 @@ from tilescope.engine.library.popops.elementwise.map import map_in_place, operan
 from tilescope.engine.library.popops.elementwise.operations import copy_to
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
-__all__ = ["GRU_UNITS", "checked_gru_order", "gru"]
+__all__ = ["GRU_UNITS", "checked_gru_order", "gru", "gru_cell"]
 
 #: Default order of the units in weights and biases.
 GRU_UNITS = ("reset", "update", "candidate")
@@ -131,16 +136,46 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
     }
     name = "popnn.gruFwd" if attention is None else "popnn.auGruFwd"
     build = builder.inside("gru", name, detail)
-    unit_order = [order.index(name) for name in GRU_UNITS]
-    units = [unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)]
-    output = initial(build, layer, initial_output, "output")
-    cell = _Cell(output, stacked(build, layer, 3, "units"), stacked(build, layer, 3, "hidden"))
+    given = LayerOperands(
+        x, input_weights, output_weights, biases, initial_output,
+        attention=attention, lengths=lengths,
+    )  # fmt: skip
+    cell = gru_cell(build, given, order, options)
+    names = gru_kept(reset_after=reset_after)
+    storage = None if kept is None else layer_storage(build, layer, names, 1, options)
+    outputs, values = run_forward(build, cell, options, lengths, names, storage)
+    if kept is not None:
+        kept.update(values)
+    return outputs, cell.states[0]
 
-    names = {} if kept is None else gru_kept(reset_after=reset_after)
+
+def gru_cell(
+    builder: Builder, given: LayerOperands, order: tuple[str, ...], options: RecurrentOptions
+) -> Cell:
+    """Return the step of a GRU layer.
+
+    Parameters
+    ----------
+    builder
+        Target of the program before the loop.
+    given
+        As `gru` takes it; biases of shape (3, 2, outputs) reset after the product.
+    order
+        Of the units in the weights.
+    options
+        Of the layer.
+    """
+    weights = given.input_weights, given.output_weights, given.biases
+    layer = checked_layer("gru", given.x, *weights, len(GRU_UNITS))
+    reset_after, attention = len(given.biases.shape) == 3, given.attention
+    unit_order = [order.index(name) for name in GRU_UNITS]
+    units = [unit_of(part, unit_order) for part in weights]
+    output = initial(builder, layer, given.initial_output, "output")
+    of_inputs, of_outputs = (stacked(builder, layer, 3, name) for name in ("units", "hidden"))
+    cell = _Cell(output, of_inputs, of_outputs)
 
     def step(inside: Builder, slices: Any, keep: Keep) -> None:
-        if names:
-            keep(STATES, output.reshape(1, *output.shape))
+        keep(STATES, output)
         weighed = product(inside, slices[0], units[0], options, "weighInput")
         copy_to(inside, weighed, cell.units, "units")
         if reset_after:
@@ -152,27 +187,23 @@ def gru(  # noqa: PLR0913 # weights, states and options of a layer
             with_biases(inside, cell.units, units[2])
             weighed = product(inside, output, unit_of(units[1], [0, 1]), options, "weighOutput")
             copy_to(inside, weighed, cell.hidden.slice(0, 0, 2), "hidden")
-        cell.gate(inside, options, keep if names else None)
+        cell.gate(inside, options, keep)
         if attention is not None:
             rest = operand(0) * (1 - operand(1))
             map_in_place(inside, rest, [unit(cell.units, 1), slices[1].reshape(layer.n_batch, 1)])
         if reset_after:
-            if names:
-                keep("hidden", cell.hidden.slice(0, 2, 3))
+            keep("hidden", cell.hidden.slice(0, 2, 3))
             binary_in_place(inside, "multiply", unit(cell.hidden, 2), unit(cell.units, 0))
         else:
             reset = unit(cell.units, 0)
             binary_in_place(inside, "multiply", reset, output)
             weighed = product(inside, reset, unit_of(units[1], [2]), options, "weighReset")
             copy_to(inside, weighed, cell.hidden.slice(0, 2, 3), "hidden")
-        cell.blend(inside, options, keep if names else None)
+        cell.blend(inside, options, keep)
 
-    sequences = [x] if attention is None else [x, attention]
-    operands = LoopOperands(sequences, [output], lengths, names)
-    results = run_steps(build, layer, options, operands, step)
-    if kept is not None:
-        kept.update(results.kept)
-    return results.outputs, output
+    sequences = [given.x] if attention is None else [given.x, attention]
+    held = [as_steps(builder, sequence) for sequence in sequences]
+    return Cell(layer, held, [output], step)
 
 
 @dataclass(frozen=True)
@@ -183,14 +214,14 @@ class _Cell:
     units: Tensor
     hidden: Tensor
 
-    def gate(self, builder: Builder, options: RecurrentOptions, keep: Keep | None) -> None:
+    def gate(self, builder: Builder, options: RecurrentOptions, keep: Keep) -> None:
         """Add what leads to the values of both gates, and keep them."""
         gates = self.units.slice(0, 0, 2)
         binary_in_place(builder, "add", gates, self.hidden.slice(0, 0, 2))
         clipped(builder, gates, options.clip)
         _activate(builder, options, options.recurrent_activation, ("gates", gates), keep)
 
-    def blend(self, builder: Builder, options: RecurrentOptions, keep: Keep | None) -> None:
+    def blend(self, builder: Builder, options: RecurrentOptions, keep: Keep) -> None:
         """Add the candidate, keep it, and add the output between it and the last output."""
         candidate = unit(self.units, 2)
         binary_in_place(builder, "add", candidate, unit(self.hidden, 2))
@@ -207,14 +238,14 @@ def _activate(
     options: RecurrentOptions,
     kind: str | Expression,
     part: tuple[str, Tensor],
-    keep: Keep | None,
+    keep: Keep,
 ) -> None:
     """Replace units by their non-linearity, and keep them before or after that."""
     name, units = part
-    if keep is not None and are_sums_kept(options):
+    if are_sums_kept(options):
         keep(name, units)
     activate_in_place(builder, kind, units)
-    if keep is not None and not are_sums_kept(options):
+    if not are_sums_kept(options):
         keep(name, units)
 
 

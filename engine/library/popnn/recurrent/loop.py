@@ -17,8 +17,8 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import BOOL, FLOAT16, FLOAT32, INT32, DType, Tensor, View
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
+from tilescope.engine.library.popnn.recurrent.span import Counters, Span, Stored
 from tilescope.engine.library.popops.elementwise.fill import fill
-from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import (
     binary,
     copy_to,
@@ -32,15 +32,16 @@ from tilescope.engine.library.popops.elementwise.partition import edges_of
 from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
 from tilescope.engine.library.popops.slicing.sliceable import create_by_columns, is_sliceable
 from tilescope.engine.library.recurrent_options import RecurrentOptions
-from tilescope.engine.program import Repeat
+from tilescope.engine.program import Repeat, WriteUndef
 from tilescope.engine.program import Sequence as ProgramSequence
 
 __all__ = [
     "Keep",
     "Layer",
     "LoopOperands",
-    "LoopResults",
+    "as_steps",
     "checked_layer",
+    "held_by_step",
     "initial",
     "product",
     "run_steps",
@@ -178,7 +179,7 @@ def product(
     return rearranged(builder, out, (rows, n_units, n_outputs), name).dim_shuffle(1, 0, 2)
 
 
-#: Keeps a value of the step, (n, batch, …), in the sequence of a name.
+#: Keeps a value of the step in the sequence of a name; drops it where there is none.
 Keep = Callable[[str, View], None]
 #: Builds a step: takes a builder inside the loop, the step's slices of the sequences, and what
 #: keeps values of the step; returns nothing, and leaves new states in the states' own variables.
@@ -192,56 +193,50 @@ class LoopOperands:
     Parameters
     ----------
     sequences
-        Tensors of shape (steps, batch, …); a step gets its slices.
+        What a step gets its slices of.
     states
         Variables that a step replaces; the first one is the output.
     lengths
         int32, shape (batch,): steps of every sequence. Beyond them, states stay and outputs are
         zero. None if all have all steps.
     kept
-        Values of every step that are kept: their number n by name.
+        By name, what takes a value of every step.
+    outputs
+        What takes the first state after every step; None for none.
     is_kept_zero
         Whether what is kept is zero beyond the lengths; it is what a step left otherwise.
     """
 
-    sequences: Sequence[View]
+    sequences: Sequence[Stored]
     states: Sequence[Tensor]
     lengths: View | None = None
-    kept: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, Stored] = field(default_factory=dict)
+    outputs: Stored | None = None
     is_kept_zero: bool = False
 
 
-@dataclass(frozen=True)
-class LoopResults:
-    """What a loop leaves.
-
-    Parameters
-    ----------
-    outputs
-        The first state after every step, (steps, batch, outputs), or at the end.
-    kept
-        By name, what was kept of every step: shape (steps, n, batch, outputs).
-    """
-
-    outputs: Tensor
-    kept: Mapping[str, Tensor]
-
-
 def run_steps(
-    builder: Builder, layer: Layer, options: RecurrentOptions, operands: LoopOperands, step: Step
-) -> LoopResults:
-    """Add the loop.
+    builder: Builder,
+    span: Span,
+    operands: LoopOperands,
+    step: Step,
+    *,
+    is_descending: bool = False,
+) -> None:
+    """Add the loop over the steps of a span.
 
     Parameters
     ----------
     builder
         Target of the program.
-    layer, options
-        Sizes and options.
+    span
+        The steps.
     operands
         Sequences, states and lengths.
     step
         Builds the program of a step.
+    is_descending
+        Whether the loop runs from the last step of the span to the first.
 
     Raises
     ------
@@ -249,71 +244,67 @@ def run_steps(
         If the lengths have another type or shape.
     """
     states, lengths = operands.states, operands.lengths
-    if lengths is not None and (lengths.dtype != INT32 or tuple(lengths.shape) != (layer.n_batch,)):
+    n_batch = int(states[0].shape[0])
+    if lengths is not None and (lengths.dtype != INT32 or tuple(lengths.shape) != (n_batch,)):
         raise BadGraph(
             f"The sequence lengths {lengths.name!r} are {lengths.dtype} of shape"
-            f" {tuple(lengths.shape)}: expected int32 of shape ({layer.n_batch},)"
+            f" {tuple(lengths.shape)}: expected int32 of shape ({n_batch},)"
         )
-    held = [_sliceable(builder, sequence) for sequence in operands.sequences]
-    counter, increment = _counter(builder, layer, options)
-    out: Tensor | None = None
-    if options.full_sequence:
-        shape = (layer.n_steps, layer.n_batch, layer.n_outputs)
-        out = create_by_columns(builder, layer.dtype, shape, 0, "outputs")
-        fill(builder, out, 0)  # an update keeps the other steps, which must hold something
-    kept = {
-        name: create_by_columns(
-            builder, layer.dtype, (layer.n_steps, n, layer.n_batch, layer.n_outputs), 0, name
-        )
-        for name, n in operands.kept.items()
-    }
-    for sequence in kept.values():
-        fill(builder, sequence, 0)
+    targets = [*operands.kept.values(), *([operands.outputs] if operands.outputs else [])]
+    counters = Counters(builder, span, [*operands.sequences, *targets], is_descending=is_descending)
     body = ProgramSequence("step", debug=builder.debug)
     inside = replace(builder, sequence=body)
     slices = [
-        dynamic_slice(inside, sequence, counter, [0], [1]).reshape(*sequence.shape[1:])
-        for sequence in held
+        dynamic_slice(inside, held.tensor, counters.of(held), [0], [1]).reshape(
+            *held.tensor.shape[1:]
+        )
+        for held in operands.sequences
     ]
-    mask = None if lengths is None else _due(inside, counter, lengths)
-    zero = None if mask is None else _zero(builder, layer.dtype)
+    mask = None if lengths is None else _due(inside, counters.step, lengths)
+    zero = None if mask is None else _zero(builder, states[0].dtype)
 
     def keep(name: str, value: View) -> None:
+        target = operands.kept.get(name)
+        if target is None:
+            return
         if mask is not None and zero is not None and operands.is_kept_zero:
             value = select(inside, in_one(inside, value), zero, mask)
-        sized = value.reshape(1, *value.shape)
-        dynamic_update(inside, kept[name], sized, counter, [0])
+        sized = value.reshape(1, *target.tensor.shape[1:])
+        dynamic_update(inside, target.tensor, sized, counters.of(target), [0])
 
     if mask is None or zero is None:
         step(inside, slices, keep)
         result = states[0]
     else:
         result = _masked_step(inside, states, mask, zero, lambda: step(inside, slices, keep))
-    if out is not None:
-        dynamic_update(inside, out, result.reshape(1, *result.shape), counter, [0])
-    binary_in_place(inside, "subtract" if options.reverse else "add", counter, increment)
-    builder.sequence.add(Repeat(layer.n_steps, body, "steps", debug=builder.debug))
-    return LoopResults(states[0] if out is None else out, kept)
+    if operands.outputs is not None:
+        out = operands.outputs
+        sized_ = result.reshape(1, *result.shape)
+        dynamic_update(inside, out.tensor, sized_, counters.of(out), [0])
+    counters.advance(inside)
+    builder.sequence.add(Repeat(span.n_steps, body, "steps", debug=builder.debug))
 
 
-def _sliceable(builder: Builder, sequence: View) -> Tensor:
+def held_by_step(
+    builder: Builder, dtype: DType, span: Span, shape: Sequence[int], name: str
+) -> Stored:
+    """Return a new sequence of a value for every step of a span, whose contents are undefined.
+
+    A loop over the span must fill all of it.
+    """
+    tensor = create_by_columns(builder, dtype, (span.n_steps, *shape), 0, name)
+    # An update of one step keeps the others: without this, they would be alive before.
+    builder.sequence.add(WriteUndef(tensor, debug=builder.debug))
+    return Stored(tensor, span.first)
+
+
+def as_steps(builder: Builder, sequence: View) -> Stored:
     """Return a sequence whose steps are slices on their tiles: itself, or a copy."""
     if isinstance(sequence, Tensor) and is_sliceable(builder, sequence, 0):
-        return sequence
+        return Stored(sequence)
     sliceable = create_by_columns(builder, sequence.dtype, sequence.shape, 0, "sequence")
     copy_to(builder, sequence, sliceable, "arrangeSequence")
-    return sliceable
-
-
-def _counter(builder: Builder, layer: Layer, options: RecurrentOptions) -> tuple[Tensor, Tensor]:
-    """Return the counter at the first step, and the constant one."""
-    graph = builder.graph
-    counter = graph.add_variable("int32", (1,), "counter", builder.debug)
-    increment = graph.add_constant(np.array([1], np.int32), "one", debug=builder.debug)
-    for tensor in (counter, increment):
-        graph.set_tile_mapping(tensor, [0], builder.tiles.ids[:1])
-    fill(builder, counter, layer.n_steps - 1 if options.reverse else 0)
-    return counter, increment
+    return Stored(sliceable)
 
 
 def _due(builder: Builder, counter: Tensor, lengths: View) -> View:

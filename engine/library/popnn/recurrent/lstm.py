@@ -16,6 +16,12 @@ from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.forward import (
+    Cell,
+    LayerOperands,
+    layer_storage,
+    run_forward,
+)
 from tilescope.engine.library.popnn.recurrent.kept import (
     BEFORE,
     STATES,
@@ -25,10 +31,9 @@ from tilescope.engine.library.popnn.recurrent.kept import (
 from tilescope.engine.library.popnn.recurrent.loop import (
     Keep,
     Layer,
-    LoopOperands,
+    as_steps,
     checked_layer,
     initial,
-    run_steps,
     stacked,
     unit,
 )
@@ -46,7 +51,14 @@ from tilescope.engine.library.popops.elementwise.map import map_in_place, operan
 from tilescope.engine.library.popops.elementwise.operations import copy_to, in_one
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
-__all__ = ["LSTM_INSIDE", "LSTM_UNITS", "RecurrentOptions", "checked_lstm_order", "lstm"]
+__all__ = [
+    "LSTM_INSIDE",
+    "LSTM_UNITS",
+    "RecurrentOptions",
+    "checked_lstm_order",
+    "lstm",
+    "lstm_cell",
+]
 
 #: Default order of the units in weights and biases.
 LSTM_UNITS = ("forget", "input", "candidate", "output")
@@ -125,35 +137,57 @@ def lstm(  # noqa: PLR0913 # weights, states and options of a layer
         **options.detail(),
     }
     build = builder.inside("lstm", "popnn.lstmFwd", detail)
-    unit_order = [order.index(name) for name in LSTM_INSIDE]
-    units = stacked(build, layer, len(LSTM_INSIDE), "units")
-    cell = initial(build, layer, initial_cell, "cellState")
-    # The output replaces its gate.
-    output = initial(build, layer, initial_output, "output", unit(units, _OUTPUT))
-    unit_weights = [
-        unit_of(weights, unit_order) for weights in (input_weights, output_weights, biases)
-    ]
-    peephole_weights = None if peepholes is None else _peepholes(build, peepholes, layer, order)
-    rows = rows_of(build, x, unit_weights[0], unit_weights[1], options)
-
-    names: dict[str, int] = {}
+    given = LayerOperands(
+        x, input_weights, output_weights, biases, initial_output, initial_cell, peepholes,
+        lengths=lengths,
+    )  # fmt: skip
+    cell = lstm_cell(build, given, order, options)
+    names = lstm_kept(has_peepholes=peepholes is not None, has_lengths=lengths is not None)
+    storage = None if kept is None else layer_storage(build, layer, names, 2, options)
+    outputs, values = run_forward(build, cell, options, lengths, names, storage)
     if kept is not None:
-        names = lstm_kept(has_peepholes=peepholes is not None, has_lengths=lengths is not None)
+        kept.update(values)
+    output, state = cell.states
+    return outputs, output, state
+
+
+def lstm_cell(
+    builder: Builder, given: LayerOperands, order: tuple[str, ...], options: RecurrentOptions
+) -> Cell:
+    """Return the step of an LSTM layer.
+
+    Parameters
+    ----------
+    builder
+        Target of the program before the loop.
+    given
+        As `lstm` takes it.
+    order
+        Of the units in the weights.
+    options
+        Of the layer.
+    """
+    weights = given.input_weights, given.output_weights, given.biases
+    layer = checked_layer("lstm", given.x, *weights, len(LSTM_UNITS))
+    unit_order = [order.index(name) for name in LSTM_INSIDE]
+    units = stacked(builder, layer, len(LSTM_INSIDE), "units")
+    cell = initial(builder, layer, given.initial_cell, "cellState")
+    # The output replaces its gate.
+    output = initial(builder, layer, given.initial_output, "output", unit(units, _OUTPUT))
+    inputs, outputs, biases = (unit_of(part, unit_order) for part in weights)
+    peepholes: Tensor | None = None
+    if given.peepholes is not None:
+        peepholes = _peepholes(builder, given.peepholes, layer, order)
+    rows = rows_of(builder, given.x, inputs, outputs, options)
 
     def step(inside: Builder, slices: Any, keep: Keep) -> None:
-        if STATES in names:
-            keep(STATES, cell.reshape(1, *cell.shape))
-        if BEFORE in names:
-            keep(BEFORE, output.reshape(1, *output.shape))
+        keep(STATES, cell)
+        keep(BEFORE, output)
         copy_to(inside, rows.weigh(inside, slices[0], output), units, "units")
-        with_biases(inside, units, unit_weights[2])
-        _cell(inside, units, cell, options, peephole_weights, keep if names else None)
+        with_biases(inside, units, biases)
+        _cell(inside, units, cell, options, peepholes, keep)
 
-    operands = LoopOperands([rows.sequence], [output, cell], lengths, names)
-    results = run_steps(build, layer, options, operands, step)
-    if kept is not None:
-        kept.update(results.kept)
-    return results.outputs, output, cell
+    return Cell(layer, [as_steps(builder, rows.sequence)], [output, cell], step)
 
 
 def checked_lstm_order(order: Any) -> tuple[str, ...]:
@@ -200,7 +234,7 @@ def _cell(  # what a cell has
     cell: Tensor,
     options: RecurrentOptions,
     peepholes: Tensor | None,
-    keep: Keep | None,
+    keep: Keep,
 ) -> None:
     """Add the cell: units hold weighed inputs before, and the output gate the output after."""
     forget, enter, output, candidate = (unit(units, i) for i in range(len(LSTM_INSIDE)))
@@ -237,10 +271,9 @@ def _cell(  # what a cell has
     binary_in_place(builder, "multiply", output, activated_cell)
 
 
-def _keep_all(keep: Keep | None, parts: Mapping[str, View]) -> None:
-    if keep is not None:
-        for name, part in parts.items():
-            keep(name, part)
+def _keep_all(keep: Keep, parts: Mapping[str, View]) -> None:
+    for name, part in parts.items():
+        keep(name, part)
 
 
 def _see(builder: Builder, gates: Tensor, peepholes: Tensor, cell: Tensor) -> None:

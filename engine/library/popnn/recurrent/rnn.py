@@ -5,6 +5,7 @@ Source of the steps: graphcore/poplibs sdk-release-3.4, include/popnn/Recurrent.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,13 +13,18 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popnn.recurrent.forward import (
+    Cell,
+    LayerOperands,
+    layer_storage,
+    run_forward,
+)
 from tilescope.engine.library.popnn.recurrent.kept import BEFORE, rnn_kept
 from tilescope.engine.library.popnn.recurrent.loop import (
     Keep,
-    LoopOperands,
+    as_steps,
     checked_layer,
     initial,
-    run_steps,
 )
 from tilescope.engine.library.popnn.recurrent.unit import (
     activate_in_place,
@@ -29,7 +35,7 @@ from tilescope.engine.library.popnn.recurrent.unit import (
 from tilescope.engine.library.popops.elementwise.operations import copy_to
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
-__all__ = ["rnn"]
+__all__ = ["rnn", "rnn_cell"]
 
 
 @checked
@@ -86,24 +92,42 @@ def rnn(  # noqa: PLR0913 # weights, states and options of a layer
     layer = checked_layer("rnn", x, input_weights, output_weights, biases, 1)
     detail = {"input": list(x.shape), "outputSize": layer.n_outputs, **options.detail()}
     build = builder.inside("rnn", "popnn.rnnFwdSequence", detail)
-    output = initial(build, layer, initial_output, "output")
-    rows = rows_of(build, x, input_weights, output_weights, options)
+    given = LayerOperands(x, input_weights, output_weights, biases, initial_output, lengths=lengths)
+    cell = rnn_cell(build, given, options)
+    names = rnn_kept(options, has_lengths=lengths is not None)
+    # What gradients need is mostly the outputs, which are there.
+    plain = replace(options, recomputation_mode="none")
+    storage = None if kept is None else layer_storage(build, layer, names, 1, plain)
+    outputs, values = run_forward(build, cell, options, lengths, names, storage)
+    if kept is not None:
+        kept.update(values)
+    return outputs, cell.states[0]
 
-    names = {} if kept is None else rnn_kept(options, has_lengths=lengths is not None)
+
+def rnn_cell(builder: Builder, given: LayerOperands, options: RecurrentOptions) -> Cell:
+    """Return the step of a layer of plain cells.
+
+    Parameters
+    ----------
+    builder
+        Target of the program before the loop.
+    given
+        As `rnn` takes it.
+    options
+        Of the layer.
+    """
+    weights = given.input_weights, given.output_weights, given.biases
+    layer = checked_layer("rnn", given.x, *weights, 1)
+    output = initial(builder, layer, given.initial_output, "output")
+    rows = rows_of(builder, given.x, given.input_weights, given.output_weights, options)
 
     def step(inside: Builder, slices: Any, keep: Keep) -> None:
-        if BEFORE in names:
-            keep(BEFORE, output.reshape(1, *output.shape))
+        keep(BEFORE, output)
         weighed = rows.weigh(inside, slices[0], output)
         copy_to(inside, weighed.reshape(*output.shape), output, "output")
-        with_biases(inside, output.reshape(1, *output.shape), biases)
+        with_biases(inside, output.reshape(1, *output.shape), given.biases)
         clipped(inside, output, options.clip)
-        if "units" in names:
-            keep("units", output.reshape(1, *output.shape))
+        keep("units", output)
         activate_in_place(inside, options.activation, output)
 
-    operands = LoopOperands([rows.sequence], [output], lengths, names)
-    results = run_steps(build, layer, options, operands, step)
-    if kept is not None:
-        kept.update(results.kept)
-    return results.outputs, output
+    return Cell(layer, [as_steps(builder, rows.sequence)], [output], step)

@@ -1,50 +1,36 @@
-"""Gradients of the weights and of the inputs of recurrent layers: products of all steps together.
+"""Gradients of the weights of recurrent layers: products over steps, added up.
 
-Source of names: graphcore/poplibs sdk-release-3.4, include/popnn/Lstm.hpp, lstmWU, and
-include/popnn/Gru.hpp, gruWU; paramDeltaUpdate of include/popnn/Recurrent.hpp. PopLibs adds up the
-products of steps in a loop; here the steps are a dimension that one product sums over.
+Source of names and steps: graphcore/poplibs sdk-release-3.4, include/popnn/Lstm.hpp, lstmWU, and
+include/popnn/Gru.hpp, gruWU; lib/popnn/Lstm.cpp, basicLstmParamUpdate; paramDeltaUpdate of
+include/popnn/Recurrent.hpp. Inputs and outputs before the step are one operand of the product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from numpy.typing import NDArray
-
-from tilescope.engine.arguments import shown
-from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor, View, concat
-from tilescope.engine.library.argument_check import checked
+from tilescope.engine.graph import DType, Tensor, View, concat, dtype_of
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.poplin.convolution import matmul
-from tilescope.engine.library.popnn.recurrent.backward import Backward
-from tilescope.engine.library.popnn.recurrent.gru import GRU_UNITS, checked_gru_order
+from tilescope.engine.library.popnn.recurrent.backward_cell import RECURRENT, SUMS
 from tilescope.engine.library.popnn.recurrent.kept import BEFORE, STATES, Unit
-from tilescope.engine.library.popnn.recurrent.lstm import (
-    LSTM_INSIDE,
-    LSTM_UNITS,
-    checked_lstm_order,
-)
-from tilescope.engine.library.popnn.recurrent.unit import unit_of
+from tilescope.engine.library.popnn.recurrent.loop import as_steps
+from tilescope.engine.library.popnn.recurrent.span import Span, Stored
+from tilescope.engine.library.popnn.recurrent.storage import UPDATE_PROPORTION
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.map import map_expression, operand
 from tilescope.engine.library.popops.elementwise.operations import (
+    cast,
     in_one,
     rearranged,
-    row_major_copy,
 )
 from tilescope.engine.library.popops.reduction.reduce import reduce
+from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 
-__all__ = [
-    "WeightGradients",
-    "gru_weight_update",
-    "lstm_weight_update",
-    "outputs_before",
-    "recurrent_input_gradient",
-    "rnn_weight_update",
-]
+__all__ = ["Update", "WeightGradients", "peephole_gradients", "shifted_outputs"]
 
 
 @dataclass(frozen=True)
@@ -66,199 +52,173 @@ class WeightGradients:
     peepholes: View | None = None
 
 
-@checked
-def recurrent_input_gradient(
-    builder: Builder,
-    sums: View,
-    input_weights: View | NDArray[Any],
-    cell_order: Any = None,
-    options: RecurrentOptions | None = None,
-) -> Tensor:
-    """Return the gradient of the inputs of a recurrent layer, shape (steps, batch, inputs).
+class Update:
+    """Adds up the gradients of a layer's weights over spans of steps.
 
     Parameters
     ----------
     builder
-        Target of the program.
-    sums
-        `Backward.sums`.
-    input_weights, cell_order, options
-        As they were given to `lstm`, `gru` or `rnn`.
-
-    Raises
-    ------
-    BadGraph
-        If shapes do not fit.
-    """
-    options = options or RecurrentOptions()
-    n_steps, n_units, n_batch, n_outputs = (int(size) for size in sums.shape)
-    inside, order = _orders(n_units, cell_order)
-    by_unit = unit_of(input_weights, [order.index(name) for name in inside])
-    n_inputs = int(by_unit.shape[1])
-    build = builder.inside("inputGradient", "popnn.inputGradient", {"gradient": list(sums.shape)})
-    weights: Any
-    if isinstance(by_unit, View):
-        turned = row_major_copy(build, by_unit.dim_shuffle(0, 2, 1), "transpose")
-        weights = turned.reshape(1, n_units * n_outputs, n_inputs)
-    else:
-        weights = by_unit.transpose(0, 2, 1).reshape(1, n_units * n_outputs, n_inputs)
-    out = _product(build, _rows(build, sums), weights, options, "weighGradients")
-    return rearranged(build, out, (n_steps, n_batch, n_inputs), "rearrange")
-
-
-@checked
-def lstm_weight_update(  # noqa: PLR0913 # what both passes left
-    builder: Builder,
-    x: View,
-    before: View,
-    kept: Any,
-    backward: Any,
-    last_cell: View | None = None,
-    *,
-    cell_order: Any = LSTM_UNITS,
-    has_peepholes: bool = False,
-    options: RecurrentOptions | None = None,
-) -> WeightGradients:
-    """Return the gradients of the weights of an LSTM layer.
-
-    Parameters
-    ----------
-    builder
-        Target of the program.
+        Target of the program before the loops.
+    kind
+        ``lstm``, ``gru`` or ``rnn``.
     x
-        Its inputs, shape (steps, batch, inputs).
-    before
-        The output before every step; see `outputs_before`.
-    kept
-        What `lstm` kept.
-    backward
-        The result of `lstm_backward`.
-    last_cell
-        The last cell state, of a layer with peepholes.
-    cell_order, options
-        As for `lstm`.
-    has_peepholes
-        Whether the layer has peepholes.
-
-    Raises
-    ------
-    BadGraph
-        If shapes do not fit.
-    """
-    options = options or RecurrentOptions()
-    order = checked_lstm_order(cell_order)
-    build = _inside(builder, "lstmWeightUpdate", "popnn.lstmWU", x, backward)
-    rows, n_units = _rows(build, backward.sums), len(LSTM_INSIDE)
-    found = _gradients(build, x, backward.sums, rows, [(before, rows, n_units)], options)
-    places = [LSTM_INSIDE.index(name) for name in order]
-    inputs, outputs, biases = (_ordered(part, places) for part in found)
-    peepholes: View | None = None
-    if has_peepholes:
-        if last_cell is None:
-            raise BadGraph("lstm_weight_update: peepholes need the last cell state")
-        gates = [name for name in order if name != "candidate"]
-        by_gate = _peephole_gradients(build, kept[STATES], backward.sums, last_cell, options)
-        peepholes = concat([by_gate[LSTM_INSIDE.index(name)] for name in gates])
-    return WeightGradients(inputs, outputs, biases, peepholes)
-
-
-@checked
-def gru_weight_update(
-    builder: Builder,
-    x: View,
-    kept: Any,
-    backward: Any,
-    *,
-    cell_order: Any = GRU_UNITS,
-    reset_after: bool = False,
-    options: RecurrentOptions | None = None,
-) -> WeightGradients:
-    """Return the gradients of the weights of a GRU layer.
-
-    Parameters
-    ----------
-    builder
-        Target of the program.
-    x
-        Its inputs, shape (steps, batch, inputs).
-    kept
-        What `gru` kept.
-    backward
-        The result of `gru_backward`.
-    cell_order, reset_after, options
-        As for `gru`.
-
-    Raises
-    ------
-    BadGraph
-        If shapes do not fit.
-    """
-    options = options or RecurrentOptions()
-    order = checked_gru_order(cell_order)
-    build = _inside(builder, "gruWeightUpdate", "popnn.gruWU", x, backward)
-    sums, state = backward.sums, kept[STATES]
-    before = _of_unit(in_one(build, state), 0)
-    gates = sums.slice(1, 0, 2)
-    if reset_after:
-        assert backward.recurrent is not None
-        joined = in_one(build, concat([gates, backward.recurrent], 1))
-        products = [(before, _rows(build, joined), len(GRU_UNITS))]
-    else:
-        reset = Unit.kept(options.recurrent_activation, 0, options)
-        of_candidate = map_expression(
-            build, reset.value * operand(1), [_of_unit(kept["gates"], 0), before]
-        )
-        candidate = _rows(build, sums.slice(1, 2, 3))
-        products = [(before, _rows(build, gates), 2), (of_candidate, candidate, 1)]
-    rows = _rows(build, sums)
-    inputs, outputs, biases = _gradients(build, x, sums, rows, products, options)
-    if reset_after:
-        of_outputs = _bias_gradients(build, joined)
-        biases = concat([part.reshape(3, 1, -1) for part in (biases, of_outputs)], 1)
-    places = [GRU_UNITS.index(name) for name in order]
-    return WeightGradients(*(_ordered(part, places) for part in (inputs, outputs, biases)))
-
-
-@checked
-def rnn_weight_update(
-    builder: Builder,
-    x: View,
-    before: View,
-    backward: Any,
-    *,
-    options: RecurrentOptions | None = None,
-) -> WeightGradients:
-    """Return the gradients of the weights of a layer of plain cells.
-
-    Parameters
-    ----------
-    builder
-        Target of the program.
-    x
-        Its inputs, shape (steps, batch, inputs).
-    before
-        The output before every step; see `outputs_before`.
-    backward
-        The result of `rnn_backward`.
+        Inputs, shape (steps, batch, inputs).
     options
-        As for `rnn`.
-
-    Raises
-    ------
-    BadGraph
-        If shapes do not fit.
+        Of the layer.
+    reset_after
+        Whether a GRU resets after its product.
     """
-    options = options or RecurrentOptions()
-    build = _inside(builder, "rnnWeightUpdate", "popnn.rnnParamDeltaUpdate", x, backward)
-    sums = backward.sums
-    rows = _rows(build, sums)
-    return WeightGradients(*_gradients(build, x, sums, rows, [(before, rows, 1)], options))
+
+    def __init__(
+        self,
+        builder: Builder,
+        kind: str,
+        x: View,
+        options: RecurrentOptions,
+        reset_after: bool,
+    ) -> None:
+        self._builder, self._x, self._options = builder, x, options
+        self._kind, self._reset_after = kind, reset_after
+        self._n_steps, _, self._n_inputs = (int(size) for size in x.shape)
+        self._sliced: Stored | None = None
+        self._sums: dict[str, Tensor] = {}
+
+    def add(self, inside: Builder, span: Span, values: Mapping[str, Stored]) -> None:
+        """Add a span's part of the gradients.
+
+        Parameters
+        ----------
+        inside
+            Target of the program.
+        span
+            The steps.
+        values
+            By name, what both passes left of these steps, or of all.
+        """
+        here = {name: _of_span(inside, stored, span) for name, stored in values.items()}
+        x, sums = self._inputs(inside, span), here[SUMS]
+        if self._kind == "gru":
+            self._gru(inside, span, x, here)
+        else:
+            before = _of_unit(here[BEFORE], 0)
+            self._product(inside, span, "weights", (x, before), sums)
+        self._bias(inside, span, "biases", sums)
+
+    def _gru(self, inside: Builder, span: Span, x: Tensor, here: Mapping[str, Tensor]) -> None:
+        """Add the products of a GRU: the candidate has one of its own."""
+        sums, before = here[SUMS], _of_unit(here[STATES], 0)
+        gates, candidate = sums.slice(1, 0, 2), sums.slice(1, 2, 3)
+        if self._reset_after:
+            own = in_one(inside, concat([gates, here[RECURRENT]], 1))
+            self._product(inside, span, "inputs", (x,), sums)
+            self._product(inside, span, "outputs", (before,), own)
+            self._bias(inside, span, "outputBiases", own)
+            return
+        reset = Unit.kept(self._options.recurrent_activation, 0, self._options)
+        read = map_expression(
+            inside, reset.value * operand(1), [_of_unit(here["gates"], 0), before]
+        )
+        self._product(inside, span, "gates", (x, before), gates)
+        self._product(inside, span, "candidate", (x, read), candidate)
+
+    def result(self, builder: Builder, places: Sequence[int]) -> WeightGradients:
+        """Return the sums, with the units in the order of the weights: their places inside."""
+        biases: View = self._biases(builder, "biases")
+        inputs: View
+        outputs: View
+        if self._reset_after:
+            inputs, outputs = self._by_unit(builder, "inputs"), self._by_unit(builder, "outputs")
+            of_outputs = self._biases(builder, "outputBiases")
+            n_units = int(biases.shape[0])
+            biases = concat([part.reshape(n_units, 1, -1) for part in (biases, of_outputs)], 1)
+        else:
+            names = ("gates", "candidate") if self._kind == "gru" else ("weights",)
+            parts = [self._by_unit(builder, name) for name in names]
+            n = self._n_inputs
+            inputs = _together([part.slice(1, 0, n) for part in parts])
+            outputs = _together([part.slice(1, n, part.shape[1]) for part in parts])
+        return WeightGradients(*(_ordered(part, places) for part in (inputs, outputs, biases)))
+
+    def _inputs(self, inside: Builder, span: Span) -> Tensor:
+        """Return the inputs of a span's steps."""
+        if span.n_steps == self._n_steps:
+            return in_one(inside, self._x)
+        if self._sliced is None:
+            self._sliced = as_steps(self._builder, self._x)
+        return _of_span(inside, self._sliced, span)
+
+    def _product(
+        self, inside: Builder, span: Span, name: str, given: Sequence[View], sums: Tensor
+    ) -> None:
+        """Add the product of what was multiplied and the gradients of its sums."""
+        n_units = int(sums.shape[1])
+        rows = sums.dim_shuffle(0, 2, 1, 3).reshape(1, -1, n_units * int(sums.shape[3]))
+        flat = [part.reshape(rows.shape[1], part.shape[2]) for part in given]
+        joined: View = flat[0] if len(flat) == 1 else concat(flat, 1)
+        turned = joined.dim_shuffle(1, 0)
+        shares = inside.available_memory.with_own(self._options.available_memory_proportion)
+        out = matmul(
+            inside,
+            turned.reshape(1, *turned.shape),
+            rows,
+            "update",
+            available_memory_proportion=min(UPDATE_PROPORTION, shares.matmul)
+            if self._options.available_memory_proportion is None
+            else self._options.available_memory_proportion,
+            partials_type=self._options.partials_type,
+        )
+        self._accumulate(inside, span, name, out)
+
+    def _bias(self, inside: Builder, span: Span, name: str, sums: Tensor) -> None:
+        """Add the sums over steps; those over the batch come last."""
+        n_units, _, n_outputs = (int(size) for size in sums.shape[1:])
+        if span.n_steps == self._n_steps:
+            self._sums[name] = reduce(inside, "sum", sums, (0, 2)).reshape(n_units, n_outputs)
+            return
+        by_row = sums
+        if span.n_steps > 1:
+            by_row = reduce(inside, "sum", sums, (0,))
+        self._accumulate(inside, span, name, by_row.reshape(*sums.shape[1:]))
+
+    def _accumulate(self, inside: Builder, span: Span, name: str, part: Tensor) -> None:
+        """Add a part to its sum, which begins as zero before the loops."""
+        if span.n_steps == self._n_steps:
+            self._sums[name] = part
+            return
+        dtype = self._accumulators(part.dtype)
+        if name not in self._sums:
+            begin = self._builder
+            self._sums[name] = begin.graph.clone(part, f"{name}Sum", dtype, begin.debug)
+            fill(begin, self._sums[name], 0)
+        total = self._sums[name]
+        binary_in_place(
+            inside, "add", total, part if part.dtype == dtype else cast(inside, part, dtype)
+        )
+
+    def _accumulators(self, dtype: DType) -> DType:
+        asked = self._options.accumulators_type
+        return dtype if asked is None else dtype_of({"float": "float32", "half": "float16"}[asked])
+
+    def _by_unit(self, builder: Builder, name: str) -> Tensor:
+        """Return a sum of products by unit, (units, inner, outputs)."""
+        out = self._sums[name]
+        inner, n_columns = int(out.shape[1]), int(out.shape[2])
+        n_units = {"weights": 4 if self._kind == "lstm" else 1, "gates": 2, "candidate": 1}
+        n = n_units.get(name, 3)
+        return rearranged(builder, out, (inner, n, n_columns // n), "rearrange").dim_shuffle(
+            1, 0, 2
+        )
+
+    def _biases(self, builder: Builder, name: str) -> Tensor:
+        """Return the sums of gradients over steps and batch, (units, outputs)."""
+        total = self._sums[name]
+        if len(total.shape) == 2:
+            return total
+        return reduce(builder, "sum", total, (1,)).reshape(total.shape[0], total.shape[2])
 
 
-def outputs_before(
-    outputs: View, first: View, kept: Mapping[str, View], options: RecurrentOptions
-) -> View:
-    """Return the output before every step of an LSTM or of plain cells, (steps, batch, outputs).
+def shifted_outputs(outputs: View, first: View, *, is_reverse: bool) -> View:
+    """Return the output before every step, (steps, 1, batch, outputs).
 
     Parameters
     ----------
@@ -266,46 +226,22 @@ def outputs_before(
         Of all steps.
     first
         Before the first one, shape (batch, outputs).
-    kept
-        What the forward pass kept.
-    options
-        Of the layer.
+    is_reverse
+        Whether the layer begins with the last step.
     """
-    if BEFORE in kept:
-        return _of_unit(kept[BEFORE], 0)
     n_steps = outputs.shape[0]
     initial = first.reshape(1, *first.shape)
-    if options.reverse:
-        return concat([outputs.slice(0, 1, n_steps), initial])
-    return concat([initial, outputs.slice(0, 0, n_steps - 1)])
+    if n_steps == 1:
+        before: View = initial
+    elif is_reverse:
+        before = concat([outputs.slice(0, 1, n_steps), initial])
+    else:
+        before = concat([initial, outputs.slice(0, 0, n_steps - 1)])
+    return before.reshape(n_steps, 1, *outputs.shape[1:])
 
 
-def _inside(builder: Builder, name: str, call: str, x: View, backward: object) -> Builder:
-    """Return where an update is built.
-
-    Raises
-    ------
-    BadGraph
-        If it is not that of a backward pass over the inputs.
-    """
-    if not isinstance(backward, Backward):
-        raise BadGraph(f"{name}: expected a Backward, got {shown(backward)}")
-    n_steps, _, n_batch, _ = backward.sums.shape
-    if tuple(x.shape[:2]) != (n_steps, n_batch):
-        raise BadGraph(
-            f"{name}: {x.name!r} has shape {tuple(x.shape)}: expected ({n_steps}, {n_batch},"
-            " inputs)"
-        )
-    return builder.inside(name, call, {"input": list(x.shape)})
-
-
-def _orders(n_units: int, cell_order: Any) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the order of units inside, and in the weights."""
-    if n_units == len(LSTM_INSIDE):
-        return LSTM_INSIDE, checked_lstm_order(cell_order or LSTM_UNITS)
-    if n_units == len(GRU_UNITS):
-        return GRU_UNITS, checked_gru_order(cell_order or GRU_UNITS)
-    return ("candidate",), ("candidate",)
+def _together(parts: Sequence[Tensor]) -> View:
+    return parts[0] if len(parts) == 1 else concat(list(parts))
 
 
 def _ordered(units: View, places: Sequence[int]) -> View:
@@ -321,77 +257,23 @@ def _of_unit(units: View, index: int) -> View:
     return units.slice(1, index, index + 1).reshape(n_steps, n_batch, n_outputs)
 
 
-def _rows(builder: Builder, sums: View) -> Tensor:
-    """Return (steps, units, batch, outputs) as (steps × batch, units × outputs)."""
-    n_steps, n_units, n_batch, n_outputs = sums.shape
-    by_row = row_major_copy(builder, sums.dim_shuffle(0, 2, 1, 3), "byRow")
-    return by_row.reshape(n_steps * n_batch, n_units * n_outputs)
+def _of_span(inside: Builder, stored: Stored, span: Span) -> Tensor:
+    """Return the values of a span's steps."""
+    if stored.first is span.first or span.first is None:
+        return stored.tensor
+    return dynamic_slice(inside, stored.tensor, span.first, [0], [span.n_steps])
 
 
-def _product(
-    builder: Builder, a: View, b: View | NDArray[Any], options: RecurrentOptions, name: str
-) -> Tensor:
-    """Return (rows, inner) times (1, inner, columns)."""
-    return matmul(
-        builder,
-        a.reshape(1, *a.shape),
-        b,
-        name,
-        b_dtype=None if isinstance(b, View) else a.dtype,
-        available_memory_proportion=options.available_memory_proportion,
-        partials_type=options.partials_type,
-    )
-
-
-def _gradients(
-    builder: Builder,
-    x: View,
-    sums: View,
-    rows: Tensor,
-    products: Sequence[tuple[View, Tensor, int]],
-    options: RecurrentOptions,
-) -> tuple[View, View, View]:
-    """Return the gradients of input weights, output weights and biases, by unit inside.
-
-    Parameters
-    ----------
-    sums, rows
-        Gradients of the sums, and the same by row.
-    products
-        Of output weights: what was multiplied, the gradients by row, and their units.
-    """
-    inputs = _of_weights(builder, x, rows, int(sums.shape[1]), options)
-    outputs = [_of_weights(builder, given, own, n, options) for given, own, n in products]
-    biases = _bias_gradients(builder, sums)
-    return inputs, concat(outputs) if len(outputs) > 1 else outputs[0], biases
-
-
-def _of_weights(
-    builder: Builder, given: View, rows: Tensor, n_units: int, options: RecurrentOptions
-) -> Tensor:
-    """Return the gradient of weights (units, inner, outputs) of (steps, batch, inner)."""
-    n_steps, n_batch, inner = (int(size) for size in given.shape)
-    flat = in_one(builder, given).reshape(n_steps * n_batch, inner)
-    out = _product(builder, flat.dim_shuffle(1, 0), rows.reshape(1, *rows.shape), options, "update")
-    n_outputs = int(rows.shape[1]) // n_units
-    by_unit = rearranged(builder, out, (inner, n_units, n_outputs), "rearrange")
-    return by_unit.dim_shuffle(1, 0, 2)
-
-
-def _bias_gradients(builder: Builder, sums: View) -> Tensor:
-    """Return the sums over steps and batch, (units, outputs)."""
-    n_units, n_outputs = int(sums.shape[1]), int(sums.shape[3])
-    return reduce(builder, "sum", sums, (0, 2)).reshape(n_units, n_outputs)
-
-
-def _peephole_gradients(
-    builder: Builder, states: View, sums: View, last: View, options: RecurrentOptions
+def peephole_gradients(
+    builder: Builder, states: View, sums: View, last: View, *, is_reverse: bool
 ) -> list[Tensor]:
     """Return the gradients of the peepholes of the gates inside, (1, outputs) each."""
     n_steps = int(states.shape[0])
     before = _of_unit(in_one(builder, states), 0)
     ending = last.reshape(1, *last.shape)
-    if options.reverse:
+    if n_steps == 1:
+        after: View = ending
+    elif is_reverse:
         after = concat([ending, before.slice(0, 0, n_steps - 1)])
     else:
         after = concat([before.slice(0, 1, n_steps), ending])
