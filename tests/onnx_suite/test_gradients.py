@@ -101,7 +101,8 @@ def _cases() -> Iterator[_NodeCase]:
             continue
         if any(re.search(pattern, case.name) for pattern in _LEFT_OUT):
             continue
-        inputs, outputs = case.data_sets[0]
+        data_set: Any = case.data_sets[0]  # sequences of tensors, too
+        inputs, outputs = data_set
         graph = case.model.graph
         arrays = {
             item.name: np.asarray(array)
@@ -110,8 +111,8 @@ def _cases() -> Iterator[_NodeCase]:
         }
         results = {
             item.name: array
-            for item, array in zip(graph.output, map(np.asarray, outputs), strict=True)
-            if array.dtype == np.float32 and array.size
+            for item, array in zip(graph.output, outputs, strict=True)
+            if isinstance(array, np.ndarray) and array.dtype == np.float32 and array.size
         }
         given = _NodeCase(case.name, case.model, arrays, results)
         if results and given.parameters and all(a.dtype != object for a in arrays.values()):
