@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.torch.compared import Case, agree, case, drawn, ids, single
 from torch.nn import functional
 
@@ -23,6 +24,18 @@ def _by_hand(x, wq, wk, wv, wo):
     q, k, v = (heads(x @ w) for w in (wq, wk, wv))
     out = functional.scaled_dot_product_attention(q, k, v)
     return out.transpose(1, 2).reshape(_BATCH, _LENGTH, _WIDTH) @ wo
+
+
+#: Keys that queries may see; the second query none.
+_SOME_ROWS = np.tri(_LENGTH, dtype=bool) & (np.arange(_LENGTH)[:, None] != 1)
+
+
+def _without_keys(q, k, v, mask):
+    """Return zeros for a query that may see no key; its softmax is one of numbers all the same."""
+    scores = q @ k.transpose(2, 3) / sqrt(_SIZE)
+    sees_any = mask.any(1, keepdim=True)
+    share = (scores + torch.where(mask | ~sees_any, 0.0, -torch.inf)).softmax(-1)
+    return (share * sees_any) @ v
 
 
 _TO_HEADS = np.array([0, 0, _HEADS, _SIZE])
@@ -138,6 +151,18 @@ _CASES = [
         lambda q, k, v, mask: functional.scaled_dot_product_attention(q, k, v, attn_mask=mask),
         data={"mask": np.tri(_LENGTH, dtype=bool)},
         opset=23,
+    ),
+    *(
+        single(
+            f"attention-rows-without-keys-{mode}",
+            "Attention",
+            _QKV,
+            _without_keys,
+            data={"mask": _SOME_ROWS},
+            opset=23,
+            qk_matmul_output_mode=mode,
+        )
+        for mode in (0, 3)
     ),
     single(
         "attention-grouped",

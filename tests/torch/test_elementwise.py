@@ -53,6 +53,16 @@ _UNARY: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], np.ndarray]] = {
     "Tanh": (torch.tanh, drawn((3, 5))),
 }
 
+#: Functions whose form differs near 0 and far from it.
+_FAR: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Asinh": torch.asinh,
+    "Cosh": torch.cosh,
+    "Gelu": functional.gelu,
+    "Mish": functional.mish,
+    "Sinh": torch.sinh,
+    "Softplus": functional.softplus,
+}
+
 #: Functions that are flat nearly everywhere, times their operand.
 _FLAT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Ceil": torch.ceil,
@@ -303,6 +313,11 @@ _CASES = [
     *(
         single(f"{kind}-kinks", kind, {"x": _KINKS}, function, **attributes)
         for kind, (function, attributes) in _AT_KINKS.items()
+    ),
+    *(
+        single(f"{kind}-at-{size:g}", kind, {"x": np.array([-size, size], np.float32)}, function)
+        for kind, function in _FAR.items()
+        for size in (0, 1e-4, 5, 20, 60)
     ),
     *_ATTRIBUTES,
     *(

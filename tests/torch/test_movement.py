@@ -456,6 +456,21 @@ _SAMPLED = [
         align_corners=1,
     ),
     single("det", "Det", {"x": (2, 3, 3)}, torch.linalg.det),
+    *(
+        single(
+            f"one-hot-values-{axis}",
+            "OneHot",
+            {"values": (2,)},
+            lambda values, i, axis=axis: values[
+                torch.movedim(functional.one_hot(i % 4, 4), -1, axis)
+            ],
+            inputs="i,depth,values",
+            known={"depth": np.array(4)},
+            data={"i": np.array([[2, -1, 0], [3, 3, 1]])},
+            axis=axis,
+        )
+        for axis in (-1, 0, 1)
+    ),
     case(
         "one-hot-product",
         [("OneHot", "i,depth,values", "h"), ("MatMul", "h,t", "y")],

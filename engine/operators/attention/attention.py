@@ -188,8 +188,7 @@ def _attention(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     scores = _scores(node, expansion, operands)
     capped = _capped(node, expansion, scores)
     bias = _bias(node, expansion, operands)
-    biased = capped if bias is None else binary(expansion, "add", capped, bias)
-    share = _softmax(node, expansion, biased, bias)
+    share = _softmax(node, expansion, capped, bias)
     dtype = operands.v.dtype
     share = share if share.dtype == dtype else expansion.emit(CAST, share, dtype=dtype)
     product = expansion.emit(
@@ -201,12 +200,25 @@ def _attention(node: Node, expansion: Expansion) -> tuple[Value, ...]:
         moved = expansion.emit(TRANSPOSE, out, order=(0, 2, 1, 3))
         out = reshape(expansion, moved, (batch, n, heads * size))
     mode = node.attributes.get("qk_matmul_output_mode", 0)
-    results = {_AFTER_CAP: capped, _AFTER_BIAS: biased, _AFTER_SOFTMAX: share}.get(mode, scores)
+    results = {_AFTER_CAP: capped, _AFTER_SOFTMAX: share}.get(mode, scores)
+    if mode == _AFTER_BIAS:
+        results = _biased(expansion, capped, bias)
     return out, operands.k, operands.v, results
 
 
+def _biased(expansion: Expansion, scores: Value, bias: Value | None) -> Value:
+    return scores if bias is None else binary(expansion, "add", scores, bias)
+
+
 def _softmax(node: Node, expansion: Expansion, scores: Value, bias: Value | None) -> Value:
-    """Emit the softmax over the keys; zeros for a query that may see none."""
+    """Emit the softmax over the keys of scores and bias; zeros for a query that may see none.
+
+    Its scores get no bias, so that its softmax, and the gradient of that, are numbers.
+    """
+    sees_none = None if bias is None else _sees_none(expansion, bias)
+    if bias is not None and sees_none is not None:
+        bias = chosen(expansion, sees_none, scalar(expansion, 0, bias), bias)
+    scores = _biased(expansion, scores, bias)
     precision = node.attributes.get("softmax_precision")
     if precision is not None:
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(precision)).name
@@ -214,11 +226,17 @@ def _softmax(node: Node, expansion: Expansion, scores: Value, bias: Value | None
         if dtype != scores.dtype:
             scores = expansion.emit(CAST, scores, dtype=dtype)
     share = expansion.emit(SOFTMAX, scores, axis=_RANK - 1)
-    if bias is None or (bias.known is not None and np.isfinite(bias.known.max(axis=-1)).all()):
+    if sees_none is None:
         return share
-    largest = reduced(expansion, "maximum", bias, [len(bias.shape) - 1])
-    sees_none = binary(expansion, "equal", largest, scalar(expansion, -np.inf, largest))
     return chosen(expansion, sees_none, scalar(expansion, 0, share), share)
+
+
+def _sees_none(expansion: Expansion, bias: Value) -> Value | None:
+    """Emit which queries may see no key; None where all may see one."""
+    if bias.known is not None and np.isfinite(bias.known.max(axis=-1)).all():
+        return None
+    largest = reduced(expansion, "maximum", bias, [len(bias.shape) - 1])
+    return binary(expansion, "equal", largest, scalar(expansion, -np.inf, largest))
 
 
 RECORDS = (Operator(name="Attention", decompose=_attention),)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
 from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.elementwise.choice import chosen
-from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.elementwise import binary, bounded, scalar, unary
 
 __all__ = ["RECORDS"]
 
@@ -22,32 +24,46 @@ def _acos(expansion: Expansion, x: Value) -> Value:
     )
 
 
+def _sign(expansion: Expansion, x: Value) -> Value:
+    """Emit -1 below 0, and 1 from there on: its product with x has a slope of 1 at 0."""
+    is_negative = binary(expansion, "less", x, scalar(expansion, 0, x))
+    return chosen(expansion, is_negative, scalar(expansion, -1, x), scalar(expansion, 1, x))
+
+
 def _sinh(expansion: Expansion, x: Value) -> Value:
-    """Emit (e + e / (e + 1)) / 2 with e = exp(x) − 1, which keeps small results exact."""
-    e = unary(expansion, "expm1", x)
-    rest = binary(expansion, "divide", e, binary(expansion, "add", e, scalar(expansion, 1, x)))
-    return binary(
-        expansion, "multiply", binary(expansion, "add", e, rest), scalar(expansion, 0.5, x)
-    )
+    """Emit ±(e + e / (e + 1)) / 2 with e = exp(|x|) − 1, which keeps small results exact.
+
+    The ratio is 1 long before e is infinite.
+    """
+    sign = _sign(expansion, x)
+    e = unary(expansion, "expm1", binary(expansion, "multiply", sign, x))
+    most = scalar(expansion, float(np.finfo(x.dtype).max) / 2, x)
+    finite = bounded(expansion, "minimum", e, most)
+    above = binary(expansion, "add", finite, scalar(expansion, 1, x))
+    twice = binary(expansion, "add", e, binary(expansion, "divide", finite, above))
+    half = binary(expansion, "multiply", sign, scalar(expansion, 0.5, x))
+    return binary(expansion, "multiply", twice, half)
 
 
 def _cosh(expansion: Expansion, x: Value) -> Value:
-    e = unary(expansion, "exp", x)
+    """Emit (e + 1 / e) / 2 with e = exp(|x|), whose inverse is finite."""
+    e = unary(expansion, "exp", unary(expansion, "absolute", x))
     both = binary(expansion, "add", e, unary(expansion, "inverse", e))
     return binary(expansion, "multiply", both, scalar(expansion, 0.5, x))
 
 
 def _asinh(expansion: Expansion, x: Value) -> Value:
-    """Emit sign(x) log1p(|x| + x² / (1 + √(x² + 1)))."""
-    unit, size, square = (
+    """Emit ±log1p(|x| + x² / (1 + √(x² + 1)))."""
+    unit, square, sign = (
         scalar(expansion, 1, x),
-        unary(expansion, "absolute", x),
         unary(expansion, "square", x),
+        _sign(expansion, x),
     )
     root = unary(expansion, "sqrt", binary(expansion, "add", square, unit))
     rest = binary(expansion, "divide", square, binary(expansion, "add", unit, root))
+    size = binary(expansion, "multiply", sign, x)
     log = unary(expansion, "log1p", binary(expansion, "add", size, rest))
-    return binary(expansion, "multiply", unary(expansion, "sign", x), log)
+    return binary(expansion, "multiply", sign, log)
 
 
 def _acosh(expansion: Expansion, x: Value) -> Value:

@@ -78,7 +78,7 @@ _SLOPES: Mapping[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "gelu": _gelu_slope,
     "gelu_erf": _gelu_erf_slope,
     "hard_sigmoid": lambda x: np.where(np.abs(x) <= 2.5, 0.2, 0.0),
-    "hard_swish": lambda x: np.where(x > 3, 1.0, np.where(x < -3, 0.0, x / 3 + 0.5)),
+    "hard_swish": lambda x: np.where(x >= 3, 1.0, np.where(x <= -3, 0.0, x / 3 + 0.5)),
     "swish": _swish_slope,
 }
 

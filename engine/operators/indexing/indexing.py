@@ -28,8 +28,10 @@ from tilescope.engine.library.popops.slicing.one_hot import one_hot
 from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.choice import chosen
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
-from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.movement.slicing import joined, part
 
 __all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
@@ -247,6 +249,19 @@ def _lower_scatter_nd(lowering: Lowering, op: Operation) -> Tensor:
     return scatter_nd(lowering.builder, *operands, _reduction(op))
 
 
+def _one_hot(node: Node, expansion: Expansion) -> Value | None:
+    """Emit a choice between values that are computed; None where they are known."""
+    values = node.operand(2)
+    if values.known is not None:
+        return None
+    known = expansion.constant(np.array([0, 1], np.float32), "values")
+    operands = (node.operand(0), node.operand(1), known)
+    marks = expansion.emit(ONE_HOT, *operands, **node.attributes)
+    is_on = binary(expansion, "greater", marks, scalar(expansion, 0.5, marks))
+    off, on = (reshape(expansion, part(expansion, values, [i], [i + 1]), ()) for i in range(2))
+    return chosen(expansion, is_on, on, off)
+
+
 def _lower_one_hot(lowering: Lowering, op: Operation) -> Tensor:
     depth = int(op.known(1, "the depth").reshape(-1)[0])
     off, on = (float(value) for value in op.known(2, "the values").reshape(-1))
@@ -453,6 +468,13 @@ SCATTER_ELEMENTS = Operator(
     decompose=_scatter_elements,
     gradient=_scatter_gradient,
 )
+ONE_HOT = Operator(
+    name="OneHot",
+    lower=_lower_one_hot,
+    decompose=_one_hot,
+    known_operands=(1,),
+    no_gradient="it takes positions",
+)
 GATHER_ELEMENTS = Operator(
     name="GatherElements",
     lower=_lower_gather_elements,
@@ -468,12 +490,7 @@ RECORDS = (
     GATHER,
     GATHER_ELEMENTS,
     ROW_SUMS,
-    Operator(
-        name="OneHot",
-        lower=_lower_one_hot,
-        known_operands=(1, 2),
-        no_gradient="it takes positions, and its values have to be known",
-    ),
+    ONE_HOT,
     Operator(
         name="Scatter",
         lower=_lower_scatter_elements,
