@@ -17,7 +17,7 @@ from tests.oracle.compared import check, held, seeds, small_machine
 from tests.oracle.drawn_graphs import machines, new_builder, views
 
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import View
+from tilescope.engine.graph import View, concat
 from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.popnn.ctc.loss import ctc_loss, ctc_loss_and_gradient
 from tilescope.engine.library.popnn.ctc.loss_plan import (
@@ -250,3 +250,25 @@ def test_plans_that_are_refused(changes: dict[str, Any], sentence: str) -> None:
     options = {"shape": (5, 2, 3), "longest": 4, **changes}
     with pytest.raises(BadGraph, match=sentence):
         plan_ctc_loss(builder, "float32", **options)
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_labels_of_several_strides(is_joined: bool) -> None:
+    """Parts of a label of 6 classes begin at every second one."""
+    given_ = Sequences.drawn((6, 2, 3), 6, 2)
+    given_.lengths[:] = (3, 6)
+    graph, builder = new_builder(small_machine(16))
+    operands = whole(graph, given_)
+    halves = [graph.add_variable("int32", (2, 3), f"half{i}") for i in (0, 1)]
+    both = graph.add_variable("int32", (3, 2, 2), "turned")
+    for tensor in (*halves, both):
+        graph.map_linearly(tensor)
+    turned = both.dim_shuffle(1, 2, 0).reshape(2, 6)
+    operands["labels"] = concat(halves, 1) if is_joined else turned
+    plan = plan_ctc_loss(builder, "float32", (6, 2, 3), 6, split={"label": 3})
+    loss = ctc_loss(builder, *operands.values(), plan=plan, options=CtcLossOptions(given_.blank))
+    (actual,) = check(builder, inputs_of(given_, operands), [loss])
+    losses = given_.expected(given_.scores)[0]
+    exists = np.isfinite(losses)
+    assert exists.any()
+    np.testing.assert_allclose(actual[exists], losses[exists], rtol=1e-5)

@@ -180,7 +180,7 @@ def _fields(builder: Builder, layout: Layout, alignment: Alignment) -> _Fields:
     ones = np.ones(plan.steps, np.int64)
     longest_part = int(np.diff(plan.label_edges).max())
     label = layout.by_part("int32", "label", longest_part + 2)
-    _copy_labels(builder, layout, alignment.labels, label)
+    _copy_labels(builder, layout, _of_one_stride(builder, layout, alignment.labels), label)
     lengths, steps = (layout.by_part("int32", name) for name in ("labelLengths", "dataLengths"))
     for source, target in ((alignment.lengths, lengths), (alignment.steps, steps)):
         wide = source.reshape(plan.shape.n_batch, 1, 1).broadcast_to(target.shape)
@@ -223,7 +223,16 @@ def _fill(builder: Builder, fields: _Fields, results: list[Tensor], zero: float)
     )
 
 
-def _copy_labels(builder: Builder, layout: Layout, labels: View, target: Tensor) -> None:
+def _of_one_stride(builder: Builder, layout: Layout, labels: View) -> Tensor:
+    """Return labels as they are, or a copy by the plan where classes do not follow one stride."""
+    if isinstance(labels, Tensor) and len(labels.dims[1]) == 1:
+        return labels
+    copy = layout.labels("labels")
+    copy_to(builder, labels, copy, "labels")
+    return copy
+
+
+def _copy_labels(builder: Builder, layout: Layout, labels: Tensor, target: Tensor) -> None:
     """Copy to every part its classes, with those before and after them.
 
     Before the first class and after the last one, the same classes stand again.
