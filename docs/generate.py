@@ -30,6 +30,7 @@ from docs.pages import (
     options,
     poplibs,
     pva,
+    recomputation,
     schema,
     speed,
 )
@@ -51,6 +52,8 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "options": ("reference/options.md", options.render),
     "poplibs": ("reference/poplibs.md", poplibs.render),
     "pva": ("reference/pva.md", pva.render),
+    "recomputation": ("explanation/recomputation.md", recomputation.render),
+    "recomputation-picture": ("images/recomputation.svg", recomputation.picture),
     "schema": ("reference/schema.md", schema.render),
     "speed": ("explanation/speed.md", speed.render),
     "layers": ("images/layers.svg", layers.render),

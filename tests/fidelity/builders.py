@@ -11,6 +11,7 @@ from tests.fidelity import (
     machines,
     networks,
     products,
+    recurrent,
     solvers,
     stencils,
     training_networks,
@@ -57,6 +58,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F15": blurs.convolved,
     "F16": products.matrix_vector_on_first,
     "F17": products.matrix_vector_programs,
+    "F22": recurrent.split_updates,
 }
 
 #: Whole networks, which take minutes each: `make networks` builds them, `make fidelity` keeps their

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilescope.engine.graph import INT32, Tensor, View
+from tilescope.engine.graph import INT32, Tensor, View, concat
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popnn.recurrent.allocators import (
@@ -46,6 +46,7 @@ from tilescope.engine.operators.recurrent.in_numpy import (
     weight_arrays,
 )
 from tilescope.engine.operators.recurrent.node import UNITS
+from tilescope.engine.program import WriteUndef
 
 __all__ = [
     "LAYER",
@@ -150,6 +151,8 @@ def _arranged(builder: Builder, op: Operation, given: Sequence[View]) -> list[Vi
         "RNN": create_rnn_weights,
     }[op.attributes["kind"]]
     laid = create(builder, shape, given[1].shape[-1], dtype=given[0].dtype, **options)
+    # They share a variable, which would be alive before its first part is copied.
+    builder.sequence.add(WriteUndef(concat([part.flatten() for part in laid]), debug=builder.debug))
     for source, target in zip(given, laid, strict=True):
         copy_to(builder, source, target, "arrangeWeights")
     return list(laid)

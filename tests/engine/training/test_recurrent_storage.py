@@ -163,8 +163,9 @@ def test_an_lstm_of_1000_steps_keeps_two_states_of_some_instead_of_six_values_of
     n_checkpoints = storage.storage.n_stretches
     saved = (6 * 1_000 - 2 * n_checkpoints) * _VALUE_BYTES
     assert at_loss[0] - at_loss[1] == saved
-    # Where the steps run again there are biases for them, and the number of the checkpoint.
-    assert most[0] - most[1] == saved - 4 * _HIDDEN * 4 - 4
+    # Where the steps run again, their weights are alive, and the number of the checkpoint.
+    weights = (_INPUTS + _HIDDEN + 1) * 4 * _HIDDEN * 4
+    assert most[0] - most[1] == saved - weights - 4
 
 
 def test_a_gru_of_600_steps_keeps_a_state_of_some_instead_of_four_values_of_all(tmp_path):

@@ -28,6 +28,7 @@ from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.map import operand
 from tilescope.engine.library.popops.elementwise.operations import copy_to, in_one
 from tilescope.engine.library.recurrent_options import RecurrentOptions
+from tilescope.engine.program import WriteUndef
 
 __all__ = [
     "ATTENTION",
@@ -385,6 +386,8 @@ def _transposed(
     wide = replace(layer, n_outputs=n_before)
     variables = RecurrentVariables(builder, wide, options, "transposed")
     arranged = variables.matrices(n_units * n_after, 1, f"weights{n_units}")
+    # It is copied in parts, and would be alive before otherwise.
+    builder.sequence.add(WriteUndef(arranged, debug=builder.debug))
     by_unit, first = arranged.reshape(n_units, n_after, n_before), 0
     for part in parts:
         end = first + int(part.shape[1])
