@@ -99,10 +99,10 @@ class Case:
 CASES = {
     "layers": Case(layers(64, *[64] * 16, 10), "--tiles 4 --batch 64", ("recompute_standard",)),
     "convolutions": Case(
-        convolutions(16, 6, 16), "--tiles 64 --batch 16", ("recompute_standard", "batch")
+        convolutions(16, 6, 16), "--tiles 64 --batch 16", ("recompute_standard", "batch", "half")
     ),
     "attention": Case(
-        attention(64, 64, 4), "--tiles 64 --batch 8", ("recompute_standard", "batch")
+        attention(64, 64, 4), "--tiles 64 --batch 8", ("recompute_standard", "batch", "half")
     ),
     "attention in two micro-batches": Case(
         attention(64, 64, 3), "--tiles 64 --batch 8 --accumulate 2", ("recompute_standard", "batch")
