@@ -298,6 +298,7 @@ def register(app: typer.Typer) -> None:
                     has_masters=not half_weights,
                     policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
                 ),
+                facts={"data_name": data.name},
                 progress=tell,
             )
         if output is not None:
