@@ -33,6 +33,14 @@ _LISTS = {
     "trained": "--train-only",
     "frozen": "--freeze",
 }
+#: Flags of half precision that are repeated.
+_ENTRIES = {
+    "keep_float": "--keep-float",
+    "in_half": "--in-half",
+    "half_partials": "--half-partials",
+}
+#: Flags without a value.
+_SWITCHES = {"half_weights": "--half-weights", "counts_overflows": "--count-overflows"}
 
 
 def measuring_command(report: Report, flags: Mapping[str, str | None]) -> str:
@@ -75,14 +83,24 @@ def measuring_command(report: Report, flags: Mapping[str, str | None]) -> str:
         words += ["--recompute", recomputation]
     if "precision" in facts and "--precision half" not in added:
         words += ["--precision", facts["precision"]]
-    if facts.get("half_weights") == "true":
-        words.append("--half-weights")
+        words += _of_half(facts, default="mixed" if trains else "throughout")
+    for fact, flag in _SWITCHES.items():
+        words += [flag] * (facts.get(fact) == "true")
     for option, value, origin in report.rows(schema.engine_option, "name", "value", "origin"):
         is_reported = option.startswith("autoReport.") or option == "debug.instrument"
         if origin == "command line" and not is_reported:
             words += ["--option", f"{option}={value}"]
     words += " ".join(filter(None, added)).split()
     return shlex.join([*words, "--report", "-".join(flags).replace("_", "-")])
+
+
+def _of_half(facts: Mapping[str, str], default: str) -> list[str]:
+    """Return the flags of a policy of half."""
+    name = facts.get("half_policy", default)
+    words = [] if name == default else ["--half-policy", name]
+    for key, flag in _ENTRIES.items():
+        words += [w for entry in json.loads(facts.get(key, "[]")) for w in (flag, entry)]
+    return words
 
 
 def _of_training(facts: Mapping[str, str]) -> list[str]:

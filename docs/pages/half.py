@@ -47,8 +47,8 @@ _END = """
 ## What a report says
 
 A run prints how many operators computed in which type, and how many casts the policy added. The
-report's provenance has `precision` and `half_policy`, and `tilescope ops REPORT --layer model` the
-type of every operation.
+report's provenance has `precision`, `half_policy` and the entries; `tilescope ops REPORT --layer
+model` has the type of every operation.
 """
 
 _TYPES = {

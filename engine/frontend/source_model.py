@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -56,13 +57,15 @@ class Setup:
 
     @property
     def precision_facts(self) -> dict[str, str]:
-        """What a report's provenance says of the precision; nothing of a model as it is."""
+        """What a report's provenance says of the precision; nothing of a model as it is.
+
+        Entries of a policy are in JSON.
+        """
         if self.precision == PRECISIONS[0]:
             return {}
-        facts = {"precision": self.precision}
-        if self.policy != THROUGHOUT:
-            facts["half_policy"] = str(self.policy)
-        return facts
+        facts = {"precision": self.precision, "half_policy": self.policy.name}
+        changes = self.policy.changes.items()
+        return facts | {key: json.dumps(list(entries)) for key, entries in changes if entries}
 
 
 class SourceModel(Protocol):

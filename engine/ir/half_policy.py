@@ -85,19 +85,19 @@ class HalfPolicy:
         if both:
             raise BadOption(f"{both[0]!r} is kept in float and computed in half: choose one")
 
-    def __str__(self) -> str:
-        changes = (
-            ("keep_float", self.keep_float),
-            ("in_half", self.in_half),
-            ("half_partials", self.half_partials),
-        )
-        stated = [f"{option} {', '.join(entries)}" for option, entries in changes if entries]
-        return "; ".join([self.name, *stated])
+    @property
+    def changes(self) -> dict[str, tuple[str, ...]]:
+        """The entries by option."""
+        return {
+            "keep_float": self.keep_float,
+            "in_half": self.in_half,
+            "half_partials": self.half_partials,
+        }
 
     @property
     def is_changed(self) -> bool:
         """Whether entries change what the rules say."""
-        return bool(self.keep_float or self.in_half or self.half_partials)
+        return any(self.changes.values())
 
     def of(self, kinds: Collection[str], name: str) -> Precision:
         """Return the type of a node.

@@ -128,10 +128,10 @@ class Training:
         the name.
     recomputation
         What of the forward pass is computed again.
-    counts_overflows
-        Whether the number of values beyond half, by pass and micro-batch, becomes outputs.
     objective
         What is minimised, by key, as a report's provenance has it.
+    counts_overflows
+        Whether the number of values beyond half, by pass and micro-batch, becomes outputs.
     """
 
     loss: str
@@ -140,8 +140,8 @@ class Training:
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
     recomputation: Recomputation = field(default_factory=Recomputation)
-    counts_overflows: bool = False
     objective: Mapping[str, str] = field(default_factory=dict)
+    counts_overflows: bool = False
 
     @property
     def facts(self) -> dict[str, str]:
@@ -156,6 +156,8 @@ class Training:
             "recomputed_nodes": self.recomputation.again,
             "kept_nodes": self.recomputation.kept,
         }
+        if self.counts_overflows:
+            facts["counts_overflows"] = "true"
         return facts | {key: json.dumps(list(names)) for key, names in patterns.items() if names}
 
     @property

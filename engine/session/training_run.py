@@ -252,6 +252,7 @@ def _facts(course: Course, setup: Setup) -> dict[str, str]:
     facts = {"seed": str(course.seed), "schedule": course.schedule.text, **setup.precision_facts}
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
+    facts |= setup.precision_facts
     if setup.precision == "half" and not setup.has_masters:
         facts["half_weights"] = "true"
     patterns = {"trained": setup.trained, "frozen": setup.frozen}

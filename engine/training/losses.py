@@ -70,8 +70,6 @@ class Loss:
         empty where all have all.
     longest
         Of ``ctc``: the longest label, where the labels are no input of the model.
-    zero_infinity
-        Of ``ctc``: whether losses and gradients of labels that no alignment gives are 0.
     of
         What the output holds for ``nll``, ``probabilities`` or ``logarithms``; told by the operator
         that computes it, if empty.
@@ -95,7 +93,6 @@ class Loss:
     steps: str = ""
     lengths: str = ""
     longest: int = 0
-    zero_infinity: bool = False
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -186,8 +183,8 @@ def for_training(  # noqa: PLR0913 # the options of training
             is_averaged,
             tuple(anchors),
             recomputation or Recomputation(),
-            counts_overflows,
             loss.facts,
+            counts_overflows,
         ),
     )
 
@@ -270,7 +267,7 @@ class _Appended:
             known.get(name) or self.builder.input(name, (shape[1],), "int64") if name else None
             for name in (loss.steps, loss.lengths)
         )
-        given = CtcOperands(predicted, labels, steps, lengths, loss.blank, loss.zero_infinity)
+        given = CtcOperands(predicted, labels, steps, lengths, loss.blank)
         return ctc_loss(self.expansion, given, loss.reduction)
 
     def _scores(self, predicted: Value) -> tuple[Value, bool]:

@@ -203,3 +203,14 @@ def test_what_is_computed_again(trained: Callable[[Case], Measured], tmp_path: P
         after = measured(tmp_path / shlex.split(remedy.command)[-1])
         assert remedy.live_bytes == pytest.approx(after.live_bytes, rel=_WITHIN), name
         assert not [key for key in _of(after.advice) if key.startswith("recompute")]
+
+
+def test_a_command_has_the_policy_of_half(trained: Callable[[Case], Measured]) -> None:
+    flags = "--half-policy throughout --keep-float Gelu --half-partials 'fc*' --count-overflows"
+    base = trained(Case(layers(*[16] * 8, 4), f"--batch 64 --precision half {flags}", ()))
+    commands = [remedy.command for remedy in base.advice.remedies if remedy.command]
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        assert not set(shlex.split(flags)) - set(words), command
+        assert words[words.index("--precision") + 1] == "half"

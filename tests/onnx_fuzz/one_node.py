@@ -20,7 +20,7 @@ from tests.onnx_fuzz.compare import Outcome
 
 from tilescope.engine.errors import EngineError
 
-__all__ = ["REFUSALS", "compared_case"]
+__all__ = ["REFUSALS", "compared_case", "is_reference_wrong"]
 
 #: What is refused in one sentence, and why that is right.
 REFUSALS = (
@@ -61,7 +61,7 @@ def compared_case(name: str, seed: int, path: Path) -> tuple[Outcome, str]:
     is_empty = any(o is not None and not o.array.size for o in case.operands)
     runs = [
         None if is_empty else _runtime(model, inputs),
-        None if _is_reference_wrong(case) else _reference(model, inputs),
+        None if is_reference_wrong(case) else _reference(model, inputs),
     ]
     peers = [run for run in runs if run is not None and _fits(model, run)]
     if not peers:
@@ -86,7 +86,7 @@ def compared_case(name: str, seed: int, path: Path) -> tuple[Outcome, str]:
     return Outcome.WRONG, f"{'; '.join(whys)} | {case.text}"
 
 
-def _is_reference_wrong(case: Case) -> bool:
+def is_reference_wrong(case: Case) -> bool:
     """Return whether the reference of onnx 1.23 departs from what ONNX says of an operator.
 
     LRN loops over as many channels as there are images; ConvTranspose pads nothing where

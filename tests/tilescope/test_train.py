@@ -175,15 +175,19 @@ def test_the_report_has_the_chosen_steps(folder: Path, tilescope: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "dtype", "fact"),
+    ("arguments", "dtype", "facts"),
     [
-        ((), "float16", "mixed"),
-        (("--keep-float", "/lay*"), "float32", "mixed; keep_float /lay*"),
-        (("--half-policy", "throughout"), "float16", None),
+        ((), "float16", ("mixed", None)),
+        (("--keep-float", "/lay*"), "float32", ("mixed", '["/lay*"]')),
+        (("--half-policy", "throughout"), "float16", ("throughout", None)),
     ],
 )
 def test_the_report_says_in_which_type_an_operation_ran(
-    folder: Path, tilescope: Run, arguments: tuple[str, ...], dtype: str, fact: str | None
+    folder: Path,
+    tilescope: Run,
+    arguments: tuple[str, ...],
+    dtype: str,
+    facts: tuple[str, str | None],
 ) -> None:
     report = folder / "out"
     outcome = _train(
@@ -193,11 +197,11 @@ def test_the_report_says_in_which_type_an_operation_ran(
     listed = tilescope("ops", report, "--layer", "model", "--json").json()["operations"]
     types = {o["name"]: o["dtype"] for o in listed if o["training_pass"] == "forward"}
     assert types["layer"] == dtype
-    assert types["loss"] == ("float16" if fact is None else "float32")
+    assert types["loss"] == ("float16" if facts[0] == "throughout" else "float32")
     assert "Type" in tilescope("ops", report, "--layer", "model").out
-    facts = tilescope("summary", report, "--json").json()["provenance"]
-    assert facts["precision"] == "half"
-    assert facts.get("half_policy") == fact
+    stated = tilescope("summary", report, "--json").json()["provenance"]
+    assert stated["precision"] == "half"
+    assert (stated["half_policy"], stated.get("keep_float")) == facts
 
 
 def test_values_beyond_half_are_counted(folder: Path, tilescope: Run) -> None:

@@ -465,7 +465,7 @@ _SAMPLED = [
                 torch.movedim(functional.one_hot(i % 4, 4), -1, axis)
             ],
             inputs="i,depth,values",
-            known={"depth": np.array(4)},
+            known={"depth": np.array([4], np.float32) if axis else np.array(4)},
             data={"i": np.array([[2, -1, 0], [3, 3, 1]])},
             axis=axis,
         )

@@ -185,6 +185,12 @@ _CASES = [
         ),
     ),
     single(
+        "mean-variance-of-one",
+        "MeanVarianceNormalization",
+        {"x": (1, 3, 1, 1)},
+        lambda x: x * 0,
+    ),
+    single(
         "lrn",
         "LRN",
         {"x": (2, 5, 3, 3)},

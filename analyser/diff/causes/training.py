@@ -52,7 +52,12 @@ _FACTS: Mapping[str, _Fact] = MappingProxyType(
         "kept_nodes": _Fact("Nodes kept by name", _AGAIN),
         "trained": _Fact("Trained weights", _OF_WEIGHTS, "all"),
         "frozen": _Fact("Frozen weights", _OF_WEIGHTS),
+        "half_policy": _Fact("Policy of half"),
+        "keep_float": _Fact("Kept in float"),
+        "in_half": _Fact("Computed in half"),
+        "half_partials": _Fact("Partial sums in half"),
         "half_weights": _Fact("Weights in half only", missing="false"),
+        "counts_overflows": _Fact("Counting of overflows", missing="false"),
         "schedule": _Fact("Schedule of the rate"),
         "data_name": _Fact("File of the data", missing="another"),
     }

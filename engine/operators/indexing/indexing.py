@@ -250,13 +250,16 @@ def _lower_scatter_nd(lowering: Lowering, op: Operation) -> Tensor:
 
 
 def _one_hot(node: Node, expansion: Expansion) -> Value | None:
-    """Emit a choice between values that are computed; None where they are known."""
-    values = node.operand(2)
+    """Emit a choice between values that are computed, with a whole depth; None where it stays."""
+    indices, depth, values = node.operands
+    if depth.dtype != "int64":
+        whole = node.known(1, "the depth").reshape(-1)[:1].astype(np.int64)
+        depth = expansion.constant(whole, "depth")
+        return expansion.emit(ONE_HOT, indices, depth, values, **node.attributes)
     if values.known is not None:
         return None
     known = expansion.constant(np.array([0, 1], np.float32), "values")
-    operands = (node.operand(0), node.operand(1), known)
-    marks = expansion.emit(ONE_HOT, *operands, **node.attributes)
+    marks = expansion.emit(ONE_HOT, indices, depth, known, **node.attributes)
     is_on = binary(expansion, "greater", marks, scalar(expansion, 0.5, marks))
     off, on = (reshape(expansion, part(expansion, values, [i], [i + 1]), ()) for i in range(2))
     return chosen(expansion, is_on, on, off)

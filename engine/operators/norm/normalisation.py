@@ -285,7 +285,10 @@ def _mean_variance_normalization(node: Node, expansion: Expansion) -> Value:
     apart = binary(expansion, "subtract", x, reduced(expansion, "sum", x, axes, scale))
     variance = reduced(expansion, "sum", unary(expansion, "square", apart), axes, scale)
     deviation = binary(
-        expansion, "add", unary(expansion, "sqrt", variance), scalar(expansion, 1e-9, x)
+        expansion,
+        "add",
+        unary(expansion, "sqrt", variance, **{SLOPE_AT_KINK: 0.0}),
+        scalar(expansion, 1e-9, x),
     )
     return binary(expansion, "divide", apart, deviation)
 
