@@ -44,6 +44,7 @@ from tilescope.engine.library.popnn import (
     softmax,
     spatial_softmax,
 )
+from tilescope.engine.library.popnn.ctc import beam_plan, beam_search
 from tilescope.engine.library.popnn.ctc import loss as ctc_loss
 from tilescope.engine.library.popnn.ctc import loss_plan as ctc_loss_plan
 from tilescope.engine.library.popnn.norm import (
@@ -196,6 +197,11 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         ctc_loss.ctc_loss,
         ctc_loss.ctc_loss_and_gradient,
     ),
+    "tilescope.engine.library.popnn.ctc.beam_plan": (
+        beam_plan.plan_ctc_beams,
+        beam_plan.create_ctc_beam_input,
+    ),
+    "tilescope.engine.library.popnn.ctc.beam_search": (beam_search.ctc_beam_search,),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,

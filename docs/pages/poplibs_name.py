@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
-    "CTC",
     "FLOPS",
     "MADE",
     "PLANNED",
@@ -47,7 +46,6 @@ PLANNED = "plans are made on first use and kept: `Builder.plan_memo`"
 MADE = "the result is a variable of the call"
 SOLVER = "not supported: solvers"
 SPLINES = "not supported: splines of graph networks"
-CTC = "comes with training, as its loss does"
 
 
 def all_of(header: str, names: str, ours: str = "", note: str = "") -> Iterator[Name]:
