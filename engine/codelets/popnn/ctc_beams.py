@@ -47,7 +47,10 @@ Counts = NDArray[np.int64]
 #: In place of a class: that no class is added, and that a beam or a candidate is none.
 VOID, INVALID = -1, -2
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/popnn/popnnCycleEstimators.cpp"
-_COUNTED = "instructions of the loop; the source of the other laws has none"
+_COUNTED = (
+    "Assumption: instructions of the loops of graphcore/poplibs sdk-release-3.4,"
+    " lib/popnn/codelets/CTCInference.cpp"
+)
 #: Instructions of a sum of logarithms. Source: lib/popnn/PerformanceEstimation.hpp, logAddCycles
 _ADD_CYCLES = 16
 
