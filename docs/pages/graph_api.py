@@ -41,6 +41,7 @@ from tilescope.engine.library.popnn import (
     non_maximum_suppression,
     pool,
     pool_gradient,
+    roi_align,
     softmax,
     spatial_softmax,
 )
@@ -182,6 +183,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         pool_gradient.max_pool_input_gradient,
         pool_gradient.average_pool_input_gradient,
     ),
+    "tilescope.engine.library.popnn.roi_align": (roi_align.roi_align_input_gradient,),
     "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,

@@ -12,7 +12,6 @@ __all__ = [
     "PLANS",
     "SOLVER",
     "SPLINES",
-    "TRAINING",
     "Name",
     "all_of",
 ]
@@ -39,7 +38,6 @@ class Name(NamedTuple):
     note: str = ""
 
 
-TRAINING = "comes with training"
 PLANS = "the report's table `plan`, `tilescope ops --plan`"
 FLOPS = "counted by operation: `flops` of the report"
 PLANNED = "plans are made on first use and kept: `Builder.plan_memo`"

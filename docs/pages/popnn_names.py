@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import FLOPS, PLANNED, TRAINING, Name, all_of
+from docs.pages.poplibs_name import FLOPS, PLANNED, Name, all_of
 
 __all__ = ["norm_names", "popnn_names", "recurrent_names"]
 
@@ -139,7 +139,8 @@ def popnn_names() -> Iterator[Name]:
         "library.popnn.spatial_softmax.spatial_softmax_2d",
     )
     yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", "in models, as ONNX's `RoiAlign`")
-    yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
+    place = "library.popnn.roi_align.roi_align_input_gradient"
+    yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", place)
     yield from _ctc_inference()
     yield from _ctc_loss()
     for name in ("calcLoss", "calcAccuracy"):

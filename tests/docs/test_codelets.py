@@ -18,6 +18,7 @@ _CITED = re.compile(
 #: Laws without a public estimator of their own.
 _ASSUMED = {
     "tilescope::CumulativeSum",
+    "popnn::ROIAlignBackward",
     *(f"popnn::CTCGenerate{part}" for part in ("CopyCandidates", "ExtendCandidates", "Output")),
     *(f"popnn::CTC{part}Candidates" for part in ("Merge", "SelectCopy", "SelectExtend")),
 }

@@ -57,6 +57,7 @@ from tilescope.engine.library.popnn.recurrent.update import (
     recurrent_input_gradient,
     rnn_weight_update,
 )
+from tilescope.engine.library.popnn.roi_align import roi_align_input_gradient
 from tilescope.engine.library.popnn.softmax import (
     log_softmax,
     log_softmax_in_place,
@@ -781,6 +782,18 @@ CALLS: Mapping[str, LibraryCall] = {
     ),
     "ctc_loss": _of_sequences(ctc_loss),
     "ctc_loss_and_gradient": _of_sequences(ctc_loss_and_gradient),
+    "roi_align_input_gradient": LibraryCall(
+        lambda p: roi_align_input_gradient(
+            p.build, (2, p.sizes["channels"], 16, 16), p["boxes"], p["images"], p["gradient"], 2
+        ),
+        {
+            "boxes": ("float32", "regions 4"),
+            "images": ("int32", "regions"),
+            "gradient": ("float32", "regions channels 4 4"),
+        },
+        {"regions": 32, "channels": 64},
+        ("regions", "channels"),
+    ),
     "ctc_beam_search": LibraryCall(
         lambda p: ctc_beam_search(p.build, p["scores"], p["steps"], 4),
         {"scores": ("float32", "steps batch classes"), "steps": ("int32", "batch")},
