@@ -14,7 +14,7 @@ def _hats(positions: np.ndarray, size: int) -> np.ndarray:
     """Return the share of every pixel in every position: shape (positions, size)."""
     inside = np.clip(positions, 0, size - 1)
     shares = np.maximum(0, 1 - np.abs(inside[:, None] - np.arange(size)))
-    return shares * ((positions >= -1) & (positions <= size))[:, None]
+    return np.asarray(shares * ((positions >= -1) & (positions <= size))[:, None])
 
 
 def bin_shares(
@@ -26,7 +26,8 @@ def bin_shares(
     if not is_aligned:
         length = max(length, 1)
     steps = (np.arange(n_bins * n_samples) + 0.5) / (n_bins * n_samples)
-    return _hats(start + length * steps, size).reshape(n_bins, n_samples, size).mean(1)
+    shares = _hats(start + length * steps, size)
+    return np.asarray(shares.reshape(n_bins, n_samples, size).mean(1))
 
 
 def regions_backward(

@@ -67,7 +67,7 @@ def test_any_layout(
         builder,
         SHAPE,
         *(view for view, _ in operands),
-        n_samples,
+        n_samples=n_samples,
         spatial_scale=0.5,
         is_aligned=is_aligned,
     )
@@ -88,7 +88,7 @@ def test_halves() -> None:
     ):
         operands.append((graph.add_variable(dtype, array.shape, name), array))
         graph.map_linearly(operands[-1][0])
-    out = roi_align_input_gradient(builder, SHAPE, *(view for view, _ in operands), 2)
+    out = roi_align_input_gradient(builder, SHAPE, *(view for view, _ in operands), n_samples=2)
     (actual,) = check(builder, operands, [out])
     assert out.dtype.name == "float16"
     rounded = [held(graph, operands[i][0], operands[i][1]) for i in (0, 2)]
@@ -122,7 +122,7 @@ def test_bands_of_rows(rows: int) -> None:
         dtype = "int32" if name == "images" else "float32"
         operands.append((graph.add_variable(dtype, array.shape, name), array))
         graph.map_linearly(operands[-1][0])
-    out = roi_align_input_gradient(builder, SHAPE, *(view for view, _ in operands), 2)
+    out = roi_align_input_gradient(builder, SHAPE, *(view for view, _ in operands), n_samples=2)
     (actual,) = check(builder, operands, [out])
     wanted = expected(SHAPE, boxes, images, gradient, 2, is_aligned=True)
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5)

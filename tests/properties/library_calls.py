@@ -784,7 +784,12 @@ CALLS: Mapping[str, LibraryCall] = {
     "ctc_loss_and_gradient": _of_sequences(ctc_loss_and_gradient),
     "roi_align_input_gradient": LibraryCall(
         lambda p: roi_align_input_gradient(
-            p.build, (2, p.sizes["channels"], 16, 16), p["boxes"], p["images"], p["gradient"], 2
+            p.build,
+            (2, p.sizes["channels"], 16, 16),
+            p["boxes"],
+            p["images"],
+            p["gradient"],
+            n_samples=2,
         ),
         {
             "boxes": ("float32", "regions 4"),

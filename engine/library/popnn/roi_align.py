@@ -29,8 +29,8 @@ def roi_align_input_gradient(
     boxes: View,
     images: View,
     gradient: View,
-    n_samples: int,
     *,
+    n_samples: int,
     spatial_scale: float = 1.0,
     is_aligned: bool = True,
 ) -> Tensor:
