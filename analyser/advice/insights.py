@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.analyser.advice.remedy import Remedy, fit_advice
+from tilescope.analyser.advice.remedy import Remedy, fit_advice, is_of_training
 from tilescope.analyser.advice.shortfall import Shortfall, shortfall
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import Source, target, tile_range
@@ -32,6 +32,7 @@ from tilescope.analyser.memory.tile_memory import (
 from tilescope.analyser.program.compute_sets import Codelet, codelets
 from tilescope.analyser.program.contexts import enclosing
 from tilescope.analyser.program.plans import Plan, plans
+from tilescope.analyser.program.training import has_training
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
 from tilescope.analyser.time.figures import code_missing_bytes, memory_missing_bytes, missing_bytes
 from tilescope.analyser.validation import require_known
@@ -152,9 +153,10 @@ class Insights:
         None without liveness.
     shortfall
         None if it fits.
-    half, half_tile_id
-        What values of half their size gain, and on which tile; None if nothing, or if the tile is
-        of another IPU.
+    remedies, remedy_tile_id
+        What gains memory, and on which tile; none if the tile is of another IPU.
+    trains
+        Whether the program trains a model.
     """
 
     fit: Fit
@@ -168,8 +170,9 @@ class Insights:
     peak: Peak | None
     shortfall: Shortfall | None
     fullest: FullestTile
-    half: Remedy | None
-    half_tile_id: int
+    remedies: tuple[Remedy, ...]
+    remedy_tile_id: int
+    trains: bool
 
 
 @dataclass(frozen=True)
@@ -234,8 +237,9 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         _peak(report, fullest.tile_id),
         shortfall(report, ipu_id),
         fullest,
-        next((remedy for remedy in remedies if remedy.name == "half"), None),
+        remedies,
         advice.tile_id,
+        has_training(report),
     )
 
 
@@ -275,7 +279,7 @@ def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
 
 def tips(result: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
-    every = [_half_tip(result, style), _plan_tip(result, style), _gap_tip(result, style)]
+    every = [*_remedy_tips(result, style), _plan_tip(result, style), _gap_tip(result, style)]
     every.append(_exchange_tip(result, style))
     known = [tip for tip in every if tip is not None]
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
@@ -387,19 +391,23 @@ def _plan_of(report: Report, program_id: int) -> Plan | None:
     return next((plan for plan in plans(report) if plan.debug_context_id in around), None)
 
 
-def _half_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
-    """Return what half precision gains, as where remedies are listed."""
-    half = result.half
-    if half is None or 2 * half.gain_bytes < _WORTH_SAYING * result.fit.max_tile_bytes:
-        return None
-    gain = format_bytes(half.gain_bytes, style)
-    return Tip(
-        half.title,
-        f"{half.text} Tile {result.half_tile_id:,} then holds {gain} less, if operations keep their"
-        " plans.",
-        half.gain_bytes,
-        tile_id=result.half_tile_id,
-    )
+def _remedy_tips(result: Insights, style: BytesStyle | None) -> list[Tip]:
+    """Return what half precision gains, and in training the micro-batch and recomputation.
+
+    Their figures are those of the remedies.
+    """
+    tips_ = []
+    for remedy in result.remedies:
+        is_said = remedy.name == "half" or (
+            result.trains and (remedy.name == "batch" or is_of_training(remedy))
+        )
+        if not is_said or 2 * remedy.gain_bytes < _WORTH_SAYING * result.fit.max_tile_bytes:
+            continue
+        gain = format_bytes(remedy.gain_bytes, style)
+        text = f"{remedy.text} Tile {result.remedy_tile_id:,} then holds {gain} less"
+        text += ", if operations keep their plans."
+        tips_.append(Tip(remedy.title, text, remedy.gain_bytes, tile_id=result.remedy_tile_id))
+    return tips_
 
 
 def _plan_tip(result: Insights, style: BytesStyle | None) -> Tip | None:

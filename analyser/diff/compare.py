@@ -27,6 +27,7 @@ from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_ch
 from tilescope.analyser.diff.views.passes import PassChange, pass_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.call_tree import call_tree
+from tilescope.analyser.summary.loss import loss_curve
 from tilescope.collection import without_collection
 from tilescope.reports import schema
 
@@ -38,13 +39,18 @@ __all__ = ["Difference", "Side", "compare"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two reports."""
+    """One of the two reports.
+
+    ``training_steps`` are half-open ranges of the training steps that it recorded; None outside
+    training.
+    """
 
     path: str
     state: ReportState
     newer_run: NewerRun | None
     n_runs: int
     is_data_dependent: bool
+    training_steps: list[tuple[int, int]] | None
 
     @property
     def is_complete(self) -> bool:
@@ -146,4 +152,12 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
 def _side(report: Report) -> Side:
     """Return what is said of a report as a side."""
     flags = report.column(schema.run, "is_data_dependent")
-    return Side(report.name, report.state, report.newer_run, len(flags), any(flags))
+    curve = loss_curve(report)
+    return Side(
+        report.name,
+        report.state,
+        report.newer_run,
+        len(flags),
+        any(flags),
+        curve.recorded_ranges if len(curve) else None,
+    )

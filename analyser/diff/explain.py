@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.diff.causes.cause import short
-from tilescope.analyser.quantities import format_bytes, format_change, format_percent, format_value
+from tilescope.analyser.quantities import (
+    format_bytes,
+    format_change,
+    format_lives,
+    format_percent,
+    format_value,
+)
 from tilescope.analyser.time.execution import PHASES
 from tilescope.reports.schema.vocabulary import (
     MEMORY_CATEGORY,
@@ -23,6 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+#: Largest percentage that is said; larger ones have next to nothing as their base.
+_MOST_PERCENT = 100_000
+#: Data that belong to the runs of training steps alone.
+_OF_TRAINING_STEPS = frozenset(
+    {"training_step", "run", "run_trace", "trace.start_cycle", "trace.end_cycle"}
+)
 #: Most causes that are said; the others are counted.
 _MOST_CAUSES = 6
 
@@ -55,11 +67,23 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
     if not effects and all(metric.verdict in {"same", "absent"} for metric in difference.metrics):
         agreed = "All metrics, variables and steps agree"
         names = ", ".join(difference.unequal)
-        effects = [f"{agreed}." if causes else f"{agreed}; only details differ: {names}."]
+        others = _training_steps(difference) or f"only details differ: {names}"
+        effects = [f"{agreed}." if causes else f"{agreed}; {others}."]
     notes = []
     if difference.is_data_dependent:
         notes.append("Some cycles are data-dependent and may vary between identical runs.")
     return (*states, *causes, *effects, *notes)
+
+
+def _training_steps(difference: Difference) -> str:
+    """Return which training steps two reports of the same steps' costs have; empty if the same."""
+    ranges = [side.training_steps for side in (difference.baseline, difference.candidate)]
+    if None in ranges or not _OF_TRAINING_STEPS.issuperset(difference.unequal):
+        return ""
+    before, after = (format_lives(of_side or []) for of_side in ranges)
+    if before == after:
+        return "only the losses of their training steps differ"
+    return f"they recorded different steps of a training, {before} and {after}"
 
 
 def _states(difference: Difference) -> list[str]:
@@ -244,9 +268,10 @@ def _largest(changes: Sequence[VariableChange]) -> str:
 def _amount(change: MetricChange) -> str:
     """Return a change with its percentage of the baseline."""
     text = format_change(change.delta, change.unit)
-    if change.percent_of_baseline is None or not change.delta:
+    percent = change.percent_of_baseline
+    if percent is None or not change.delta or abs(percent) > _MOST_PERCENT:
         return text
-    return f"{text} ({format_percent(change.percent_of_baseline, is_signed=True)})"
+    return f"{text} ({format_percent(percent, is_signed=True)})"
 
 
 def _bytes(value: float | None) -> str:

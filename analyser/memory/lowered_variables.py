@@ -83,6 +83,9 @@ def variable_columns(report: Report) -> dict[str, tuple[object, ...]]:
         "is_always_live",
         "n_tiles",
         "sender_id",
+        "purpose",
+        "n_elements",
+        "debug_context_id",
     )
     return dict(zip(names, map(tuple, report.columns(schema.variable, *names)), strict=True))
 

@@ -106,6 +106,13 @@ class LossCurve:
         return int(np.count_nonzero(self.run_id >= 0))
 
     @property
+    def recorded_ranges(self) -> list[tuple[int, int]]:
+        """Half-open ranges of the numbers of the steps whose runs are in the report, ascending."""
+        steps = np.unique(self.step[self.run_id >= 0])
+        parts = np.split(steps, np.flatnonzero(np.diff(steps) > 1) + 1)
+        return [(int(part[0]), int(part[-1]) + 1) for part in parts if len(part)]
+
+    @property
     def n_epochs(self) -> int:
         """Number of distinct epochs."""
         return len(np.unique(self.epoch))

@@ -183,6 +183,8 @@ class Node:
         The model's own operation that it is part of, before decomposition; None for itself.
     training_pass
         What it belongs to in a training step; None in a model that is not trained.
+    recomputed_by
+        Kinds of recomputation that would compute it again, where nothing is computed again.
     """
 
     operator: Operator
@@ -196,6 +198,7 @@ class Node:
     hints: Hints = field(default_factory=Hints)
     origin: Operation | None = None
     training_pass: TrainingPass | None = None
+    recomputed_by: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -47,6 +48,10 @@ class Optimiser(Protocol):
     @property
     def rate(self) -> float:
         """The learning rate, as reports show it."""
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a report's provenance says of it, by key: ``optimizer`` at least."""
 
     @property
     def structure(self) -> str:
@@ -123,6 +128,8 @@ class Training:
         the name.
     recomputation
         What of the forward pass is computed again.
+    objective
+        What is minimised, by key, as a report's provenance has it.
     """
 
     loss: str
@@ -131,6 +138,22 @@ class Training:
     is_averaged: bool = True
     anchors: tuple[str, ...] = ()
     recomputation: Recomputation = field(default_factory=Recomputation)
+    objective: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a report's provenance says of it, by key; lists of patterns are in JSON."""
+        facts = {
+            **self.objective,
+            **self.optimiser.facts,
+            "micro_batches": str(self.n_rounds),
+            "recomputation": self.recomputation.kind,
+        }
+        patterns = {
+            "recomputed_nodes": self.recomputation.again,
+            "kept_nodes": self.recomputation.kept,
+        }
+        return facts | {key: json.dumps(list(names)) for key, names in patterns.items() if names}
 
     @property
     def factor(self) -> float:

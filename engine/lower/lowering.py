@@ -362,9 +362,14 @@ def _training_detail(operations: Items[Operation], first: int) -> dict[str, Any]
     if training_pass is None:
         return {}
     detail: dict[str, Any] = {"pass": str(training_pass)}
-    if training_pass is TrainingPass.FORWARD:
-        return detail
     group = list(takewhile(lambda other: other.name == operation.name, operations[first:]))
+    if training_pass is TrainingPass.FORWARD:
+        # Of several operations that stand for one node, some may be computed again.
+        kinds = dict.fromkeys(kind for other in group for kind in other.recomputed_by)
+        if kinds:
+            detail["recomputed_by"] = list(kinds)
+            detail["with_its_result_by"] = list(group[-1].recomputed_by)
+        return detail
     made = dict.fromkeys(value for other in group for value in other.results)
     read = dict.fromkeys(value for other in group for value in other.operands)
     detail["inputs"] = [_input(value) for value in read if value not in made]

@@ -28,8 +28,15 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.operations import copy_together
 from tilescope.engine.library.walk import joint_walk
 from tilescope.engine.program import Execute, Program, Site
+from tilescope.engine.program import Repeat as ProgramRepeat
 from tilescope.engine.program import Sequence as ProgramSequence
-from tilescope.engine.session.repeats import Leaf, Repeat, Structures, find_repeats
+from tilescope.engine.session.repeats import (
+    Leaf,
+    Repeat,
+    Structures,
+    find_repeats,
+    written_by,
+)
 
 __all__ = ["outline"]
 
@@ -114,13 +121,19 @@ class _Uses:
         is_written: list[bool] = []
         self._offset = np.zeros(len(leaves) + 1, np.int64)
         for i, leaf in enumerate(leaves):
-            written = _written(leaf)
+            written = written_by(leaf)
             for variable in leaf.variables:
                 is_written.append(variable in written)
                 self.first.setdefault(variable, i)
                 self.last[variable] = i
                 named.append(numbers.setdefault(variable, len(numbers)))
             self._offset[i + 1] = len(named)
+        for begin, end in _loops(leaves):
+            # What is used outside a loop too is there in all of its rounds.
+            for variable in {v for leaf in leaves[begin:end] for v in leaf.variables}:
+                if self.first[variable] < begin or self.last[variable] > end:
+                    self.first[variable] = min(self.first[variable], begin)
+                    self.last[variable] = max(self.last[variable], end)
         for variable in numbers:
             if (
                 variable.values is not None and variable.category != "constant"
@@ -158,16 +171,18 @@ class _Uses:
         return _Roles(self.variables, calls, brought.tolist(), is_kept.tolist())
 
 
-def _written(leaf: Leaf) -> set[Variable]:
-    """Return the variables that the vertices of a leaf write."""
-    if not leaf.structure:
-        return set()
-    return {
-        batch.fields[field.name].variable
-        for batch in leaf.compute_set.batches
-        for field in batch.codelet.fields
-        if field.is_written
-    }
+def _loops(leaves: list[Leaf]) -> list[tuple[int, int]]:
+    """Return the first and the last leaf of every loop, inner loops before those around them."""
+    begins: dict[int, int] = {}
+    loops = []
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf.program, ProgramRepeat):
+            begin = begins.pop(id(leaf), None)
+            if begin is not None:
+                loops.append((begin, i))
+            elif leaf in leaves[i + 1 :]:
+                begins[id(leaf)] = i
+    return loops
 
 
 def _whole(variable: Variable) -> Tensor:
@@ -342,8 +357,9 @@ def _replace_leaves(program: ProgramSequence, replacements: dict[int, list[Progr
         for replacement in replacements.get(id(child), [child])
     ]
     for child in program.children:
-        if isinstance(child, ProgramSequence):
-            _replace_leaves(child, replacements)
+        inner = child.body if isinstance(child, ProgramRepeat) else child
+        if isinstance(inner, ProgramSequence):
+            _replace_leaves(inner, replacements)
 
 
 def _drop_unused(graph: Graph, outliner: _Outliner) -> None:

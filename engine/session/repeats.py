@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 from tilescope.engine.graph import ComputeSet, Joined, Tensor, Variable
 from tilescope.engine.graph.identity.array_digests import ArrayDigests
 from tilescope.engine.program import Execute, Function, Program
+from tilescope.engine.program import Repeat as ProgramRepeat
 from tilescope.engine.program import Sequence as ProgramSequence
 
-__all__ = ["Leaf", "Repeat", "Structures", "all_repeats", "find_repeats"]
+__all__ = ["Leaf", "Repeat", "Structures", "all_repeats", "find_repeats", "written_by"]
 
 #: Leaves of the longest stretch that is searched for.
 _LONGEST = 128  # Assumption: more than a layer of most networks has
@@ -76,9 +78,17 @@ class Structures:
     _variables: dict[Variable, bytes] = field(default_factory=dict)
 
     def leaves(self, program: Program) -> list[Leaf]:
-        """Return the leaves of a program in order."""
+        """Return the leaves of a program in order.
+
+        The body of a loop is between two leaves without structure that stand for the loop, and name
+        what a round leaves to the next: what it reads before it writes it.
+        """
         if isinstance(program, ProgramSequence):
             return [leaf for child in program.children for leaf in self.leaves(child)]
+        if isinstance(program, ProgramRepeat) and isinstance(program.body, ProgramSequence):
+            inside = self.leaves(program.body)
+            ends = Leaf(program, b"", tuple(_left_to_next_round(inside)))
+            return [ends, *inside, ends]
         if isinstance(program, Execute):
             return [self._leaf(program)]
         return [Leaf(program, b"", tuple(_named(program)))]
@@ -107,6 +117,47 @@ class Structures:
             description = f"{variable.dtype.name} {variable.n_elements}".encode()
             self._variables[variable] = description + mapping
         return self._variables[variable]
+
+
+def written_by(leaf: Leaf) -> set[Variable]:
+    """Return the variables that the vertices of a leaf write."""
+    if not leaf.structure:
+        return set()
+    return {
+        batch.fields[field.name].variable
+        for batch in leaf.compute_set.batches
+        for field in batch.codelet.fields
+        if field.is_written
+    }
+
+
+def _left_to_next_round(leaves: Sequence[Leaf]) -> list[Variable]:
+    """Return the variables that the leaves of a round read, or write in part, at first."""
+    left: dict[Variable, None] = {}
+    known: set[Variable] = set()
+    for leaf in leaves:
+        fresh = [variable for variable in leaf.variables if variable not in known]
+        if fresh:
+            whole = _written_whole(leaf)
+            left |= dict.fromkeys(variable for variable in fresh if variable not in whole)
+            known.update(fresh)
+    return list(left)
+
+
+def _written_whole(leaf: Leaf) -> set[Variable]:
+    """Return the variables of which a leaf writes every element, and reads none before."""
+    if not leaf.structure:
+        return set()
+    n_written: Counter[Variable] = Counter()
+    read: set[Variable] = set()
+    for batch in leaf.compute_set.batches:
+        for of_codelet in batch.codelet.fields:
+            regions = batch.fields[of_codelet.name]
+            if of_codelet.is_written:
+                n_written[regions.variable] += int(regions.n_elements.sum())
+            if of_codelet.is_read:
+                read.add(regions.variable)
+    return {v for v, n in n_written.items() if n >= v.n_elements and v not in read}
 
 
 def _named(program: Program) -> dict[Variable, None]:

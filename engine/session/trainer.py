@@ -59,6 +59,8 @@ class Trainer:
         The machine to train on.
     options
         Engine options; None takes those of the environment.
+    facts
+        What the report's provenance says besides the facts of the training, by key.
     **compilation
         As for `compile_model`.
 
@@ -92,7 +94,8 @@ class Trainer:
             )
         self.model = model
         self.compiled: CompiledModel = compile_model(model, machine, **compilation)
-        self.engine = Engine(self.compiled.executable, options, provenance=dict(facts or {}))
+        stated = {**(facts or {}), **model.training.facts}
+        self.engine = Engine(self.compiled.executable, options, provenance=stated)
         self.n_steps = 0
 
     def __enter__(self) -> Self:
@@ -239,5 +242,6 @@ class Trainer:
         )
 
     def _culprit(self, inputs: Arrays) -> str:
-        held = self.compiled.read_held(self.engine)
+        with self.engine.recording(False):  # the search is no part of the training
+            held = self.compiled.read_held(self.engine)
         return first_not_finite(transform(self.model), {**inputs, **held})

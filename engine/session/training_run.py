@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -141,6 +142,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
     optimiser: Descent,
     course: Course,
     setup: Setup,
+    facts: Mapping[str, str] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TrainingResult:
     """Train a model.
@@ -157,6 +159,8 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         What is minimised, how weights change, and how long.
     setup
         What is said of the model; its weights are those that it names as trained.
+    facts
+        What the report's provenance says besides, by key.
     progress
         Called with a line about the next action.
 
@@ -192,7 +196,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         model,
         machine,
         options,
-        facts={**source.facts(model), "seed": str(course.seed)},
+        facts={**source.facts(model), **_facts(course, setup), **(facts or {})},
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.given(options),
@@ -227,6 +231,21 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         recorder.lost,
         batches.n_unused,
     )
+
+
+def _facts(course: Course, setup: Setup) -> dict[str, str]:
+    """Return what a report's provenance says of a training besides loss and optimiser, by key."""
+    facts = {"seed": str(course.seed), "schedule": course.schedule.text}
+    if setup.batch is not None:
+        facts["batch"] = str(setup.batch)
+    if setup.precision == "half" and not setup.has_masters:
+        facts["half_weights"] = "true"
+    patterns = {"trained": setup.trained, "frozen": setup.frozen}
+    every = {"trained": ("*",), "frozen": ()}
+    for key, names in patterns.items():
+        if names != every[key]:
+            facts[key] = json.dumps(list(names))
+    return facts
 
 
 def _train(

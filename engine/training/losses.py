@@ -24,6 +24,7 @@ from tilescope.engine.operators.loss import REDUCTIONS, class_loss
 from tilescope.engine.operators.movement.layout import reshape
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.modes import in_training_mode
+from tilescope.engine.training.stated import stated
 
 __all__ = ["LOSSES", "LOSS_OUTPUT", "Loss", "for_training"]
 
@@ -104,6 +105,12 @@ class Loss:
         if self.of not in ("", *_CONTENTS):
             raise BadOption(f"nll is of {' or '.join(_CONTENTS)}, not of {self.of!r}")
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a report's provenance says of it, by key."""
+        facts = {"loss": stated(self.kind, self, ["labels"])}
+        return facts | ({"labels": self.labels} if self.kind != "identity" else {})
+
 
 def for_training(  # the options of training
     model: Model,
@@ -173,6 +180,7 @@ def for_training(  # the options of training
             is_averaged,
             tuple(anchors),
             recomputation or Recomputation(),
+            loss.facts,
         ),
     )
 

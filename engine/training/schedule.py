@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from tilescope.engine.errors import BadOption
+from tilescope.engine.training.stated import stated
 
 __all__ = ["SCHEDULES", "Schedule"]
 
@@ -101,6 +102,11 @@ class Schedule:
                 what = "a whole number" if number is int else "a number"
                 raise BadOption(f"schedule: {name} is {text!r}; it has to be {what}") from None
         return cls(kind=kind, **stated)  # type: ignore[arg-type]  # checked by name
+
+    @property
+    def text(self) -> str:
+        """It as the command line states it."""
+        return stated(self.kind, self)
 
     def factor(self, step: int, n_steps: int) -> float:
         """Return what the rate is multiplied by.

@@ -15,6 +15,7 @@ from math import isqrt, prod
 import numpy as np
 
 from tilescope.engine.ir import (
+    RECOMPUTATIONS,
     IrBuilder,
     Model,
     Operation,
@@ -34,6 +35,8 @@ _AFTER_NORMS = frozenset({"non_linearity", "unary"})
 def recompute(model: Model) -> Model:
     """Return the model with forward operations computed again, as `Model.recomputation` says.
 
+    Where it says that none are, they are marked with the kinds that would compute them again.
+
     Notes
     -----
     Kinds are those of PopART, whose explicit form this is; ``standard`` chooses places as it does,
@@ -44,9 +47,50 @@ def recompute(model: Model) -> Model:
         return model
     model = replace(model, recomputation=None)
     forward = [op for op in model.operations if op.training_pass == TrainingPass.FORWARD]
-    again = {value for operation in _chosen(wanted, forward) for value in operation.results}
-    again -= {value for _, value in model.outputs} | {update.value for update in model.updates}
+    if wanted == Recomputation():
+        return replace(model, operations=_marked(model, forward))
+    again = _again(model, forward, wanted)
     return _Copies(model.name, forward, again).of(model) if again else model
+
+
+def _marked(model: Model, forward: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Return the operations; forward ones know which kinds would compute them again."""
+    kinds: dict[Operation, list[str]] = {}
+    for kind in RECOMPUTATIONS:
+        for operation in _done_again(model, forward, _again(model, forward, Recomputation(kind))):
+            kinds.setdefault(operation, []).append(kind)
+    return tuple(
+        replace(operation, recomputed_by=tuple(kinds[operation]))
+        if operation in kinds
+        else operation
+        for operation in model.operations
+    )
+
+
+def _again(model: Model, forward: Sequence[Operation], wanted: Recomputation) -> set[Value]:
+    """Return the results of forward operations that need not stay."""
+    again = {value for operation in _chosen(wanted, forward) for value in operation.results}
+    return again - {value for _, value in model.outputs} - {up.value for up in model.updates}
+
+
+def _done_again(
+    model: Model, forward: Sequence[Operation], again: set[Value]
+) -> dict[Operation, None]:
+    """Return the forward operations whose results the backward pass needs and does not have."""
+    made_by = {value: op for op in forward for value in op.results if value in again}
+    done: dict[Operation, None] = {}
+    pending = [
+        value
+        for operation in model.operations
+        if operation.training_pass != TrainingPass.FORWARD
+        for value in _read_by(operation)
+    ]
+    while pending:
+        maker = made_by.get(pending.pop())
+        if maker is not None and maker not in done:
+            done[maker] = None
+            pending += _read_by(maker)
+    return done
 
 
 def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Operation]:

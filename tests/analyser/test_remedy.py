@@ -10,6 +10,7 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope import analyser
+from tilescope.analyser.advice import needed_memory, remedy_command, training_sizes
 from tilescope.analyser.advice import remedy as module
 from tilescope.analyser.advice.remedy import (
     Excess,
@@ -18,10 +19,17 @@ from tilescope.analyser.advice.remedy import (
     fit_verdict,
 )
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.memory import uses as memory_uses
 from tilescope.analyser.memory.tile_memory import largest_tiles
 from tilescope.analyser.time.figures import missing_bytes
 from tilescope.reports import Report, schema
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
+
+
+def state(monkeypatch: pytest.MonkeyPatch, facts: dict[str, str]) -> None:
+    """Let every report state these facts."""
+    for reader in (module, remedy_command, training_sizes):
+        monkeypatch.setattr(reader, "provenance", lambda _: facts)
 
 
 def gains(found: FitAdvice) -> dict[str, int]:
@@ -105,7 +113,7 @@ def test_more_ipus_help_where_weights_lie_on_several(tmp_path: Path) -> None:
 
 def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"model_sha256": "0", "model_name": "net"}
-    monkeypatch.setattr(module, "provenance", lambda _: facts)
+    state(monkeypatch, facts)
     report = variation(Shape(bytes_per_tile=250))
     results = {remedy.name: remedy.command for remedy in fit_advice(report).remedies}
     base = "tilescope run net.onnx --machine small.toml --ipus 2 --tiles 4"
@@ -121,7 +129,7 @@ def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_model_in_half_is_not_made_half_again(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"model_sha256": "0", "model_name": "net", "precision": "half"}
-    monkeypatch.setattr(module, "provenance", lambda _: facts)
+    state(monkeypatch, facts)
     actual = fit_advice(variation(Shape(bytes_per_tile=250)))
     assert "half" not in gains(actual)
     commands = [remedy.command for remedy in actual.remedies if remedy.command]
@@ -134,7 +142,7 @@ def test_more_remedies_never_take_more(tmp_path: Path, n_ipus: int) -> None:
         tmp_path / "some", n_tiles=16, n_ipus=n_ipus, n_steps=60, n_variables=40, seed=7
     )
     with analyser.open(path) as report:
-        memory = module._Memory(report, np.arange(16 * n_ipus))
+        memory = needed_memory.Needed(report, np.arange(16 * n_ipus))
         lacks = missing_bytes(report)
         assert memory.excess(()) == Excess(
             int(np.count_nonzero(lacks)), int(lacks.max()), int(lacks.sum())
@@ -175,16 +183,18 @@ def test_messages_take_half_as_their_variables_do(monkeypatch: pytest.MonkeyPatc
         "dtype": ["float32", "bool", "float16", "uint8", "uint8", "uint8", "uint8"],
         # The last message is of a report that does not say what it carries.
         "sender_id": [None, None, None, 0, 1, 2, None],
+        "purpose": [None] * 7,
     }
-    monkeypatch.setattr(module, "variable_columns", lambda _: columns)
-    actual = module._is_float.__wrapped__(None)  # type: ignore[attr-defined]
+    monkeypatch.setattr(needed_memory, "variable_columns", lambda _: columns)
+    monkeypatch.setattr(needed_memory, "has_training", lambda _: False)
+    actual = needed_memory._is_halved.__wrapped__(None)  # type: ignore[attr-defined]
     assert actual.tolist() == [True, False, False, True, False, False, False]
 
 
 def test_fewer_tiles_than_the_preset_has(tmp_path: Path) -> None:
     path = generate_report(tmp_path / "few", n_tiles=16, n_steps=60, n_variables=30, seed=5)
     with analyser.open(path) as report:
-        memory = module._Memory(report, np.arange(16))
+        memory = needed_memory.Needed(report, np.arange(16))
         gain = memory.gain(("tiles",))
         highest = memory._rows["including_gaps"]
         code = np.zeros(16, np.int64)
@@ -210,7 +220,7 @@ def test_a_smaller_batch_shrinks_what_comes_and_goes(
     # On tile 0, at most two variables of 16 bytes are live beside the weights: of a batch of 3, one
     # sample of each takes 6 bytes at most. Code and state take 192 bytes.
     facts = {"model_sha256": "0", "model_name": "net", "batch": batch}
-    monkeypatch.setattr(module, "provenance", lambda _: facts)
+    state(monkeypatch, facts)
     results = {
         remedy.name: remedy for remedy in fit_advice(variation(Shape(bytes_per_tile=250))).remedies
     }
@@ -227,8 +237,9 @@ def test_a_smaller_batch_shrinks_what_comes_and_goes(
 def test_recomputation_leaves_what_steps_use(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     def gain(streamed: list[int]) -> int | None:
         # 'in' is used at steps 0 and 1, 'act' at 3 and 6, the message at 2.
-        uses = ([0, 0, 2, 2, 3], [0, 1, 3, 6, 2], streamed)
-        monkeypatch.setattr(module, "_uses", lambda _: tuple(map(np.array, uses)))
+        known = tuple(map(np.array, ([0, 0, 2, 2, 3], [0, 1, 3, 6, 2], streamed)))
+        for reader in (module, needed_memory, memory_uses):
+            monkeypatch.setattr(reader, "uses", lambda _: known)
         report = variation(Shape(bytes_per_tile=250))
         return gains(fit_advice(report)).get("recompute")
 
@@ -246,7 +257,7 @@ def test_a_report_that_lacks_uses_is_not_recomputed(variation) -> None:
 def test_the_steps_that_use_a_variable(tmp_path: Path) -> None:
     path = generate_report(tmp_path / "one", n_tiles=16, n_steps=60, n_variables=30, seed=5)
     with analyser.open(path) as report:
-        variable, step, streamed = module._uses(report)
+        variable, step, streamed = memory_uses.uses(report)
         programs = report.array("program_variable.program_id").read().tolist()
         variables = report.array("program_variable.variable_id").read().tolist()
         leaves = report.array("liveness.program_id").read().tolist()

@@ -22,6 +22,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from tests.generated_report import generate_report
+from tests.training_report import training_report
 
 #: A page takes four seconds to start on two busy cores.
 expect.set_options(timeout=20_000)
@@ -54,6 +55,7 @@ def served_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     generate_report(
         root / "trained", n_tiles=32, n_steps=80, n_variables=40, n_training_steps=100_000
     )
+    shutil.copytree(training_report(momentum=0.9, n_rounds=2), root / "steps")
     generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=80, n_variables=40, seed=3)
     return root
 

@@ -9,14 +9,23 @@ import numpy as np
 import pytest
 
 from tilescope.engine.compiler.executable.executable import Executable
-from tilescope.engine.ir import IrBuilder, Model, Value
+from tilescope.engine.graph import Graph
+from tilescope.engine.ir import IrBuilder, Model, Parameter, Value
+from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.library.popops.elementwise.map import map_in_place, operand
 from tilescope.engine.machine import load_machine
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.options import resolve
+from tilescope.engine.program import Repeat as ProgramRepeat
+from tilescope.engine.program import Sequence as ProgramSequence
 from tilescope.engine.session import outline as outlining
 from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.repeats import Structures
+from tilescope.engine.session.trainer import Trainer
+from tilescope.engine.training import Loss, Sgd, for_training
 
 MACHINE = load_machine("c600", tiles_per_ipu=24)
 N_CHANNELS, SIZE = 16, 12
@@ -155,3 +164,55 @@ def test_compilations_are_deterministic() -> None:
     first, second = (compiled(residual(4)).executable for _ in range(2))
     assert [step.name for step in first.steps] == [step.name for step in second.steps]
     assert np.array_equal(first.memory.parts.offset, second.memory.parts.offset)
+
+
+def looped(n_rounds: int) -> Model:
+    """Return a training of equal products, whose sums of gradients go from round to round."""
+    random = np.random.default_rng(4)
+    builder = IrBuilder("looped")
+    x = builder.input("x", (8, N_CHANNELS), "float32")
+    for i in range(6):
+        w = random.standard_normal((N_CHANNELS, N_CHANNELS)).astype(np.float32) / 4
+        weight = Parameter(f"w{i}", w.shape, "float32", w, is_trainable=True)
+        x = builder.emit(OPERATORS["MatMul"], [x, weight], name=f"fc{i}", source="MatMul")
+        x = builder.emit(OPERATORS["unary"], [x], name=f"tanh{i}", source="Tanh", function="tanh")
+    model = builder.finish([("y", x)])
+    return for_training(model, Loss(kind="mse"), Sgd(lr=0.1), n_rounds)
+
+
+@pytest.mark.usefixtures("at_any_gain")
+def test_rounds_of_a_loop_share_vertices_and_keep_what_they_leave_to_the_next() -> None:
+    model = looped(3)
+    random = np.random.default_rng(5)
+    data = [random.standard_normal((3, 8, N_CHANNELS)).astype(np.float32) for _ in range(2)]
+    inputs = {"x": data[0], "labels": data[1]}
+    weights, executables = [], []
+    for outlines in (True, False):
+        trainer = Trainer(model, MACHINE, outlines=outlines)
+        for _ in range(3):
+            trainer.step(inputs)
+        weights.append(trainer.weights())
+        executables.append(trainer.compiled.executable)
+    assert copies(executables[0])
+    assert not copies(executables[1])
+    for name, array in weights[1].items():
+        assert np.array_equal(weights[0][name], array), name
+    states = [e.memory.categories["vertexInstanceState"].sum() for e in executables]
+    assert states[0] < states[1]
+
+
+def test_a_loop_leaves_what_it_reads_first_and_what_it_writes_in_part() -> None:
+    graph = Graph(MACHINE)
+    whole, part, carried = (graph.add_variable("float32", (8,), name) for name in "wpc")
+    for tensor in (whole, part, carried):
+        graph.map_linearly(tensor)
+    body = ProgramSequence()
+    builder = Builder(graph, body)
+    fill(builder, whole, 1.0)
+    fill(builder, part.slice(0, 0, 4), 2.0)
+    map_in_place(builder, operand(0) + operand(1), [carried, whole])
+    program = ProgramSequence(children=[ProgramRepeat(3, body)])
+    begin, *inside, end = Structures().leaves(program)
+    assert begin is end
+    assert set(begin.variables) == {part.variable, carried.variable}
+    assert len(inside) == 3

@@ -63,6 +63,7 @@ def _as_json(advice: FitAdvice) -> dict[str, object]:
 
 def _print(advice: FitAdvice, units: Units) -> None:
     """Print the remedies, what gains most first, then how to apply and measure them."""
+    from tilescope.analyser.advice.remedy import live_words
     from tilescope.analyser.quantities import format_bytes
 
     if not advice.remedies:
@@ -97,6 +98,7 @@ def _print(advice: FitAdvice, units: Units) -> None:
     )
     for remedy in advice.remedies:
         print_line()
-        print_line(f"{remedy.title}: {remedy.text}")
+        live = live_words(advice, remedy, units.style)
+        print_line(f"{remedy.title}: {remedy.text}{' ' * bool(live)}{live}")
         if remedy.command:
             print_line(f"  {remedy.command}", is_whole=True)

@@ -280,6 +280,7 @@ def register(app: typer.Typer) -> None:
                     tuple(freeze or []),
                     has_masters=not half_weights,
                 ),
+                facts={"data_name": data.name},
                 progress=tell,
             )
         if output is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.advice.remedy import FitAdvice, Remedy, fit_verdict
+from tilescope.analyser.advice.remedy import FitAdvice, Remedy, fit_verdict, live_words
 from tilescope.analyser.advice.shortfall import Shortfall, TileShortfall
 from tilescope.analyser.quantities import format_bytes
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
@@ -60,7 +60,7 @@ def _remedies(advice: FitAdvice, reports: Reports) -> Any:
         heads += ["Tiles over then", "Worst tile lacks", "All tiles lack"]
     rows = [
         (
-            _remedy(remedy, _mark(advice, remedy)),
+            _remedy(remedy, _mark(advice, remedy), live_words(advice, remedy)),
             html.Span(format_bytes(remedy.gain_bytes), title=f"{remedy.gain_bytes:,} B"),
             html.Span(remedy.certainty, title=_KNOWN[remedy.certainty], className="no-break"),
             *(_after(remedy) if not advice.fits else ()),
@@ -84,12 +84,12 @@ def _mark(advice: FitAdvice, remedy: Remedy) -> str:
     return f"one of {len(advice.together)} that {may}suffice together"
 
 
-def _remedy(remedy: Remedy, mark: str) -> html.Div:
+def _remedy(remedy: Remedy, mark: str, live: str) -> html.Div:
     """Return what to do, whether it is part of the least set that suffices, and the command."""
     marks = [html.Span(mark, className="remedy-mark")] if mark else []
     parts: list[Any] = [
         html.Div([html.B(remedy.title), " ", *marks]),
-        html.Div(remedy.text, className="soft-text"),
+        html.Div(f"{remedy.text} {live}".rstrip(), className="soft-text"),
     ]
     if remedy.command:
         parts.append(_copied(remedy.command))

@@ -16,6 +16,7 @@ CauseKind: TypeAlias = Literal[
     "opset",
     "batch",
     "precision",
+    "training",
     "version",
     "option",
     "removed",

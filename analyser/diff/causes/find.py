@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from tilescope.analyser.diff.causes.cause import OTHERS, Cause
@@ -24,6 +25,7 @@ from tilescope.analyser.diff.causes.operation import (
     new_and_gone,
     plan_causes,
 )
+from tilescope.analyser.diff.causes.training import training_causes
 from tilescope.analyser.time.execution import steps
 
 if TYPE_CHECKING:
@@ -33,7 +35,17 @@ __all__ = ["find_causes"]
 
 #: Kinds that come before all others, and those that say only what has no cost.
 _FIRST = frozenset(
-    {"other model", "machine", "data", "opset", "batch", "input", "precision", "version"}
+    {
+        "other model",
+        "machine",
+        "data",
+        "opset",
+        "batch",
+        "input",
+        "precision",
+        "training",
+        "version",
+    }
 )
 _LAST = frozenset({"weights", "names", "order", "seed", "model"})
 
@@ -60,7 +72,10 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
         *(batch_causes(evidence) or input_causes(evidence)),
         *precision_causes(evidence),
     ]
-    parts = _part_causes(evidence, is_all_explained=bool(of_whole))
+    of_training, explained = training_causes(evidence)
+    is_all_explained = bool(of_whole or explained)
+    of_whole += of_training
+    parts = _part_causes(evidence, explained, is_all_explained=is_all_explained)
     of_whole += opset_causes(evidence)
     options = option_causes(evidence)
     is_alone = not of_whole and not parts and not options
@@ -85,17 +100,21 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
     return tuple(sorted(causes, key=place))
 
 
-def _part_causes(evidence: Evidence, *, is_all_explained: bool) -> list[Cause]:
+def _part_causes(
+    evidence: Evidence, settled_groups: Container[Group], *, is_all_explained: bool
+) -> list[Cause]:
     """Return causes in operations and variables.
 
     Parameters
     ----------
     evidence
         What the reports hold.
+    settled_groups
+        Operations that one side has alone for a known reason.
     is_all_explained
-        Whether the machine, the batch or the precision changed: plans, mappings and costs follow.
+        Whether machine, batch, precision or training changed: plans, mappings and costs follow.
     """
-    causes = new_and_gone(evidence)
+    causes = new_and_gone(evidence, settled_groups)
     known: dict[Group, Cause] = argument_causes(evidence)
     if is_all_explained:
         return [*causes, *known.values()]

@@ -50,12 +50,12 @@ _LONGEST_VALUE = 60
 _MOST_DETAILED = 20
 
 
-def new_and_gone(evidence: Evidence) -> list[Cause]:
-    """Return the outermost calls that one side has alone."""
+def new_and_gone(evidence: Evidence, explained: Container[Group] = ()) -> list[Cause]:
+    """Return the outermost calls that one side has alone, without those that others explain."""
     causes = []
     for group in evidence.groups:
         before, after = group.calls
-        if group.is_on_both:
+        if group.is_on_both or group in explained:
             continue
         kind: CauseKind = "added" if before is None else "removed"
         tree = evidence.calls.candidate if before is None else evidence.calls.baseline

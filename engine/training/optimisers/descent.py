@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -22,6 +23,7 @@ from tilescope.engine.training.optimisers.hyper import (
     parsed_options,
 )
 from tilescope.engine.training.optimisers.loss_scaling import AutomaticScaling, Scaler
+from tilescope.engine.training.stated import as_options, stated
 
 __all__ = ["Descent", "Updates"]
 
@@ -221,6 +223,17 @@ class Descent(ABC):
             for name, number in self._all_numbers(factor).items()
             if not self._of_group(_group_of(name)).is_fixed(number)
         }
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What a report's provenance says of it, by key; see `ir.Optimiser`."""
+        text = stated(self.kind, self, ["constants", "scaling", "specific"])
+        others = {"loss_scaling": "automatic"} if self.scaling is not None else {}
+        if others:
+            text += f"{',' if ':' in text else ':'}{as_options(others)}"
+        groups = [f"{pattern}:{as_options(values)}" for pattern, values in self.specific.items()]
+        facts = {"optimizer": text}
+        return facts | ({"optimizer_for": json.dumps(groups)} if groups else {})
 
     @property
     def structure(self) -> str:
