@@ -41,9 +41,11 @@ from tilescope.engine.library.popnn import (
     non_maximum_suppression,
     pool,
     pool_gradient,
+    roi_align,
     softmax,
     spatial_softmax,
 )
+from tilescope.engine.library.popnn.ctc import beam_plan, beam_search
 from tilescope.engine.library.popnn.ctc import loss as ctc_loss
 from tilescope.engine.library.popnn.ctc import loss_plan as ctc_loss_plan
 from tilescope.engine.library.popnn.norm import (
@@ -181,6 +183,7 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         pool_gradient.max_pool_input_gradient,
         pool_gradient.average_pool_input_gradient,
     ),
+    "tilescope.engine.library.popnn.roi_align": (roi_align.roi_align_input_gradient,),
     "tilescope.engine.library.popnn.non_linearity": (
         non_linearity.non_linearity,
         non_linearity.non_linearity_in_place,
@@ -196,6 +199,11 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         ctc_loss.ctc_loss,
         ctc_loss.ctc_loss_and_gradient,
     ),
+    "tilescope.engine.library.popnn.ctc.beam_plan": (
+        beam_plan.plan_ctc_beams,
+        beam_plan.create_ctc_beam_input,
+    ),
+    "tilescope.engine.library.popnn.ctc.beam_search": (beam_search.ctc_beam_search,),
     "tilescope.engine.library.popnn.softmax": (
         softmax.softmax,
         softmax.softmax_in_place,

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 __all__ = [
-    "CTC",
     "FLOPS",
     "MADE",
     "PLANNED",
     "PLANS",
     "SOLVER",
     "SPLINES",
-    "TRAINING",
     "Name",
     "all_of",
 ]
@@ -40,14 +38,12 @@ class Name(NamedTuple):
     note: str = ""
 
 
-TRAINING = "comes with training"
 PLANS = "the report's table `plan`, `tilescope ops --plan`"
 FLOPS = "counted by operation: `flops` of the report"
 PLANNED = "plans are made on first use and kept: `Builder.plan_memo`"
 MADE = "the result is a variable of the call"
 SOLVER = "not supported: solvers"
 SPLINES = "not supported: splines of graph networks"
-CTC = "comes with training, as its loss does"
 
 
 def all_of(header: str, names: str, ours: str = "", note: str = "") -> Iterator[Name]:

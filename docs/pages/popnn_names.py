@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import CTC, FLOPS, PLANNED, TRAINING, Name, all_of
+from docs.pages.poplibs_name import FLOPS, PLANNED, Name, all_of
 
 __all__ = ["norm_names", "popnn_names", "recurrent_names"]
 
@@ -139,9 +139,9 @@ def popnn_names() -> Iterator[Name]:
         "library.popnn.spatial_softmax.spatial_softmax_2d",
     )
     yield Name("popnn/experimental/ROIAlign", "roiAlignFwd", "", "in models, as ONNX's `RoiAlign`")
-    yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", "", TRAINING)
-    names = "plan createDataInput beamSearchDecoderLogProbabilities beamSearchDecoderLogits"
-    yield from all_of("popnn/CTCInference", names, "", CTC)
+    place = "library.popnn.roi_align.roi_align_input_gradient"
+    yield Name("popnn/experimental/ROIAlign", "roiAlignInputGradient", place)
+    yield from _ctc_inference()
     yield from _ctc_loss()
     for name in ("calcLoss", "calcAccuracy"):
         ours = name.replace("L", "_l").replace("A", "_a")
@@ -163,6 +163,15 @@ def popnn_names() -> Iterator[Name]:
         yield Name("poprand/RandomGen", name, place, "equal on any tiling")
     note = "no state: every call takes a seed"
     yield Name("poprand/RandomGen", "setSeed", "", note)
+
+
+def _ctc_inference() -> Iterator[Name]:
+    header, place = "popnn/CTCInference", "library.popnn.ctc"
+    yield Name(header, "plan", f"{place}.beam_plan.plan_ctc_beams")
+    yield Name(header, "createDataInput", f"{place}.beam_plan.create_ctc_beam_input")
+    search = f"{place}.beam_search.ctc_beam_search"
+    yield Name(header, "beamSearchDecoderLogits", search)
+    yield Name(header, "beamSearchDecoderLogProbabilities", search, "`takes_logs=True`")
 
 
 def _ctc_loss() -> Iterator[Name]:

@@ -23,6 +23,7 @@ from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.ctc import CtcLossPlan
+from tilescope.engine.planner.ctc_beams import CtcBeamPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
 __all__ = ["check_dim", "check_rank", "checked", "checked_with"]
@@ -85,6 +86,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     tuple[int, int]: _pair,
     Expression: _kind(Expression, "an expression; call and operand make one"),
     Sequence[View]: _views,
+    CtcBeamPlan: _kind(CtcBeamPlan, "a plan of plan_ctc_beams"),
     CtcLossOptions: _kind(CtcLossOptions, "an engine.library.ctc_options.CtcLossOptions"),
     EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),
     CtcLossPlan: _kind(CtcLossPlan, "a plan of plan_ctc_loss"),

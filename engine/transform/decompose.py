@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Operation, Value
+from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Operation, Operator, Value
 from tilescope.engine.ir.builder import decomposed
 
 __all__ = ["Decomposer", "decompose"]
@@ -14,6 +14,9 @@ __all__ = ["Decomposer", "decompose"]
 def decompose(model: Model, keep: Collection[str] = ()) -> Model:
     """Return the model with every operator that has a decomposition replaced by it.
 
+    In a model that is trained, those with a form for training stay whole until it gets its
+    backward pass.
+
     Parameters
     ----------
     model
@@ -21,8 +24,19 @@ def decompose(model: Model, keep: Collection[str] = ()) -> Model:
     keep
         Keys of operators that stay whole; they need a lowering.
     """
-    builder = Decomposer(model.name, frozenset(keep))
-    return builder.rebuilt(model)
+    whole = set(keep)
+    if model.training is not None:
+        operators = _operators(model.operations)
+        whole |= {x.key for x in operators if x.decompose_for_training is not None}
+    return Decomposer(model.name, frozenset(whole)).rebuilt(model)
+
+
+def _operators(operations: Sequence[Operation]) -> Iterator[Operator]:
+    """Yield the operators of operations, and of those inside them."""
+    for operation in operations:
+        yield operation.operator
+        for region in operation.regions.values():
+            yield from _operators(region.operations)
 
 
 class Decomposer(IrBuilder):

@@ -134,7 +134,7 @@ class _ForTraining(Decomposer):
 
     def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
         if not self._is_active(node):
-            return ()
+            return super().decomposed(node, expansion)
         emit = node.operator.decompose_for_training
         if emit is None:
             return super().decomposed(node, expansion) if node.operator.gradient is None else ()

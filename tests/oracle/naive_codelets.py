@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 from tests.oracle.naive_alignments import ALIGNMENTS
+from tests.oracle.naive_beams import BEAMS
+from tests.oracle.naive_regions import regions_backward
 
 from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 
@@ -618,6 +620,8 @@ NAIVE: dict[str, Naive] = _Naive(
         **{f"popnn::LossSumSquaredTransform{kind}": _sum_squared for kind in ("", "<block>")},
         "popnn::CalcAccuracy": _accuracy,
         **ALIGNMENTS,
+        "popnn::ROIAlignBackward": regions_backward,
+        **BEAMS,
         **{f"popnn::Reduce{name}ClassGather": _arg_gather(name) for name in ("Max", "Min")},
         **{f"popnn::Reduce{name}ClassSparse": _arg_sparse(name) for name in ("Max", "Min")},
         "poplin::ConvPartial1x1Out": _convolve,

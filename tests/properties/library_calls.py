@@ -20,6 +20,7 @@ from tilescope.engine.library.poplin.updates import (
     convolution_weight_update,
 )
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
+from tilescope.engine.library.popnn.ctc.beam_search import ctc_beam_search
 from tilescope.engine.library.popnn.ctc.loss import ctc_loss, ctc_loss_and_gradient
 from tilescope.engine.library.popnn.loss import calc_accuracy, calc_loss
 from tilescope.engine.library.popnn.non_linearity import (
@@ -54,6 +55,7 @@ from tilescope.engine.library.popnn.recurrent.backward import (
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
+from tilescope.engine.library.popnn.roi_align import roi_align_input_gradient
 from tilescope.engine.library.popnn.softmax import (
     log_softmax,
     log_softmax_in_place,
@@ -792,6 +794,29 @@ CALLS: Mapping[str, LibraryCall] = {
     ),
     "ctc_loss": _of_sequences(ctc_loss),
     "ctc_loss_and_gradient": _of_sequences(ctc_loss_and_gradient),
+    "roi_align_input_gradient": LibraryCall(
+        lambda p: roi_align_input_gradient(
+            p.build,
+            (2, p.sizes["channels"], 16, 16),
+            p["boxes"],
+            p["images"],
+            p["gradient"],
+            n_samples=2,
+        ),
+        {
+            "boxes": ("float32", "regions 4"),
+            "images": ("int32", "regions"),
+            "gradient": ("float32", "regions channels 4 4"),
+        },
+        {"regions": 32, "channels": 64},
+        ("regions", "channels"),
+    ),
+    "ctc_beam_search": LibraryCall(
+        lambda p: ctc_beam_search(p.build, p["scores"], p["steps"], 4),
+        {"scores": ("float32", "steps batch classes"), "steps": ("int32", "batch")},
+        {"steps": 16, "batch": 8, "classes": 24},
+        ("steps", "batch"),
+    ),
     "lstm": _recurrent(_layer(lstm), 4),
     "gru": _recurrent(_layer(gru), 3),
     "rnn": _recurrent(_layer(rnn), 1),
@@ -869,6 +894,7 @@ EXEMPT: Mapping[str, str] = {
     "Reduction": "Holds the arguments of `reduce_many`.",
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
+    "plan_ctc_beams": "Makes a plan; the search that it is given to computes.",
     "plan_ctc_loss": "Makes a plan; the losses that it is given to compute.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
     "Backward": "Holds results of the backward passes of recurrent layers.",

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.host.jit._jit import jit
-from tilescope.engine.host.kernels._exponential import log1p_exp
+from tilescope.engine.host.kernels._exponential import log_add
 
 if TYPE_CHECKING:
     from tilescope.engine.machine import Machine
@@ -51,19 +51,8 @@ GRADIENT_COLUMN_CYCLES = COLUMN_CYCLES + 2 * (2 + 1) + 2 * (_ADD_CYCLES + _MULTI
 #: Cycles of the blank after the last class.
 EXTRA_BLANK_CYCLES = _ADD_CYCLES + _MULTIPLY_CYCLES
 GRADIENT_EXTRA_BLANK_CYCLES = 2 * EXTRA_BLANK_CYCLES
-#: The exponential of less is 0 as float32.
-_LEAST = -104.0
 #: Operations of a sum of logarithms. Source: include/poplibs_support/FlopEstimation.hpp
 _ADD_FLOPS = 6
-
-
-@jit
-def _log_add(a, b):  # type: ignore[no-untyped-def]
-    largest, smallest = (np.float64(a), np.float64(b)) if a > b else (np.float64(b), np.float64(a))
-    # Below, the sum is the larger one as float32; most states are at the logarithm of nothing.
-    if smallest - largest < _LEAST:
-        return np.float32(largest)
-    return np.float32(largest + log1p_exp(smallest - largest))
 
 
 @jit
@@ -89,24 +78,24 @@ def _alpha_column(*, has_gradient: bool) -> Any:
         state = 0
         of_blank = probabilities[blank]
         for k in range(n):
-            both = _log_add(previous, before[state])
+            both = log_add(previous, before[state])
             alphas[state] = max(both + of_blank, zero)
             if has_gradient:
-                gradients[blank] = _log_add(gradients[blank], max(both + betas[state], zero))
+                gradients[blank] = log_add(gradients[blank], max(both + betas[state], zero))
             symbol = label[k + 1]
             total = before[state] if symbol == label[k] else both
-            total = _log_add(total, before[state + 1])
+            total = log_add(total, before[state + 1])
             alphas[state + 1] = max(total + probabilities[symbol], zero)
             if has_gradient:
                 term = max(total + betas[state + 1], zero)
-                gradients[symbol] = _log_add(gradients[symbol], term)
+                gradients[symbol] = log_add(gradients[symbol], term)
             previous = before[state + 1]
             state += 2
         if has_blank:
-            both = _log_add(previous, before[state])
+            both = log_add(previous, before[state])
             alphas[state] = max(both + of_blank, zero)
             if has_gradient:
-                gradients[blank] = _log_add(gradients[blank], max(both + betas[state], zero))
+                gradients[blank] = log_add(gradients[blank], max(both + betas[state], zero))
 
     return jit(column)
 
@@ -125,20 +114,20 @@ def _beta_column(*, has_gradient: bool) -> Any:
             betas[2 * n] = max(following + of_blank, zero)
             if has_gradient:
                 term = max(following + alphas[2 * n], zero)
-                gradients[blank] = _log_add(gradients[blank], term)
+                gradients[blank] = log_add(gradients[blank], term)
         for k in range(n - 1, -1, -1):
             state, symbol = 2 * k, label[k]
-            total = _log_add(after[state + 1], following)
+            total = log_add(after[state + 1], following)
             if not (has_blank and k == n - 1) and symbol != label[k + 1]:
-                total = _log_add(total, second)
+                total = log_add(total, second)
             betas[state + 1] = max(total + probabilities[symbol], zero)
             if has_gradient:
                 term = max(total + alphas[state + 1], zero)
-                gradients[symbol] = _log_add(gradients[symbol], term)
-            both = _log_add(after[state], after[state + 1])
+                gradients[symbol] = log_add(gradients[symbol], term)
+            both = log_add(after[state], after[state + 1])
             betas[state] = max(both + of_blank, zero)
             if has_gradient:
-                gradients[blank] = _log_add(gradients[blank], max(both + alphas[state], zero))
+                gradients[blank] = log_add(gradients[blank], max(both + alphas[state], zero))
             following, second = after[state], after[state + 1]
 
     return jit(column)
@@ -153,7 +142,7 @@ def _loss_of(alphas, n, has_blank, is_end, loss):  # type: ignore[no-untyped-def
     """Store the logarithm of the probability of the alignments that end in the part."""
     if has_blank:
         last = alphas[2 * n]
-        loss[0] = _log_add(alphas[2 * n - 1], last) if n else last
+        loss[0] = log_add(alphas[2 * n - 1], last) if n else last
     elif is_end:
         loss[0] = alphas[2 * n - 1]
 

@@ -31,6 +31,7 @@ __all__ = [
     "gelu_erf_slope",
     "gelu_slope",
     "log1p_exp",
+    "log_add",
     "sigmoid",
     "swish",
     "swish_slope",
@@ -40,6 +41,8 @@ __all__ = [
 
 #: Beyond these the results do not change: they are 0, 1 or infinite as float32.
 _LEAST, _MOST = -200.0, 200.0
+#: The exponential of less is 0 as float32.
+_NOTHING = -104.0
 #: Added to a number below 2⁵¹, it leaves the nearest integer in the lowest bits.
 _SHIFT = 1.5 * 2.0**52
 _PER_LOG_2, _LOG_2 = 1 / math.log(2), math.log(2)
@@ -140,6 +143,18 @@ def log1p_exp(x: float) -> Any:
     low = (v * (1 / 5) + 1 / 3) + (v * (1 / 9) + 1 / 7) * w
     high = (v * (1 / 13) + 1 / 11) + (v * (1 / 17) + 1 / 15) * w
     return 2 * (s + s * v * (low + high * (w * w)))
+
+
+@jit
+def log_add(a: float, b: float) -> Any:
+    """Return log(exp(a) + exp(b)).
+
+    Terms are often the logarithm of nothing, a large negative number: a branch leaves them out.
+    """
+    largest, smallest = (np.float64(a), np.float64(b)) if a > b else (np.float64(b), np.float64(a))
+    if smallest - largest < _NOTHING:
+        return np.float32(largest)
+    return np.float32(largest + log1p_exp(smallest - largest))
 
 
 @jit

@@ -1,17 +1,25 @@
-"""RoiAlign and AffineGrid: positions from boxes and from affine maps."""
+"""RoiAlign and AffineGrid: positions from boxes and from affine maps.
+
+The gradient of averages of boxes is a call of the library. As in torchvision, boxes have none.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Expansion, Node, Operator, Value
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.library.popnn.roi_align import roi_align_input_gradient
+from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
 from tilescope.engine.operators.indexing.indexing import GATHER_ND
-from tilescope.engine.operators.movement.layout import TRANSPOSE, reshape
+from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.movement.slicing import along, joined
 from tilescope.engine.operators.product.product import MATMUL
 from tilescope.engine.operators.reduction import reduced
@@ -56,7 +64,7 @@ def _samples(
     node: Node, expansion: Expansion, boxes: Value, d: int, n_bins: int, n_per_bin: int
 ) -> Value:
     """Emit positions along a side of boxes (x1, y1, x2, y2): shape (boxes, bins · samples)."""
-    is_half = node.attributes.get(_COORDINATES, "half_pixel") == "half_pixel" and node.version >= 16
+    is_half = _is_half_pixel(node)
     scale = scalar(expansion, node.attributes["spatial_scale"], boxes)
     shift = scalar(expansion, 0.5 if is_half else 0.0, boxes)
     start, end = (
@@ -76,7 +84,10 @@ def _samples(
     return binary(expansion, "add", start, binary(expansion, "multiply", width, share))
 
 
-_COORDINATES = "coordinate_transformation_mode"
+def _is_half_pixel(node: Node) -> bool:
+    """Return whether half a pixel is taken from coordinates."""
+    mode = node.attributes.get("coordinate_transformation_mode", "half_pixel")
+    return bool(mode == "half_pixel" and node.version >= 16)
 
 
 def _roi_align(node: Node, expansion: Expansion) -> Value:
@@ -90,7 +101,7 @@ def _roi_align(node: Node, expansion: Expansion) -> Value:
     # As many samples as pixels: boxes decide, so each is on its own.
     known = node.known(1, "the boxes, as sampling_ratio is 0,").astype(np.float64)
     sizes = (attributes["output_height"], attributes["output_width"])
-    is_half = attributes.get(_COORDINATES, "half_pixel") == "half_pixel" and node.version >= 16
+    is_half = _is_half_pixel(node)
     pooled = []
     for i, box in enumerate(known):
         lengths = (box[[3, 2]] - box[[1, 0]]) * attributes["spatial_scale"]
@@ -155,6 +166,87 @@ def _aligned(
     return expansion.emit(TRANSPOSE, binned, order=(0, 3, 1, 2))
 
 
+def _roi_align_for_training(node: Node, expansion: Expansion) -> Value:
+    """Emit the averages of boxes with a gradient of their own; other forms as they are."""
+    out, n_samples = _roi_align(node, expansion), node.attributes["sampling_ratio"]
+    if node.attributes["mode"] != "avg" or n_samples <= 0:
+        return out
+    return expansion.emit(
+        AVERAGED_REGIONS,
+        *(out, *(node.operand(i) for i in range(3))),
+        n_samples=n_samples,
+        spatial_scale=float(node.attributes["spatial_scale"]),
+        is_aligned=_is_half_pixel(node),
+    )
+
+
+def _averaged_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    _, x, boxes, images = op.operands
+    gradient = full(expansion, gradients[0], op.output.shape)
+    if boxes.dtype != gradient.dtype:
+        boxes = expansion.emit(CAST, boxes, dtype=gradient.dtype)
+    images = expansion.emit(CAST, images, dtype="int32")
+    of_x = expansion.emit(REGION_GRADIENT, boxes, images, gradient, shape=x.shape, **op.attributes)
+    return [None, of_x, None, None]
+
+
+#: The first operand, with the gradient of the averages of regions: of images, boxes, and the number
+#: of the image of every box.
+AVERAGED_REGIONS = Operator(
+    name="averaged_regions",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+    evaluate=lambda _, arrays: [arrays[0]],
+    lower=lambda lowering, op: lowering.tensor(op.operand(0)),
+    gradient=_averaged_gradient,
+)
+
+
+def _shares(node: Node, first: float, last: float, n_bins: int, size: int) -> NDArray[Any]:
+    """Return the share of every pixel of a line in every bin of an interval."""
+    n_samples, is_aligned = (node.attributes[name] for name in ("n_samples", "is_aligned"))
+    length = last - first if is_aligned else max(last - first, 1)
+    steps = (np.arange(n_bins * n_samples) + 0.5) / (n_bins * n_samples)
+    positions = first - 0.5 * is_aligned + length * steps
+    near = np.clip(positions, 0, size - 1)[:, None]
+    shares = np.maximum(0, 1 - np.abs(near - np.arange(size)))
+    shares *= ((positions >= -1) & (positions <= size))[:, None]
+    return np.asarray(shares.reshape(n_bins, n_samples, size).mean(1))
+
+
+def _region_gradient(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the gradient of the images in numpy."""
+    boxes, images, gradient = arrays
+    out = np.zeros(node.attributes["shape"])
+    scaled = boxes.astype(np.float64) * node.attributes["spatial_scale"]
+    for box, image, of_region in zip(scaled, images, gradient, strict=True):
+        rows, columns = (
+            _shares(node, box[1 - d], box[3 - d], gradient.shape[2 + d], out.shape[2 + d])
+            for d in (0, 1)
+        )
+        out[image] += rows.T @ of_region @ columns
+    return [out.astype(gradient.dtype)]
+
+
+def _lower_region_gradient(lowering: Lowering, op: Operation) -> Tensor:
+    operands = [lowering.tensor(value) for value in op.operands]
+    settings = {name: op.attributes[name] for name in ("n_samples", "spatial_scale", "is_aligned")}
+    return roi_align_input_gradient(lowering.builder, op.attributes["shape"], *operands, **settings)
+
+
+#: The gradient of images from boxes, the number of the image of each, and the gradient of the
+#: averages.
+REGION_GRADIENT = Operator(
+    name="region_gradient",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(tuple(node.attributes["shape"]), node.operand(2).dtype)],
+    evaluate=_region_gradient,
+    lower=_lower_region_gradient,
+)
+
+
 def _affine_grid(node: Node, expansion: Expansion) -> Value:
     theta, size = node.operand(0), node.known(1, "the size").reshape(-1).tolist()
     sizes = size[2:]
@@ -170,5 +262,7 @@ def _affine_grid(node: Node, expansion: Expansion) -> Value:
 
 RECORDS = (
     Operator(name="AffineGrid", decompose=_affine_grid, known_operands=(1,)),
-    Operator(name="RoiAlign", decompose=_roi_align),
+    AVERAGED_REGIONS,
+    REGION_GRADIENT,
+    Operator(name="RoiAlign", decompose=_roi_align, decompose_for_training=_roi_align_for_training),
 )

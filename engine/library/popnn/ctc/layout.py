@@ -14,9 +14,51 @@ from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.planner.ctc import CtcLossPlan
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "map_starts", "spread_steps"]
 
 Counts = NDArray[np.int64]
+
+
+def map_starts(builder: Builder, tensor: Tensor, start: Counts, tile: NDArray[np.int32]) -> None:
+    """Map a variable from the first elements of its parts, in ascending order, and their tiles."""
+    starts, tiles = start.reshape(-1), tile.reshape(-1)
+    is_new = np.append(True, tiles[1:] != tiles[:-1])
+    builder.graph.set_tile_mapping(tensor, starts[is_new], tiles[is_new])
+
+
+def spread_steps(
+    builder: Builder,
+    tile: NDArray[np.int32],
+    dtype: DType,
+    sizes: tuple[int, int, int],
+    name: str,
+) -> Tensor:
+    """Add a variable for scores whose steps are spread over the tiles of their sequence.
+
+    Rows of classes stay together, and parts are of whole words.
+
+    Parameters
+    ----------
+    builder
+        Its graph.
+    tile : ndarray of int32, shape (batch, tiles of a sequence)
+        Tiles.
+    dtype
+        Type.
+    sizes
+        Sequences, steps and classes: the shape.
+    name
+        Name of the variable.
+    """
+    n_batch, n_steps, n_classes = sizes
+    tensor = builder.graph.add_variable(dtype, sizes, name, builder.debug)
+    width = -(-n_steps // min(tile.shape[1], n_steps))
+    while width * n_classes * dtype.n_bytes % 4:
+        width += 1
+    begin = np.arange(0, n_steps, width)
+    start = (np.arange(n_batch)[:, None] * n_steps + begin) * n_classes
+    map_starts(builder, tensor, start, tile[:, : begin.size])
+    return tensor
 
 
 @dataclass(frozen=True)
@@ -60,18 +102,10 @@ class Layout:
 
         All tiles of a sequence share its steps, so that rows of classes stay together.
         """
-        shape, (n_batch, n_steps, n_labels) = self.plan.shape, self.sizes
-        sizes = (1, n_batch, shape.n_steps, shape.n_classes)
-        tensor = self._variable(dtype, sizes, name)
-        n_parts = min(n_steps * n_labels, shape.n_steps)
-        width = -(-shape.n_steps // n_parts)
-        while width * shape.n_classes * dtype.n_bytes % 4:
-            width += 1
-        begin = np.arange(0, shape.n_steps, width)
-        tile = self.tile.reshape(n_batch, -1)[:, : begin.size]
-        start = (np.arange(n_batch)[:, None] * shape.n_steps + begin) * shape.n_classes
-        self._map(tensor, start, tile)
-        return tensor
+        shape = self.plan.shape
+        sizes = (shape.n_batch, shape.n_steps, shape.n_classes)
+        tile = self.tile.reshape(shape.n_batch, -1)
+        return spread_steps(self.builder, tile, dtype, sizes, name).reshape(1, *sizes)
 
     def labels(self, name: str) -> Tensor:
         """Add labels, int32, shape (batch, longest), on tiles of the first part of steps."""
@@ -111,9 +145,7 @@ class Layout:
         return self.builder.graph.add_variable(dtype, shape, name, self.builder.debug)
 
     def _map(self, tensor: Tensor, start: Counts, tile: NDArray[np.int32]) -> None:
-        starts, tiles = start.reshape(-1), tile.reshape(-1)
-        is_new = np.append(True, tiles[1:] != tiles[:-1])
-        self.builder.graph.set_tile_mapping(tensor, starts[is_new], tiles[is_new])
+        map_starts(self.builder, tensor, start, tile)
 
     # What vertices see.
 

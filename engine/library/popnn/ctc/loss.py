@@ -19,12 +19,12 @@ from tilescope.engine.library.popops.elementwise.operations import cast, copy_to
 from tilescope.engine.library.popops.reduction.reduce import reduce, reduce_with_output
 from tilescope.engine.planner.ctc import CtcLossPlan
 
-__all__ = ["ctc_loss", "ctc_loss_and_gradient", "least_impossible"]
+__all__ = ["LOG_OF_NOTHING", "ctc_loss", "ctc_loss_and_gradient", "least_impossible"]
 
 #: The logarithm of no probability, by type of what is computed: the smallest half, and a float far
 #: below all sums of logarithms. PopLibs takes the smallest half for both, so that losses beyond it
 #: are lost.
-_ZERO = {FLOAT16: -65504.0, FLOAT32: -1e30}
+LOG_OF_NOTHING = {FLOAT16: -65504.0, FLOAT32: -1e30}
 #: A loss beyond this share of minus that is infinite: no alignment gives the label.
 #: Source: graphcore/poplibs, commit 52679f23, zeroInfinityRelTolerance
 _SHARE = 0.99
@@ -34,7 +34,7 @@ _DEFAULTS = CtcLossOptions()
 
 def least_impossible(dtype: DType) -> float:
     """Return beyond which loss, of a type of results, no alignment gives a label."""
-    return -_SHARE * _ZERO[dtype]
+    return -_SHARE * LOG_OF_NOTHING[dtype]
 
 
 @checked
@@ -157,7 +157,13 @@ class _Call:
             by_part = layout.by_step(kind, "broadcast")
             copy_to(build, logs.broadcast_to(by_part.shape), by_part, "broadcast")
         alignment = Alignment(
-            by_part, self.labels, self.steps, self.lengths, blank, partials, _ZERO[partials]
+            by_part,
+            self.labels,
+            self.steps,
+            self.lengths,
+            blank,
+            partials,
+            LOG_OF_NOTHING[partials],
         )
         wave = run_wavefront(build, layout, alignment)
         loss = _loss_of(build, wave)
