@@ -86,6 +86,9 @@ class Plan:
         Why no faster split was taken: a code of `tilescope.reports.schema.vocabulary.BOUNDS`.
     runner_up
         The next best: its family, grouping (its counts as above), split and cycles by name.
+    partial_dtype
+        Type of what its vertices write; that of the results, where nothing is summed after them.
+        Empty for a reduction.
     plan_id
         Its id in the graph, which its compute sets carry as `ComputeSet.plan_stage`; None until a
         library call adopts the plan.
@@ -106,6 +109,7 @@ class Plan:
     bound: str
     runner_up: Mapping[str, int | str]
     available_memory_proportion: float = AVAILABLE_MEMORY_PROPORTION
+    partial_dtype: str = ""
     plan_id: int | None = field(default=None, compare=False)
     call: DebugContext | None = field(default=None, compare=False, repr=False)
 

@@ -191,3 +191,32 @@ def test_operands_of_two_types_are_not_multiplied(other: str) -> None:
         graph.map_linearly(tensor)
     with pytest.raises(BadGraph, match=f"cannot multiply float32 by {other}; cast them"):
         matmul(Builder(graph, Sequence("")), a, b)
+
+
+@pytest.mark.parametrize(("inner", "dtype"), [(16, "float16"), (40, "float32")])
+def test_halves_that_are_summed_at_once_are_rounded_once(inner: int, dtype: str) -> None:
+    random, rows, columns = np.random.default_rng(RANDOM_SEED), 24, 48
+    a, b = (
+        random.standard_normal(shape).astype(np.float16)
+        for shape in ((1, rows, inner), (1, inner, columns))
+    )
+    builder = Builder(Graph(load_machine("gc200", tiles_per_ipu=8)), Sequence("main"))
+    tensors = []
+    for name, array in (("a", a), ("b", b)):
+        tensor = builder.graph.add_variable("float16", array.shape, name)
+        builder.graph.map_linearly(tensor)
+        builder.sequence.add(StreamCopyIn(name, tensor))
+        tensors.append(tensor)
+    out = matmul(builder, tensors[0], tensors[1])
+    builder.sequence.add(StreamCopyOut(out, "out"))
+    (plan,) = (plan for plan in builder.plans if plan.operation == "matmul")
+    assert plan.partial_dtype == dtype
+    executable = engine.compile_programs(builder.graph, [builder.sequence], plans=builder.plans)
+    with Engine(executable, NO_OPTIONS) as run:
+        run.connect_stream("a", a)
+        run.connect_stream("b", b)
+        run.run(0)
+        actual = run.output("out").reshape(rows, columns)
+    exact = a[0].astype(np.float64) @ b[0].astype(np.float64)
+    # Half a unit in the last place, and what sums of floats lose.
+    np.testing.assert_allclose(actual, exact, rtol=2**-11 + 1e-5, atol=1e-5)

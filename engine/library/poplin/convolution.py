@@ -137,6 +137,7 @@ def convolution(  # noqa: PLR0913 - the last three are what Poplar passes as opt
     if subsampling:
         plan = subsampling.with_copy(build, images, shape, plan)
     plan = _recorded(build, plan)
+    shape = replace(shape, partial_dtype=plan.partial_dtype)
     out = build_convolution(build, product.x, product.weights, types.weights, shape, plan)
     return out.reshape(n_images, weights.shape[0], rows, columns)
 
@@ -200,7 +201,7 @@ def matmul(
     if plan.swaps_operands:
         assert shape.swapped is not None
         orientation, shape = swapped, shape.swapped
-    shape = replace(shape, swapped=None)
+    shape = replace(shape, swapped=None, partial_dtype=plan.partial_dtype)
     out = build_convolution(build, orientation.x, orientation.weights, types.weights, shape, plan)
     out = out.reshape(batch, shape.out_channels, shape.width)
     return out if plan.swaps_operands else out.dim_shuffle(0, 2, 1)

@@ -82,11 +82,25 @@ def ways_of(request: PlanRequest, serial: Serial) -> Iterator[Way]:
         if part is None:
             continue
         for family in request.families:
-            for grouping in family.groupings(part, machine):
-                if serial.suits(part, grouping):
-                    rate = machine.n_tiles * family.most_products(part, grouping, machine)
-                    lower_bound = serial.n_parts * part.n_products / rate
-                    yield Way(family, grouping, part, serial, orientation is not shape, lower_bound)
+            for typed, grouping in _typed_groupings(family, part, machine, serial):
+                if serial.suits(typed, grouping):
+                    rate = machine.n_tiles * family.most_products(typed, grouping, machine)
+                    least_cycles = serial.n_parts * typed.n_products / rate
+                    swaps = orientation is not shape
+                    yield Way(family, grouping, typed, serial, swaps, least_cycles)
+
+
+def _typed_groupings(
+    family: Family, shape: ConvolutionShape, machine: Machine, serial: Serial
+) -> Iterator[tuple[ConvolutionShape, Grouping]]:
+    """Yield the groupings of a family, and those without partial sums with results of vertices."""
+    for grouping in family.groupings(shape, machine):
+        yield shape, grouping
+    is_whole = shape.is_pointwise and shape.input_parts == 1 and serial.inputs == 1
+    if is_whole and shape.item_bytes == shape.result_bytes < shape.partial_bytes:
+        narrow = replace(shape, partial_dtype=shape.result_dtype)
+        for grouping in family.in_one_pass(narrow, machine):
+            yield narrow, grouping
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,7 @@ def _planned(
         bound=chosen.bound,
         runner_up=chosen.runner_up,
         available_memory_proportion=available_memory_proportion,
+        partial_dtype=splits.shape.partial_dtype,
     )
     return plan, chosen.n_considered
 

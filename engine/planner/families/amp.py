@@ -71,4 +71,16 @@ def _most_products(shape: ConvolutionShape, _: Grouping, machine: Machine) -> fl
     return units * weights / (8 if shape.item_bytes == 4 else 4)
 
 
-AMP = Family("amp", _groupings, _codelet, most_products=_most_products)
+def _in_one_pass(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
+    """Return the groupings that fill a unit's weights, if the inputs fill them at most once.
+
+    Source: graphcore/poplibs sdk-release-2.0, lib/poplin/ConvVertexType.cpp,
+    getConvVertexAMPCandidates.
+    """
+    _, weights = machine.conv_unit(shape.item_bytes, shape.partial_bytes)
+    if shape.in_channels > weights:
+        return []
+    return [grouping for grouping in _groupings(shape, machine) if grouping.inputs == weights]
+
+
+AMP = Family("amp", _groupings, _codelet, most_products=_most_products, in_one_pass=_in_one_pass)

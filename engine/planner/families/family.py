@@ -38,6 +38,9 @@ class Family:
         Memory that a vertex needs beyond its fields, bytes.
     most_products
         Upper bound of the multiplications per cycle of a tile in a grouping.
+    in_one_pass
+        Those of the groupings in which a vertex sees all that is summed at once, so that it may
+        write results of a smaller type than that of partial sums; the shape has that type.
     """
 
     name: str
@@ -46,3 +49,4 @@ class Family:
     can_do: Callable[[Work], NDArray[np.bool_]] = _anything
     workspace_bytes: Callable[[Work, Machine], Counts] = lambda work, _: np.zeros_like(work.groups)
     most_products: Callable[[ConvolutionShape, Grouping, Machine], float] = lambda *_: np.inf
+    in_one_pass: Callable[[ConvolutionShape, Machine], Sequence[Grouping]] = lambda *_: ()

@@ -17,6 +17,7 @@ __all__ = ["OUTER_PRODUCT"]
 def _groupings(shape: ConvolutionShape, machine: Machine) -> Sequence[Grouping]:
     """Return outputs by the data path.
 
+    Its results have the type of its inputs: nothing is summed.
     Source: poplin ConvVertexType.cpp, getConvVertexOuterProductCandidates; ConvModel.cpp,
     addOuterProductConstraints.
     """
@@ -30,4 +31,5 @@ OUTER_PRODUCT = Family(
     _groupings,
     lambda *_: VERTEX,
     can_do=lambda work: np.asarray((work.images == 1) & (work.rows == 1)),
+    in_one_pass=_groupings,
 )

@@ -247,3 +247,26 @@ def test_an_unsuitable_family_is_refused() -> None:
         plan_convolution("c", replace(DEPTHWISE, dtype="float32"), MACHINE, family="vertical mac")
     with pytest.raises(BadGraph, match="Unknown vertex family 'winograd': use one of amp"):
         plan_convolution("c", DEPTHWISE, MACHINE, family="winograd")
+
+
+@pytest.mark.parametrize(
+    ("inner", "family", "dtype"),
+    [
+        (1, "outer product", "float16"),
+        (9, "amp", "float16"),
+        (16, "amp", "float16"),
+        (17, "amp", "float32"),
+        (16, "horizontal mac", "float32"),
+    ],
+)
+def test_vertices_that_sum_all_at_once_may_write_halves(
+    inner: int, family: str, dtype: str
+) -> None:
+    """Nothing is summed after them: their results need not be of the type of partial sums."""
+    shape = replace(PRODUCT, in_channels=inner, dtype="float16", partial_dtype="float32")
+    plan = plan_convolution("product", shape, MACHINE, family=family)
+    assert plan.partial_dtype == dtype
+    # A larger kernel is summed by several vertices, or in several steps of one.
+    window = replace(shape, is_matmul=False, kernel=(1, 3), in_width=66)
+    assert plan_convolution("window", window, MACHINE).partial_dtype == "float32"
+    assert plan_convolution("float", PRODUCT, MACHINE).partial_dtype == "float32"

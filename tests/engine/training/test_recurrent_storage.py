@@ -11,6 +11,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.many_threads import share_all
 
 from tilescope.engine import (
     Loss,
@@ -137,6 +138,16 @@ def test_the_bits_stay_where_weights_are_updated_in_the_loop(kind, tmp_path):
     assert 1 < storage.storage.steps_per_update < 60
     losses, weights, _ = _trained(_model(path), machine, 60)
     again = _trained(_model(path, Recomputation("all")), machine, 60)
+    assert np.array_equal(losses, again[0])
+    assert _same(weights, again[1])
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_compute_the_same_bits(n_threads, monkeypatch, tmp_path):
+    path = _saved(tmp_path, ["LSTM", "GRU"])
+    losses, weights, _ = _trained(_model(path, Recomputation("all")))
+    share_all(monkeypatch, n_threads)
+    again = _trained(_model(path, Recomputation("all")))
     assert np.array_equal(losses, again[0])
     assert _same(weights, again[1])
 
