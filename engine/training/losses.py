@@ -70,6 +70,8 @@ class Loss:
         empty where all have all.
     longest
         Of ``ctc``: the longest label, where the labels are no input of the model.
+    zero_infinity
+        Of ``ctc``: whether losses and gradients of labels that no alignment gives are 0.
     of
         What the output holds for ``nll``, ``probabilities`` or ``logarithms``; told by the operator
         that computes it, if empty.
@@ -93,6 +95,7 @@ class Loss:
     steps: str = ""
     lengths: str = ""
     longest: int = 0
+    zero_infinity: bool = False
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -267,7 +270,7 @@ class _Appended:
             known.get(name) or self.builder.input(name, (shape[1],), "int64") if name else None
             for name in (loss.steps, loss.lengths)
         )
-        given = CtcOperands(predicted, labels, steps, lengths, loss.blank)
+        given = CtcOperands(predicted, labels, steps, lengths, loss.blank, loss.zero_infinity)
         return ctc_loss(self.expansion, given, loss.reduction)
 
     def _scores(self, predicted: Value) -> tuple[Value, bool]:
