@@ -18,7 +18,7 @@ from tilescope.engine.codelets.independent import every_dim
 from tilescope.engine.codelets.popops.elementwise.operations import worker_rows
 from tilescope.engine.graph.vertex.codelet import Codelet, Field
 from tilescope.engine.graph.vertex.law import Batch, Law, start_cycles, worker_share
-from tilescope.engine.host.jit._jit import jit
+from tilescope.engine.host.jit._jit import inlined_jit, jit
 from tilescope.engine.host.kernels._exponential import gelu_erf_slope, gelu_slope, swish_slope
 from tilescope.engine.host.kernels._pairs import combine_blocks
 
@@ -57,7 +57,7 @@ def _gelu(x: Any, gradient: Any) -> Any:
     return gradient * gelu_slope(x)
 
 
-@jit
+@inlined_jit
 def _gelu_erf(x: Any, gradient: Any) -> Any:
     return gradient * gelu_erf_slope(x)
 

@@ -11,7 +11,15 @@ from typing import Any
 
 from tilescope.engine.host.jit.settings import IS_COMPILED
 
-__all__ = ["Intrinsic", "Kernel", "Overloaded", "allocating_jit", "intrinsic", "jit"]
+__all__ = [
+    "Intrinsic",
+    "Kernel",
+    "Overloaded",
+    "allocating_jit",
+    "inlined_jit",
+    "intrinsic",
+    "jit",
+]
 
 
 class _Declared:
@@ -43,17 +51,28 @@ class Kernel(_Declared):
         The function.
     counts_references
         Whether its code counts references to arrays.
+    is_inlined
+        Whether it stands in its callers whatever its size; otherwise the compiler decides.
     """
 
-    def __init__(self, function: Callable[..., Any], *, counts_references: bool) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        counts_references: bool = False,
+        is_inlined: bool = False,
+    ) -> None:
         self.py_func, self.counts_references = function, counts_references
+        self.is_inlined = is_inlined
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
 
     def _declare(self) -> Any:
         from tilescope.engine.host.jit.compiler import linked
 
-        return linked(self.py_func, counts_references=self.counts_references)
+        return linked(
+            self.py_func, counts_references=self.counts_references, is_inlined=self.is_inlined
+        )
 
     @cached_property
     def _for_python(self) -> Any:
@@ -124,7 +143,15 @@ def jit(function: Callable[..., Any]) -> Any:
     It makes no arrays, and returns none: its code counts no references. It has no comprehensions,
     inner functions, blocks of *with*, or expressions on whole arrays.
     """
-    return Kernel(function, counts_references=False) if IS_COMPILED else function
+    return Kernel(function) if IS_COMPILED else function
+
+
+def inlined_jit(function: Callable[..., Any]) -> Any:
+    """Compile a kernel as `jit` does, as part of its callers whatever its size.
+
+    A loop that calls a function is not vectorised. The compiler inlines small ones by itself.
+    """
+    return Kernel(function, is_inlined=True) if IS_COMPILED else function
 
 
 def allocating_jit(function: Callable[..., Any]) -> Any:

@@ -94,10 +94,15 @@ def for_python(function: Callable[..., Any]) -> Any:
     return _njit(function, LinkingCompiler)
 
 
-def linked(function: Callable[..., Any], *, counts_references: bool) -> Any:
+def linked(
+    function: Callable[..., Any], *, counts_references: bool, is_inlined: bool = False
+) -> Any:
     """Compile a function that compiled code calls: it has no wrapper for Python."""
     pipeline = Compiler if counts_references else KernelCompiler
-    dispatcher = _njit(function, pipeline, no_cpython_wrapper=True, _nrt=counts_references)
+    inlined = {"forceinline": True} if is_inlined else {}
+    dispatcher = _njit(
+        function, pipeline, no_cpython_wrapper=True, _nrt=counts_references, **inlined
+    )
     dispatcher.__class__ = _Linked
     return dispatcher
 

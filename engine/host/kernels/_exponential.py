@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from tilescope.engine.host.jit._jit import intrinsic, jit
+from tilescope.engine.host.jit._jit import inlined_jit, intrinsic, jit
 from tilescope.engine.host.jit.settings import IS_COMPILED
 
 __all__ = [
@@ -257,12 +257,9 @@ def gelu_erf(x: float) -> Any:
     return np.float32(wide / 2 * (1 + _erf(wide * _ROOT_HALF)))
 
 
-@jit
+@inlined_jit
 def gelu_erf_slope(x: float) -> Any:
-    """Return the derivative of `gelu_erf`: the normal distribution, and x times its density.
-
-    Compilers do not vectorise loops over it.
-    """
+    """Return the derivative of `gelu_erf`: the normal distribution, and x times its density."""
     wide = np.float64(x)
     scale, rest = _scaled(-wide * wide / 2)
     density = _PER_ROOT_2_PI * (scale + rest)

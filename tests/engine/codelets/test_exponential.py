@@ -108,7 +108,7 @@ def test_a_number_alone_and_in_a_vector_has_the_same_bits(name: str) -> None:
 
 
 @pytest.mark.skipif(bool(vars(numba.config)["DISABLE_JIT"]), reason="there is no code to look at")
-@pytest.mark.parametrize("name", [*WANTED, "gelu_slope", "swish_slope"])
+@pytest.mark.parametrize("name", [*WANTED, *SLOPES])
 def test_kernels_are_vectorised(name: str) -> None:
     """As part of a launcher, which is optimised once: a branch around the polynomial remains."""
     vector, _ = unary_kernels_in_place(getattr(_exponential, name))
