@@ -16,6 +16,14 @@ from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_rhs,
 )
 from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.popnn.ctc.beam_plan import create_ctc_beam_input, plan_ctc_beams
+from tilescope.engine.library.popnn.ctc.beam_search import ctc_beam_search
+from tilescope.engine.library.popnn.ctc.loss import ctc_loss, ctc_loss_and_gradient
+from tilescope.engine.library.popnn.ctc.loss_plan import (
+    create_ctc_data_input,
+    create_ctc_labels_input,
+    plan_ctc_loss,
+)
 from tilescope.engine.library.popnn.recurrent.allocators import (
     create_gru_weights,
     create_lstm_weights,
@@ -40,6 +48,7 @@ from tilescope.engine.library.popops.slicing.sliceable import (
     create_sliceable_tensor,
 )
 from tilescope.engine.library.window import Window
+from tilescope.engine.planner.ctc import CtcLossPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
 
 __all__ = ["ALLOCATIONS", "ALLOCATORS", "Allocation"]
@@ -269,6 +278,43 @@ def _add_biases(build: Builder, views: Views, s: Sizes) -> None:
     binary_in_place(build, "add", out, biases.reshape(1, s["outputs"], 1, 1))
 
 
+def _sequence_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
+    counts = ("int32", (s["batch"],))
+    return {
+        "scores": ("", (s["steps"], s["batch"], s["classes"])),
+        "labels": ("int32", (s["batch"], s["longest"])),
+        "steps": counts,
+        "lengths": counts,
+    }
+
+
+def _searched_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
+    shapes = _sequence_shapes(s)
+    return {name: shapes[name] for name in ("scores", "steps")}
+
+
+def _loss_plan(build: Builder, s: Sizes, dtype: str) -> CtcLossPlan:
+    return plan_ctc_loss(build, dtype, _sequence_shapes(s)["scores"][1], s["longest"])
+
+
+def _sequence_scores(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    return create_ctc_data_input(build, dtype, _loss_plan(build, s, dtype), "scores")
+
+
+def _sequence_labels(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    return create_ctc_labels_input(build, _loss_plan(build, s, dtype), "labels")
+
+
+def _searched_scores(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    plan = plan_ctc_beams(build, dtype, _sequence_shapes(s)["scores"][1], _WIDTH)
+    return create_ctc_beam_input(build, dtype, plan, "scores")
+
+
+_SEQUENCE_OPERANDS = ("scores", "labels", "steps", "lengths")
+#: Beams of a search.
+_WIDTH = 4
+_SEQUENCES = {"steps": (16, 40), "batch": (4, 16), "classes": (8, 32), "longest": (4, 12)}
+
 _MATMUL = {
     "groups": (1, 4),
     "rows": (1, 8, 100, 256),
@@ -315,6 +361,24 @@ ALLOCATIONS: Mapping[str, Allocation] = {
     **_layer(create_lstm_weights, lstm, 4, 2),
     **_layer(create_gru_weights, gru, 3, 1),
     **_layer(create_rnn_weights, rnn, 1, 1),
+    "scores of ctc_loss_and_gradient": Allocation(
+        {"scores": _sequence_scores},
+        _sequence_shapes,
+        lambda b, v, _: ctc_loss_and_gradient(b, *(v[name] for name in _SEQUENCE_OPERANDS)),
+        _SEQUENCES,
+    ),
+    "scores and labels of ctc_loss": Allocation(
+        {"scores": _sequence_scores, "labels": _sequence_labels},
+        _sequence_shapes,
+        lambda b, v, _: ctc_loss(b, *(v[name] for name in _SEQUENCE_OPERANDS)),
+        _SEQUENCES,
+    ),
+    "scores of ctc_beam_search": Allocation(
+        {"scores": _searched_scores},
+        _searched_shapes,
+        lambda b, v, _: ctc_beam_search(b, v["scores"], v["steps"], _WIDTH),
+        _SEQUENCES,
+    ),
     **_tables(),
     "table of dynamic_slice": Allocation(
         {"x": _table},
@@ -341,6 +405,9 @@ ALLOCATORS = (
     create_convolution_biases,
     create_convolution_input,
     create_convolution_weights,
+    create_ctc_beam_input,
+    create_ctc_data_input,
+    create_ctc_labels_input,
     create_gru_weights,
     create_indices_tensor,
     create_lstm_weights,
