@@ -48,6 +48,10 @@ class CtcOperands:
         None.
     blank
         The class of no label.
+    takes_logs
+        Whether the scores are logarithms of probabilities.
+    of_impossible
+        The loss where no alignment gives the label.
     """
 
     scores: Value
@@ -55,6 +59,8 @@ class CtcOperands:
     steps: Value | None = None
     lengths: Value | None = None
     blank: int = 0
+    takes_logs: bool = False
+    of_impossible: float = float("inf")
 
 
 def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
@@ -66,7 +72,7 @@ def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
         What it is computed from.
     reduction
         ``mean``: of the losses by length of their labels; ``sum``; or ``none``, a loss by sequence,
-        shape (batch,). A loss is infinite where no alignment gives the label.
+        shape (batch,).
 
     Raises
     ------
@@ -75,7 +81,9 @@ def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
     """
     _check(expansion.node, given)
     n_steps, n_batch, _ = given.scores.shape
-    logs = expansion.emit(LOG_SOFTMAX, given.scores, axis=2)
+    logs = given.scores
+    if not given.takes_logs:
+        logs = expansion.emit(LOG_SOFTMAX, logs, axis=2)
     classes = _with_blanks(expansion, given)
     n_states = classes.shape[1]
     every = expansion.emit(
@@ -233,5 +241,5 @@ def _of_ends(expansion: Expansion, given: CtcOperands, last: Value) -> Value:
     largest = mapped(expansion, call("maximum", a, b), *ends)
     total = call("exp", a - operand(2)) + call("exp", b - operand(2))
     loss = mapped(expansion, -(operand(2) + call("log", total)), *ends, largest)
-    beyond = call("select", float("inf"), a, call("greater", a, _IMPOSSIBLE))
+    beyond = call("select", given.of_impossible, a, call("greater", a, _IMPOSSIBLE))
     return mapped(expansion, beyond, loss)

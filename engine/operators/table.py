@@ -33,6 +33,7 @@ from tilescope.engine.operators.elementwise import (
     gradients,
     mapped,
 )
+from tilescope.engine.operators.graphcore import functions, losses, slices
 from tilescope.engine.operators.indexing import (
     boxes,
     compaction,
@@ -40,7 +41,14 @@ from tilescope.engine.operators.indexing import (
     scattering,
     unique,
 )
-from tilescope.engine.operators.movement import constant, extension, layout, slicing, take
+from tilescope.engine.operators.movement import (
+    constant,
+    dynamic_slicing,
+    extension,
+    layout,
+    slicing,
+    take,
+)
 from tilescope.engine.operators.norm import local_response, normalisation, softmax, trained
 from tilescope.engine.operators.product import einsum, fourier, product
 from tilescope.engine.operators.quantised import integer_product, quantised
@@ -66,10 +74,12 @@ FAMILIES = (
     convolution_transpose,
     determinant,
     dropout,
+    dynamic_slicing,
     einsum,
     elementwise,
     extension,
     fourier,
+    functions,
     fused,
     fused_attention,
     gradients,
@@ -80,6 +90,7 @@ FAMILIES = (
     layout,
     local_response,
     loss,
+    losses,
     mapped,
     microsoft,
     normalisation,
@@ -95,6 +106,7 @@ FAMILIES = (
     sampling,
     scan,
     scattering,
+    slices,
     slicing,
     softmax,
     spatial,
