@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from popart.errors import popart_exception
 from tilescope.engine.errors import EngineError
@@ -19,6 +19,9 @@ from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import Model, Value
 
 __all__ = ["LoadedModel", "proto_of"]
+
+#: Versions of operator sets that a model does not import, though its subgraphs may use them.
+_OPSETS = {"": 10, "ai.graphcore": 1}
 
 
 def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
@@ -102,7 +105,7 @@ class LoadedModel:
         initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(proto.SerializeToString())
+            path.write_bytes(_complete(proto).SerializeToString())
             trainable = ["*"] if are_weights_kept and initializers else []
             try:
                 model = load_onnx(path, shapes, trainable, outputs=outputs)
@@ -113,3 +116,25 @@ class LoadedModel:
         tensors |= {v.name: v for op in model.operations for v in op.results}
         tensors |= dict(model.outputs)
         return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()})
+
+
+def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
+
+    PopART's builder writes models without outputs, and outputs whose types only a session infers.
+    They are placeholders: a session names its outputs itself.
+    """
+    complete = onnx.ModelProto()
+    complete.CopyFrom(proto)
+    graph = complete.graph
+    names = [info.name for info in graph.output]
+    names = names or [name for node in graph.node for name in node.output if name][-1:]
+    names = names or [info.name for info in graph.input][:1]
+    del graph.output[:]
+    for name in names:
+        graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    known = {opset.domain for opset in complete.opset_import}
+    for domain, version in _OPSETS.items():
+        if domain not in known:
+            complete.opset_import.append(helper.make_opsetid(domain, version))
+    return complete

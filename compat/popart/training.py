@@ -15,6 +15,7 @@ from popart.optimizers import Optimizer
 from popart.options import SessionOptions
 from tilescope.engine.ir import Model, Recomputation
 from tilescope.engine.training import Descent, Loss, for_training
+from tilescope.engine.training.modes import in_training_mode
 
 __all__ = ["Trained"]
 
@@ -88,6 +89,8 @@ class Trained:
         BadModel, BadInput, BadOption
             When the model cannot be trained.
         """
+        if not gradients and not any(p.is_trainable for p in model.parameters):
+            return in_training_mode(model, 0)  # there is nothing to train
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
         reduction = options.accumulationAndReplicationReductionType
         return for_training(

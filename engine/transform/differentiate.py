@@ -577,7 +577,10 @@ class _Backward(_Walk):
         BadModel
             When the model has no such value, or it has no gradient.
         """
-        values = {value.name: value for value in self._gradients}
+        values: dict[str, Value] = {}
+        for value in self._gradients:
+            # Parts of an operation have its result's name; the walk meets the result first.
+            values.setdefault(value.name, value)
         for name in names:
             if name not in values:
                 raise BadModel(

@@ -27,7 +27,5 @@ def set_outputs(graph: onnx.GraphProto, names: Collection[str]) -> None:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise BadInput(f"The model computes no {name!r}, which cannot be an output{hint}")
-    stated = {info.name: info for info in (*graph.output, *graph.value_info)}
-    outputs = [stated.get(name) or onnx.ValueInfoProto(name=name) for name in names]
     del graph.output[:]
-    graph.output.extend(outputs)
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
