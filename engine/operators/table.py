@@ -33,7 +33,16 @@ from tilescope.engine.operators.elementwise import (
     gradients,
     mapped,
 )
-from tilescope.engine.operators.graphcore import functions, losses, slices
+from tilescope.engine.operators.graphcore import (
+    collectives,
+    functions,
+    layers,
+    losses,
+    program,
+    rows,
+    slices,
+    splines,
+)
 from tilescope.engine.operators.indexing import (
     boxes,
     compaction,
@@ -65,6 +74,7 @@ FAMILIES = (
     cast,
     choice,
     classical,
+    collectives,
     compaction,
     compositions,
     constant,
@@ -87,6 +97,7 @@ FAMILIES = (
     identity,
     indexing,
     integer_product,
+    layers,
     layout,
     local_response,
     loss,
@@ -96,6 +107,7 @@ FAMILIES = (
     normalisation,
     pool,
     product,
+    program,
     quantisation,
     quantised,
     random_numbers,
@@ -103,6 +115,7 @@ FAMILIES = (
     reduction,
     regions,
     resize,
+    rows,
     sampling,
     scan,
     scattering,
@@ -110,6 +123,7 @@ FAMILIES = (
     slicing,
     softmax,
     spatial,
+    splines,
     straight_through,
     take,
     trained,

@@ -17,6 +17,7 @@ from tilescope.engine.training import Loss, Sgd, for_training
 
 __all__ = [
     "DOMAIN",
+    "MACHINE",
     "Case",
     "agrees",
     "drawn",
@@ -39,7 +40,8 @@ _STEP, _TOLERANCE = 1e-6, 2e-5
 def drawn(shape: Sequence[int], seed: int = 0, dtype: str = "float32") -> Array:
     """Return random numbers of both signs, none of them near 0."""
     rng = np.random.default_rng([seed, *shape])
-    return (rng.uniform(0.2, 1.5, shape) * rng.choice([-1, 1], shape)).astype(dtype)
+    numbers = rng.uniform(0.2, 1.5, shape) * rng.choice([-1, 1], shape)
+    return np.asarray(numbers, dtype)
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,16 @@ from tests.engine.operators.graphcore import (
 X, Y = drawn((3, 5)), drawn((3, 5), 1)
 _INTS = np.array([7, -7, 5, -5, 0, 12], np.int32)
 _DIVISORS = np.array([3, 3, -3, -3, 5, 4], np.int32)
+_SEVEN_TENTHS = np.array([0.7], np.float32)
 _HALVES = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 0.3, -2.7], np.float32)
 
 
 def _tanh_gelu(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return np.asarray(0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
 
 
 def _rounded(x: np.ndarray) -> np.ndarray:
-    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+    return np.asarray(np.copysign(np.floor(np.abs(x) + 0.5), x))
 
 
 SMOOTH = [
@@ -40,8 +41,8 @@ SMOOTH = [
     Case("Swish", [X], lambda x: x / (1 + np.exp(-x)), tolerance=1e-5),
     Case("Atan2", [X, Y], np.arctan2, trained=(0, 1)),
     Case("Atan2", [X, Y[:1]], np.arctan2, trained=(0, 1), name="Atan2-broadcast"),
-    Case("Fmod", [X, np.float32([0.7])], np.fmod),
-    Case("Remainder", [X, np.float32([0.7])], np.mod),
+    Case("Fmod", [X, _SEVEN_TENTHS], np.fmod),
+    Case("Remainder", [X, _SEVEN_TENTHS], np.mod),
     Case("Scale", [X], lambda x: 1.5 * x, {"scale": 1.5}),
     Case("Scale", [X], lambda x: x, name="Scale-default"),
     Case(
@@ -53,7 +54,7 @@ SMOOTH = [
     ),
     Case(
         "ScaledAdd",
-        [X, Y, np.float32(0.25), np.float32([3.0])],
+        [X, Y, np.array(0.25, np.float32), np.array([3.0], np.float32)],
         lambda x, y, a, b: a * x + b * y,
         trained=(0, 1, 2, 3),
         name="ScaledAdd-operands",

@@ -19,7 +19,7 @@ REDUCTIONS = ("Mean", "Sum", "None")
 def _reduced(x: np.ndarray, reduction: str, n: int | None = None) -> np.ndarray:
     if reduction == "None":
         return x
-    return x.sum() / ((x.size if n is None else n) if reduction == "Mean" else 1)
+    return np.asarray(x.sum()) / ((x.size if n is None else n) if reduction == "Mean" else 1)
 
 
 def _nll(x: np.ndarray, labels: np.ndarray, reduction: str, ignored: int | None, logs: bool):
@@ -54,13 +54,18 @@ def _nll_case(
     )
 
 
-def _ctc(logs: np.ndarray, labels: np.ndarray, steps: np.ndarray, lengths: np.ndarray, blank: int):
+def _ctc(
+    logs: np.ndarray,
+    labels: np.ndarray,
+    steps: np.ndarray,
+    lengths: np.ndarray,
+):
     """Return the losses of all sequences, summed over paths by the forward algorithm."""
     losses = []
     for b in range(logs.shape[1]):
-        classes = [blank]
+        classes = [0]
         for label in labels[b, : lengths[b]].tolist():
-            classes += [label, blank]
+            classes += [label, 0]
         state = np.full(len(classes), -np.inf)
         state[0] = 0
         for t in range(int(steps[b])):
@@ -70,7 +75,7 @@ def _ctc(logs: np.ndarray, labels: np.ndarray, steps: np.ndarray, lengths: np.nd
                 terms = [before[s]]
                 if s > 0:
                     terms.append(before[s - 1])
-                if s > 1 and label not in (blank, classes[s - 2]):
+                if s > 1 and label not in (0, classes[s - 2]):
                     terms.append(before[s - 2])
                 state[s] = np.logaddexp.reduce(terms) + logs[t, b, label]
         losses.append(-np.logaddexp.reduce(state[-2:]))
@@ -85,7 +90,7 @@ _LENGTHS, _COUNTS = np.array([3, 2, 1], np.uint32), np.array([6, 5, 6], np.uint3
 
 def _ctc_case(reduction: str) -> Case:
     def reference(logs: np.ndarray, *operands: np.ndarray) -> np.ndarray:
-        losses = _ctc(logs, *operands, blank=0)
+        losses = _ctc(logs, *operands)
         if reduction == "Mean":
             losses = losses / np.maximum(_LENGTHS, 1)
         return _reduced(losses, reduction)

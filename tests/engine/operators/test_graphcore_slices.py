@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +33,24 @@ def _updated(x: np.ndarray, places: tuple[slice, ...], values: Any, is_added: bo
 
 
 def _dynamic(op_type: str, index: np.ndarray, axes: list[int], sizes: list[int]) -> Case:
-    attributes = {"axes": axes, "sizes": sizes}
-    shape = list(X.shape)
+    attributes: dict[str, Any] = {"axes": axes, "sizes": sizes}
+    shape: list[int] = list(X.shape)
     for axis, size in zip(axes, sizes, strict=True):
         shape[axis] = size
-    operands, trained = [X, index], (0,)
-    reference = {
+    operands: list[np.ndarray] = [X, index]
+    trained: tuple[int, ...] = (0,)
+    references: dict[str, Callable[..., Any]] = {
         "DynamicSlice": lambda x, i: x[_slices(i, axes, sizes)],
         "DynamicZero": lambda x, i: _updated(x, _slices(i, axes, sizes), 0),
         "DynamicUpdate": lambda x, i, u: _updated(x, _slices(i, axes, sizes), u),
         "DynamicAdd": lambda x, i, u: _updated(x, _slices(i, axes, sizes), u, True),
-    }[op_type]
+    }
     if op_type in ("DynamicUpdate", "DynamicAdd"):
         operands, trained = [*operands, drawn(shape, 1)], (0, 2)
     if op_type in ("DynamicSlice", "DynamicUpdate"):
         attributes["noOverlap"] = 1
     name = f"{op_type}-{axes}-{index.dtype}"
-    return Case(op_type, operands, reference, attributes, trained=trained, name=name)
+    return Case(op_type, operands, references[op_type], attributes, trained=trained, name=name)
 
 
 _DYNAMIC = ("DynamicSlice", "DynamicZero", "DynamicUpdate", "DynamicAdd")
