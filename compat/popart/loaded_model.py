@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from popart.errors import popart_exception
+from popart.sentences import in_words_of_popart
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import Model, Value
@@ -110,7 +111,7 @@ class LoadedModel:
             try:
                 model = load_onnx(path, shapes, trainable, outputs=outputs)
             except EngineError as error:
-                raise popart_exception(str(error)) from None
+                raise popart_exception(in_words_of_popart(str(error))) from None
         tensors = {value.name: value for value in model.inputs}
         tensors |= {value.name: value for value in model.parameters}
         tensors |= {v.name: v for op in model.operations for v in op.results}

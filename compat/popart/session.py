@@ -22,6 +22,7 @@ from popart.errors import OutOfMemoryException, popart_exception
 from popart.loaded_model import LoadedModel, proto_of
 from popart.options import SessionOptions
 from popart.patterns import Patterns
+from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
 from popart.training import Trained
@@ -56,7 +57,7 @@ def _as_popart() -> Any:
     except OutOfTileMemory as error:
         raise OutOfMemoryException(str(error)) from None
     except EngineError as error:
-        raise popart_exception(str(error)) from None
+        raise popart_exception(in_words_of_popart(str(error))) from None
 
 
 class _Session:
