@@ -27,6 +27,7 @@ from popart.builder import (
     OperatorIdentifier,
     Opset,
 )
+from popart.data_flow import AnchorReturnType, DataFlow
 from popart.debug_info import (
     DebugContext,
     DebugInfo,
@@ -34,6 +35,7 @@ from popart.debug_info import (
     closePoplarDebugInfo,
     initializePoplarDebugInfo,
 )
+from popart.device import DeviceInfo, DeviceManager
 from popart.enums import (
     AccumulateOuterFragmentSchedule,
     AdamMode,
@@ -193,6 +195,8 @@ from popart.replicas import (
     ReplicaGrouping,
     VariableSettings,
 )
+from popart.session import InferenceSession, TrainingSession
+from popart.step_io import PyStepIO, PyStepIOCallback, PyWeightsIO
 from popart.tensor_info import (
     DataType,
     InputShapeInfo,
@@ -225,6 +229,7 @@ __all__ = [
     "AiOnnx11",
     "AiOnnxMl",
     "AiOnnxMlOpset1",
+    "AnchorReturnType",
     "AnchorReturnTypeId",
     "AttributeContextManager",
     "AutodiffSettings",
@@ -240,10 +245,13 @@ __all__ = [
     "CommGroup",
     "CommGroupType",
     "ConstSGD",
+    "DataFlow",
     "DataType",
     "DebugContext",
     "DebugInfo",
     "DeviceConnectionType",
+    "DeviceInfo",
+    "DeviceManager",
     "DeviceSelectionCriterion",
     "DeviceType",
     "ExchangeStrategy",
@@ -253,6 +261,7 @@ __all__ = [
     "ExperimentalSettings",
     "GradientTensorTrackingMethod",
     "GraphTransformer",
+    "InferenceSession",
     "InitType",
     "InputSettings",
     "InputShapeInfo",
@@ -273,6 +282,9 @@ __all__ = [
     "OutOfMemoryException",
     "Patterns",
     "PatternsLevel",
+    "PyStepIO",
+    "PyStepIOCallback",
+    "PyWeightsIO",
     "RecomputationType",
     "RecomputeType",
     "RecoveryAction",
@@ -294,6 +306,7 @@ __all__ = [
     "TensorRemapType",
     "TensorStorage",
     "TileSet",
+    "TrainingSession",
     "VariableRetrievalMode",
     "VariableSettings",
     "VirtualGraphMode",

@@ -39,28 +39,32 @@ class AnchorReturnType:
         self,
         anchorReturnTypeString: str = "All",
         returnPeriod: int | TileSet = 0,
-        tileSet: TileSet = TileSet.Compute,
+        tileSet: TileSet | ExchangeStrategy = TileSet.Compute,
         exchangeStrategy: ExchangeStrategy = ExchangeStrategy.JustInTime,
     ) -> None:
+        period, strategy = 0, exchangeStrategy
+        tiles = tileSet if isinstance(tileSet, TileSet) else TileSet.Compute
         if isinstance(returnPeriod, TileSet):
             # The form without a period: the tile set is the second argument.
-            moved = tileSet if isinstance(tileSet, ExchangeStrategy) else exchangeStrategy
-            returnPeriod, tileSet, exchangeStrategy = 0, returnPeriod, moved
+            strategy = tileSet if isinstance(tileSet, ExchangeStrategy) else strategy
+            tiles = returnPeriod
+        else:
+            period = int(returnPeriod)
         kind = _IDS.get(str(anchorReturnTypeString).lower())
         if kind is None:
             raise popart_exception(
                 f"Invalid anchor return type ID supplied: {anchorReturnTypeString}"
             )
-        if kind is AnchorReturnTypeId.EveryN and returnPeriod == 0:
+        if kind is AnchorReturnTypeId.EveryN and period == 0:
             raise popart_exception("Must specify return period with option 'EVERYN'")
-        if kind is AnchorReturnTypeId.EveryN and returnPeriod < 0:
+        if kind is AnchorReturnTypeId.EveryN and period < 0:
             raise popart_exception("Anchor return period must be greater than zero")
-        if kind is not AnchorReturnTypeId.EveryN and returnPeriod:
+        if kind is not AnchorReturnTypeId.EveryN and period:
             raise popart_exception(
                 "A return period should not be supplied for this anchor return type"
             )
-        self._kind, self._period = kind, int(returnPeriod)
-        self._tile_set, self._strategy = tileSet, exchangeStrategy
+        self._kind, self._period = kind, period
+        self._tile_set, self._strategy = tiles, strategy
 
     def id(self) -> AnchorReturnTypeId:
         """Return the type."""

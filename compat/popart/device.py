@@ -211,7 +211,7 @@ class DeviceManager:
 
     def _modelled(self, opts: Mapping[str, Any], kind: DeviceType) -> DeviceInfo:
         version = str(opts.get("ipuVersion", "ipu2"))
-        name = _MACHINES.get(version.split(":")[0])
+        name = _MACHINES.get(version.split(":", maxsplit=1)[0])
         if name is None:
             raise popart_exception(f"Unknown ipuVersion {version!r}: choose {', '.join(_MACHINES)}")
         n_ipus, n_tiles = (

@@ -58,6 +58,7 @@ def engine_optimizer(
         **_clipping(optimizer.clipNormSettings, weights),
         **_scaling(options, optimizer),
     }
+    kind: type[Descent]
     match optimizer:
         case SGD():
             kind, own = training.Sgd, _of_sgd(optimizer, options)

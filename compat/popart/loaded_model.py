@@ -36,7 +36,7 @@ def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
     if isinstance(model, bytes):
         try:
             return onnx.load_from_string(model)
-        except Exception:  # noqa: BLE001 # protobuf's errors have no common class
+        except Exception:  # protobuf's errors have no common class
             raise popart_exception(
                 f"Failed to load a ModelProto from {len(model):,} bytes: give the result of"
                 " Builder.getModelProto(), or the path of an ONNX file"
@@ -49,7 +49,7 @@ def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
         )
     try:
         return onnx.load(path)
-    except Exception as error:  # noqa: BLE001 # as above, and missing external data
+    except Exception as error:  # as above, and missing external data
         raise popart_exception(f"Failed to load a ModelProto from {path}: {error}") from None
 
 

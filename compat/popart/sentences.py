@@ -12,9 +12,7 @@ __all__ = ["in_words_of_popart"]
 _SENTENCES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (
         r"axis (-?\d+) is out of range for rank (\d+)",
-        lambda m: (
-            f"Axis {m[1]} is out of acceptable range [{-int(m[2])}, {int(m[2]) - 1}]"
-        ),
+        lambda m: f"Axis {m[1]} is out of acceptable range [{-int(m[2])}, {int(m[2]) - 1}]",
     ),
 )
 

@@ -31,8 +31,8 @@ from tilescope.engine.ir import Model
 from tilescope.engine.session.engine import Engine
 
 if TYPE_CHECKING:
-    from popart.tensor_info import InputShapeInfo
     from popart.optimizers import Optimizer
+    from popart.tensor_info import InputShapeInfo
     from tilescope.engine.session.compiled_model import CompiledModel
 
 __all__ = ["InferenceSession", "TrainingSession"]
@@ -503,7 +503,7 @@ class _Session:
         """Return the compiled program in the engine's own form."""
         compiled, _ = self._prepared()
         with _as_popart():
-            return compiled.executable.serialise()
+            return compiled.executable.to_bytes()
 
     def _serializeIr(self, format: object) -> str:
         """Refuse: PopART's intermediate form does not exist here."""
@@ -653,7 +653,7 @@ _TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 
 
 def _type_of(dtype: object) -> str:
-    name = np.dtype(dtype).name  # type: ignore[call-overload]
+    name: str = np.dtype(dtype).name  # type: ignore[call-overload]
     return _TYPES.get(name, name.upper())
 
 

@@ -1,4 +1,4 @@
-"""Sessions: anchors and their return types, weights, micro-batches, optimizers, devices, reports."""
+"""Sessions: anchors and their return types, weights, micro-batches, devices, reports."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import popart
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+
+import popart
 
 _RNG = np.random.default_rng(7)
 WEIGHT = _RNG.normal(size=(4, 3)).astype(np.float32)
@@ -229,7 +230,7 @@ def test_recomputation_gives_the_same_bits() -> None:
         )
         session.run(popart.PyStepIO({"x": x}, anchors))
         results.append(_weights(session))
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_devices_are_simulated_wherever_hardware_is_asked_for() -> None:
     assert manager.createIpuModelDevice({"tilesPerIPU": 16}).tilesPerIpu == 16
     with pytest.raises(popart.popart_exception, match="power of two"):
         manager.acquireAvailableDevice(3)
-    with pytest.raises(popart.popart_exception, match="Invalid option `numIPU'.*'numIPUs'"):
+    with pytest.raises(popart.popart_exception, match=r"Invalid option `numIPU'.*'numIPUs'"):
         manager.createIpuModelDevice({"numIPU": 2})
 
 

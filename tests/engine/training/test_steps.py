@@ -251,7 +251,7 @@ def test_outputs_are_chosen_among_inputs_and_results(network: Path) -> None:
     model = load_onnx(network, outputs=["h", "x", "r"])
     assert [name for name, _ in model.outputs] == ["h", "x", "r"]
     assert [operation.name for operation in model.operations] == ["fc1", "relu", "fc2"]
-    with pytest.raises(BadInput, match="The model computes no 'hh', .* did you mean 'h'"):
+    with pytest.raises(BadInput, match=r"The model computes no 'hh', .* did you mean 'h'"):
         load_onnx(network, outputs=["hh"])
 
 
