@@ -45,7 +45,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call" or report.outcome != "passed":
         error = "" if call.excinfo is None else f"{call.excinfo.typename}: {call.excinfo.value}"
-        outcome = report.outcome
+        outcome: str = report.outcome
         if outcome == "failed" and any(words in error for words in _REFUSALS):
             outcome = "refused"
         _write({"test": item.nodeid, "outcome": outcome, "error": error[:400]})
