@@ -29,7 +29,7 @@ decide the number of rounds of a loop, one sentence names the node and its way t
 replaced by primitives; an operator lowered whole calls the library itself.
 
 Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write, those
-called `ai.onnx.ml.…` are of classical machine learning.
+called `ai.onnx.ml.…` are of classical machine learning, and `ai.graphcore.…` are those of PopART.
 """
 
 

@@ -18,11 +18,23 @@ class Hints:
         Share of a tile's memory that the operation may use while it runs.
     partials_type
         ``float`` or ``half``: the type of partial sums.
+    is_recomputed
+        Whether the results are computed again for the backward pass, or kept for it.
+    ipu, pipeline_stage, execution_phase
+        Where and when the node runs on several IPUs. Nothing reads them yet.
     """
 
     available_memory_proportion: float | None = None
     partials_type: str | None = None
+    is_recomputed: bool | None = None
+    ipu: int | None = None
+    pipeline_stage: int | None = None
+    execution_phase: int | None = None
 
     def stated(self) -> dict[str, Any]:
-        """Return the hints that the author gave, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """Return what the author asks of the planner, by the names of the library's options."""
+        planned = {
+            "available_memory_proportion": self.available_memory_proportion,
+            "partials_type": self.partials_type,
+        }
+        return {name: value for name, value in planned.items() if value is not None}

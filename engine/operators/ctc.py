@@ -52,6 +52,9 @@ class CtcOperands:
         The class of no label.
     zero_infinity
         Whether losses and gradients of labels that no alignment gives are 0.
+    takes_logs
+        Whether the scores are logarithms of probabilities. The gradient is with respect to what
+        softmax takes all the same, as that of PopLibs and of PopART is.
     """
 
     scores: Value
@@ -60,6 +63,7 @@ class CtcOperands:
     lengths: Value | None = None
     blank: int = 0
     zero_infinity: bool = False
+    takes_logs: bool = False
 
 
 def _alphas(emitted: Array, may_jump: Array) -> Array:
@@ -75,9 +79,8 @@ def _alphas(emitted: Array, may_jump: Array) -> Array:
     return np.array(alphas)
 
 
-def _of_sequence(scores: Array, label: Array, blank: int) -> tuple[float, Array]:
+def _of_sequence(logs: Array, label: Array, blank: int) -> tuple[float, Array]:
     """Return the loss of a sequence and its gradient; an infinite loss has one without meaning."""
-    logs = scores - np.logaddexp.reduce(scores, 1, keepdims=True)
     states = np.full(2 * label.size + 1, blank)
     states[1::2] = label
     may_jump = np.zeros(states.size, bool)
@@ -97,12 +100,14 @@ def _of_sequence(scores: Array, label: Array, blank: int) -> tuple[float, Array]
 def _evaluate(node: Node, arrays: Sequence[Array]) -> list[Array]:
     """Return losses and gradients in numpy, in double precision before they are rounded."""
     scores, labels, steps, lengths = arrays
-    wide = scores.astype(np.float64)
+    logs = scores.astype(np.float64)
+    if not node.attributes["takes_logs"]:
+        logs -= np.logaddexp.reduce(logs, 2, keepdims=True)
     losses = np.zeros(labels.shape[0])
-    gradient = np.exp(wide - np.logaddexp.reduce(wide, 2, keepdims=True))
+    gradient = np.exp(logs)
     for i, (n, length) in enumerate(zip(steps, lengths, strict=True)):
         losses[i], gradient[:n, i] = _of_sequence(
-            wide[:n, i], labels[i, :length], node.attributes["blank"]
+            logs[:n, i], labels[i, :length], node.attributes["blank"]
         )
     if node.attributes["zero_infinity"]:
         is_over = np.isinf(losses)
@@ -117,7 +122,11 @@ def _types(node: Node) -> list[tuple[tuple[int, ...], str]]:
 
 def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     operands = [lowering.tensor(value) for value in op.operands]
-    options = CtcLossOptions(op.attributes["blank"], zero_infinity=op.attributes["zero_infinity"])
+    options = CtcLossOptions(
+        op.attributes["blank"],
+        zero_infinity=op.attributes["zero_infinity"],
+        takes_logs=op.attributes["takes_logs"],
+    )
     results: tuple[Tensor, ...]
     if op.outputs[1:] in ((), (None,)):
         results = (library_ctc_loss(lowering.builder, *operands, options=options),)
@@ -196,6 +205,7 @@ def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
         *(given.scores, labels, steps, lengths),
         blank=given.blank,
         zero_infinity=given.zero_infinity,
+        takes_logs=given.takes_logs,
     )[0]
     if reduction == "none":
         return losses

@@ -12,7 +12,7 @@ from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.random_numbers import RANDOM_UNIFORM_LIKE
 
-__all__ = ["RECORDS"]
+__all__ = ["BOOL_MASKS", "RECORDS"]
 
 
 def _identity(node: Node, _: Expansion) -> Value:
@@ -25,7 +25,7 @@ def _dropout(node: Node, expansion: Expansion) -> tuple[Value, Value]:
     ratio = node.known(1, "the ratio").item() if node.optional(1) is not None else 0.5
     if trains and ratio:
         return _dropped(node, expansion, ratio)
-    dtype = x.dtype if node.version < _BOOL_MASKS else "bool"
+    dtype = x.dtype if node.version < BOOL_MASKS else "bool"
     return x, expansion.constant(np.ones(x.shape, dtype), "mask")
 
 
@@ -53,7 +53,7 @@ def _dropped(node: Node, expansion: Expansion, ratio: float) -> tuple[Value, Val
 
 
 #: From this version on a mask is of bools; before, it has the type of the operand.
-_BOOL_MASKS = 10
+BOOL_MASKS = 10
 
 
 RECORDS = (

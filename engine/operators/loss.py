@@ -23,6 +23,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.indexing.indexing import GATHER
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.norm.softmax import LOG_SOFTMAX
@@ -177,6 +178,7 @@ def class_loss(
     reduction: str = "mean",
     ignored: int | None = None,
     takes_logs: bool = True,
+    least: float | None = None,
 ) -> tuple[Value, Value]:
     """Emit the loss of a classification, and the logarithms of the probabilities.
 
@@ -195,6 +197,9 @@ def class_loss(
         A label that does not count.
     takes_logs
         Whether the scores are logarithms of probabilities.
+    least
+        Where it is given, the scores are probabilities, and smaller ones count as this; they come
+        back in place of logarithms.
 
     Raises
     ------
@@ -224,6 +229,8 @@ def class_loss(
     logs = rows
     if takes_logs:
         losses = expansion.emit(CLASS_LOSS, rows, flat)
+        if least is not None:
+            losses = mapped(expansion, -call("log", call("maximum", -operand(0), least)), losses)
     else:
         losses, logs = expansion.emit_all(CROSS_ENTROPY, 2, rows, flat)
     if weight is not None:

@@ -34,6 +34,16 @@ from tilescope.engine.operators.elementwise import (
     gradients,
     mapped,
 )
+from tilescope.engine.operators.graphcore import (
+    collectives,
+    functions,
+    layers,
+    losses,
+    program,
+    rows,
+    slices,
+    splines,
+)
 from tilescope.engine.operators.indexing import (
     boxes,
     compaction,
@@ -41,7 +51,14 @@ from tilescope.engine.operators.indexing import (
     scattering,
     unique,
 )
-from tilescope.engine.operators.movement import constant, extension, layout, slicing, take
+from tilescope.engine.operators.movement import (
+    constant,
+    dynamic_slicing,
+    extension,
+    layout,
+    slicing,
+    take,
+)
 from tilescope.engine.operators.norm import local_response, normalisation, softmax, trained
 from tilescope.engine.operators.product import einsum, fourier, product
 from tilescope.engine.operators.quantised import integer_product, quantised
@@ -58,6 +75,7 @@ FAMILIES = (
     cast,
     choice,
     classical,
+    collectives,
     compaction,
     compositions,
     constant,
@@ -68,10 +86,12 @@ FAMILIES = (
     ctc,
     determinant,
     dropout,
+    dynamic_slicing,
     einsum,
     elementwise,
     extension,
     fourier,
+    functions,
     fused,
     fused_attention,
     gradients,
@@ -79,14 +99,17 @@ FAMILIES = (
     identity,
     indexing,
     integer_product,
+    layers,
     layout,
     local_response,
     loss,
+    losses,
     mapped,
     microsoft,
     normalisation,
     pool,
     product,
+    program,
     quantisation,
     quantised,
     random_numbers,
@@ -94,12 +117,15 @@ FAMILIES = (
     reduction,
     regions,
     resize,
+    rows,
     sampling,
     scan,
     scattering,
+    slices,
     slicing,
     softmax,
     spatial,
+    splines,
     straight_through,
     take,
     trained,

@@ -84,6 +84,11 @@ class Recorder:
         return None if self._recording is None else self._recording.path
 
     @property
+    def written_path(self) -> Path | None:
+        """Path of the report, sealed or not; None without a report."""
+        return None if self._recording is None else self._recording.written_path
+
+    @property
     def lost(self) -> str:
         """Reason why the report is missing or ended before the run; empty if neither."""
         return self._lost if self._recording is None else self._recording.lost

@@ -154,6 +154,11 @@ class Recording:
         return self._desk.path
 
     @property
+    def written_path(self) -> Path:
+        """Path of the report that is being written, or was sealed."""
+        return self._desk.path or self._desk.writer.path
+
+    @property
     def lost(self) -> str:
         """Reason why the report ended before the run; empty if it did not."""
         return self._desk.lost

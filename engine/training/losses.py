@@ -152,13 +152,14 @@ def for_training(  # noqa: PLR0913 # the options of training
     Raises
     ------
     BadModel
-        When the model has no trainable parameter, or loss and output do not fit.
+        When the model has no trainable parameter and no gradient is asked for, or loss and output
+        do not fit.
     BadInput
         When the model has no such output.
     BadOption
         When a name is taken.
     """
-    if not any(parameter.is_trainable for parameter in model.parameters):
+    if not anchors and not any(parameter.is_trainable for parameter in model.parameters):
         raise BadModel(
             f"{model.name!r} has no parameter that can be trained: its weights are no"
             " floating-point initializers, or none of them was asked for"

@@ -22,8 +22,10 @@ from tilescope.engine.ir import (
     Update,
     Value,
 )
+from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.dropout import DROPOUT
-from tilescope.engine.operators.elementwise.elementwise import BINARY
+from tilescope.engine.operators.elementwise.elementwise import BINARY, binary
+from tilescope.engine.operators.identity import BOOL_MASKS
 from tilescope.engine.operators.norm.normalisation import trains_batch
 from tilescope.engine.operators.quantisation import aligned
 from tilescope.engine.operators.straight_through import STRAIGHT_THROUGH
@@ -90,9 +92,9 @@ class _TrainingModes(IrBuilder):
             return results
         if node.operator.key == "DequantizeLinear" and node.operand(0) in self._quantised:
             return self._straight(node, outputs)
-        if node.operator.key == "Dropout" and _draws(node):
+        if node.operator.name in ("Dropout", "ShapedDropout") and _draws(node):
             return self._dropout(node, outputs)
-        if node.operator.key == "BatchNormalization" and trains_batch(node):
+        if node.operator.name == "BatchNormalization" and trains_batch(node):
             return self._batch_norm(node, outputs)
         return super().add(node, outputs)
 
@@ -109,23 +111,32 @@ class _TrainingModes(IrBuilder):
         return (expansion.emit(STRAIGHT_THROUGH, widened, x, step),)
 
     def _dropout(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        if any(outputs[1:]):
-            raise BadModel(f"{node}: its mask is an output, which is not supported in training")
-        ratio = _ratio(node)
+        x, ratio = node.operand(0), _ratio(node)
         if not 0 <= ratio < 1:
             raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
         if not ratio:
-            return (node.operand(0), *(None for _ in outputs[1:]))
+            return super().add(node, outputs)
         self._is_drawn = True
-        drawn = Node(
-            operator=DROPOUT,
-            name=node.name,
-            source=node.source,
-            inputs=(node.operand(0), self.seed),
-            attributes={"ratio": ratio, "modifier": zlib.crc32(node.name.encode())},
-        )
-        (out,) = super().add(drawn, outputs[:1])
-        return (out, *(None for _ in outputs[1:]))
+        label = next(filter(None, outputs), node.name)
+        expansion = Expansion(self, node, label)
+
+        def drop(value: Value) -> Value:
+            modifier = zlib.crc32(node.name.encode())
+            return expansion.emit(DROPOUT, value, self.seed, ratio=ratio, modifier=modifier)
+
+        def ones(shape: Sequence[int]) -> Value:
+            return expansion.constant(np.ones(shape, x.dtype), "ones")
+
+        shape = node.attributes.get("shape")  # of a mask that several elements share
+        out = drop(x) if shape is None else binary(expansion, "multiply", x, drop(ones(shape)))
+        results: list[Value | None] = [out if outputs[0] else None, *(None for _ in outputs[1:])]
+        if any(outputs[1:]):
+            kept = drop(ones(x.shape))
+            dtype = x.dtype if node.version < BOOL_MASKS else "bool"
+            zero = expansion.constant(np.zeros((), x.dtype), "zero")
+            mask = binary(expansion, "not_equal", kept, zero)
+            results[1] = mask if dtype == "bool" else expansion.emit(CAST, mask, dtype=dtype)
+        return tuple(results)
 
     def _batch_norm(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add a normalisation whose running statistics are states."""

@@ -62,7 +62,7 @@ def differentiate(model: Model) -> Model:
     training = model.training
     if training is None:
         return model
-    model = _ForTraining(model.name, _dependent(model)[0]).rebuilt(model)
+    model = _ForTraining(model.name, _dependent(model, training.anchors)[0]).rebuilt(model)
     model = replace(
         model,
         operations=tuple(
@@ -523,7 +523,8 @@ class _Backward(_Walk):
     """
 
     def __init__(self, model: Model, training: Training, updater: Updater) -> None:
-        super().__init__(_Emitter(model.name), model.operations, *_dependent(model))
+        dependent = _dependent(model, training.anchors)
+        super().__init__(_Emitter(model.name), model.operations, *dependent)
         self.model, self.training, self._updater = model, training, updater
         self.loss = _loss_of(model, training)
 
@@ -577,12 +578,15 @@ class _Backward(_Walk):
         BadModel
             When the model has no such value, or it has no gradient.
         """
-        values = {value.name: value for value in self._gradients}
+        values: dict[str, Value] = {}
+        for value in self._gradients:
+            # Parts of an operation have its result's name; the walk meets the result first.
+            values.setdefault(value.name, value)
         for name in names:
             if name not in values:
                 raise BadModel(
-                    f"There is no gradient of {name!r}: no such value is on the way from a"
-                    " parameter to the loss"
+                    f"There is no gradient of {name!r}: the loss depends on no floating-point value"
+                    " of that name"
                 )
         return [(GRADIENT + name, self._whole(values[name])) for name in names]
 
@@ -621,17 +625,27 @@ def _loss_of(model: Model, training: Training) -> Value:
     return loss
 
 
-def _dependent(model: Model) -> tuple[set[Value], set[Value]]:
-    """Return the values that depend on trainable parameters, and those that depend on data."""
+def _dependent(model: Model, anchors: Sequence[str]) -> tuple[set[Value], set[Value]]:
+    """Return the values that depend on trainable parameters, and those that depend on data.
+
+    Values whose gradients are asked for by name count as parameters.
+    """
     active: set[Value] = {p for p in model.parameters if p.is_trainable}
     of_data: set[Value] = {value for value in model.inputs if value.known is None}
+    asked = frozenset(anchors)
+    active |= {v for v in (*model.inputs, *model.parameters) if v.name in asked and _is_real(v)}
     for operation in model.operations:
         used = _read_by(operation)
         if not active.isdisjoint(used):
-            active.update(v for v in operation.results if v.dtype.startswith("float"))
+            active.update(v for v in operation.results if _is_real(v))
+        active.update(v for v in operation.results if v.name in asked and _is_real(v))
         if not of_data.isdisjoint(used):
             of_data.update(operation.results)
     return active, of_data
+
+
+def _is_real(value: Value) -> bool:
+    return value.dtype.startswith("float")
 
 
 def _read_by(node: Node) -> list[Value]:

@@ -10,7 +10,16 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("analyser", "compat/pva", "engine", "examples", "reports", "tilescope", "webapp")
+FOLDERS = (
+    "analyser",
+    "compat/popart",
+    "compat/pva",
+    "engine",
+    "examples",
+    "reports",
+    "tilescope",
+    "webapp",
+)
 
 #: Place of a call that starts a program, or links or imports code by name: what reaches it.
 STARTS = {

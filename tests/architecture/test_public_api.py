@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("tilescope", "pva")
-FOLDERS = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
+ROOTS = ("tilescope", "popart", "pva")
+FOLDERS = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
 
 
 def module_names() -> list[str]:

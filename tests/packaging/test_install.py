@@ -14,10 +14,10 @@ import pytest
 pytestmark = pytest.mark.packaging
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/pva")
+PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
 QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
 COMMANDS = (*QUERIES, "baseline", "export", "run", "serve")
-TOP_LEVEL = {"tilescope", "pva"}
+TOP_LEVEL = {"tilescope", "popart", "pva"}
 FOLDERS = {"engine", "analyser", "webapp", "reports", "compat", "tests", "docs"}
 PIP = (sys.executable, "-m", "pip")
 

@@ -36,7 +36,7 @@ _OF_SUFFIX = {
     ".js": "tests/javascript",
     ".toml": "tests/architecture",
 }
-_CODE = ("analyser/", "engine/", "reports/", "tilescope/", "webapp/", "compat/pva/")
+_CODE = ("analyser/", "engine/", "reports/", "tilescope/", "webapp/", "compat/")
 
 
 def near_tests(changed: Iterable[str], root: Path) -> list[str]:

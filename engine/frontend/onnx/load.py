@@ -14,6 +14,7 @@ from tilescope.engine.frontend.onnx.facts.oddities import oddities
 from tilescope.engine.frontend.onnx.facts.symbols import set_symbols
 from tilescope.engine.frontend.onnx.facts.trainables import trainable_names
 from tilescope.engine.frontend.onnx.nodes.graph import GraphImport
+from tilescope.engine.frontend.onnx.nodes.outputs import set_outputs
 from tilescope.engine.frontend.onnx.nodes.settings import add_settings
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.source.read import opsets_of, read_model
@@ -39,6 +40,7 @@ def load_onnx(
     batch: int | None = None,
     dims: Mapping[str, int] | None = None,
     frozen: Collection[str] = (),
+    outputs: Collection[str] = (),
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -60,6 +62,8 @@ def load_onnx(
         Sizes of symbolic dimensions by their names, for all inputs that have them.
     frozen
         Names or patterns of initializers that stay as they are all the same.
+    outputs
+        Names of inputs, or of results of nodes, that are the outputs in place of the model's own.
 
     Raises
     ------
@@ -69,12 +73,14 @@ def load_onnx(
     UnsupportedOperators
         Lists every operator that is not supported, with the names of its nodes.
     BadInput
-        A dimension of an input has no size, or `shapes`, `dims` or `trainable` names something that
-        the model does not have.
+        A dimension of an input has no size, or `shapes`, `dims`, `trainable` or `outputs` names
+        something that the model does not have.
     """
     path = Path(path)
     proto = read_model(path)
     graph = proto.graph
+    if outputs:
+        set_outputs(graph, outputs)
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent)
@@ -94,8 +100,8 @@ def load_onnx(
         check_type(dtype, f"Input {info.name!r}", is_input=True)
         value = builder.input(info.name, input_shape(info, given_shapes, batch), dtype)
         imported.values[info.name] = value
-    outputs = imported.add_nodes()
-    tensors_only("The result of the model", outputs)
+    results = imported.add_nodes()
+    tensors_only("The result of the model", results)
     open_inputs = [info.name for info in inputs if leaves_batch_open(info, given_shapes)]
     if batch is not None and not open_inputs:
         raise BadInput(
@@ -103,8 +109,8 @@ def load_onnx(
             " with a dynamic batch"
         )
     assumed = open_inputs if batch is None else []
-    notices = oddities(graph, builder.operations, outputs, imported.counts, assumed)
-    named = [(info.name, value) for info, value in zip(graph.output, outputs, strict=True)]
+    notices = oddities(graph, builder.operations, results, imported.counts, assumed)
+    named = [(info.name, value) for info, value in zip(graph.output, results, strict=True)]
     numbers, counts = imported.counts.of_outputs(named)
     graph_ = builder.finish([*named, *numbers], assumed)
     return replace(

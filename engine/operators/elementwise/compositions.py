@@ -15,7 +15,7 @@ from tilescope.engine.ir import Expansion, Node, Operator, Value
 from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.elementwise import binary, bounded, scalar, unary
 
-__all__ = ["RECORDS"]
+__all__ = ["RECORDS", "modulo"]
 
 
 def _acos(expansion: Expansion, x: Value) -> Value:
@@ -128,9 +128,14 @@ def _mean(node: Node, expansion: Expansion) -> Value:
 def _mod(node: Node, expansion: Expansion) -> Value:
     """Emit C's remainder; without fmod the result has the sign of the divisor."""
     a, b = node.operand(0), node.operand(1)
-    rest = binary(expansion, "remainder", a, b)
     if node.attributes.get("fmod", 0):
-        return rest
+        return binary(expansion, "remainder", a, b)
+    return modulo(expansion, a, b)
+
+
+def modulo(expansion: Expansion, a: Value, b: Value) -> Value:
+    """Emit the remainder that has the sign of the divisor."""
+    rest = binary(expansion, "remainder", a, b)
     zero = scalar(expansion, 0, rest)
     opposes = binary(
         expansion,

@@ -24,6 +24,10 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
 
 
+def _round(x: Array) -> Array:
+    return np.asarray(np.copysign(np.floor(np.abs(x) + np.asarray(0.5, x.dtype)), x))
+
+
 def _divide(a: Array, b: Array) -> Array:
     if np.issubdtype(a.dtype, np.integer):
         return np.trunc(np.asarray(a, np.float64) / b).astype(a.dtype)
@@ -51,6 +55,7 @@ UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "nearby_int": np.rint,
     "negate": np.negative,
     "relu": lambda x: np.maximum(x, 0),
+    "round": _round,
     "sigmoid": _sigmoid,
     "sign": np.sign,
     "sin": np.sin,
@@ -62,8 +67,10 @@ UNARY_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 #: Functions of the library with two operands, in numpy.
 BINARY_FUNCTIONS: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
+    "atan2": np.arctan2,
     "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or,
+    "bitwise_xnor": lambda a, b: np.bitwise_not(np.bitwise_xor(a, b)),
     "bitwise_xor": np.bitwise_xor,
     "divide": _divide,
     "equal": np.equal,

@@ -152,6 +152,16 @@ def _divide(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
     return mapped(expansion, _G / _X, gradient, b), of_b
 
 
+def _atan2(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
+    """Return the gradients of the angle of a point, of its height and its width."""
+    a, b = op.operands
+    square = _X * _X + _Y * _Y
+    return (
+        mapped(expansion, _G * _Y / square, gradient, a, b),
+        mapped(expansion, -(_G * _X / square), gradient, a, b),
+    )
+
+
 def _extreme(comparison: str) -> _Rule:
     """Return the rule of a maximum or minimum: equal operands share the gradient."""
 
@@ -190,6 +200,7 @@ def _remainder(op: Operation, expansion: Expansion, gradient: Value) -> Gradient
 
 _OF_TWO: Mapping[str, _Rule] = {
     "add": _add,
+    "atan2": _atan2,
     "divide": _divide,
     "maximum": _extreme("greater"),
     "minimum": _extreme("less"),

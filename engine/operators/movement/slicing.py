@@ -14,7 +14,6 @@ from tilescope.engine.errors import BadGraph, BadModel
 from tilescope.engine.graph import Tensor, View, concat
 from tilescope.engine.ir import (
     ENGINE_DOMAIN,
-    Constant,
     Expansion,
     Node,
     Operation,
@@ -24,15 +23,13 @@ from tilescope.engine.ir import (
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import (
-    binary,
     blocked_copy,
     copy_together,
     row_major_copy,
-    select,
 )
-from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice, dynamic_update
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
+from tilescope.engine.operators.movement.dynamic_slicing import DYNAMIC_SLICE
 from tilescope.engine.operators.movement.layout import full, reshape
 
 __all__ = [
@@ -297,88 +294,6 @@ def _within(begin: int, end: int, step: int, size: int) -> tuple[int, int, int]:
     return slice(begin, end, step).indices(size)
 
 
-def _dynamic_slice_type(node: Node) -> list[Type]:
-    x, sizes = node.operand(0), dict(node.attributes["sizes"])
-    return [(tuple(sizes.get(d, size) for d, size in enumerate(x.shape)), x.dtype)]
-
-
-def _dynamic_slice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    x, offsets = arrays
-    for (axis, size), offset in zip(node.attributes["sizes"], offsets.tolist(), strict=True):
-        first = offset + x.shape[axis] if offset < 0 else offset
-        x = np.take(x, range(first, first + size), axis, mode="wrap")
-    return [x]
-
-
-def _first(lowering: Lowering, op: Operation, shape: tuple[int, ...]) -> Tensor:
-    """Return the first elements of a slice of a tensor of that shape, counted from the front."""
-    offsets, sizes = lowering.tensor(op.operand(1)), op.attributes["sizes"]
-    lengths = np.array([shape[axis] for axis, _ in sizes], op.operand(1).dtype)
-    length, zero = (
-        lowering.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
-        for array in (lengths, np.zeros_like(lengths))
-    )
-    is_negative = binary(lowering.builder, "less", offsets, zero, offsets.shape)
-    from_end = binary(lowering.builder, "add", offsets, length, offsets.shape)
-    return select(lowering.builder, from_end, offsets, is_negative)
-
-
-def _lower_dynamic_slice(lowering: Lowering, op: Operation) -> Tensor:
-    x, sizes = op.operand(0), op.attributes["sizes"]
-    first, axes = _first(lowering, op, x.shape), [axis for axis, _ in sizes]
-    return dynamic_slice(
-        lowering.builder, lowering.tensor(x), first, axes, [size for _, size in sizes]
-    )
-
-
-def _dynamic_slice_gradient(
-    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
-) -> Sequence[Value | None]:
-    gradient, sizes = full(expansion, gradients[0], op.output.shape), op.attributes["sizes"]
-    shape = op.operand(0).shape
-    return [
-        expansion.emit(DYNAMIC_UNSLICE, gradient, op.operand(1), shape=shape, sizes=sizes),
-        None,
-    ]
-
-
-def _dynamic_unslice_array(node: Node, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    gradient, offsets = arrays
-    out = np.zeros(node.attributes["shape"], gradient.dtype)
-    places = [np.arange(size) for size in out.shape]
-    for (axis, size), offset in zip(node.attributes["sizes"], offsets.tolist(), strict=True):
-        places[axis] = np.arange(offset, offset + size) % out.shape[axis]
-    out[np.ix_(*places)] = gradient
-    return [out]
-
-
-def _lower_dynamic_unslice(lowering: Lowering, op: Operation) -> Tensor:
-    out = lowering.variable(op.output)
-    fill(lowering.builder, out, 0.0)
-    first = _first(lowering, op, op.output.shape)
-    axes = [axis for axis, _ in op.attributes["sizes"]]
-    dynamic_update(lowering.builder, out, lowering.tensor(op.operand(0)), first, axes)
-    return out
-
-
-#: A tensor at its place in zeros, the gradient of a slice whose place data decide.
-DYNAMIC_UNSLICE = Operator(
-    name="dynamic_unslice",
-    domain=ENGINE_DOMAIN,
-    infer=lambda node: [(tuple(node.attributes["shape"]), node.operand(0).dtype)],
-    evaluate=_dynamic_unslice_array,
-    lower=_lower_dynamic_unslice,
-)
-DYNAMIC_SLICE = Operator(
-    name="dynamic_slice",
-    domain=ENGINE_DOMAIN,
-    infer=_dynamic_slice_type,
-    evaluate=_dynamic_slice_array,
-    lower=_lower_dynamic_slice,
-    gradient=_dynamic_slice_gradient,
-)
-
-
 def _fixed_slice(node: Node, expansion: Expansion) -> Value:
     """Emit a slice of known size from a start that is computed; one beyond the end wraps around.
 
@@ -468,8 +383,6 @@ def _split(node: Node, expansion: Expansion) -> tuple[Value, ...]:
 RECORDS = (
     SLICE,
     UNSLICE,
-    DYNAMIC_SLICE,
-    DYNAMIC_UNSLICE,
     CONCAT,
     Operator(name="Concat", decompose=_concat, carries=_joined_axis),
     Operator(name="Slice", decompose=_slice, known_operands=(1, 2, 3, 4), carries=_sliced_axis),

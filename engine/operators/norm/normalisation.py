@@ -26,7 +26,14 @@ from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.norm.trained import normalised, rows_normalised
 from tilescope.engine.operators.reduction import reduced
 
-__all__ = ["LAYER_NORMALIZATION", "RECORDS", "RMS_NORMALIZATION", "trains_batch"]
+__all__ = [
+    "GROUP_NORMALIZATION",
+    "LAYER_NORMALIZATION",
+    "RECORDS",
+    "RMS_NORMALIZATION",
+    "batch_normalised",
+    "trains_batch",
+]
 
 #: The opset from which an attribute says whether a batch normalisation trains.
 _TRAINING_MODE = 14
@@ -36,9 +43,20 @@ Type = tuple[tuple[int, ...], str]
 
 
 def _batch_normalization(node: Node, expansion: Expansion) -> Value | tuple[Value, ...]:
+    return batch_normalised(node, expansion)
+
+
+def batch_normalised(
+    node: Node, expansion: Expansion, *, is_of_sample: bool = False
+) -> Value | tuple[Value, ...]:
+    """Emit a batch normalisation.
+
+    With `is_of_sample`, variances of a batch are divided by its size less one, and the saved one is
+    a variance.
+    """
     x = node.operand(0)
     if trains_batch(node):
-        return _trained_batch(node, expansion)
+        return _trained_batch(node, expansion, is_of_sample=is_of_sample)
     shape = (*node.operand(1).shape, *(1,) * (len(x.shape) - 1 - len(node.operand(1).shape)))
     if node.version < 9 and not node.attributes.get("spatial", 1):
         shape = x.shape[1:]  # statistics of every element, not of channels
@@ -67,7 +85,9 @@ def trains_batch(node: Node) -> bool:
     )
 
 
-def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+def _trained_batch(
+    node: Node, expansion: Expansion, *, is_of_sample: bool = False
+) -> tuple[Value, ...]:
     """Emit the normalisation by the batch's own statistics, and the running mean and variance.
 
     Before opset 14, saved mean and variance follow; the latter is the inverse deviation, as in
@@ -77,13 +97,17 @@ def _trained_batch(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     scale, bias = (_as_type(expansion, node.operand(i), x.dtype) for i in (1, 2))
     out, _, mean, inverse = normalised(expansion, "batch", [x, scale, bias], epsilon)
     deviation = operand(0) * operand(0)
-    variance = mapped(expansion, 1.0 / deviation - float(epsilon), inverse)
+    found = 1.0 / deviation - float(epsilon)
+    if is_of_sample:
+        n = prod(x.shape) // x.shape[1]
+        found = found * (n / max(1, n - 1))
+    variance = mapped(expansion, found, inverse)
     momentum = float(node.attributes["momentum"])
     running = []
     for before, now in zip((node.operand(3), node.operand(4)), (mean, variance), strict=True):
         moved = operand(0) * momentum + operand(1) * (1 - momentum)
         running.append(mapped(expansion, moved, before, _as_type(expansion, now, before.dtype)))
-    return out, *running, mean, inverse
+    return out, *running, mean, variance if is_of_sample else inverse
 
 
 def _as_type(expansion: Expansion, value: Value, dtype: str) -> Value:
@@ -361,10 +385,12 @@ def _group_operator(name: str) -> Operator:
     )
 
 
+GROUP_NORMALIZATION = _group_operator("GroupNormalization")
+
 RECORDS = (
     LAYER_NORMALIZATION,
     Operator(name="BatchNormalization", decompose=_batch_normalization),
-    _group_operator("GroupNormalization"),
+    GROUP_NORMALIZATION,
     _group_operator("InstanceNormalization"),
     Operator(name="LpNormalization", decompose=_lp_normalization),
     Operator(name="MeanVarianceNormalization", decompose=_mean_variance_normalization),

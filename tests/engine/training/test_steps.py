@@ -226,6 +226,35 @@ def test_a_loss_that_is_no_number_names_the_operation_and_changes_nothing(networ
         np.testing.assert_array_equal(after[name], array)
 
 
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_gradients_of_inputs_are_outputs_where_they_are_asked_for(
+    network: Path, is_trained: bool
+) -> None:
+    model = load_onnx(network, trainable=list(WEIGHTS) if is_trained else [])
+    model = for_training(model, Loss(kind="cross-entropy"), Sgd(lr=0.1), anchors=["x", "r"])
+    with Trainer(model, MACHINE) as trainer:
+        actual = trainer.step({"x": X[0], "labels": LABELS[0]})
+        assert bool(trainer.weights()) == is_trained
+    moved, step = X[0].astype(np.float64), 1e-4
+    for place in ((0, 0), (3, 7), (BATCH - 1, WIDTHS[0] - 1)):
+        sides = []
+        for sign in (1, -1):
+            moved[place] = X[0][place] + sign * step
+            sides.append(_gradients(WEIGHTS, moved, LABELS[0])[0])
+        moved[place] = X[0][place]
+        slope = (sides[0] - sides[1]) / (2 * step)
+        assert actual["Gradient___x"][place] == pytest.approx(slope, rel=1e-3, abs=1e-6)
+    assert actual["Gradient___r"].shape == (BATCH, WIDTHS[1])
+
+
+def test_outputs_are_chosen_among_inputs_and_results(network: Path) -> None:
+    model = load_onnx(network, outputs=["h", "x", "r"])
+    assert [name for name, _ in model.outputs] == ["h", "x", "r"]
+    assert [operation.name for operation in model.operations] == ["fc1", "relu", "fc2"]
+    with pytest.raises(BadInput, match=r"The model computes no 'hh', .* did you mean 'h'"):
+        load_onnx(network, outputs=["hh"])
+
+
 def _of_nodes(tmp_path: Path, nodes: list[onnx.NodeProto], weights: Arrays) -> Callable[[], Model]:
     path = _saved(tmp_path / "model.onnx", nodes, weights)
     return lambda: load_onnx(path, trainable=list(weights))

@@ -14,7 +14,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.nodes.counts import Counts
 from tilescope.engine.frontend.onnx.nodes.deciding import body_of
 from tilescope.engine.frontend.onnx.nodes.fixed_slices import FixedSlices
-from tilescope.engine.frontend.onnx.nodes.hints import HINT_ATTRIBUTES, hints_of
+from tilescope.engine.frontend.onnx.nodes.hints import hints_of, without_hints
 from tilescope.engine.frontend.onnx.nodes.loops import Round, is_unrolled, unrolled
 from tilescope.engine.frontend.onnx.source.external import array_of
 from tilescope.engine.frontend.onnx.source.sequences import (
@@ -155,16 +155,19 @@ class GraphImport:
                 if proto.op_type == "If" or is_unrolled(proto, inputs, None):
                     continue
                 input_types = _given_to_a_body(proto, inputs, version)
+                # A subgraph may be called several times: its nodes have the name of the call.
+                path = f"{name}/" if proto.op_type == _CALL else ""
                 regions[attribute.name] = self._region(
-                    f"{name}/{attribute.name}", attribute.g, input_types
+                    f"{name}/{attribute.name}", attribute.g, input_types, path
                 )
             else:
                 stated[attribute.name] = attribute_value(attribute)
         if proto.op_type == "Slice" and len(inputs) > 1 and _is_computed(inputs[1:3]):
             fixed = FixedSlices(self.graph).sizes_of(proto)
             stated |= {FIXED_SIZES: fixed} if fixed else {}
-        hints = hints_of(f"Node {name!r} ({proto.op_type})", stated)
-        stated = {key: value for key, value in stated.items() if key not in HINT_ATTRIBUTES}
+        subject = f"Node {name!r} ({proto.op_type})"
+        hints = hints_of(subject, stated, has_parts=proto.op_type == "MultiConv")
+        stated = without_hints(stated)
         node = Node(
             operator=operator,
             name=name,
@@ -301,7 +304,11 @@ class GraphImport:
         return regions
 
     def _region(
-        self, name: str, graph: onnx.GraphProto, input_types: Sequence[ResultType | None]
+        self,
+        name: str,
+        graph: onnx.GraphProto,
+        input_types: Sequence[ResultType | None],
+        path: str = "",
     ) -> Region:
         """Return a subgraph as a region; `given` are the types of its inputs, where known.
 
@@ -315,7 +322,7 @@ class GraphImport:
             graph,
             self.opsets,
             self.folder,
-            Scope(self.values, self.counts),
+            Scope(self.values, self.counts, path),
         )
         inside.add_parameters()
         inputs = []
@@ -343,6 +350,8 @@ class GraphImport:
         return inside.builder.region(inputs, outputs)
 
 
+#: PopART's call of a subgraph.
+_CALL = "Call"
 #: Scan has no batch from this version on.
 _UNBATCHED_SCAN = 9
 
@@ -356,6 +365,8 @@ def _given_to_a_body(
     proto: onnx.NodeProto, inputs: Sequence[Value | None], version: int
 ) -> list[ResultType | None]:
     """Return the types that a loop gives its body, where they follow from its operands."""
+    if proto.op_type == _CALL:
+        return [None if value is None else (value.shape, value.dtype) for value in inputs]
     if proto.op_type == "Loop":
         states = [None if value is None else (value.shape, value.dtype) for value in inputs[2:]]
         return [((), "int64"), ((), "bool"), *states]

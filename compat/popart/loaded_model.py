@@ -1,0 +1,141 @@
+"""A session's model: an ONNX graph whose outputs are the anchors, and its tensors by name."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from popart.errors import popart_exception
+from popart.sentences import in_words_of_popart
+from tilescope.engine.errors import EngineError
+from tilescope.engine.frontend.onnx import load_onnx
+from tilescope.engine.ir import Model, Value
+
+__all__ = ["LoadedModel", "proto_of"]
+
+#: Versions of operator sets that a model does not import, though its subgraphs may use them.
+_OPSETS = {"": 10, "ai.graphcore": 1}
+
+
+def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
+    """Return a model of its bytes or of a file.
+
+    Raises
+    ------
+    popart_exception
+        When it is neither.
+    """
+    if isinstance(model, bytes):
+        try:
+            return onnx.load_from_string(model)
+        except Exception:  # protobuf's errors have no common class
+            raise popart_exception(
+                f"Failed to load a ModelProto from {len(model):,} bytes: give the result of"
+                " Builder.getModelProto(), or the path of an ONNX file"
+            ) from None
+    path = Path(model)
+    if not path.is_file():
+        raise popart_exception(
+            f"Failed to load a ModelProto: there is no file {str(path)!r}; give a path, or the"
+            " result of Builder.getModelProto()"
+        )
+    try:
+        return onnx.load(path)
+    except Exception as error:  # as above, and missing external data
+        raise popart_exception(f"Failed to load a ModelProto from {path}: {error}") from None
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model as the engine has it.
+
+    Parameters
+    ----------
+    model
+        Whose outputs are the tensors that were asked for.
+    tensors
+        Its values by the names of tensors: inputs, initializers, results of nodes.
+    initializers
+        Arrays of the initializers, by name.
+    """
+
+    model: Model
+    tensors: Mapping[str, Value]
+    initializers: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def of(
+        cls,
+        proto: onnx.ModelProto,
+        outputs: Collection[str],
+        *,
+        shapes: Mapping[str, tuple[int, ...]],
+        are_weights_kept: bool,
+    ) -> LoadedModel:
+        """Return a model with some tensors as its outputs.
+
+        Parameters
+        ----------
+        proto
+            The model.
+        outputs
+            Names of tensors of its graph, initializers left out; its own outputs if empty.
+        shapes
+            Of inputs, where the model leaves them open.
+        are_weights_kept
+            Whether weights are variables that the device keeps, not constants of the program.
+
+        Raises
+        ------
+        popart_exception
+            When the model cannot be used, or has no such tensor.
+        """
+        known = {info.name for info in proto.graph.input}
+        known |= {name for node in proto.graph.node for name in node.output}
+        for name in outputs:
+            if name not in known:
+                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+        initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
+        with tempfile.TemporaryDirectory(prefix="popart-") as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(_complete(proto).SerializeToString())
+            trainable = ["*"] if are_weights_kept and initializers else []
+            try:
+                model = load_onnx(path, shapes, trainable, outputs=outputs)
+            except EngineError as error:
+                raise popart_exception(in_words_of_popart(str(error))) from None
+        tensors = {value.name: value for value in model.inputs}
+        tensors |= {value.name: value for value in model.parameters}
+        tensors |= {v.name: v for op in model.operations for v in op.results}
+        tensors |= dict(model.outputs)
+        return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()})
+
+
+def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
+
+    PopART's builder writes models without outputs, and outputs whose types only a session infers.
+    They are placeholders: a session names its outputs itself.
+    """
+    complete = onnx.ModelProto()
+    complete.CopyFrom(proto)
+    graph = complete.graph
+    names = [info.name for info in graph.output]
+    names = names or [name for node in graph.node for name in node.output if name][-1:]
+    names = names or [info.name for info in graph.input][:1]
+    del graph.output[:]
+    for name in names:
+        graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
+    known = {opset.domain for opset in complete.opset_import}
+    for domain, version in _OPSETS.items():
+        if domain not in known:
+            complete.opset_import.append(helper.make_opsetid(domain, version))
+    return complete

@@ -1,0 +1,66 @@
+"""Which operators there are: the defaults of sets, and those that the engine has."""
+
+from __future__ import annotations
+
+from popart.builder.graph import OperatorIdentifier
+from popart.builder.graphcore_opset import GRAPHCORE_OPERATORS
+from popart.builder.onnx_opset import onnx_operators
+from popart.builder.versions import (
+    AI_ONNX,
+    DEFAULT_AI_GRAPHCORE,
+    DEFAULT_AI_ONNX,
+    DEFAULT_AI_ONNX_ML,
+)
+
+__all__ = [
+    "defaultAiGraphcoreOpset",
+    "defaultAiOnnxMlOpset",
+    "defaultAiOnnxOpset",
+    "getSupportedOperations",
+    "getUnsupportedOperations",
+]
+
+defaultAiOnnxOpset = DEFAULT_AI_ONNX
+defaultAiOnnxMlOpset = DEFAULT_AI_ONNX_ML
+defaultAiGraphcoreOpset = DEFAULT_AI_GRAPHCORE
+
+
+def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
+    """Return the operators of all sets that a model may have and the engine supports.
+
+    Parameters
+    ----------
+    includeInternal
+        Whether operators that a builder does not add are meant too; there are none.
+    """
+    del includeInternal
+    supported = _engine_names()
+    identifiers = {
+        operator.use.identifier
+        for version in AI_ONNX
+        for operator in onnx_operators(version).values()
+        if operator.schema.name in supported
+    }
+    identifiers |= {
+        operator.use.identifier
+        for operator in GRAPHCORE_OPERATORS.values()
+        if f"ai.graphcore.{operator.type}" in supported
+    }
+    return sorted(identifiers, key=lambda found: (found.domain, found.type, found.version))
+
+
+def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:
+    """Return the operators of a version of ONNX's set that the engine does not support."""
+    supported = _engine_names()
+    return [
+        operator.use.identifier
+        for operator in onnx_operators(opsetVersion).values()
+        if operator.schema.name not in supported
+    ]
+
+
+def _engine_names() -> frozenset[str]:
+    """Return the names of the engine's operators, those of other domains below their domain."""
+    from tilescope.engine.operators.table import supported_operators
+
+    return frozenset(supported_operators())

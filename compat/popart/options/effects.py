@@ -1,0 +1,165 @@
+"""Which options of a session act on the simulated machine, and warnings for those that do not."""
+
+from __future__ import annotations
+
+import warnings
+from enum import Enum
+
+from popart.errors import NoEffectWarning
+from popart.options.session_options import SessionOptions
+from popart.settings import fields_of
+
+__all__ = ["OPTION_EFFECTS", "Effect", "effect_of", "options_set", "warn_without_effect"]
+
+
+class Effect(Enum):
+    """What a session does with an option that differs from its default."""
+
+    ACTS = "acts"
+    REFUSED = "refused"
+    NONE = "no effect"
+
+
+_PLACED = "needs several IPUs or the memory of the host"
+_ONE_WAY = "the engine has one way"
+_IR = "PopART's intermediate representation has no counterpart"
+_HOST = "transfers with the host are simulated as they are"
+
+#: The effect of every option, and in the words of the engine what it sets or why it does nothing.
+OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
+    # Compilation
+    "logDir": (Effect.NONE, "directory of drawings of PopART's intermediate representation"),
+    "dotChecks": (Effect.NONE, _IR),
+    "firstDotOp": (Effect.NONE, _IR),
+    "finalDotOp": (Effect.NONE, _IR),
+    "dotOpNames": (Effect.NONE, _IR),
+    "exportPoplarComputationGraph": (Effect.NONE, "the report holds the graph"),
+    "exportPoplarVertexGraph": (Effect.NONE, "the report holds the vertices"),
+    "separateCallOpPdfs": (Effect.NONE, _IR),
+    "enableOutlining": (Effect.ACTS, "outlining of repeated operations"),
+    "enableOutliningCopyCostPruning": (Effect.NONE, "the engine prices copies always"),
+    "outlineThreshold": (Effect.NONE, "the engine has a threshold of its own"),
+    "outlineSequenceBreakCost": (Effect.NONE, "the engine has a threshold of its own"),
+    "subgraphCopyingStrategy": (Effect.NONE, "copies stand where the compiler puts them"),
+    "enableNonStableSoftmax": (Effect.NONE, "softmax subtracts the maximum always"),
+    "compileEngine": (Effect.ACTS, "whether `prepareDevice` compiles"),
+    "constantWeights": (Effect.ACTS, "weights of an inference are constants or parameters"),
+    "enableFullyConnectedPass": (Effect.NONE, _ONE_WAY),
+    "enableSerializedMatmuls": (Effect.NONE, _ONE_WAY),
+    "partialsTypeMatMuls": (Effect.ACTS, "type of the partial sums of products"),
+    "enableStableNorm": (Effect.NONE, "normalisations are stable always"),
+    "groupNormStridedChannelGrouping": (Effect.ACTS, "channels of a group are a stride apart"),
+    "engineOptions": (Effect.ACTS, "Poplar's engine options"),
+    "convolutionOptions": (Effect.ACTS, "options of convolutions"),
+    "lstmOptions": (Effect.ACTS, "options of recurrent layers"),
+    "matmulOptions": (Effect.ACTS, "options of products"),
+    "reportOptions": (Effect.ACTS, "options of the summary report"),
+    "gclOptions": (Effect.NONE, "collectives have one plan"),
+    "experimentalSettings": (Effect.NONE, _IR),
+    "customCodelets": (Effect.NONE, "compiled codelets cannot run on a simulated tile"),
+    "updatableNamedBuffers": (Effect.NONE, "all weights can be updated"),
+    "customCodeletCompileFlags": (Effect.NONE, "compiled codelets cannot run"),
+    "timeLimitScheduler": (Effect.NONE, "the scheduler has no limit of time"),
+    "swapLimitScheduler": (Effect.NONE, "the scheduler makes no swaps"),
+    "serializedPoprithmsShiftGraphsDir": (Effect.NONE, "the scheduler makes no swaps"),
+    "kahnTieBreaker": (Effect.NONE, "operations keep the order of the model"),
+    "transitiveClosureOptimizationThreshold": (Effect.NONE, _IR),
+    "strictOpVersions": (Effect.NONE, "versions are exact always"),
+    "opxAliasChecking": (Effect.NONE, "aliases are checked always"),
+    "opxModifyChecking": (Effect.NONE, "modifications are checked always"),
+    "enableSupportedDataTypeCasting": (Effect.NONE, "64-bit integers are narrowed if they fit"),
+    "enableMergeExchange": (Effect.NONE, _ONE_WAY),
+    "enableInplaceAmbiguityChecking": (Effect.NONE, "the compiler orders updates in place"),
+    "throwIfLog2ScaleTensorNotInRange": (Effect.NONE, "the engine has no 8-bit floats"),
+    "enableConstantFoldingOfMultipleConsumers": (Effect.NONE, "constants are folded always"),
+    "useLoopCandidateCreator": (Effect.NONE, _ONE_WAY),
+    "aliasZeroCopy": (Effect.NONE, "copies are elided where nothing changes meanwhile"),
+    # Training
+    "autoRecomputation": (Effect.ACTS, "recomputation of activations"),
+    "explicitRecomputation": (Effect.NONE, "recomputation is explicit always"),
+    "mergeVarUpdate": (Effect.NONE, _ONE_WAY),
+    "mergeVarUpdateMemThreshold": (Effect.NONE, _ONE_WAY),
+    "looseThresholdAtPeak": (Effect.NONE, _ONE_WAY),
+    "enableGradientAccumulation": (Effect.ACTS, "micro-batches of a step"),
+    "accumulationFactor": (Effect.ACTS, "number of micro-batches of a step"),
+    "accumulationAndReplicationReductionType": (Effect.ACTS, "sum or mean of micro-batches"),
+    "meanAccumulationAndReplicationReductionStrategy": (Effect.ACTS, "when a mean is divided"),
+    "disableGradAccumulationTensorStreams": (Effect.NONE, _HOST),
+    "disableOptimizerStateTensorStreams": (Effect.NONE, _HOST),
+    "accumulateOuterFragmentSettings": (Effect.NONE, "updates follow the micro-batches in order"),
+    "batchSerializationSettings": (Effect.REFUSED, "parts of a batch, one after another"),
+    "autodiffSettings": (Effect.NONE, "the backward pass reads forward values directly"),
+    "delayVarUpdates": (Effect.NONE, _ONE_WAY),
+    "scheduleNonWeightUpdateGradientConsumersEarly": (Effect.NONE, _ONE_WAY),
+    "decomposeGradSum": (Effect.NONE, _ONE_WAY),
+    "automaticLossScalingSettings": (Effect.ACTS, "automatic loss scaling"),
+    "ensureFp32LossScaleTensor": (Effect.NONE, "the scale of the loss is single precision"),
+    "activationTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "weightTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "optimizerStateTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "accumulatorTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "tensorLocationSettingsOverride": (Effect.REFUSED, _PLACED),
+    # Devices and transfers
+    "rearrangeAnchorsOnHost": (Effect.NONE, _HOST),
+    "rearrangeStreamsOnHost": (Effect.NONE, _HOST),
+    "enablePrefetchDatastreams": (Effect.NONE, _HOST),
+    "defaultBufferingDepth": (Effect.NONE, _HOST),
+    "bufferingDepthMap": (Effect.NONE, _HOST),
+    "enableReplicatedGraphs": (Effect.REFUSED, _PLACED),
+    "replicatedGraphCount": (Effect.REFUSED, _PLACED),
+    "enableDistributedReplicatedGraphs": (Effect.REFUSED, _PLACED),
+    "globalReplicationFactor": (Effect.REFUSED, _PLACED),
+    "globalReplicaOffset": (Effect.REFUSED, _PLACED),
+    "replicatedCollectivesSettings": (Effect.NONE, "collectives have one plan"),
+    "virtualGraphMode": (Effect.REFUSED, _PLACED),
+    "virtualGraphSplitRatios": (Effect.REFUSED, _PLACED),
+    "enablePipelining": (Effect.REFUSED, _PLACED),
+    "createImplicitPipeliningFwdOnlyProgram": (Effect.REFUSED, _PLACED),
+    "stashAllTensorsInferencePipeline": (Effect.REFUSED, _PLACED),
+    "executionPhaseSettings": (Effect.REFUSED, _PLACED),
+    "syntheticDataMode": (Effect.ACTS, "data made in place of the host's"),
+    "instrumentWithHardwareCycleCounter": (Effect.ACTS, "`getCycleCount`"),
+    "hardwareInstrumentations": (Effect.ACTS, "what `getCycleCount` counts"),
+    "enableFloatingPointChecks": (Effect.ACTS, "floating-point exceptions end a run"),
+    "enableStochasticRounding": (Effect.ACTS, "stochastic rounding to half"),
+    "_enableRngStateManagement": (Effect.NONE, "the state of random numbers is managed always"),
+    "enableLoadAndOffloadRNGState": (Effect.ACTS, "`getRNGState` and `setRNGState`"),
+    "numIOTiles": (Effect.REFUSED, "tiles kept for transfers"),
+    "groupHostSync": (Effect.NONE, _HOST),
+    "useHostCopyOps": (Effect.NONE, _IR),
+    "enableExplicitMainLoops": (Effect.NONE, _IR),
+    "enableEfficientOverlapIOTopoCons": (Effect.NONE, _HOST),
+    # Caches
+    "enableEngineCaching": (Effect.ACTS, "whether programs are kept in `cachePath`"),
+    "enableVariablesCaching": (Effect.NONE, "weights are never kept with a program"),
+    "cachePath": (Effect.ACTS, "directory of programs that are kept"),
+}
+
+_warned: set[str] = set()
+
+
+def effect_of(option: str) -> Effect:
+    """Return what a session does with an option that differs from its default."""
+    return OPTION_EFFECTS[option][0]
+
+
+def options_set(options: SessionOptions) -> list[str]:
+    """Return the names of the options that differ from their defaults."""
+    defaults = SessionOptions()
+    return [
+        name
+        for name in fields_of(SessionOptions)
+        if getattr(options, name) != getattr(defaults, name)
+    ]
+
+
+def warn_without_effect(options: SessionOptions) -> None:
+    """Warn of the options that are set and do nothing, once in a process by name."""
+    for name in options_set(options):
+        if effect_of(name) is Effect.NONE and name not in _warned:
+            _warned.add(name)
+            warnings.warn(
+                f"SessionOptions.{name} has no effect: {OPTION_EFFECTS[name][1]}",
+                NoEffectWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,86 @@
+"""Operators of PopART that are about the program: calls of a subgraph, and printing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import Tensor
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.graphcore.domain import decomposed
+from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.program import PrintTensor
+
+__all__ = ["RECORDS"]
+
+#: Before the name of a value, in that of its gradient.
+_GRADIENT = "Gradient___"  # Source: graphcore/popart, willow/include/popart/names.hpp
+
+
+def _call(node: Node, expansion: Expansion) -> tuple[Value, ...]:
+    """Emit the operations of the subgraph; equal ones share code as all equal operations do.
+
+    Raises
+    ------
+    BadModel
+        When it takes another number of values, or returns one.
+    """
+    callee = node.regions.get("callee")
+    if callee is None or len(callee.inputs) != len(node.operands):
+        n_taken = 0 if callee is None else len(callee.inputs)
+        raise BadModel(
+            f"{node}: its subgraph takes {n_taken} values, and the node gives {len(node.operands)}"
+        )
+    for given, taken in zip(node.operands, callee.inputs, strict=True):
+        if (given.shape, given.dtype) != (taken.shape, taken.dtype):
+            raise BadModel(
+                f"{node} gives {given.name!r}, {given.dtype} {given.shape}, where its subgraph"
+                f" takes {taken.dtype} {taken.shape}"
+            )
+    return expansion.inline(callee, *node.operands)
+
+
+def _lower_print(lowering: Lowering, op: Operation) -> Tensor:
+    tensor = lowering.tensor(op.operand(0))
+    title = op.attributes["title"]
+    lowering.builder.sequence.add(PrintTensor(tensor, title, debug=lowering.builder.debug))
+    return tensor
+
+
+def _print_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    gradient, title = gradients[0], op.attributes["gradient_title"]
+    assert gradient is not None
+    if not title:
+        return [gradient]
+    wide = full(expansion, gradient, op.output.shape)
+    return [expansion.emit(PRINT, wide, title=title, gradient_title="")]
+
+
+#: The operand, which is printed when the program reaches it; its gradient, too, under a title.
+PRINT = Operator(
+    name="print",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+    lower=_lower_print,
+    gradient=_print_gradient,
+)
+
+
+def _print(node: Node, expansion: Expansion) -> Value:
+    """Emit the operand, printed; one that is known is printed all the same."""
+    title = str(node.attributes.get("title", ""))
+    gradient_title = ""
+    if node.attributes.get("print_gradient", 1):
+        gradient_title = f"{title}_gradient" if title else _GRADIENT + node.operand(0).name
+    return expansion.emit(
+        PRINT,
+        node.operand(0),
+        title=title or node.operand(0).name,
+        gradient_title=gradient_title,
+    )
+
+
+RECORDS = (PRINT, decomposed("Call", _call), decomposed("PrintTensor", _print))
