@@ -105,7 +105,13 @@ class _Scatter:
         return reshape(self.expansion, self.indices, tuple(shape))
 
     def into(self, x: Value, updates: Value, kind: str) -> Value:
-        """Emit a tensor with updates at the places: rows where every row has one index."""
+        """Emit a tensor with updates at the places: rows where every row has one index.
+
+        Raises
+        ------
+        BadModel
+            When the indices do not broadcast to the data.
+        """
         indices, rank = self._spread(), len(self.data.shape)
         by_row = prod(indices.shape) == self.data.shape[self.axis] != prod(self.data.shape)
         if by_row and indices.shape[self.axis] == self.data.shape[self.axis]:
