@@ -175,6 +175,8 @@ def _axes(node: Node) -> list[_Axis]:
     named = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
     is_old = node.operator.name == "Upsample" or node.version < 11
     scales = node.attributes.get("scales")
+    if "height_scale" in node.attributes:  # the first version, of images
+        scales = (1.0, 1.0, node.attributes["height_scale"], node.attributes["width_scale"])
     sizes = region = None
     if scales is None:
         scales = _numbers(node, 1 if is_old else 2, "the scales")
