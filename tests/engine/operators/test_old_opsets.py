@@ -57,7 +57,7 @@ def test_positions_of_other_integers(dtype: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_known", [False, True])
 def test_half_where_onnx_has_float_only(is_known: bool, tmp_path: Path) -> None:
     node = helper.make_node("CumSum", ["x", "a"], ["y"])
-    arrays = {"x": X.astype(np.float16), "a": np.array(1, np.int32)}
+    arrays: dict[str, Array] = {"x": X.astype(np.float16), "a": np.array(1, np.int32)}
     known = dict(arrays) if is_known else {"a": arrays["a"]}
     inputs = {} if is_known else {"x": arrays["x"]}
     actual = _result(node, inputs, known, 11, tmp_path / "model.onnx")
