@@ -216,7 +216,9 @@ _NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 
 def _method(node: Node) -> _Method:
-    """Return how a node reads between elements; before opset 11, from the front and rounded down.
+    """Return how a node reads between elements.
+
+    Before opset 11, it does from the front and rounds down, as by PopART's own mode ``pytorch``.
 
     Raises
     ------
@@ -224,7 +226,8 @@ def _method(node: Node) -> _Method:
         When a mode does not exist.
     """
     attributes: dict[str, Any] = dict(node.attributes)
-    if node.operator.name == "Upsample" or node.version < 11:
+    is_old = node.operator.name == "Upsample" or node.version < 11
+    if is_old or attributes.get("nearest_mode") == "pytorch":
         attributes |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
     mode = attributes.get("mode", "nearest")
     nearest = attributes.get("nearest_mode", "round_prefer_floor")

@@ -38,6 +38,13 @@ def test_the_first_upsample_has_a_scale_of_each_side(tmp_path: Path) -> None:
     np.testing.assert_array_equal(actual, x.repeat(2, 2).repeat(3, 3))
 
 
+def test_the_nearest_mode_of_popart_is_that_of_pytorch(tmp_path: Path) -> None:
+    node = helper.make_node("Resize", ["x", "r", "s"], ["y"], nearest_mode="pytorch")
+    known = {"r": np.zeros(0, np.float32), "s": np.array([2.0, 0.5], np.float32)}
+    actual = _result(node, {"x": X}, known, 11, tmp_path / "model.onnx")
+    np.testing.assert_array_equal(actual, X.repeat(2, 0)[:, ::2])
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
 def test_a_shape_of_other_integers(dtype: str, tmp_path: Path) -> None:
     node = helper.make_node("Expand", ["x", "s"], ["y"])
