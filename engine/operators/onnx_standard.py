@@ -112,6 +112,24 @@ def _defaults(op_type: str, domain: str, version: int) -> Mapping[str, Any]:
     return defaults
 
 
+@cache
+def _declared(op_type: str, domain: str, version: int, index: int, dtype: str) -> str:
+    """Return the type that the inference sees of an operand.
+
+    That is int64 for positions and sizes of other integers, and float for half, where ONNX has only
+    these: on the machine they are the same, or the operator takes both.
+    """
+    inputs = defs.get_schema(op_type, version, domain).inputs
+    if not inputs:
+        return dtype
+    allowed = inputs[min(index, len(inputs) - 1)].types
+    if dtype in ("int32", "uint32") and f"tensor({dtype})" not in allowed:
+        return "int64" if "tensor(int64)" in allowed else dtype
+    if dtype == "float16" and "tensor(float16)" not in allowed:
+        return "float32" if "tensor(float)" in allowed else dtype
+    return dtype
+
+
 def _infer(node: Node) -> tuple[ResultType, ...]:
     """Return the types of a node's results by the schema's own inference.
 
@@ -122,14 +140,16 @@ def _infer(node: Node) -> tuple[ResultType, ...]:
     """
     proto = _proto(node)
     schema = defs.get_schema(node.operator.name, node.version, node.operator.domain)
-    types, data = {}, {}
-    for name, value in zip(proto.input, node.inputs, strict=True):
+    types, data, is_widened = {}, {}, False
+    for index, (name, value) in enumerate(zip(proto.input, node.inputs, strict=True)):
         if value is None:
             continue
-        element_type = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
+        dtype = _declared(schema.name, schema.domain, node.version, index, value.dtype)
+        is_widened |= value.dtype == "float16" != dtype
+        element_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         types[name] = helper.make_tensor_type_proto(element_type, value.shape)
         if value.known is not None and value.known.size <= _MOST_ELEMENTS:
-            data[name] = numpy_helper.from_array(value.known, name)
+            data[name] = numpy_helper.from_array(np.asarray(value.known).astype(dtype), name)
     try:
         inferred = shape_inference.infer_node_outputs(schema, proto, types, data)
     except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
@@ -143,6 +163,7 @@ def _infer(node: Node) -> tuple[ResultType, ...]:
         ):
             raise BadModel(f"{node}: the shape of its result depends on data, not supported yet")
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+        dtype = "float16" if is_widened and dtype == "float32" else dtype
         results.append((tuple(int(dim.dim_value) for dim in tensor.shape.dim), dtype))
     return tuple(results)
 

@@ -153,12 +153,13 @@ def _divide(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
 
 
 def _atan2(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
-    """Return the gradients of the angle of a point, of its height and its width."""
+    """Return the gradients of the angle of a point, of its height and its width; 0 at 0."""
     a, b = op.operands
     square = _X * _X + _Y * _Y
+    is_angle = call("not_equal", square, 0.0)
     return (
-        mapped(expansion, _G * _Y / square, gradient, a, b),
-        mapped(expansion, -(_G * _X / square), gradient, a, b),
+        mapped(expansion, _where(is_angle, _G * _Y / square), gradient, a, b),
+        mapped(expansion, _where(is_angle, -(_G * _X / square)), gradient, a, b),
     )
 
 

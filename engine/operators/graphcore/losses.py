@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Value
 from tilescope.engine.operators.ctc import CtcOperands, ctc_loss
-from tilescope.engine.operators.elementwise.elementwise import unary
-from tilescope.engine.operators.elementwise.mapped import mapped, operand
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar, unary
+from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.graphcore.domain import as_type, decomposed, signed
 from tilescope.engine.operators.loss import class_loss
 from tilescope.engine.operators.movement.layout import reshape
@@ -40,8 +40,8 @@ def _reduced(node: Node, expansion: Expansion, x: Value, factor: float = 1.0) ->
     reduction = _reduction(node)
     if reduction == "none":
         return x if factor == 1 else mapped(expansion, operand(0) * float(factor), x)
-    scale = factor / prod(x.shape) if reduction == "mean" else factor
     n_elements = prod(x.shape)
+    scale = factor / max(1, n_elements) if reduction == "mean" else factor
     total = reduced(expansion, "sum", reshape(expansion, x, (n_elements,)), [0], scale)
     return reshape(expansion, total, ())
 
@@ -59,6 +59,8 @@ def _l1(node: Node, expansion: Expansion) -> Value:
 def _nll(node: Node, expansion: Expansion) -> Value:
     """Emit the loss of a classification: the classes are the last dimension.
 
+    The mean of no labels, if all are ignored, is 0.
+
     Raises
     ------
     BadModel
@@ -73,15 +75,27 @@ def _nll(node: Node, expansion: Expansion) -> Value:
     if np.dtype(labels.dtype).kind not in "iu":
         raise BadModel(f"{node}: labels {labels.name!r} are {labels.dtype}: expected integers")
     n_rows, reduction = prod(labels.shape), _reduction(node)
-    loss, _ = class_loss(
+    flat = reshape(expansion, signed(expansion, labels), (n_rows,))
+    ignored = node.attributes.get("ignoreIndex")
+    losses, _ = class_loss(
         expansion,
         reshape(expansion, x, (n_rows, x.shape[-1])),
-        reshape(expansion, signed(expansion, labels), (n_rows,)),
-        reduction=reduction,
-        ignored=node.attributes.get("ignoreIndex"),
+        flat,
+        reduction="none",
+        ignored=ignored,
         least=None if node.attributes.get("inputIsLogProbability", 0) else _LEAST[x.dtype],
     )
-    return reshape(expansion, loss, labels.shape) if reduction == "none" else loss
+    if ignored is None or reduction != "mean":
+        return reshape(expansion, _reduced(node, expansion, losses), _shape_of(labels, reduction))
+    counts = binary(expansion, "not_equal", flat, scalar(expansion, ignored, flat))
+    n_counted = reduced(expansion, "sum", as_type(expansion, counts, x.dtype), [0])
+    total = reduced(expansion, "sum", losses, [0])
+    mean = mapped(expansion, operand(0) / call("maximum", operand(1), 1.0), total, n_counted)
+    return reshape(expansion, mean, ())
+
+
+def _shape_of(labels: Value, reduction: str) -> tuple[int, ...]:
+    return labels.shape if reduction == "none" else ()
 
 
 def _ctc(node: Node, expansion: Expansion) -> Value:

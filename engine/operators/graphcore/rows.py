@@ -10,7 +10,7 @@ import numpy as np
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import Expansion, Node, Value
 from tilescope.engine.operators.elementwise.choice import chosen
-from tilescope.engine.operators.elementwise.elementwise import binary, unary
+from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.graphcore.domain import as_type, decomposed, signed
 from tilescope.engine.operators.indexing.indexing import (
     GATHER,
@@ -105,7 +105,13 @@ class _Scatter:
         return reshape(self.expansion, self.indices, tuple(shape))
 
     def into(self, x: Value, updates: Value, kind: str) -> Value:
-        """Emit a tensor with updates at the places: rows where every row has one index."""
+        """Emit a tensor with updates at the places: rows where every row has one index.
+
+        Raises
+        ------
+        BadModel
+            When the indices do not broadcast to the data.
+        """
         indices, rank = self._spread(), len(self.data.shape)
         by_row = prod(indices.shape) == self.data.shape[self.axis] != prod(self.data.shape)
         if by_row and indices.shape[self.axis] == self.data.shape[self.axis]:
@@ -217,7 +223,7 @@ def _median(node: Node, expansion: Expansion) -> tuple[Value, Value]:
 
 
 def _bucketize(node: Node, expansion: Expansion) -> Value:
-    """Emit the number of boundaries below a number, or not above it; all are below what is none."""
+    """Emit the first boundary that is not below a number, or above it; their number for none."""
     x, boundaries = node.operand(0), node.operand(1)
     if len(boundaries.shape) != 1 or boundaries.dtype != x.dtype:
         raise BadModel(
@@ -227,9 +233,14 @@ def _bucketize(node: Node, expansion: Expansion) -> Value:
     wide = reshape(expansion, x, (*x.shape, 1))
     function = "less" if node.attributes.get("right", 0) else "less_equal"
     is_above = binary(expansion, function, wide, boundaries)
-    is_passed = unary(expansion, "logical_not", is_above)
-    count = reduced(expansion, "sum", as_type(expansion, is_passed, "int32"), [len(x.shape)])
-    return reshape(expansion, count, x.shape)
+    (n,) = boundaries.shape
+    n_left = expansion.constant(np.arange(n, 0, -1, dtype=np.int32), "left")
+    none = expansion.constant(np.zeros((), np.int32), "none")
+    largest = reduced(
+        expansion, "maximum", chosen(expansion, is_above, n_left, none), [len(x.shape)]
+    )
+    first = binary(expansion, "subtract", scalar(expansion, n, largest), largest)
+    return reshape(expansion, first, x.shape)
 
 
 RECORDS = (

@@ -67,13 +67,16 @@ def _positions(lowering: Lowering, op: Operation, sizes: Sequence[int]) -> Tenso
         If indices that are known are out of range.
     """
     value = op.operand(1)
-    size = np.asarray(sizes, np.int64)
+    size, is_unsigned = np.asarray(sizes, np.int64), np.dtype(value.dtype).kind == "u"
     if value.known is not None:
-        known = np.asarray(value.known)
+        known = np.asarray(value.known).astype(np.int64)
         if ((known < -size) | (known >= size)).any():
             raise BadModel(f"{op}: {value.name!r} has indices out of range of sizes {list(sizes)}")
-        return _constant(lowering, np.where(known < 0, known + size, known), value.dtype)
+        dtype = "int32" if is_unsigned else value.dtype
+        return _constant(lowering, np.where(known < 0, known + size, known), dtype)
     indices = lowering.tensor(value)
+    if is_unsigned:
+        return library.cast(lowering.builder, indices, "int32")
     length = _constant(lowering, size if len(sizes) > 1 else size[0], value.dtype)
     zero = _constant(lowering, 0, value.dtype)
     shape = indices.shape

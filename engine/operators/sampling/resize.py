@@ -175,6 +175,8 @@ def _axes(node: Node) -> list[_Axis]:
     named = [node.axis(a, len(x.shape)) for a in node.attributes.get("axes", range(len(x.shape)))]
     is_old = node.operator.name == "Upsample" or node.version < 11
     scales = node.attributes.get("scales")
+    if "height_scale" in node.attributes:  # the first version, of images
+        scales = (1.0, 1.0, node.attributes["height_scale"], node.attributes["width_scale"])
     sizes = region = None
     if scales is None:
         scales = _numbers(node, 1 if is_old else 2, "the scales")
@@ -214,7 +216,9 @@ _NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 
 def _method(node: Node) -> _Method:
-    """Return how a node reads between elements; before opset 11, from the front and rounded down.
+    """Return how a node reads between elements.
+
+    Before opset 11, it does from the front and rounds down, as by PopART's own mode ``pytorch``.
 
     Raises
     ------
@@ -222,7 +226,8 @@ def _method(node: Node) -> _Method:
         When a mode does not exist.
     """
     attributes: dict[str, Any] = dict(node.attributes)
-    if node.operator.name == "Upsample" or node.version < 11:
+    is_old = node.operator.name == "Upsample" or node.version < 11
+    if is_old or attributes.get("nearest_mode") == "pytorch":
         attributes |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
     mode = attributes.get("mode", "nearest")
     nearest = attributes.get("nearest_mode", "round_prefer_floor")

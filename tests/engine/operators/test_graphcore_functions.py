@@ -116,6 +116,16 @@ def test_gradients(case: Case, tmp_path: Path) -> None:
     gradients_agree(case, tmp_path)
 
 
+def test_a_point_without_an_angle_has_no_slope(tmp_path: Path) -> None:
+    nodes = [
+        node_of("Atan2", ["x", "y"], ["a"]),
+        node_of("IdentityLoss", ["a"], ["loss"], reduction="Sum"),
+    ]
+    zero = np.zeros(1, np.float32)
+    gradients = gradient_of(nodes, {"x": zero, "y": zero}, tmp_path)
+    assert [gradient.tolist() for gradient in gradients.values()] == [[0], [0]]
+
+
 def test_nothing_flows_back_through_detach(tmp_path: Path) -> None:
     nodes = [
         node_of("Detach", ["x0"], ["d"]),

@@ -153,6 +153,18 @@ def test_a_probability_of_zero_has_a_loss(tmp_path: Path) -> None:
     np.testing.assert_allclose(loss, -np.log(1e-7), 1e-5)
 
 
+def test_the_mean_of_labels_that_are_all_ignored_is_zero(tmp_path: Path) -> None:
+    operands = [drawn((2, 3)), np.ones(2, np.int32)]
+    attributes = {"reduction": "Mean", "ignoreIndex": 1, "inputIsLogProbability": 1}
+    case = Case("Nll", operands, lambda *_: np.zeros(()), attributes)
+    agrees(case, tmp_path)
+
+
+def test_the_mean_of_nothing_is_zero(tmp_path: Path) -> None:
+    operands = [np.zeros((0, 3), np.float32)]
+    agrees(Case("IdentityLoss", operands, lambda _: np.zeros(()), {"reduction": "Mean"}), tmp_path)
+
+
 @pytest.mark.parametrize(("is_zeroed", "expected"), [(0, np.inf), (1, 0)])
 def test_an_impossible_label(tmp_path: Path, is_zeroed: int, expected: float) -> None:
     labels, one = np.array([[1, 1]], np.uint32), np.array([2], np.uint32)

@@ -21,6 +21,8 @@ from tests.engine.operators.graphs import info
 
 from tilescope.engine import Engine, compile_model, load_onnx, resolve_options
 from tilescope.engine.errors import BadModel
+from tilescope.engine.training import Loss, Sgd, for_training
+from tilescope.engine.transform import transform
 
 X, W = drawn((2, 3)), drawn((3, 3), 1)
 
@@ -72,6 +74,21 @@ def test_a_call_with_another_number_of_values_is_refused(tmp_path: Path) -> None
     saved([call], {"x": X}, [info("y", X.shape)], {"w": W, "one": np.ones(1, "f4")}, path)
     with pytest.raises(BadModel, match="its subgraph takes 2 values, and the node gives 1"):
         load_onnx(path)
+
+
+def test_the_results_of_a_call_have_gradients(tmp_path: Path) -> None:
+    nodes = [*_calls(), node_of("IdentityLoss", ["y"], ["loss"], reduction="Sum")]
+    path = tmp_path / "loss.onnx"
+    parameters = {"w": W, "one": np.ones(1, np.float32)}
+    saved(nodes, {"x": X}, [info("loss", ())], parameters, path)
+    model = for_training(
+        load_onnx(path, trainable=["w"]),
+        Loss(kind="identity", reduction="sum"),
+        Sgd(lr=0.0),
+        anchors=["first", "y"],
+    )
+    outputs = {name for name, _ in transform(model).outputs}
+    assert {"Gradient___first", "Gradient___y"} <= outputs
 
 
 @pytest.mark.parametrize("is_known", [False, True])

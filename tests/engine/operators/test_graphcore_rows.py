@@ -216,6 +216,14 @@ OTHERS = [
 ]
 
 
+UNSORTED = Case(
+    "Bucketize",
+    [np.array([1, 4, 5, 6, 9], np.int32), np.array([1, 2, 6, 4], np.int32)],
+    lambda *_: np.array([0, 2, 2, 2, 4], np.int32),
+    name="Bucketize-unsorted",
+)
+
+
 def _basis(degree: int) -> Case:
     return Case(
         "SplineBasis",
@@ -227,7 +235,7 @@ def _basis(degree: int) -> Case:
     )
 
 
-@pytest.mark.parametrize("case", [*FLOATS, *OTHERS, *map(_basis, range(4))], ids=str)
+@pytest.mark.parametrize("case", [*FLOATS, *OTHERS, UNSORTED, *map(_basis, range(4))], ids=str)
 def test_results(case: Case, tmp_path: Path) -> None:
     agrees(case, tmp_path)
 

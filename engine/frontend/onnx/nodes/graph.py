@@ -52,11 +52,14 @@ class Scope:
         Of the values whose number of entries data decide.
     path
         What the names of nodes begin with.
+    labels
+        Names of results in place of those that the graph gives them.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     path: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class GraphImport:
@@ -92,6 +95,7 @@ class GraphImport:
         self.values = dict(scope.values)
         self.counts = scope.counts
         self.path = scope.path
+        self.labels = scope.labels
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -155,10 +159,15 @@ class GraphImport:
                 if proto.op_type == "If" or is_unrolled(proto, inputs, None):
                     continue
                 input_types = _given_to_a_body(proto, inputs, version)
-                # A subgraph may be called several times: its nodes have the name of the call.
-                path = f"{name}/" if proto.op_type == _CALL else ""
+                called, labels = proto.op_type == _CALL, {}
+                if called:  # maybe several times: nodes have its name, results those of its own
+                    inner = (info.name for info in attribute.g.output)
+                    labels = dict(zip(inner, proto.output, strict=False))
                 regions[attribute.name] = self._region(
-                    f"{name}/{attribute.name}", attribute.g, input_types, path
+                    f"{name}/{attribute.name}",
+                    attribute.g,
+                    input_types,
+                    Scope(path=f"{name}/" if called else "", labels=labels),
                 )
             else:
                 stated[attribute.name] = attribute_value(attribute)
@@ -185,10 +194,10 @@ class GraphImport:
             self.values.update(zip(proto.output, result, strict=True))
             return
         tensors_only(str(node), inputs)
-        names = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
-        names = self.counts.with_number(node, names)
+        keys = [key if index == 0 or key in used else "" for index, key in enumerate(proto.output)]
+        names = self.counts.with_number(node, [self.labels.get(key, key) for key in keys])
         results = self._with_reasons(node, names)
-        for key, value in zip(names, results, strict=True):
+        for key, value in zip([*keys, *names[len(keys) :]], results, strict=True):
             if value is not None:
                 if value.known is None:
                     check_type(value.dtype, f"Node {name!r}")
@@ -308,9 +317,12 @@ class GraphImport:
         name: str,
         graph: onnx.GraphProto,
         input_types: Sequence[ResultType | None],
-        path: str = "",
+        scope: Scope | None = None,
     ) -> Region:
-        """Return a subgraph as a region; `given` are the types of its inputs, where known.
+        """Return a subgraph as a region.
+
+        The types of its inputs are given where they are known, and what its nodes and results are
+        called in a scope.
 
         Raises
         ------
@@ -322,7 +334,7 @@ class GraphImport:
             graph,
             self.opsets,
             self.folder,
-            Scope(self.values, self.counts, path),
+            replace(scope or Scope(), values=self.values, counts=self.counts),
         )
         inside.add_parameters()
         inputs = []
