@@ -85,6 +85,56 @@ def test_a_branch_has_the_types_of_its_outputs(builder: popart.Builder) -> None:
     assert model_of(builder).graph.node[-1].name == "choice"
 
 
+def test_a_body_is_completed_where_a_node_holds_it(builder: popart.Builder, tmp_path: Path) -> None:
+    a, step = floats(builder, 2, name="a"), floats(builder, 2, name="step")
+    rounds = builder.aiOnnx.constant(np.array(2, np.int64))
+    go_on = builder.aiOnnx.constant(np.array(True))
+    body = builder.createSubgraphBuilder()
+    body.addUntypedInputTensor()
+    keep, carried = body.addUntypedInputTensor(), body.addUntypedInputTensor()
+    body.addInputTensorFromParentGraph(step)
+    plus = body.aiOnnx.add([carried, step])
+    assert body.getTensorShape(plus) == []
+    for output in (keep, plus, plus):
+        body.addOutputTensor(body.aiOnnx.identity([output]))
+    last, every = builder.aiOnnx.loop([rounds, go_on, a], 2, body)
+    for output in (last, every):
+        builder.addOutputTensor(output)
+    assert (builder.getTensorShape(last), builder.getTensorShape(every)) == ([2], [2, 2])
+    held = model_of(builder).graph.node[-1].attribute[0].g
+    # What is read from the graph around a loop is no input of its body, in ONNX.
+    assert len(held.input) == 3
+    assert all(value.type.tensor_type.elem_type for value in (*held.input, *held.output))
+    computed = run(builder, tmp_path, a=np.zeros(2, np.float32), step=np.ones(2, np.float32))
+    np.testing.assert_array_equal(computed[every], [[1, 1], [2, 2]])
+
+
+def test_a_scan_collects_along_its_inputs(builder: popart.Builder, tmp_path: Path) -> None:
+    total, rows = floats(builder, 2, name="total"), floats(builder, 3, 2, name="rows")
+    body = builder.createSubgraphBuilder()
+    sum_, row = body.addUntypedInputTensor(), body.addUntypedInputTensor()
+    plus = body.aiOnnx.add([sum_, row])
+    for output in (plus, plus):
+        body.addOutputTensor(body.aiOnnx.identity([output]))
+    last, every = builder.aiOnnx.scan([total, rows], 2, body, 1)
+    for output in (last, every):
+        builder.addOutputTensor(output)
+    assert (builder.getTensorShape(last), builder.getTensorShape(every)) == ([2], [3, 2])
+    model_of(builder)
+    steps = np.arange(6, dtype=np.float32).reshape(3, 2)
+    computed = run(builder, tmp_path, total=np.zeros(2, np.float32), rows=steps)
+    np.testing.assert_array_equal(computed[every], np.cumsum(steps, axis=0))
+
+
+def test_a_scan_collects_along_any_axis(builder: popart.Builder) -> None:
+    rows = floats(builder, 3, 2, name="rows")
+    body = builder.createSubgraphBuilder()
+    row = body.addUntypedInputTensor()
+    body.addOutputTensor(body.aiOnnx.neg([row]))
+    (every,) = builder.aiOnnx.scan([rows], 1, body, 1, scan_output_axes=[1])
+    assert builder.getTensorShape(every) == [2, 3]
+
+
 def test_names_are_those_of_the_operator_and_unique(builder: popart.Builder) -> None:
     a = floats(builder, 2)
     assert (a, floats(builder, 2)) == ("input", "input/1")

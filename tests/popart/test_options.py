@@ -79,6 +79,7 @@ def test_an_unknown_option_is_refused_with_close_names() -> None:
         ("enableOutlining", "no"),
         ("accumulationFactor", 1.5),
         ("virtualGraphMode", 1),
+        ("accumulationFactor", "2"),
         ("engineOptions", {"a": True}),
         ("customCodelets", "codelet.cpp"),
     ],

@@ -10,7 +10,8 @@ import onnx
 
 from popart.builder import reserved
 from popart.builder.attribute import attribute_of, node_attribute
-from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type
+from popart.builder.body import complete_bodies
+from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type, state_type
 from popart.errors import popart_exception
 from popart.tensor_info import type_of_onnx_element
 
@@ -119,7 +120,7 @@ class Graph:
             self.opsets[domain] = entry.version
         self.proto = proto
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
-            self._types[value.name] = value.type if value.HasField("type") else None
+            self._types[value.name] = known_type(value.type)
             self._names.add(value.name)
         for content in self.graph.initializer:
             self.add_content(content)
@@ -179,10 +180,7 @@ class Graph:
 
     def add_output(self, name: str) -> None:
         """Make a tensor an output."""
-        value = self.graph.output.add(name=name)
-        of = self.type_of(name)
-        if of is not None:
-            value.type.CopyFrom(of)
+        state_type(self.graph.output.add(name=name), self.type_of(name))
 
     def add_content(self, content: onnx.TensorProto) -> None:
         """Note the content of a constant or initializer, which may decide shapes."""
@@ -285,6 +283,7 @@ class Graph:
         for key, value in self.attributes.items():
             self._add_attribute(node, attribute_of(key, value))
         self._node_of.update(dict.fromkeys(outputs, node))
+        complete_bodies(node, self, self.root.proto)
         self._note_types(node)
         return outputs
 
@@ -315,12 +314,22 @@ class Graph:
                 f"Invalid opset {use.opset} used to add an operation. Opset for domain {domain}"
                 f" already defined as {version}"
             )
+        self._state_opset(domain, version)
+        if self.root is not self and domain not in self.root.opsets:
+            self.root._state_opset(domain, version)
+
+    def _state_opset(self, domain: str, version: int) -> None:
+        """State the version of a domain in the model; that of its own nodes replaces a child's."""
         stated = "" if domain == _ONNX else domain
-        if all(entry.domain != stated for entry in self.proto.opset_import):
-            self.proto.opset_import.add(domain=stated, version=version)
-            if domain == _ONNX:
-                is_old = version <= _LAST_OLD_OPSET
-                self.proto.ir_version = _OLD_IR_VERSION if is_old else _IR_VERSION
+        entry = next((e for e in self.proto.opset_import if e.domain == stated), None)
+        if entry is None:
+            entry = self.proto.opset_import.add(domain=stated)
+        if entry.version == version:
+            return
+        entry.version = version
+        if domain == _ONNX:
+            is_old = version <= _LAST_OLD_OPSET
+            self.proto.ir_version = _OLD_IR_VERSION if is_old else _IR_VERSION
 
     def _infer(self, node: onnx.NodeProto) -> NodeTypes:
         domain = node.domain or _ONNX
@@ -341,9 +350,7 @@ class Graph:
                     " dimension."
                 )
             self._types[output] = of
-            value = self.graph.value_info.add(name=output)
-            if of is not None:
-                value.type.CopyFrom(of)
+            state_type(self.graph.value_info.add(name=output), of)
 
     # Attributes of nodes
 
