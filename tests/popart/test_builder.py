@@ -152,6 +152,18 @@ def test_names_are_those_of_the_operator_and_unique(builder: popart.Builder) -> 
     assert builder.getInputTensorIds() == ["input", "input/1", "init_input", "layer/norm/gamma"]
 
 
+def test_nodes_are_logged(builder: popart.Builder, capfd: pytest.CaptureFixture[str]) -> None:
+    a = floats(builder, 2)
+    try:
+        popart.getLogger().setLevel("DEBUG")
+        builder.aiOnnx.abs([a])
+        assert "Adding ai.onnx.Abs:6 to builder opset:10" in capfd.readouterr().err
+    finally:
+        popart.getLogger().setLevel("WARN")
+    builder.aiOnnx.abs([a])
+    assert capfd.readouterr().err == ""
+
+
 def test_equal_builders_make_equal_models() -> None:
     def make() -> bytes:
         builder = popart.Builder()
@@ -336,6 +348,11 @@ def test_weights_in_a_file_beside_the_model(builder: popart.Builder, tmp_path: P
     file = tmp_path / "weights.bin"
     builder.saveInitializersExternally([weight], str(file))
     np.testing.assert_array_equal(np.fromfile(file, np.float32), values)
+    assert popart.Builder(builder.getModelProto()).isInitializer(weight)
+    moved = file.rename(tmp_path / "moved.bin")
+    with pytest.raises(RuntimeError, match="it doesn't exist or is not accessible"):
+        popart.Builder(builder.getModelProto())
+    moved.rename(file)
     with pytest.raises(popart.popart_exception, match="already has an external data_location"):
         builder.saveInitializersExternally([weight], str(file))
     with pytest.raises(popart.popart_exception, match="is not an initializer"):

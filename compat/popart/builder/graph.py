@@ -13,6 +13,7 @@ from popart.builder.attribute import attribute_of, node_attribute
 from popart.builder.body import complete_bodies
 from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type, state_type
 from popart.errors import popart_exception
+from popart.logger import getLogger
 from popart.tensor_info import type_of_onnx_element
 
 __all__ = ["Graph", "OperatorIdentifier", "OperatorUse"]
@@ -21,6 +22,7 @@ _DELIMITER = "/"
 #: Version of the file format: PopART writes 3 for operator sets up to 8.
 _IR_VERSION, _OLD_IR_VERSION, _LAST_OLD_OPSET = 4, 3, 8
 _ONNX = "ai.onnx"
+_LOGGER = getLogger("builder")
 _OPSETS = {_ONNX: (6, 11), "ai.graphcore": (1, 1)}
 
 
@@ -184,7 +186,8 @@ class Graph:
 
     def add_content(self, content: onnx.TensorProto) -> None:
         """Note the content of a constant or initializer, which may decide shapes."""
-        self._contents[content.name] = content
+        if content.data_location != onnx.TensorProto.EXTERNAL:
+            self._contents[content.name] = content
 
     def add_metadata(self, key: str, value: int, tensor: str = "") -> None:
         """Add an entry to the metadata of the model, of a tensor if one is named."""
@@ -260,6 +263,10 @@ class Graph:
             Called when the inputs are known to be tensors.
         """
         kind = use.identifier.type
+        _LOGGER.debug(
+            f"Adding {use.identifier} to builder opset:{use.opset}, numInputs:{len(inputs)}"
+            f" numOutputs:{n_outputs} numAttributes:{len(attributes)} name:{name}"
+        )
         if use.most_outputs and n_outputs > use.most_outputs:
             raise popart_exception(
                 f"{kind} has an invalid number of outputs {n_outputs}. Must be between"
