@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import onnx
 import pytest
 
 import popart
+from popart.builder.attribute_effects import attributes_set, warn_of_attributes
+from popart.builder.graph import Graph
 from tilescope import engine
 
 
@@ -260,6 +263,27 @@ def test_recomputation_and_priorities(builder: popart.Builder) -> None:
     assert pairs == ["layer", "1", "part", "b"]
 
 
+def test_settings_without_effect_warn_once_by_name(
+    builder: popart.Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("popart.effect._warned", set())
+    a = floats(builder, 2)
+    with builder.schedulePriority(1.0):
+        kept = builder.aiOnnx.relu([a])
+    builder.recomputeOutputInBackwardPass(kept)
+    model = model_of(builder)
+    assert list(attributes_set(model.graph)) == [
+        "__schedule_priority",
+        "__recompute_output_in_backward_pass",
+    ]
+    with pytest.warns(popart.NoEffectWarning, match=r"Builder\.schedulePriority") as given:
+        warn_of_attributes(model)
+    assert len(given) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_attributes(model)
+
+
 def test_settings_of_products(builder: popart.Builder) -> None:
     a, b = floats(builder, 2, 3), floats(builder, 3, 4)
     product = builder.aiOnnx.matmul([a, b])
@@ -370,11 +394,20 @@ def test_adding_a_node_does_not_look_at_the_others(
         n_inferred += 1
         return infer(*arguments, **named)
 
+    n_proposed = 0
+    is_taken = Graph._is_taken
+
+    def counting(graph: Graph, name: str) -> bool:
+        nonlocal n_proposed
+        n_proposed += 1
+        return is_taken(graph, name)
+
+    monkeypatch.setattr(Graph, "_is_taken", counting)
     monkeypatch.setattr(onnx.shape_inference, "infer_node_outputs", counted)
     monkeypatch.setattr(onnx.shape_inference, "infer_shapes", None)
     name = floats(builder, 2)
     for _ in range(50):
         name = builder.aiOnnx.relu([name])
     builder.getModelProto()
-    assert n_inferred == 50
+    assert (n_inferred, n_proposed) == (50, 51)
     assert builder.getTensorShape(name) == [2]

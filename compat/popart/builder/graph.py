@@ -92,6 +92,7 @@ class Graph:
         self._contents: dict[str, onnx.TensorProto] = {}
         self._names: set[str] = set()
         self._inputs: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._node_of: dict[str, onnx.NodeProto] = {}
         self.set_name("")
         if parent is not None:
@@ -138,10 +139,13 @@ class Graph:
     def new_name(self, name: str, output: int | None = None) -> str:
         """Return a name that no tensor of the graph, its parents and its children has."""
         stem = _DELIMITER.join([*self.scopes, name]) + ("" if output is None else f":{output}")
-        count, proposed = 0, stem
+        # Names are never given back, so that those before the last one are taken still.
+        count = self._counts.get(stem, 0)
+        proposed = f"{stem}{_DELIMITER}{count}" if count else stem
         while self._is_taken(proposed):
             count += 1
             proposed = f"{stem}{_DELIMITER}{count}"
+        self._counts[stem] = count + 1
         self._names.add(proposed)
         return proposed
 
