@@ -42,7 +42,7 @@ def read_model(given: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
 def check(model: onnx.ModelProto) -> None:
     """Check a model, whose external contents may stand at any path that the process can read.
 
-    Raises ``onnx.checker.ValidationError``, and ``RuntimeError`` for a file that is not there.
+    Raises ``onnx.checker.ValidationError``, and ``RuntimeError`` for a file that is missing.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def check(model: onnx.ModelProto) -> None:
 
 
 def _check_file(content: onnx.TensorProto) -> None:
-    """Refuse a content whose file, relative to the working directory, is not there."""
+    """Refuse a content whose file, relative to the working directory, is missing."""
     location = next((e.value for e in content.external_data if e.key == "location"), "")
     if not Path(location).is_file():
         raise RuntimeError(
