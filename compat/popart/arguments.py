@@ -144,7 +144,7 @@ def match_call(
 
 
 def _int(value: Any) -> int:
-    if isinstance(value, Enum | float | np.floating):
+    if isinstance(value, float | np.floating):
         raise Mismatch("not an integer")
     try:
         return operator.index(value)

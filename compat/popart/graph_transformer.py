@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from popart.arguments import TEXTS
 from popart.builder.external import save_initializers
-from popart.builder.model_file import read_model
+from popart.builder.model_file import check, read_model
 from popart.errors import popart_exception
 
 __all__ = ["GraphTransformer"]
@@ -208,7 +208,7 @@ class GraphTransformer:
         for entries in (graph.initializer, graph.input):
             for entry in [entry for entry in entries if entry.name in set(names)]:
                 entries.remove(entry)
-        onnx.checker.check_model(self._model)
+        check(self._model)
 
     def convertAllFixedPointInitializersToConstants(self) -> None:
         """Make constants of all initializers of integers and truth values."""

@@ -31,9 +31,8 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
     Parameters
     ----------
     includeInternal
-        Whether operators that a builder does not add are meant too; there are none.
+        Whether operators that a builder does not add are meant too: the engine's own.
     """
-    del includeInternal
     supported = _engine_names()
     identifiers = {
         operator.use.identifier
@@ -46,6 +45,14 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
         for operator in GRAPHCORE_OPERATORS.values()
         if f"ai.graphcore.{operator.type}" in supported
     }
+    if includeInternal:
+        from tilescope.engine.operators.table import OPERATORS
+
+        identifiers |= {
+            OperatorIdentifier("tilescope", name, 1)
+            for name, operator in OPERATORS.items()
+            if operator.is_primitive
+        }
     return sorted(identifiers, key=lambda found: (found.domain, found.type, found.version))
 
 

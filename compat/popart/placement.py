@@ -108,5 +108,5 @@ class InputSettings:
         return self._strategy
 
     def replicatedStreamMode(self) -> ReplicatedStreamMode:
-        """Return whether replicas get an input each or the same one."""
+        """Return whether replicas get inputs of their own or the same one."""
         return self._mode

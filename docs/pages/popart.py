@@ -25,6 +25,7 @@ from popart import (
     tensor_info,
     version,
 )
+from popart.builder.attribute_effects import ATTRIBUTE_EFFECTS
 from popart.builder.graphcore_opset import GRAPHCORE_OPERATORS
 from popart.builder.onnx_opset import onnx_operators
 from popart.options import setting_groups
@@ -76,6 +77,16 @@ effect and warns once by its name (`popart.NoEffectWarning`).
 | --- | --- | --- | --- | --- |
 """
 
+_ATTRIBUTES = """\
+## Settings of nodes
+
+A builder sets them as attributes of nodes, which models of other origin may have too. One without
+effect warns once by the name of its method.
+
+| Attribute | Method | Effect | Meaning |
+| --- | --- | --- | --- |
+"""
+
 _SECTIONS: tuple[tuple[str, ModuleType], ...] = (
     ("Builder", builder),
     ("Tensors", tensor_info),
@@ -94,6 +105,7 @@ _SECTIONS: tuple[tuple[str, ModuleType], ...] = (
 def render() -> str:
     """Return the page as Markdown."""
     lines = [_INTRODUCTION.rstrip("\n"), *_options(), "", *_settings()]
+    lines += [_ATTRIBUTES.rstrip("\n"), *_attributes(), ""]
     lines += ["## Patterns\n", *_patterns(), ""]
     lines += ["## Operators of ai.graphcore\n", *_graphcore(), ""]
     lines += ["## Operators of ai.onnx\n", *_onnx(), ""]
@@ -111,6 +123,13 @@ def _options() -> list[str]:
         f"| `{name}` | {_type(kinds[name].label)} | {_default(getattr(defaults, name))} |"
         f" {effect.value} | {meaning} |"
         for name, (effect, meaning) in OPTION_EFFECTS.items()
+    ]
+
+
+def _attributes() -> list[str]:
+    return [
+        f"| `{name}` | `{setter}` | {effect.value} | {meaning} |"
+        for name, (effect, setter, meaning) in ATTRIBUTE_EFFECTS.items()
     ]
 
 

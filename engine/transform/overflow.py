@@ -25,14 +25,9 @@ from tilescope.engine.ir import (
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.elementwise.mapped import MAP, call, operand
+from tilescope.engine.operators.movement.dynamic_slicing import DYNAMIC_SLICE, DYNAMIC_UNSLICE
 from tilescope.engine.operators.movement.layout import BROADCAST, RESHAPE, TRANSPOSE, reshape
-from tilescope.engine.operators.movement.slicing import (
-    CONCAT,
-    DYNAMIC_SLICE,
-    DYNAMIC_UNSLICE,
-    SLICE,
-    UNSLICE,
-)
+from tilescope.engine.operators.movement.slicing import CONCAT, SLICE, UNSLICE
 from tilescope.engine.operators.movement.take import TAKE
 from tilescope.engine.operators.reduction import reduced
 

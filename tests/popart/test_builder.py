@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import onnx
 import pytest
 
 import popart
+from popart.builder.attribute_effects import attributes_set, warn_of_attributes
+from popart.builder.graph import Graph
 from tilescope import engine
 
 
@@ -85,6 +88,56 @@ def test_a_branch_has_the_types_of_its_outputs(builder: popart.Builder) -> None:
     assert model_of(builder).graph.node[-1].name == "choice"
 
 
+def test_a_body_is_completed_where_a_node_holds_it(builder: popart.Builder, tmp_path: Path) -> None:
+    a, step = floats(builder, 2, name="a"), floats(builder, 2, name="step")
+    rounds = builder.aiOnnx.constant(np.array(2, np.int64))
+    go_on = builder.aiOnnx.constant(np.array(True))
+    body = builder.createSubgraphBuilder()
+    body.addUntypedInputTensor()
+    keep, carried = body.addUntypedInputTensor(), body.addUntypedInputTensor()
+    body.addInputTensorFromParentGraph(step)
+    plus = body.aiOnnx.add([carried, step])
+    assert body.getTensorShape(plus) == []
+    for output in (keep, plus, plus):
+        body.addOutputTensor(body.aiOnnx.identity([output]))
+    last, every = builder.aiOnnx.loop([rounds, go_on, a], 2, body)
+    for output in (last, every):
+        builder.addOutputTensor(output)
+    assert (builder.getTensorShape(last), builder.getTensorShape(every)) == ([2], [2, 2])
+    held = model_of(builder).graph.node[-1].attribute[0].g
+    # What is read from the graph around a loop is no input of its body, in ONNX.
+    assert len(held.input) == 3
+    assert all(value.type.tensor_type.elem_type for value in (*held.input, *held.output))
+    computed = run(builder, tmp_path, a=np.zeros(2, np.float32), step=np.ones(2, np.float32))
+    np.testing.assert_array_equal(computed[every], [[1, 1], [2, 2]])
+
+
+def test_a_scan_collects_along_its_inputs(builder: popart.Builder, tmp_path: Path) -> None:
+    total, rows = floats(builder, 2, name="total"), floats(builder, 3, 2, name="rows")
+    body = builder.createSubgraphBuilder()
+    sum_, row = body.addUntypedInputTensor(), body.addUntypedInputTensor()
+    plus = body.aiOnnx.add([sum_, row])
+    for output in (plus, plus):
+        body.addOutputTensor(body.aiOnnx.identity([output]))
+    last, every = builder.aiOnnx.scan([total, rows], 2, body, 1)
+    for output in (last, every):
+        builder.addOutputTensor(output)
+    assert (builder.getTensorShape(last), builder.getTensorShape(every)) == ([2], [3, 2])
+    model_of(builder)
+    steps = np.arange(6, dtype=np.float32).reshape(3, 2)
+    computed = run(builder, tmp_path, total=np.zeros(2, np.float32), rows=steps)
+    np.testing.assert_array_equal(computed[every], np.cumsum(steps, axis=0))
+
+
+def test_a_scan_collects_along_any_axis(builder: popart.Builder) -> None:
+    rows = floats(builder, 3, 2, name="rows")
+    body = builder.createSubgraphBuilder()
+    row = body.addUntypedInputTensor()
+    body.addOutputTensor(body.aiOnnx.neg([row]))
+    (every,) = builder.aiOnnx.scan([rows], 1, body, 1, scan_output_axes=[1])
+    assert builder.getTensorShape(every) == [2, 3]
+
+
 def test_names_are_those_of_the_operator_and_unique(builder: popart.Builder) -> None:
     a = floats(builder, 2)
     assert (a, floats(builder, 2)) == ("input", "input/1")
@@ -100,6 +153,18 @@ def test_names_are_those_of_the_operator_and_unique(builder: popart.Builder) -> 
     child = builder.createSubgraphBuilder()
     assert floats(child, 2) == "input/2"
     assert builder.getInputTensorIds() == ["input", "input/1", "init_input", "layer/norm/gamma"]
+
+
+def test_nodes_are_logged(builder: popart.Builder, capfd: pytest.CaptureFixture[str]) -> None:
+    a = floats(builder, 2)
+    try:
+        popart.getLogger().setLevel("DEBUG")
+        builder.aiOnnx.abs([a])
+        assert "Adding ai.onnx.Abs:6 to builder opset:10" in capfd.readouterr().err
+    finally:
+        popart.getLogger().setLevel("WARN")
+    builder.aiOnnx.abs([a])
+    assert capfd.readouterr().err == ""
 
 
 def test_equal_builders_make_equal_models() -> None:
@@ -198,6 +263,27 @@ def test_recomputation_and_priorities(builder: popart.Builder) -> None:
     assert pairs == ["layer", "1", "part", "b"]
 
 
+def test_settings_without_effect_warn_once_by_name(
+    builder: popart.Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("popart.effect._warned", set())
+    a = floats(builder, 2)
+    with builder.schedulePriority(1.0):
+        kept = builder.aiOnnx.relu([a])
+    builder.recomputeOutputInBackwardPass(kept)
+    model = model_of(builder)
+    assert list(attributes_set(model.graph)) == [
+        "__schedule_priority",
+        "__recompute_output_in_backward_pass",
+    ]
+    with pytest.warns(popart.NoEffectWarning, match=r"Builder\.schedulePriority") as given:
+        warn_of_attributes(model)
+    assert len(given) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_attributes(model)
+
+
 def test_settings_of_products(builder: popart.Builder) -> None:
     a, b = floats(builder, 2, 3), floats(builder, 3, 4)
     product = builder.aiOnnx.matmul([a, b])
@@ -286,6 +372,11 @@ def test_weights_in_a_file_beside_the_model(builder: popart.Builder, tmp_path: P
     file = tmp_path / "weights.bin"
     builder.saveInitializersExternally([weight], str(file))
     np.testing.assert_array_equal(np.fromfile(file, np.float32), values)
+    assert popart.Builder(builder.getModelProto()).isInitializer(weight)
+    moved = file.rename(tmp_path / "moved.bin")
+    with pytest.raises(RuntimeError, match="it doesn't exist or is not accessible"):
+        popart.Builder(builder.getModelProto())
+    moved.rename(file)
     with pytest.raises(popart.popart_exception, match="already has an external data_location"):
         builder.saveInitializersExternally([weight], str(file))
     with pytest.raises(popart.popart_exception, match="is not an initializer"):
@@ -303,11 +394,20 @@ def test_adding_a_node_does_not_look_at_the_others(
         n_inferred += 1
         return infer(*arguments, **named)
 
+    n_proposed = 0
+    is_taken = Graph._is_taken
+
+    def counting(graph: Graph, name: str) -> bool:
+        nonlocal n_proposed
+        n_proposed += 1
+        return is_taken(graph, name)
+
+    monkeypatch.setattr(Graph, "_is_taken", counting)
     monkeypatch.setattr(onnx.shape_inference, "infer_node_outputs", counted)
     monkeypatch.setattr(onnx.shape_inference, "infer_shapes", None)
     name = floats(builder, 2)
     for _ in range(50):
         name = builder.aiOnnx.relu([name])
     builder.getModelProto()
-    assert n_inferred == 50
+    assert (n_inferred, n_proposed) == (50, 51)
     assert builder.getTensorShape(name) == [2]

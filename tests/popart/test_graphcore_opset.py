@@ -85,8 +85,8 @@ CASES: list[tuple[Callable[[Made], Any], list[list[int]]]] = [
         lambda m: m.gc.lstm([m.input(5, 2, 3), m.input(4, 7, 4), m.input(4, 4), m.input(2, 2, 4)]),
         [[5, 2, 4], [2, 4]],
     ),
-    (lambda m: m.gc.init([3, 4], 1, 1), [[3, 4]]),
-    (lambda m: m.gc.init([3, 4], 1, 1, 0, "made"), [[3, 4]]),
+    (lambda m: m.gc.init([3, 4], popart.DataType.FLOAT, popart.InitType.Zero, "n"), [[3, 4]]),
+    (lambda m: m.gc.init([3, 4], 11, 1, 0, "made"), [[3, 4]]),
     (
         lambda m: m.gc.dynamicslice([m.input(5, 6), m.input(1, of="UINT32")], [0], [2]),
         [[2, 6]],
@@ -166,6 +166,22 @@ def test_a_call_of_a_subgraph(made: Made) -> None:
     assert made.shapes(result) == [[2]]
     with pytest.raises(popart.popart_exception, match=r"number of outputs \(2\) does not match"):
         made.gc.call([a], 2, callee)
+
+
+def test_calls_inside_calls_are_typed_by_their_arguments(made: Made) -> None:
+    inner = made.builder.createSubgraphBuilder()
+    inner.addOutputTensor(inner.aiGraphcore.scale([inner.addUntypedInputTensor()], 2.0))
+    outer = made.builder.createSubgraphBuilder()
+    a, b = outer.addUntypedInputTensor(), outer.addUntypedInputTensor()
+    (scaled,) = outer.aiGraphcore.call([a], 1, inner)
+    outer.addOutputTensor(outer.aiOnnx.add([scaled, b]))
+    (result,) = made.gc.call([made.input(2), made.input(2)], 1, outer)
+    made.builder.addOutputTensor(result)
+    assert made.shapes(result) == [[2]]
+    model = onnx.load_from_string(made.builder.getModelProto())
+    onnx.checker.check_model(model)
+    # A model states the version of a set that only its subgraphs use.
+    assert {entry.domain for entry in model.opset_import} == {"", "ai.graphcore"}
 
 
 def test_custom_operators(made: Made) -> None:

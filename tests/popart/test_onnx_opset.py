@@ -88,3 +88,13 @@ def test_numpy_integers_and_tuples_are_taken() -> None:
     assert builder.getTensorShape(builder.aiOnnx.concat((a, a), np.int32(0))) == [4, 4]
     with pytest.raises(TypeError, match=r"concat\(\): incompatible function arguments"):
         builder.aiOnnx.concat([a, a], 1.0)
+
+
+def test_supported_operators_are_those_of_the_engine() -> None:
+    public = {(found.domain, found.type) for found in popart.getSupportedOperations(False)}
+    assert ("ai.onnx", "Conv") in public
+    every = {(found.domain, found.type) for found in popart.getSupportedOperations(True)}
+    assert ("tilescope", "convolution") in every - public
+    refused = {found.type for found in popart.getUnsupportedOperations(10)}
+    assert refused
+    assert not refused & {name for _, name in public}

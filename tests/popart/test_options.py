@@ -11,7 +11,8 @@ import pytest
 from tests.popart.option_names import OPTION_NAMES
 
 import popart
-from popart.options.effects import OPTION_EFFECTS, Effect, options_set, warn_without_effect
+from popart.effect import Effect
+from popart.options.effects import OPTION_EFFECTS, options_set, warn_without_effect
 from popart.settings import fields_of
 
 GROUPS: dict[str, Callable[[], Any]] = {
@@ -79,6 +80,7 @@ def test_an_unknown_option_is_refused_with_close_names() -> None:
         ("enableOutlining", "no"),
         ("accumulationFactor", 1.5),
         ("virtualGraphMode", 1),
+        ("accumulationFactor", "2"),
         ("engineOptions", {"a": True}),
         ("customCodelets", "codelet.cpp"),
     ],
@@ -147,7 +149,7 @@ def test_every_option_has_an_effect() -> None:
 
 
 def test_options_without_effect_warn_once_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("popart.options.effects._warned", set())
+    monkeypatch.setattr("popart.effect._warned", set())
     options = popart.SessionOptions()
     options.enableOutlining = False
     options.kahnTieBreaker = "fifo"

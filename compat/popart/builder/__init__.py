@@ -18,6 +18,12 @@ from popart.builder.versions import (
     AiOnnx9,
     AiOnnx10,
     AiOnnx11,
+    AiOnnxOpset6,
+    AiOnnxOpset7,
+    AiOnnxOpset8,
+    AiOnnxOpset9,
+    AiOnnxOpset10,
+    AiOnnxOpset11,
 )
 
 __all__ = [
@@ -32,6 +38,12 @@ __all__ = [
     "AiOnnx11",
     "AiOnnxMl",
     "AiOnnxMlOpset1",
+    "AiOnnxOpset6",
+    "AiOnnxOpset7",
+    "AiOnnxOpset8",
+    "AiOnnxOpset9",
+    "AiOnnxOpset10",
+    "AiOnnxOpset11",
     "AttributeContextManager",
     "Builder",
     "KeyValueContextManager",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from popart.arguments import (
@@ -27,7 +26,7 @@ from popart.builder.attribute import custom_attribute
 from popart.builder.external import save_initializers
 from popart.builder.graph import Graph, OperatorIdentifier, OperatorUse
 from popart.builder.graphcore_opset import AiGraphcore, AiGraphcoreOpset1
-from popart.builder.model_file import read_model
+from popart.builder.model_file import check, read_model
 from popart.builder.onnx_opset import AiOnnxMlOpset1, Opset
 from popart.builder.placed_nodes import PlacedNodes
 from popart.builder.tensor import tensor_of, type_of
@@ -171,7 +170,7 @@ class Builder(PlacedNodes):
 
     def saveModelProto(self, filename: str) -> None:
         """Check the model and write it to a file."""
-        onnx.checker.check_model(self._impl.proto)
+        check(self._impl.proto)
         Path(filename).write_bytes(self.getModelProto())
 
     def saveInitializersExternally(self, ids: Sequence[str], filename: str) -> None:

@@ -10,8 +10,10 @@ import onnx
 
 from popart.builder import reserved
 from popart.builder.attribute import attribute_of, node_attribute
-from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type
+from popart.builder.body import complete_bodies
+from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type, state_type
 from popart.errors import popart_exception
+from popart.logger import getLogger
 from popart.tensor_info import type_of_onnx_element
 
 __all__ = ["Graph", "OperatorIdentifier", "OperatorUse"]
@@ -20,6 +22,7 @@ _DELIMITER = "/"
 #: Version of the file format: PopART writes 3 for operator sets up to 8.
 _IR_VERSION, _OLD_IR_VERSION, _LAST_OLD_OPSET = 4, 3, 8
 _ONNX = "ai.onnx"
+_LOGGER = getLogger("builder")
 _OPSETS = {_ONNX: (6, 11), "ai.graphcore": (1, 1)}
 
 
@@ -89,6 +92,7 @@ class Graph:
         self._contents: dict[str, onnx.TensorProto] = {}
         self._names: set[str] = set()
         self._inputs: set[str] = set()
+        self._counts: dict[str, int] = {}
         self._node_of: dict[str, onnx.NodeProto] = {}
         self.set_name("")
         if parent is not None:
@@ -119,7 +123,7 @@ class Graph:
             self.opsets[domain] = entry.version
         self.proto = proto
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
-            self._types[value.name] = value.type if value.HasField("type") else None
+            self._types[value.name] = known_type(value.type)
             self._names.add(value.name)
         for content in self.graph.initializer:
             self.add_content(content)
@@ -135,10 +139,13 @@ class Graph:
     def new_name(self, name: str, output: int | None = None) -> str:
         """Return a name that no tensor of the graph, its parents and its children has."""
         stem = _DELIMITER.join([*self.scopes, name]) + ("" if output is None else f":{output}")
-        count, proposed = 0, stem
+        # Names are never given back, so that those before the last one are taken still.
+        count = self._counts.get(stem, 0)
+        proposed = f"{stem}{_DELIMITER}{count}" if count else stem
         while self._is_taken(proposed):
             count += 1
             proposed = f"{stem}{_DELIMITER}{count}"
+        self._counts[stem] = count + 1
         self._names.add(proposed)
         return proposed
 
@@ -179,14 +186,12 @@ class Graph:
 
     def add_output(self, name: str) -> None:
         """Make a tensor an output."""
-        value = self.graph.output.add(name=name)
-        of = self.type_of(name)
-        if of is not None:
-            value.type.CopyFrom(of)
+        state_type(self.graph.output.add(name=name), self.type_of(name))
 
     def add_content(self, content: onnx.TensorProto) -> None:
         """Note the content of a constant or initializer, which may decide shapes."""
-        self._contents[content.name] = content
+        if content.data_location != onnx.TensorProto.EXTERNAL:
+            self._contents[content.name] = content
 
     def add_metadata(self, key: str, value: int, tensor: str = "") -> None:
         """Add an entry to the metadata of the model, of a tensor if one is named."""
@@ -262,6 +267,10 @@ class Graph:
             Called when the inputs are known to be tensors.
         """
         kind = use.identifier.type
+        _LOGGER.debug(
+            f"Adding {use.identifier} to builder opset:{use.opset}, numInputs:{len(inputs)}"
+            f" numOutputs:{n_outputs} numAttributes:{len(attributes)} name:{name}"
+        )
         if use.most_outputs and n_outputs > use.most_outputs:
             raise popart_exception(
                 f"{kind} has an invalid number of outputs {n_outputs}. Must be between"
@@ -285,6 +294,7 @@ class Graph:
         for key, value in self.attributes.items():
             self._add_attribute(node, attribute_of(key, value))
         self._node_of.update(dict.fromkeys(outputs, node))
+        complete_bodies(node, self, self.root.proto)
         self._note_types(node)
         return outputs
 
@@ -315,12 +325,22 @@ class Graph:
                 f"Invalid opset {use.opset} used to add an operation. Opset for domain {domain}"
                 f" already defined as {version}"
             )
+        self._state_opset(domain, version)
+        if self.root is not self and domain not in self.root.opsets:
+            self.root._state_opset(domain, version)
+
+    def _state_opset(self, domain: str, version: int) -> None:
+        """State the version of a domain in the model; that of its own nodes replaces a child's."""
         stated = "" if domain == _ONNX else domain
-        if all(entry.domain != stated for entry in self.proto.opset_import):
-            self.proto.opset_import.add(domain=stated, version=version)
-            if domain == _ONNX:
-                is_old = version <= _LAST_OLD_OPSET
-                self.proto.ir_version = _OLD_IR_VERSION if is_old else _IR_VERSION
+        entry = next((e for e in self.proto.opset_import if e.domain == stated), None)
+        if entry is None:
+            entry = self.proto.opset_import.add(domain=stated)
+        if entry.version == version:
+            return
+        entry.version = version
+        if domain == _ONNX:
+            is_old = version <= _LAST_OLD_OPSET
+            self.proto.ir_version = _OLD_IR_VERSION if is_old else _IR_VERSION
 
     def _infer(self, node: onnx.NodeProto) -> NodeTypes:
         domain = node.domain or _ONNX
@@ -341,9 +361,7 @@ class Graph:
                     " dimension."
                 )
             self._types[output] = of
-            value = self.graph.value_info.add(name=output)
-            if of is not None:
-                value.type.CopyFrom(of)
+            state_type(self.graph.value_info.add(name=output), of)
 
     # Attributes of nodes
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from popart.tensor_info import DataType, onnx_element_type
+
 __all__ = ["output_types"]
 
 _INT32, _UINT32 = onnx.TensorProto.INT32, onnx.TensorProto.UINT32
@@ -38,8 +40,8 @@ def output_types(
     type_of
         Type of a tensor by its name; None if it is not known.
     """
-    if node.op_type == "Call":
-        return _call(node)
+    if node.op_type in _OF_BODIES:
+        return _OF_BODIES[node.op_type](node)
     rule = _RULES.get(node.op_type)
     if rule is None:
         return {}
@@ -82,6 +84,19 @@ def _call(node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         for name, value in zip(node.output, callee.output, strict=False)
         if value.type.tensor_type.elem_type
     }
+
+
+def _packed(node: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+    """Return the type of rows that a callback makes, behind one another."""
+    settings = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    found = _plain(settings["callback"].output[0].type)
+    if found is None or not found[0]:
+        return {}
+    shape = (settings["resultSize"], *found[1][2:])
+    return {node.output[0]: onnx.helper.make_tensor_type_proto(found[0], shape)}
+
+
+_OF_BODIES = {"Call": _call, "PackedDataBlock": _packed}
 
 
 def _like(place: int) -> _Rule:
@@ -129,7 +144,8 @@ def _lstm(inputs: Any, settings: _Settings) -> list[_Type]:
 
 
 def _init(_: _Inputs, settings: _Settings) -> list[_Type]:
-    return [(settings["data_type"], tuple(settings["shape"]))]
+    element = onnx_element_type(DataType(settings["data_type"]))
+    return [(element, tuple(settings["shape"]))]
 
 
 def _dynamic_slice(inputs: Any, settings: _Settings) -> list[_Type]:

@@ -13,7 +13,7 @@ import onnx.shape_inference
 from popart.builder import graphcore_types
 from popart.errors import popart_exception
 
-__all__ = ["NodeTypes", "Types", "known_type", "node_types", "shape_of_type"]
+__all__ = ["NodeTypes", "Types", "known_type", "node_types", "shape_of_type", "state_type"]
 
 _GRAPHCORE = "ai.graphcore"
 
@@ -26,6 +26,9 @@ class Types(Protocol):
 
     def content_of(self, name: str) -> onnx.TensorProto | None:
         """Return the content of a tensor; None if it is not constant."""
+
+    def has_tensor(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
 
 
 @dataclass
@@ -49,6 +52,14 @@ def shape_of_type(of: onnx.TypeProto | None) -> list[int] | None:
 def known_type(of: onnx.TypeProto | None) -> onnx.TypeProto | None:
     """Return a type if it states elements; None for one that says nothing."""
     return of if of is not None and of.tensor_type.elem_type else None
+
+
+def state_type(value: onnx.ValueInfoProto, of: onnx.TypeProto | None) -> None:
+    """Set the type of a tensor; one that is not known is stated as undefined."""
+    if of is not None:
+        value.type.CopyFrom(of)
+    else:
+        value.type.tensor_type.elem_type = onnx.TensorProto.UNDEFINED
 
 
 def node_types(node: onnx.NodeProto, types: Types, opset: int, model: onnx.ModelProto) -> NodeTypes:
@@ -215,11 +226,15 @@ def _loop(node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
     return _known(list(node.output), [*carried, *collected])
 
 
-def _stacked(of: onnx.TypeProto | None, n_rounds: int | None) -> onnx.TypeProto | None:
+def _stacked(
+    of: onnx.TypeProto | None, n_rounds: int | None, axis: int = 0
+) -> onnx.TypeProto | None:
+    """Return the type of the results of all rounds along a new dimension."""
     shape = shape_of_type(of)
     if of is None or shape is None or n_rounds is None:
         return None
-    return onnx.helper.make_tensor_type_proto(of.tensor_type.elem_type, [n_rounds, *shape])
+    shape.insert(axis % (len(shape) + 1), n_rounds)
+    return onnx.helper.make_tensor_type_proto(of.tensor_type.elem_type, shape)
 
 
 def _scan(node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
@@ -233,8 +248,11 @@ def _scan(node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
     shape = shape_of_type(types.type_of(node.input[n_carried]))
     results = _outputs_of_body(node, "body")
     n_steps = shape[axes[0]] if shape else None
-    is_plain = not any(settings.get("scan_output_axes", ()))
-    collected = [_stacked(of, n_steps if is_plain else None) for of in results[n_carried:]]
+    stacked_along = settings.get("scan_output_axes") or [0] * (len(results) - n_carried)
+    collected = [
+        _stacked(of, n_steps, axis)
+        for of, axis in zip(results[n_carried:], stacked_along, strict=False)
+    ]
     carried = [
         of if of is not None else types.type_of(name)
         for of, name in zip(results, node.input[:n_carried], strict=False)

@@ -10,7 +10,7 @@ import onnx
 
 from popart.errors import popart_exception
 
-__all__ = ["read_model"]
+__all__ = ["check", "read_model"]
 
 _SHOWN = 100
 
@@ -27,7 +27,7 @@ def read_model(given: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
-        onnx.checker.check_model(model)
+        check(model)
     except google.protobuf.message.DecodeError as error:
         shown = repr(given if len(given) <= _SHOWN else given[:_SHOWN])  # type: ignore[arg-type, index]
         raise popart_exception(
@@ -37,6 +37,45 @@ def read_model(given: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
     except onnx.checker.ValidationError as error:
         raise popart_exception(str(error)) from error
     return model
+
+
+def check(model: onnx.ModelProto) -> None:
+    """Check a model, whose external contents may stand at any path that the process can read.
+
+    Raises ``onnx.checker.ValidationError``, and ``RuntimeError`` for a file that is missing.
+
+    Parameters
+    ----------
+    model
+        The model; it is not changed.
+    """
+    external = [
+        content
+        for content in model.graph.initializer
+        if content.data_location == onnx.TensorProto.EXTERNAL
+    ]
+    if external:
+        checked = onnx.ModelProto()
+        checked.CopyFrom(model)
+        inputs = {value.name for value in model.graph.input}
+        for content in external:
+            _check_file(content)
+            checked.graph.initializer.remove(content)
+            if content.name not in inputs:
+                of = onnx.helper.make_tensor_type_proto(content.data_type, content.dims)
+                checked.graph.input.add(name=content.name, type=of)
+        model = checked
+    onnx.checker.check_model(model)
+
+
+def _check_file(content: onnx.TensorProto) -> None:
+    """Refuse a content whose file, relative to the working directory, is missing."""
+    location = next((e.value for e in content.external_data if e.key == "location"), "")
+    if not Path(location).is_file():
+        raise RuntimeError(
+            f"Data of TensorProto ( tensor name: {content.name}) should be stored in {location},"
+            " but it doesn't exist or is not accessible."
+        )
 
 
 def _content_of(given: str | bytes | os.PathLike[str]) -> bytes:

@@ -15,6 +15,12 @@ __all__ = [
     "AiOnnx9",
     "AiOnnx10",
     "AiOnnx11",
+    "AiOnnxOpset6",
+    "AiOnnxOpset7",
+    "AiOnnxOpset8",
+    "AiOnnxOpset9",
+    "AiOnnxOpset10",
+    "AiOnnxOpset11",
 ]
 
 DEFAULT_AI_ONNX, DEFAULT_AI_ONNX_ML, DEFAULT_AI_GRAPHCORE = 10, 1, 1
@@ -43,6 +49,10 @@ class AiOnnx10(AiOnnx9):
 class AiOnnx11(AiOnnx10):
     """Version 11 of ONNX's set."""
 
+
+#: The binding's names of the same sets.
+AiOnnxOpset6, AiOnnxOpset7, AiOnnxOpset8 = AiOnnx6, AiOnnx7, AiOnnx8
+AiOnnxOpset9, AiOnnxOpset10, AiOnnxOpset11 = AiOnnx9, AiOnnx10, AiOnnx11
 
 #: The classes by version.
 AI_ONNX: dict[int, type[AiOnnx6]] = {

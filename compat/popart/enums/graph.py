@@ -54,7 +54,7 @@ class ExchangeStrategy(Enumeration):
 
 
 class ReplicatedStreamMode(Enumeration):
-    """Whether replicas get an input each or the same one."""
+    """Whether replicas get inputs of their own or the same one."""
 
     Broadcast = 0
     Replicate = 1
@@ -133,7 +133,7 @@ class TensorStorage(Enumeration):
 
 
 class ReplicatedTensorSharding(Enumeration):
-    """Whether replicas hold a part each or the whole."""
+    """Whether replicas hold parts of a tensor or the whole."""
 
     Off = 0
     On = 1

@@ -77,7 +77,7 @@ def above_zero(name: str) -> _Check:
 
 
 class Optimizer:
-    """Hyperparameters, each with a default and values of tensors that have their own.
+    """Hyperparameters with defaults, and values of tensors that have their own.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from popart.options.effects import Effect, effect_of, warn_without_effect
+from popart.options.effects import effect_of, warn_without_effect
 from popart.options.session_options import SessionOptions
 from popart.options.setting_groups import (
     AccumulateOuterFragmentSettings,
@@ -21,7 +21,6 @@ __all__ = [
     "AutodiffSettings",
     "AutomaticLossScalingSettings",
     "BatchSerializationSettings",
-    "Effect",
     "ExecutionPhaseSettings",
     "ExperimentalSettings",
     "NumIOTiles",

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-from enum import Enum
-
-from popart.errors import NoEffectWarning
+from popart.effect import Effect, warn_once
 from popart.options.session_options import SessionOptions
 from popart.settings import fields_of
 
-__all__ = ["OPTION_EFFECTS", "Effect", "effect_of", "options_set", "warn_without_effect"]
-
-
-class Effect(Enum):
-    """What a session does with an option that differs from its default."""
-
-    ACTS = "acts"
-    REFUSED = "refused"
-    NONE = "no effect"
+__all__ = ["OPTION_EFFECTS", "effect_of", "options_set", "warn_without_effect"]
 
 
 _PLACED = "needs several IPUs or the memory of the host"
@@ -135,8 +124,6 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "cachePath": (Effect.ACTS, "directory of programs that are kept"),
 }
 
-_warned: set[str] = set()
-
 
 def effect_of(option: str) -> Effect:
     """Return what a session does with an option that differs from its default."""
@@ -156,10 +143,5 @@ def options_set(options: SessionOptions) -> list[str]:
 def warn_without_effect(options: SessionOptions) -> None:
     """Warn of the options that are set and do nothing, once in a process by name."""
     for name in options_set(options):
-        if effect_of(name) is Effect.NONE and name not in _warned:
-            _warned.add(name)
-            warnings.warn(
-                f"SessionOptions.{name} has no effect: {OPTION_EFFECTS[name][1]}",
-                NoEffectWarning,
-                stacklevel=3,
-            )
+        if effect_of(name) is Effect.NONE:
+            warn_once(f"SessionOptions.{name}", OPTION_EFFECTS[name][1])

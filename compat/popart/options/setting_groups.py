@@ -1,4 +1,4 @@
-"""Groups of options, each a class of its own.
+"""Classes of options that belong together.
 
 Source: graphcore/popart, willow/include/popart/sessionoptions.hpp.
 """

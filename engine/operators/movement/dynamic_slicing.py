@@ -17,7 +17,7 @@ from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice,
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["DYNAMIC_SLICE", "DYNAMIC_UPDATE", "RECORDS"]
+__all__ = ["DYNAMIC_SLICE", "DYNAMIC_UNSLICE", "DYNAMIC_UPDATE", "RECORDS"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
