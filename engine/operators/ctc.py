@@ -53,8 +53,7 @@ class CtcOperands:
     zero_infinity
         Whether losses and gradients of labels that no alignment gives are 0.
     takes_logs
-        Whether the scores are logarithms of probabilities. The gradient is with respect to what
-        softmax takes all the same, as that of PopLibs and of PopART is.
+        Whether the scores are logarithms of probabilities.
     """
 
     scores: Value
@@ -160,6 +159,9 @@ def _gradient(
     is_due = reshape(expansion, binary(expansion, "less", number, steps), (n_steps, n_batch, 1))
     counts = expansion.emit(CAST, is_due, dtype=scores.dtype)
     factor = binary(expansion, "multiply", counts, by_sequence)
+    if op.attributes["takes_logs"]:
+        # The library's is with respect to what softmax takes.
+        of_scores = mapped(expansion, operand(0) - call("exp", operand(1)), of_scores, scores)
     return binary(expansion, "multiply", of_scores, factor), None, None, None
 
 
@@ -204,9 +206,12 @@ def ctc_loss(expansion: Expansion, given: CtcOperands, reduction: str) -> Value:
         2,
         *(given.scores, labels, steps, lengths),
         blank=given.blank,
-        zero_infinity=given.zero_infinity,
+        zero_infinity=given.zero_infinity and not given.takes_logs,
         takes_logs=given.takes_logs,
     )[0]
+    if given.zero_infinity and given.takes_logs:
+        is_over = call("greater", operand(0), float(np.finfo(dtype).max))
+        losses = mapped(expansion, call("select", 0.0, operand(0), is_over), losses)
     if reduction == "none":
         return losses
     if reduction == "mean":
