@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from popart.effect import warn_once
 from popart.enums import SyntheticDataMode
 from popart.options import SessionOptions
 from tilescope.engine.ir import Model
@@ -18,6 +19,9 @@ from tilescope.engine.session.source_compilation import programs_of
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 
 __all__ = ["compiled_for", "engine_options_of"]
+
+#: Options of a plan that the engine has.
+_OF_PLANS = ("partialsType", "availableMemoryProportion")
 
 #: The engine's names of data that are made on the device.
 _SYNTHETIC = {
@@ -36,6 +40,18 @@ def engine_options_of(options: SessionOptions) -> EngineOptions:
         When one is unknown, or its value is not allowed.
     """
     stated: dict[str, Any] = {str(k): str(v) for k, v in dict(options.engineOptions).items()}
+    of_products = dict(options.matmulOptions)
+    if options.partialsTypeMatMuls:
+        of_products.setdefault("partialsType", options.partialsTypeMatMuls)
+    for group, given in (
+        ("convolutionOptions", dict(options.convolutionOptions)),
+        ("matmulOptions", of_products),
+    ):
+        for key, value in given.items():
+            if key in _OF_PLANS:
+                stated.setdefault(f"{group}.{key}", str(value))
+            else:
+                warn_once(f"SessionOptions.{group}[{key!r}]", "plans have no such choice")
     if options.enableEngineCaching and options.cachePath:
         stated.setdefault("cachePath", str(options.cachePath))
     return resolve(code=stated)

@@ -14,13 +14,16 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from popart.builder.attribute_effects import warn_of_attributes
 from popart.compilation import compiled_for, engine_options_of
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
+from popart.effect import Effect
 from popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from popart.errors import OutOfMemoryException, popart_exception
 from popart.loaded_model import LoadedModel, proto_of
 from popart.options import SessionOptions
+from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
 from popart.patterns import Patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
@@ -89,7 +92,10 @@ class _Session:
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
+        _refuse(self._options)
         _refuse_several_ipus(self._options, self._proto, deviceInfo)
+        warn_without_effect(self._options)
+        warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
         self._loaded = LoadedModel.of(
             self._proto,
@@ -206,6 +212,8 @@ class _Session:
         popart_exception
             When it cannot be compiled.
         """
+        if not self._options.compileEngine:
+            return
         with _as_popart():
             options = engine_options_of(self._options)
             self._compiled = compiled_for(self._model, self._device.machine, self._options, options)
@@ -655,6 +663,38 @@ _TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 def _type_of(dtype: object) -> str:
     name: str = np.dtype(dtype).name  # type: ignore[call-overload]
     return _TYPES.get(name, name.upper())
+
+
+#: Options that are refused by what they ask for together.
+_JOINT = frozenset(
+    {
+        "enablePipelining",
+        "enableReplicatedGraphs",
+        "replicatedGraphCount",
+        "enableDistributedReplicatedGraphs",
+        "globalReplicationFactor",
+        "globalReplicaOffset",
+        "virtualGraphMode",
+        "virtualGraphSplitRatios",
+        "executionPhaseSettings",
+        "createImplicitPipeliningFwdOnlyProgram",
+        "stashAllTensorsInferencePipeline",
+    }
+)
+
+
+def _refuse(options: SessionOptions) -> None:
+    """Refuse options that would change what a program computes, and that sessions lack.
+
+    Raises
+    ------
+    popart_exception
+        Names the option.
+    """
+    for name in options_set(options):
+        if name not in _JOINT and effect_of(name) is Effect.REFUSED:
+            reason = OPTION_EFFECTS[name][1]
+            raise popart_exception(f"{name} is not supported yet ({reason}): leave it out")
 
 
 def _refuse_several_ipus(
