@@ -28,8 +28,10 @@ from tilescope.engine.library.popops.slicing.one_hot import one_hot
 from tilescope.engine.library.popops.slicing.sliceable import create_sliceable_tensor
 from tilescope.engine.library.popops.sorting.sort import top_k_with_permutation
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.cast import CAST
+from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
-from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.movement.slicing import joined, part
 
 __all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
@@ -267,6 +269,20 @@ def _lower_one_hot(lowering: Lowering, op: Operation) -> Tensor:
     return out.dim_shuffle(*order[:axis], len(order), *order[axis:])
 
 
+def _one_hot(node: Node, expansion: Expansion) -> Value | None:
+    """Emit a choice of two values where these are computed; None where they are known."""
+    values = node.operand(2)
+    if values.known is not None:
+        return None
+    marks = expansion.constant(np.array([0, 1], np.int32), "marks")
+    is_on = expansion.emit(
+        ONE_HOT, node.operand(0), node.operand(1), marks, axis=node.attributes["axis"]
+    )
+    is_on = expansion.emit(CAST, is_on, dtype="bool")
+    off, on = (reshape(expansion, part(expansion, values, [i], [i + 1]), ()) for i in range(2))
+    return chosen(expansion, is_on, on, off)
+
+
 def _lower_top_k(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     k = int(op.attributes["k"]) if op.version < 10 else int(op.known(1, "k").reshape(-1)[0])
     x = op.operand(0)
@@ -456,6 +472,13 @@ SCATTER_ELEMENTS = Operator(
     decompose=_scatter_elements,
     gradient=_scatter_gradient,
 )
+ONE_HOT = Operator(
+    name="OneHot",
+    lower=_lower_one_hot,
+    decompose=_one_hot,
+    known_operands=(1,),
+    no_gradient="it takes positions; values that are computed have one",
+)
 GATHER_ELEMENTS = Operator(
     name="GatherElements",
     lower=_lower_gather_elements,
@@ -471,12 +494,7 @@ RECORDS = (
     GATHER,
     GATHER_ELEMENTS,
     ROW_SUMS,
-    Operator(
-        name="OneHot",
-        lower=_lower_one_hot,
-        known_operands=(1, 2),
-        no_gradient="it takes positions, and its values have to be known",
-    ),
+    ONE_HOT,
     Operator(
         name="Scatter",
         lower=_lower_scatter_elements,
