@@ -45,6 +45,18 @@ def test_the_nearest_mode_of_popart_is_that_of_pytorch(tmp_path: Path) -> None:
     np.testing.assert_array_equal(actual, X.repeat(2, 0)[:, ::2])
 
 
+def test_statistics_of_every_element_of_a_batch(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).standard_normal((5, 2, 3, 2)).astype(np.float32)
+    node = helper.make_node(
+        "BatchNormalization", [*"xsbmv"], ["y", "mean", "variance", "", ""], spatial=0
+    )
+    shape = x.shape[1:]
+    known = {"s": np.full(shape, 2, "f4"), "b": np.ones(shape, "f4"), "m": np.zeros(shape, "f4")}
+    known["v"] = known["b"]
+    actual = _result(node, {"x": x}, known, 8, tmp_path / "model.onnx")
+    np.testing.assert_allclose(actual, 2 * (x - x.mean(0)) / x.std(0) + 1, 1e-3, 1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
 def test_a_shape_of_other_integers(dtype: str, tmp_path: Path) -> None:
     node = helper.make_node("Expand", ["x", "s"], ["y"])
