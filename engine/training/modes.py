@@ -139,15 +139,12 @@ class _TrainingModes(IrBuilder):
         return tuple(results)
 
     def _batch_norm(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
-        """Add a normalisation whose running statistics are states."""
+        """Add a normalisation whose running statistics are states, if they are initializers."""
         states: list[Any] = []
         for index in (3, 4):
             value = node.operand(index)
             if value.known is None and not isinstance(value, Parameter):
-                raise BadModel(
-                    f"{node}: its running statistics {value.name!r} are computed; training keeps"
-                    " those that are initializers"
-                )
+                return super().add(node, outputs)  # the model keeps them itself
             array = value.array if isinstance(value, Parameter) else np.asarray(value.known)
             kept = State(value.name, value.shape, value.dtype, array, purpose=Purpose.WEIGHT)
             states.append(kept)

@@ -8,6 +8,7 @@ vertex in `tilescope.engine.codelets`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -193,9 +194,17 @@ def _binary_operator(name: str, function: str) -> Operator:
             b = reshape(expansion, b, (*b.shape, *(1,) * after))
         if name == "Pow" and a.dtype != b.dtype:
             return _power_of_two_types(expansion, a, b)
+        if name == "Mul" and a.dtype != b.dtype:
+            a, b = _with_half_scalar(expansion, a, b), _with_half_scalar(expansion, b, a)
         return binary(expansion, function, a, b)
 
     return Operator(name=name, decompose=decompose, carries=elementwise)
+
+
+def _with_half_scalar(expansion: Expansion, x: Value, other: Value) -> Value:
+    """Return a factor of one float in the type of a tensor of halves, as PopART takes it."""
+    is_scalar = x.dtype == "float32" and other.dtype == "float16" and prod(x.shape) == 1
+    return expansion.emit(CAST, x, dtype="float16") if is_scalar else x
 
 
 def _power_of_two_types(expansion: Expansion, base: Value, exponent: Value) -> Value:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.lower import Lowering
-from tilescope.engine.operators.graphcore.domain import decomposed
+from tilescope.engine.operators.graphcore.domain import GRAPHCORE, decomposed
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.program import PrintTensor
 
@@ -43,7 +43,7 @@ def _call(node: Node, expansion: Expansion) -> tuple[Value, ...]:
 
 def _lower_print(lowering: Lowering, op: Operation) -> Tensor:
     tensor = lowering.tensor(op.operand(0))
-    title = op.attributes["title"]
+    title = str(op.attributes.get("title", "")) or op.operand(0).name
     lowering.builder.sequence.add(PrintTensor(tensor, title, debug=lowering.builder.debug))
     return tensor
 
@@ -51,36 +51,24 @@ def _lower_print(lowering: Lowering, op: Operation) -> Tensor:
 def _print_gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
-    gradient, title = gradients[0], op.attributes["gradient_title"]
+    """Return the gradient, printed if the node says so."""
+    gradient, title = gradients[0], str(op.attributes.get("title", ""))
     assert gradient is not None
-    if not title:
+    if not op.attributes.get("print_gradient", 1):
         return [gradient]
     wide = full(expansion, gradient, op.output.shape)
-    return [expansion.emit(PRINT, wide, title=title, gradient_title="")]
+    of_gradient = f"{title}_gradient" if title else _GRADIENT + op.operand(0).name
+    return [expansion.emit(_PRINT, wide, title=of_gradient, print_gradient=0)]
 
 
-#: The operand, which is printed when the program reaches it; its gradient, too, under a title.
-PRINT = Operator(
-    name="print",
-    domain=ENGINE_DOMAIN,
+#: The operand, which is printed when the program reaches it. It has no value in numpy, so that one
+#: that is known is printed all the same.
+_PRINT = Operator(
+    name="PrintTensor",
+    domain=GRAPHCORE,
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     lower=_lower_print,
     gradient=_print_gradient,
 )
 
-
-def _print(node: Node, expansion: Expansion) -> Value:
-    """Emit the operand, printed; one that is known is printed all the same."""
-    title = str(node.attributes.get("title", ""))
-    gradient_title = ""
-    if node.attributes.get("print_gradient", 1):
-        gradient_title = f"{title}_gradient" if title else _GRADIENT + node.operand(0).name
-    return expansion.emit(
-        PRINT,
-        node.operand(0),
-        title=title or node.operand(0).name,
-        gradient_title=gradient_title,
-    )
-
-
-RECORDS = (PRINT, decomposed("Call", _call), decomposed("PrintTensor", _print))
+RECORDS = (_PRINT, decomposed("Call", _call))

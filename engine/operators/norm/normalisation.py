@@ -95,7 +95,15 @@ def _trained_batch(
     """
     x, epsilon = node.operand(0), node.attributes["epsilon"]
     scale, bias = (_as_type(expansion, node.operand(i), x.dtype) for i in (1, 2))
+    of_elements = node.version < 9 and not node.attributes.get("spatial", 1)
+    shape, own = x.shape, scale.shape  # where every element of an image has its own statistics
+    if of_elements:
+        x = reshape(expansion, x, (shape[0], prod(shape[1:])))
+        scale, bias = (reshape(expansion, value, (prod(own),)) for value in (scale, bias))
     out, _, mean, inverse = normalised(expansion, "batch", [x, scale, bias], epsilon)
+    if of_elements:
+        out = reshape(expansion, out, shape)
+        mean, inverse = (reshape(expansion, value, own) for value in (mean, inverse))
     deviation = operand(0) * operand(0)
     found = 1.0 / deviation - float(epsilon)
     if is_of_sample:

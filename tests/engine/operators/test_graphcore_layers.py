@@ -170,6 +170,29 @@ def test_a_dropout_in_training_returns_its_mask(tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs["y"], np.where(outputs["mask"], 2 * _X, 0), 1e-6)
 
 
+def test_running_statistics_of_a_training_may_be_inputs(tmp_path: Path) -> None:
+    operands = [np.asarray(array) for array in WITH_STATISTICS[1].operands]
+    x, scale, offset, mean, variance = operands
+    names = ["y", "mean", "variance", "saved_mean", "saved_variance"]
+    nodes = [
+        node_of("BatchNormalization", ["x", "s", "b", "m", "v"], names, momentum=0.8),
+        node_of("IdentityLoss", ["y"], ["loss"], reduction="Sum"),
+    ]
+    inputs = {"x": x, "b": offset, "m": mean, "v": variance}
+    path = tmp_path / "norm.onnx"
+    outputs = [info("loss", ()), info("y", _X.shape), info("mean", (4,)), info("variance", (4,))]
+    saved(nodes, inputs, outputs, {"s": scale}, path)
+    loss = Loss(kind="identity", output="loss", reduction="sum")
+    compiled = compile_model(
+        for_training(load_onnx(path, trainable=["s"]), loss, Sgd(lr=0)), MACHINE
+    )
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        engine.load()
+        actual = compiled.run(engine, inputs)
+    for name, expected in zip(names[:3], _batch(*operands), strict=False):
+        np.testing.assert_allclose(actual[name], expected, 1e-4, 1e-5)
+
+
 @pytest.mark.parametrize(
     ("op_type", "operands", "attributes", "message"),
     [

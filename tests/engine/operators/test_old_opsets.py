@@ -45,6 +45,18 @@ def test_the_nearest_mode_of_popart_is_that_of_pytorch(tmp_path: Path) -> None:
     np.testing.assert_array_equal(actual, X.repeat(2, 0)[:, ::2])
 
 
+def test_statistics_of_every_element_of_a_batch(tmp_path: Path) -> None:
+    x = np.random.default_rng(3).standard_normal((5, 2, 3, 2)).astype(np.float32)
+    node = helper.make_node(
+        "BatchNormalization", [*"xsbmv"], ["y", "mean", "variance", "", ""], spatial=0
+    )
+    shape = x.shape[1:]
+    known = {"s": np.full(shape, 2, "f4"), "b": np.ones(shape, "f4"), "m": np.zeros(shape, "f4")}
+    known["v"] = known["b"]
+    actual = _result(node, {"x": x}, known, 8, tmp_path / "model.onnx")
+    np.testing.assert_allclose(actual, 2 * (x - x.mean(0)) / x.std(0) + 1, 1e-3, 1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
 def test_a_shape_of_other_integers(dtype: str, tmp_path: Path) -> None:
     node = helper.make_node("Expand", ["x", "s"], ["y"])
@@ -70,3 +82,22 @@ def test_half_where_onnx_has_float_only(is_known: bool, tmp_path: Path) -> None:
     actual = _result(node, inputs, known, 11, tmp_path / "model.onnx")
     assert actual.dtype == np.float16
     np.testing.assert_allclose(actual, np.cumsum(X, 1), 5e-3, 5e-3)
+
+
+def test_a_scalar_of_float_times_halves_is_half(tmp_path: Path) -> None:
+    node = helper.make_node("Mul", ["x", "s"], ["y"])
+    inputs: dict[str, Array] = {"x": X.astype(np.float16), "s": np.array([1.5], np.float32)}
+    actual = _result(node, inputs, {}, 11, tmp_path / "model.onnx")
+    assert actual.dtype == np.float16
+    np.testing.assert_allclose(actual, 1.5 * X, 2e-3, 2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_values_of_a_one_hot_are_computed(dtype: str, tmp_path: Path) -> None:
+    node = helper.make_node("OneHot", ["i", "d", "v"], ["y"], axis=0)
+    inputs: dict[str, Array] = {
+        "i": np.array([1, 5, -1], np.int32),
+        "v": np.array([3, 7], dtype),
+    }
+    actual = _result(node, inputs, {"d": np.array(6, np.int32)}, 11, tmp_path / "model.onnx")
+    np.testing.assert_array_equal(actual, np.where(np.eye(6)[[1, 5, 5]].T > 0, 7, 3))
