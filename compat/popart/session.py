@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from popart.tensor_info import TensorInfo
 from popart.training import Trained
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
+from tilescope.engine.options import resolve
 from tilescope.engine.session.engine import Engine
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class _Session:
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
         self._seed: int | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     # What is asked for
 
@@ -241,14 +244,16 @@ class _Session:
 
     def close(self) -> None:
         """Seal the report and release the device."""
-        if self._engine is not None:
-            self._engine.close()
+        for part in ("_engine", "_scratch"):
+            held = getattr(self, part, None)  # a session that was refused has none
+            if isinstance(held, Engine):
+                held.close()
+            elif held is not None:
+                held.cleanup()
 
     def __del__(self) -> None:
         """Seal the report of a session that is not used any more."""
-        engine = getattr(self, "_engine", None)
-        if engine is not None:
-            engine.close()
+        self.close()
 
     # Weights
 
@@ -474,25 +479,29 @@ class _Session:
     def getReport(self) -> Any:
         """Return the report so far, as libpva opens it.
 
-        Raises
-        ------
-        popart_exception
-            When no report is written.
+        Where the options ask for no report, it is one of the program, without runs.
         """
         import pva
 
         _, engine = self._prepared()
         engine.flush_report()
-        path = engine.recorder.written_path
-        if path is None:
-            raise popart_exception(
-                "No report is written: set engineOptions['autoReport.all'] = 'true' in the"
-                " SessionOptions, or POPLAR_ENGINE_OPTIONS"
-            )
+        path = engine.recorder.written_path or self._reported_program()
         with warnings.catch_warnings():
             # That the session goes on is no news to it.
             warnings.simplefilter("ignore", pva.ReportStateWarning)
             return pva.openReport(str(path))
+
+    def _reported_program(self) -> Path:
+        """Write a report of the program into a directory that goes with the session."""
+        compiled, _ = self._prepared()
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="popart-report-")
+            options = resolve(
+                code={"autoReport.all": True, "autoReport.directory": self._scratch.name}
+            )
+            with _as_popart():
+                Engine(compiled.executable, options).close()
+        return Path(self._scratch.name)
 
     def getSummaryReport(self, resetProfile: bool = True) -> str:
         """Return the summary of the report as text."""

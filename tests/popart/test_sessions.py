@@ -221,6 +221,14 @@ def test_a_report_has_the_names_of_the_program(tmp_path: Path) -> None:
     assert (tmp_path / "inference" / "profile.pop").exists()
 
 
+def test_a_session_without_a_report_has_one_of_its_program() -> None:
+    session, _ = _inference(popart.DataFlow(1, ["r"]))
+    report = session.getReport()
+    assert sum(tile.memory.total.excludingGaps for tile in report.compilation.tiles) > 0
+    assert not report.execution.runs
+    assert session.getReport().compilation.target.numTiles == report.compilation.target.numTiles
+
+
 def test_recomputation_gives_the_same_bits() -> None:
     kinds = (popart.RecomputationType.NoRecompute, popart.RecomputationType.RecomputeAll)
     x, results = _batches(), []
