@@ -177,7 +177,7 @@ class _Session:
             if of in known:
                 value = known[of]
                 return TensorInfo(_type_of(value.dtype), list(value.shape))
-        raise popart_exception(f"TensorInfo for `{name}' is not available: there is no such tensor")
+        raise popart_exception(f"TensorInfo for `{name}' is not available: no tensor has that name")
 
     def _held_values(self) -> dict[str, Any]:
         return {} if self._compiled is None else {v.name: v for v in self._compiled.held}

@@ -39,6 +39,7 @@ def _results(dtype: str, *, n_results: int = 2, zero_infinity: bool = False) -> 
         output="y",
         blank=sequences.blank,
         zero_infinity=zero_infinity,
+        takes_logs=False,
     )
     model = builder.finish(list(zip(("loss", "gradient"), values, strict=False)))
     compiled = compile_model(model, load_machine("gc200", tiles_per_ipu=16), is_checked=True)

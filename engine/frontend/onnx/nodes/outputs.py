@@ -18,7 +18,7 @@ def set_outputs(graph: onnx.GraphProto, names: Collection[str]) -> None:
     Raises
     ------
     BadInput
-        When there is no such value; names a close one.
+        When the model has no such value; names a close one.
     """
     known = [info.name for info in graph.input]
     known += [name for node in graph.node for name in node.output if name]
