@@ -47,7 +47,7 @@ _REASONS = (
     "depends on no parameter that can be trained",
     "must be known at compile time",
     "data decide how many entries",
-    "such value is on the way",
+    "depends on no floating-point value of that name",
     "fails the ONNX checker",
     "do not broadcast",
     "numbers of its own",
