@@ -101,14 +101,14 @@ class Patterns:
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        form, given = match_call("popart.Patterns", "__init__", _FORMS, arguments, named)
+        form, bound = match_call("popart.Patterns", "__init__", _FORMS, arguments, named)
         self._runtime_asserts = True
         self._enabled: dict[str, bool] = {}
         if form == len(_FORMS) - 1:
-            for name in given["patterns"]:
+            for name in bound["patterns"]:
                 self._enabled[_known(name)] = True
             return
-        level = given.get("level", PatternsLevel.Default)
+        level = bound.get("level", PatternsLevel.Default)
         if level is PatternsLevel.NoPatterns:
             return
         for name, (is_default, is_mandatory) in PATTERNS.items():

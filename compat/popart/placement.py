@@ -44,14 +44,14 @@ class TensorLocation(Settings):
     shardingDomain: CommGroup
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call("popart.TensorLocation", "__init__", _LOCATIONS, arguments, named)
-        self.storage = given.get("storage", TensorStorage.OnChip)
-        self.loadTileSet = given.get("loadTileSet", TileSet.Compute)
-        self.storageTileSet = given.get("storageTileSet", TileSet.Compute)
-        self.replicatedTensorSharding = given.get(
+        _, bound = match_call("popart.TensorLocation", "__init__", _LOCATIONS, arguments, named)
+        self.storage = bound.get("storage", TensorStorage.OnChip)
+        self.loadTileSet = bound.get("loadTileSet", TileSet.Compute)
+        self.storageTileSet = bound.get("storageTileSet", TileSet.Compute)
+        self.replicatedTensorSharding = bound.get(
             "replicatedTensorSharding", ReplicatedTensorSharding.Off
         )
-        self.shardingDomain = given.get("shardingDomain", CommGroup())
+        self.shardingDomain = bound.get("shardingDomain", CommGroup())
 
     def isRemote(self) -> bool:
         """Whether the tensor is not whole in the memory of the tiles."""
@@ -89,14 +89,14 @@ class InputSettings:
     """How an input reaches the device: on which tiles, when, and to which replicas."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call("popart.InputSettings", "__init__", _INPUTS, arguments, named)
-        self._tiles: TileSet = given.get("tileSet", TileSet.Compute)
-        self._strategy: ExchangeStrategy = given.get(
+        _, bound = match_call("popart.InputSettings", "__init__", _INPUTS, arguments, named)
+        self._tiles: TileSet = bound.get("tileSet", TileSet.Compute)
+        self._strategy: ExchangeStrategy = bound.get(
             "exchangeStrategy", ExchangeStrategy.JustInTime
         )
-        self._mode: ReplicatedStreamMode = given.get(
+        self._mode: ReplicatedStreamMode = bound.get(
             "relicatedStreamMode",
-            given.get("replicatedStreamMode", ReplicatedStreamMode.Replicate),
+            bound.get("replicatedStreamMode", ReplicatedStreamMode.Replicate),
         )
 
     def tileSet(self) -> TileSet:

@@ -158,13 +158,13 @@ class VariableSettings:
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        form, given = match_call("popart.VariableSettings", "__init__", _FORMS, arguments, named)
+        form, bound = match_call("popart.VariableSettings", "__init__", _FORMS, arguments, named)
         self._group: CommGroup | None = None
-        self._stride, self._size = given.get("stride", 0), given.get("groupSize", 0)
+        self._stride, self._size = bound.get("stride", 0), bound.get("groupSize", 0)
         if form < len(_FORMS) - 1:
-            self._group = given.get("sharedVariableDomain_", CommGroup())
+            self._group = bound.get("sharedVariableDomain_", CommGroup())
             self._size = self._group.replicaGroupSize
-        mode = given.get("mode", given.get("retrievalMode_", VariableRetrievalMode.OnePerGroup))
+        mode = bound.get("mode", bound.get("retrievalMode_", VariableRetrievalMode.OnePerGroup))
         self._mode: VariableRetrievalMode = mode
         self.verify()
 

@@ -193,10 +193,10 @@ class Builder(PlacedNodes):
         ``addInputTensor(info)`` or ``addInputTensor("FLOAT", [1, 2])``, then `InputSettings`, then
         a name.
         """
-        _, given = match_call("popart.Builder", "addInputTensor", _INPUT_FORMS, arguments, named)
-        info = given.get("tensorInfo") or TensorInfo(given["dataType"], given["shape"])
-        settings = given.get("settings", InputSettings())
-        name = self._impl.new_name(given["debugContext"] or "input")
+        _, bound = match_call("popart.Builder", "addInputTensor", _INPUT_FORMS, arguments, named)
+        info = bound.get("tensorInfo") or TensorInfo(bound["dataType"], bound["shape"])
+        settings = bound.get("settings", InputSettings())
+        name = self._impl.new_name(bound["debugContext"] or "input")
         self._impl.add_input(name, type_of(info))
         for key, value in (
             (reserved.TILE_SET, settings.tileSet()),
@@ -227,13 +227,13 @@ class Builder(PlacedNodes):
 
         ``addInitializedInputTensor(array)``, then `VariableSettings`, then a name.
         """
-        _, given = match_call(
+        _, bound = match_call(
             "popart.Builder", "addInitializedInputTensor", _INITIAL_FORMS, arguments, named
         )
-        array: NDArray[Any] = given["initVal"]
-        settings = given.get("variableSettings", VariableSettings())
+        array: NDArray[Any] = bound["initVal"]
+        settings = bound.get("variableSettings", VariableSettings())
         info = getTensorInfo(array)
-        name = self._impl.new_name(given["debugContext"] or "init_input")
+        name = self._impl.new_name(bound["debugContext"] or "init_input")
         content = tensor_of(array, name)
         self._impl.add_input(name, type_of(info))
         self._impl.graph.initializer.append(content)

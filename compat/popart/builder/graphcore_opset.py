@@ -107,18 +107,18 @@ class GraphcoreOperator:
         use = OperatorUse(identifier, _VERSION, self.n_inputs, self.n_outputs)
         object.__setattr__(self, "use", use)
 
-    def settings(self, given: dict[str, Any]) -> Mapping[str, Any]:
+    def settings(self, bound: dict[str, Any]) -> Mapping[str, Any]:
         """Return the attributes of a node for the arguments of a call."""
         if self.attributes is not None:
-            return self.attributes(given)
-        return {parameter.name: given[parameter.name] for parameter in self.parameters}
+            return self.attributes(bound)
+        return {parameter.name: bound[parameter.name] for parameter in self.parameters}
 
 
-def _reduced(given: dict[str, Any], *others: str) -> dict[str, Any]:
+def _reduced(bound: dict[str, Any], *others: str) -> dict[str, Any]:
     """Return a loss's attributes: how it is reduced, and others."""
     return {
-        "reduction": _reduction_name(given["reduction"]),
-        **{name: given[name] for name in others},
+        "reduction": _reduction_name(bound["reduction"]),
+        **{name: bound[name] for name in others},
     }
 
 
@@ -126,20 +126,20 @@ def _reduction_name(reduction: ReductionType) -> str:
     return "None" if reduction is ReductionType.NoReduction else reduction.name
 
 
-def _nll(given: dict[str, Any]) -> dict[str, Any]:
-    ignored = given["ignoreIndex"]
+def _nll(bound: dict[str, Any]) -> dict[str, Any]:
+    ignored = bound["ignoreIndex"]
     extra = {} if ignored is None else {"ignoreIndex": ignored}
-    return {**_reduced(given, "inputIsLogProbability"), **extra}
+    return {**_reduced(bound, "inputIsLogProbability"), **extra}
 
 
-def _ctc(given: dict[str, Any]) -> dict[str, Any]:
-    element = onnx_element_type(type_named(given["outDataType"]))
-    return {**_reduced(given, "blank", "zeroInfinity"), "outDataType": element}
+def _ctc(bound: dict[str, Any]) -> dict[str, Any]:
+    element = onnx_element_type(type_named(bound["outDataType"]))
+    return {**_reduced(bound, "blank", "zeroInfinity"), "outDataType": element}
 
 
-def _collective(given: dict[str, Any]) -> dict[str, Any]:
+def _collective(bound: dict[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    operator, group = given["collectiveOperator"], given["commGroup"]
+    operator, group = bound["collectiveOperator"], bound["commGroup"]
     if operator is not None:
         settings[reserved.COLLECTIVE_OPERATOR] = int(operator)
     if group is not None:
@@ -147,27 +147,27 @@ def _collective(given: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _scattered(given: dict[str, Any]) -> dict[str, Any]:
-    reduction = given["reduction"]
+def _scattered(bound: dict[str, Any]) -> dict[str, Any]:
+    reduction = bound["reduction"]
     is_none = reduction is ScatterReduction.NoReduction
     return {
-        "axis": given["axis"],
-        "axis_size": given["axis_size"],
+        "axis": bound["axis"],
+        "axis_size": bound["axis_size"],
         "reduction": "none" if is_none else reduction.name.lower(),
-        "group_size": given.get("group_size", 1),
-        "enable_index_broadcast": given["enable_index_broadcast"],
+        "group_size": bound.get("group_size", 1),
+        "enable_index_broadcast": bound["enable_index_broadcast"],
     }
 
 
 def _without(default: Mapping[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return attributes for arguments that leave out those with a default."""
 
-    def attributes(given: dict[str, Any]) -> dict[str, Any]:
-        names = (name for name in given if name not in ("args", "num_outputs", "debugContext"))
+    def attributes(bound: dict[str, Any]) -> dict[str, Any]:
+        names = (name for name in bound if name not in ("args", "num_outputs", "debugContext"))
         return {
-            name: given[name]
+            name: bound[name]
             for name in names
-            if name not in default or not _is_default(given[name], default[name])
+            if name not in default or not _is_default(bound[name], default[name])
         }
 
     return attributes
@@ -179,37 +179,37 @@ def _is_default(value: Any, default: Any) -> bool:
     return bool(value == default)
 
 
-def _init(given: dict[str, Any]) -> dict[str, Any]:
+def _init(bound: dict[str, Any]) -> dict[str, Any]:
     # Type of the tensor: an activation or gradient.
     return {
-        "shape": given["shape"],
-        "data_type": given["data_type"],
+        "shape": bound["shape"],
+        "data_type": bound["data_type"],
         "tensor_type": 0,
-        "init_type": given["init_type"],
-        "batch_axis": given.get("batch_axis", -1),
+        "init_type": bound["init_type"],
+        "batch_axis": bound.get("batch_axis", -1),
     }
 
 
-def _printed(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name not in ("args", "debugContext")}
+def _printed(bound: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in bound.items() if name not in ("args", "debugContext")}
 
 
-def _called(given: dict[str, Any]) -> dict[str, Any]:
-    return {"num_outputs": given["num_outputs"], "callee": given["callee"]}
+def _called(bound: dict[str, Any]) -> dict[str, Any]:
+    return {"num_outputs": bound["num_outputs"], "callee": bound["callee"]}
 
 
-def _sliced(given: dict[str, Any]) -> dict[str, Any]:
-    axes = {"axes": given["axes"]} if given["axes"] else {}
-    return {**axes, "ends": given["ends"], "starts": given["starts"]}
+def _sliced(bound: dict[str, Any]) -> dict[str, Any]:
+    axes = {"axes": bound["axes"]} if bound["axes"] else {}
+    return {**axes, "ends": bound["ends"], "starts": bound["starts"]}
 
 
-def _median(given: dict[str, Any]) -> dict[str, Any]:
-    axes = {} if given["axes"] is None else {"axes": given["axes"]}
-    return {"keepdims": given["keepdims"], **axes}
+def _median(bound: dict[str, Any]) -> dict[str, Any]:
+    axes = {} if bound["axes"] is None else {"axes": bound["axes"]}
+    return {"keepdims": bound["keepdims"], **axes}
 
 
-def _batch_statistics(given: dict[str, Any]) -> dict[str, Any]:
-    kept = _without({"epsilon": 1e-5, "momentum": 0.9})(given)
+def _batch_statistics(bound: dict[str, Any]) -> dict[str, Any]:
+    kept = _without({"epsilon": 1e-5, "momentum": 0.9})(bound)
     return {**kept, "unbiased_variance": 0}
 
 
@@ -327,7 +327,7 @@ GRAPHCORE_OPERATORS: dict[str, GraphcoreOperator] = {
     "l1loss": GraphcoreOperator(
         "L1",
         (Parameter("lambda", FLOAT), _REDUCTION),
-        attributes=lambda given: _reduced(given, "lambda"),
+        attributes=lambda bound: _reduced(bound, "lambda"),
     ),
     "lstm": GraphcoreOperator(
         "LSTM",
@@ -335,7 +335,7 @@ GRAPHCORE_OPERATORS: dict[str, GraphcoreOperator] = {
         n_inputs=(4, 4),
         n_outputs=2,
         is_list=True,
-        attributes=lambda given: {"output_full_sequence": given["outputFullSequence"]},
+        attributes=lambda bound: {"output_full_sequence": bound["outputFullSequence"]},
     ),
     "nearbyint": GraphcoreOperator("NearbyInt"),
     "nllloss": GraphcoreOperator(
@@ -501,17 +501,17 @@ class AiGraphcore(Opset):
         if name == "init":  # the axis of the batch may be left out
             (shape, data, init, _, last) = forms[0].parameters
             forms.append(Signature((shape, data, init, last), "str"))
-        _, given = match_call(f"popart.{type(self).__name__}", name, forms, arguments, named)
+        _, bound = match_call(f"popart.{type(self).__name__}", name, forms, arguments, named)
         graph: Graph = self._builder._impl
-        inputs = given.get("args", [])
+        inputs = bound.get("args", [])
         inputs = [inputs] if isinstance(inputs, str) else inputs
-        label = given.get(operator.name.name, "")
-        _check(name, graph, inputs, given, label)
+        label = bound.get(operator.name.name, "")
+        _check(name, graph, inputs, bound, label)
         outputs = graph.add_node(
             operator.use,
             inputs,
-            given.get("num_outputs", operator.n_outputs),
-            operator.settings(given),
+            bound.get("num_outputs", operator.n_outputs),
+            operator.settings(bound),
             label,
         )
         if not outputs and not operator.is_list:
@@ -521,18 +521,18 @@ class AiGraphcore(Opset):
     def multiconv(self, *arguments: Any, **named: Any) -> list[str]:
         """Add several convolutions that run at the same time, and return their results."""
         owner = f"popart.{type(self).__name__}"
-        _, given = match_call(owner, "multiconv", [_MULTI], arguments, named)
+        _, bound = match_call(owner, "multiconv", [_MULTI], arguments, named)
         graph: Graph = self._builder._impl
-        inputs, label = given["args"], given["debugContext"]
-        _check_convolutions(graph, given, label)
+        inputs, label = bound["args"], bound["debugContext"]
+        _check_convolutions(graph, bound, label)
         flat = [name for names in inputs for name in (*names, *[""] * (3 - len(names)))]
         settings: dict[str, Any] = {"numConvs": len(inputs)}
-        settings |= {name: list(chain(*given[name])) for name in _JOINED if any(given[name])}
-        settings |= {key: given[name] for name, key in _PER_CONVOLUTION.items() if given[name]}
+        settings |= {name: list(chain(*bound[name])) for name in _JOINED if any(bound[name])}
+        settings |= {key: bound[name] for name, key in _PER_CONVOLUTION.items() if bound[name]}
         settings |= {
-            name: given[name]
+            name: bound[name]
             for name in ("planType", "perConvReservedTiles", "cycleBackOff")
-            if given[name] is not None
+            if bound[name] is not None
         }
         use = OperatorUse(OperatorIdentifier(_DOMAIN, "MultiConv", _VERSION), _VERSION)
         return graph.add_node(use, flat, len(inputs), settings, label)
@@ -543,11 +543,11 @@ class AiGraphcoreOpset1(AiGraphcore):
 
 
 def _check(
-    name: str, graph: Graph, inputs: Sequence[str], given: Mapping[str, Any], label: str
+    name: str, graph: Graph, inputs: Sequence[str], bound: Mapping[str, Any], label: str
 ) -> None:
     """Refuse what the binding refuses before a node is added."""
-    if name == "subsample" and 0 in given["strides"]:
-        raise popart_exception(f"Strides invalid. 0 stride at index {given['strides'].index(0)}")
+    if name == "subsample" and 0 in bound["strides"]:
+        raise popart_exception(f"Strides invalid. 0 stride at index {bound['strides'].index(0)}")
     if name == "copyvarupdate":
         if len(inputs) != 2:
             raise popart_exception("copyvarupdate should have two args.")
@@ -556,10 +556,10 @@ def _check(
                 "The first arg of copyvarupdate should be an initialised tensor."
             )
     if name == "call":
-        callee = given["callee"]
+        callee = bound["callee"]
         for n_given, n_needed, side in (
             (len(inputs), len(callee.input), "input"),
-            (given["num_outputs"], len(callee.output), "output"),
+            (bound["num_outputs"], len(callee.output), "output"),
         ):
             if n_given != n_needed:
                 raise popart_exception(
@@ -568,9 +568,9 @@ def _check(
                 )
 
 
-def _check_convolutions(graph: Graph, given: Mapping[str, Any], label: str) -> None:
+def _check_convolutions(graph: Graph, bound: Mapping[str, Any], label: str) -> None:
     """Refuse convolutions of a `multiconv` that lack inputs, settings or a window that fits."""
-    inputs = given["args"]
+    inputs = bound["args"]
     if not inputs:
         raise popart_exception(
             f"MultiConvOp '{label}' has no input tensors. Provide at least one set of inputs"
@@ -587,11 +587,11 @@ def _check_convolutions(graph: Graph, given: Mapping[str, Any], label: str) -> N
                 " weights, and bias"
             )
     for name in (*_JOINED, *_PER_CONVOLUTION):
-        if given[name] and len(given[name]) != len(inputs):
+        if bound[name] and len(bound[name]) != len(inputs):
             raise popart_exception(
-                f"For MultiConvOp '{label}', number of {name} parameter sets ({len(given[name])})"
+                f"For MultiConvOp '{label}', number of {name} parameter sets ({len(bound[name])})"
                 f" does not match the number of input sets ({len(inputs)})"
             )
     for place, names in enumerate(inputs):
-        settings = {name: given[name][place] for name in _JOINED if given[name]}
+        settings = {name: bound[name][place] for name in _JOINED if bound[name]}
         window.check_convolution([graph.shape_of(n) for n in names], settings, names[1])

@@ -15,21 +15,21 @@ __all__ = ["check", "read_model"]
 _SHOWN = 100
 
 
-def read_model(given: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
+def read_model(source: str | bytes | os.PathLike[str]) -> onnx.ModelProto:
     """Return a model that is valid.
 
     Parameters
     ----------
-    given
+    source
         Its bytes, or the path of its file.
     """
-    content = _content_of(given)
+    content = _content_of(source)
     model = onnx.ModelProto()
     try:
         model.ParseFromString(content)
         check(model)
     except google.protobuf.message.DecodeError as error:
-        shown = repr(given if len(given) <= _SHOWN else given[:_SHOWN])  # type: ignore[arg-type, index]
+        shown = repr(source if len(source) <= _SHOWN else source[:_SHOWN])  # type: ignore[arg-type, index]
         raise popart_exception(
             f"Failed to load a ModelProto from the string {shown}.\nCheck that it is either a valid"
             " path to an existing onnx model file, or is a valid onnx ModelProto string."
@@ -78,14 +78,14 @@ def _check_file(content: onnx.TensorProto) -> None:
         )
 
 
-def _content_of(given: str | bytes | os.PathLike[str]) -> bytes:
-    if isinstance(given, bytes):
-        is_path = len(given) < 4096 and b"\0" not in given and os.path.isfile(given)
-        return Path(os.fsdecode(given)).read_bytes() if is_path else given
-    path = Path(given)
+def _content_of(source: str | bytes | os.PathLike[str]) -> bytes:
+    if isinstance(source, bytes):
+        is_path = len(source) < 4096 and b"\0" not in source and os.path.isfile(source)
+        return Path(os.fsdecode(source)).read_bytes() if is_path else source
+    path = Path(source)
     if not path.is_file():
         raise popart_exception(
-            f"Failed to load a ModelProto from the string '{given}'.\nCheck that it is either a"
+            f"Failed to load a ModelProto from the string '{source}'.\nCheck that it is either a"
             " valid path to an existing onnx model file, or is a valid onnx ModelProto string."
         )
     return path.read_bytes()

@@ -89,14 +89,14 @@ class OnnxOperator:
     signature: Signature
     use: OperatorUse
 
-    def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
+    def attributes(self, bound: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes of a node; those that state a default are left out.
 
         Integers are stated always: inference of shapes does not know their defaults.
         """
         kept = {}
         for name, definition in self.schema.attributes.items():
-            value = given.get(name)
+            value = bound.get(name)
             if value is None or (definition.type in _LISTS and not value and not self._axes(name)):
                 continue
             if self.schema.name == "Cast":
@@ -251,20 +251,20 @@ class AiOnnx(Opset):
         self, name: str, operator: OnnxOperator, arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> str | list[str]:
         owner = f"popart.{type(self).__name__}"
-        _, given = match_call(owner, name, [operator.signature], arguments, named)
-        if given.get("is_value_sparse"):
+        _, bound = match_call(owner, name, [operator.signature], arguments, named)
+        if bound.get("is_value_sparse"):
             raise popart_exception(
                 "Attributes of type `sparse_tensor' are currently not supported."
             )
         graph: Graph = self._builder._impl
-        inputs = given.get("args", [])
+        inputs = bound.get("args", [])
         outputs = graph.add_node(
             operator.use,
             inputs,
-            given.get("num_outputs", operator.schema.max_output),
-            operator.attributes(given),
-            given["debugContext"],
-            _checks(operator, graph, inputs, given),
+            bound.get("num_outputs", operator.schema.max_output),
+            operator.attributes(bound),
+            bound["debugContext"],
+            _checks(operator, graph, inputs, bound),
         )
         return outputs[0] if operator.schema.max_output == 1 else outputs
 

@@ -51,10 +51,10 @@ class PlacedNodes(NodeSettings):
             Signature((_OUTPUTS, set_on)),
             Signature((number,), "popart.AttributeContextManager"),
         )
-        form, given = match_call("popart.Builder", name, forms, arguments, named)
+        form, bound = match_call("popart.Builder", name, forms, arguments, named)
         if form == len(forms) - 1:
-            return AttributeContextManager(self._impl, attribute, given["value"])
-        self.addNodeAttribute(attribute, given["value"], given["nodeOutputNames"])
+            return AttributeContextManager(self._impl, attribute, bound["value"])
+        self.addNodeAttribute(attribute, bound["value"], bound["nodeOutputNames"])
         return None
 
     @overload
@@ -94,10 +94,10 @@ class PlacedNodes(NodeSettings):
             Signature((_OUTPUT, value)),
             Signature((value,), "popart.AttributeContextManager"),
         )
-        form, given = match_call("popart.Builder", "recomputeOutput", forms, arguments, named)
+        form, bound = match_call("popart.Builder", "recomputeOutput", forms, arguments, named)
         if form:
-            return AttributeContextManager(self._impl, reserved.RECOMPUTE, int(given["value"]))
-        self.addNodeAttribute(reserved.RECOMPUTE, int(given["value"]), given["nodeOutputNames"])
+            return AttributeContextManager(self._impl, reserved.RECOMPUTE, int(bound["value"]))
+        self.addNodeAttribute(reserved.RECOMPUTE, int(bound["value"]), bound["nodeOutputNames"])
         return None
 
     def outputTensorLocation(self, *arguments: Any, **named: Any) -> Any:
@@ -107,11 +107,11 @@ class PlacedNodes(NodeSettings):
             Signature((_OUTPUT, value)),
             Signature((value,), "popart.AttributeContextManager"),
         )
-        form, given = match_call("popart.Builder", "outputTensorLocation", forms, arguments, named)
-        location = given["value"].serialize()
+        form, bound = match_call("popart.Builder", "outputTensorLocation", forms, arguments, named)
+        location = bound["value"].serialize()
         if form:
             return AttributeContextManager(self._impl, reserved.OUTPUT_LOCATION, location)
-        self.addNodeAttribute(reserved.OUTPUT_LOCATION, location, given["nodeOutputNames"])
+        self.addNodeAttribute(reserved.OUTPUT_LOCATION, location, bound["nodeOutputNames"])
         return None
 
     def schedulePriority(self, value: float) -> AttributeContextManager:

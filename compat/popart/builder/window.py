@@ -65,35 +65,35 @@ def _check_window(
     rank = len(shape) - 2
     if rank < 1:
         raise popart_exception("Input tensor has no spatial dimensions")
-    given = {
+    lists = {
         name: list(settings.get(name) or ())
         for name in ("strides", "pads", "outPads", "dilations", "inDilations")
     }
-    if given["strides"] and len(given["strides"]) != rank:
+    if lists["strides"] and len(lists["strides"]) != rank:
         raise popart_exception(
-            f"Length of strides vector {len(given['strides'])} != number of spatial dimensions"
+            f"Length of strides vector {len(lists['strides'])} != number of spatial dimensions"
             f" {rank}"
         )
-    if given["pads"] and len(given["pads"]) != 2 * rank:
+    if lists["pads"] and len(lists["pads"]) != 2 * rank:
         raise popart_exception(
-            f"Padding vector (length {len(given['pads'])}) does not have 2 values for each spatial"
+            f"Padding vector (length {len(lists['pads'])}) does not have 2 values for each spatial"
             f" dimension {rank}"
         )
     for name in ("dilations", "inDilations"):
-        if given[name] and len(given[name]) != rank:
+        if lists[name] and len(lists[name]) != rank:
             raise popart_exception(
-                f"Length of {name} vector {len(given[name])} != number of spatial dimensions {rank}"
+                f"Length of {name} vector {len(lists[name])} != number of spatial dimensions {rank}"
             )
     if len(kernel) != rank:
         return
     ones, zeros = [1] * rank, [0] * (2 * rank)
-    pads, trims = given["pads"] or zeros, given["outPads"] or zeros
+    pads, trims = lists["pads"] or zeros, lists["outPads"] or zeros
     sizes = []
     for axis in range(rank):
-        extent = (shape[2 + axis] - 1) * (given["inDilations"] or ones)[axis] + 1
+        extent = (shape[2 + axis] - 1) * (lists["inDilations"] or ones)[axis] + 1
         extent += pads[axis] + pads[axis + rank]
-        spare = extent - (kernel[axis] - 1) * (given["dilations"] or ones)[axis] - 1
-        stride = (given["strides"] or ones)[axis]
+        spare = extent - (kernel[axis] - 1) * (lists["dilations"] or ones)[axis] - 1
+        stride = (lists["strides"] or ones)[axis]
         rounds = -(-spare // stride) if settings.get("ceil_mode") else spare // stride
         sizes.append(rounds + 1 + trims[axis] + trims[axis + rank])
     if any(size < 0 for size in sizes):

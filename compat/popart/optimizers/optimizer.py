@@ -97,9 +97,9 @@ class Optimizer:
     old_keys: ClassVar[dict[str, str]] = {}
 
     def __init__(
-        self, given: Mapping[str, Any], clip_norm_settings: Sequence[ClipNormSettings] = ()
+        self, pairs: Mapping[str, Any], clip_norm_settings: Sequence[ClipNormSettings] = ()
     ) -> None:
-        values = self._complete(_read_values(given))
+        values = self._complete(_read_values(pairs))
         self.lossScaling = values["lossScaling"]
         self.clipNormSettings = list(clip_norm_settings)
         if self.lossScaling.val() == 0:
@@ -107,10 +107,10 @@ class Optimizer:
         self.values = {entry.name: OptimizerValueMap(values[entry.key]) for entry in self.table}
         self._check({entry.name: values[entry.key] for entry in self.table})
 
-    def _complete(self, given: dict[str, OptimizerValue]) -> dict[str, OptimizerValue]:
+    def _complete(self, pairs: dict[str, OptimizerValue]) -> dict[str, OptimizerValue]:
         values = {entry.key: OptimizerValue(entry.unset) for entry in self.table}
         values["lossScaling"] = OptimizerValue(1.0)
-        for key, value in given.items():
+        for key, value in pairs.items():
             known = self.old_keys.get(key, key)
             if known not in values:
                 keys = " ".join([*values, *self.old_keys])
@@ -195,12 +195,12 @@ def _no_replacement(reason: str) -> popart_runtime_error:
     return popart_runtime_error(f"New optimizer is not a valid replacement. {reason}")
 
 
-def _read_values(given: Mapping[str, Any]) -> dict[str, OptimizerValue]:
+def _read_values(pairs: Mapping[str, Any]) -> dict[str, OptimizerValue]:
     """Return the values of a dict of pairs: a number, and whether it is constant."""
-    if not isinstance(given, Mapping):
-        raise TypeError(f"Expected a dict of hyperparameters, got {given!r}")
+    if not isinstance(pairs, Mapping):
+        raise TypeError(f"Expected a dict of hyperparameters, got {pairs!r}")
     values = {}
-    for key, pair in given.items():
+    for key, pair in pairs.items():
         if not isinstance(key, str):
             raise popart_exception(
                 "A key in the optimizer map input must be a py::str (in"

@@ -83,13 +83,13 @@ class TensorLocationSettings(Settings):
     minElementsForReplicatedTensorSharding: int
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call(
+        _, bound = match_call(
             "popart.TensorLocationSettings", "__init__", _LOCATION_FORMS, arguments, named
         )
-        storage = given.get("storage", TensorStorage.OnChip)
-        self.location = given.get("location", TensorLocation(storage))
-        self.minElementsForOffChip = given.get("minElementsForOffChip", 2)
-        self.minElementsForReplicatedTensorSharding = given.get(
+        storage = bound.get("storage", TensorStorage.OnChip)
+        self.location = bound.get("location", TensorLocation(storage))
+        self.minElementsForOffChip = bound.get("minElementsForOffChip", 2)
+        self.minElementsForReplicatedTensorSharding = bound.get(
             "minElementsForReplicatedTensorSharding", 8192
         )
 
@@ -155,18 +155,18 @@ class BatchSerializationSettings(Settings):
     batchSchedule: BatchSerializationBatchSchedule
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call(
+        _, bound = match_call(
             "popart.BatchSerializationSettings", "__init__", _BATCH_FORMS, arguments, named
         )
-        self.factor = given.get("factor", 0)
-        self.concatOnVirtualGraphChange = given.get("concatOnVirtualGraphChange", True)
-        self.concatOnExecutionPhaseChange = given.get("concatOnExecutionPhaseChange", True)
-        self.concatOnPipelineStageChange = given.get("concatOnPipelineStageChange", True)
-        self.transformContext = given.get(
+        self.factor = bound.get("factor", 0)
+        self.concatOnVirtualGraphChange = bound.get("concatOnVirtualGraphChange", True)
+        self.concatOnExecutionPhaseChange = bound.get("concatOnExecutionPhaseChange", True)
+        self.concatOnPipelineStageChange = bound.get("concatOnPipelineStageChange", True)
+        self.transformContext = bound.get(
             "transformContext", BatchSerializationTransformContext.Fwd
         )
-        self.method = given.get("method", BatchSerializationMethod.UnrollDynamic)
-        self.batchSchedule = given.get("batchSchedule", BatchSerializationBatchSchedule.Isomorphic)
+        self.method = bound.get("method", BatchSerializationMethod.UnrollDynamic)
+        self.batchSchedule = bound.get("batchSchedule", BatchSerializationBatchSchedule.Isomorphic)
 
 
 class AutodiffSettings(Settings):
@@ -210,17 +210,17 @@ class ExecutionPhaseSettings(Settings):
     schedule: ExecutionPhaseSchedule
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call(
+        _, bound = match_call(
             "popart.ExecutionPhaseSettings", "__init__", _PHASE_FORMS, arguments, named
         )
         preload, on_demand = ExecutionPhaseIOSchedule.Preload, ExecutionPhaseIOSchedule.OnDemand
-        self.phases = given.get("phases", 0)
-        self.stages = given.get("stages", 2)
-        self.weightIOSchedule = given.get("weightIOSchedule", preload)
-        self.activationIOSchedule = given.get("activationIOSchedule", preload)
-        self.optimizerStateIOSchedule = given.get("optimizerStateIOSchedule", on_demand)
-        self.accumulatorIOSchedule = given.get("accumulatorIOSchedule", preload)
-        self.schedule = given.get("optimizerSchedule", ExecutionPhaseSchedule.Interleaving)
+        self.phases = bound.get("phases", 0)
+        self.stages = bound.get("stages", 2)
+        self.weightIOSchedule = bound.get("weightIOSchedule", preload)
+        self.activationIOSchedule = bound.get("activationIOSchedule", preload)
+        self.optimizerStateIOSchedule = bound.get("optimizerStateIOSchedule", on_demand)
+        self.accumulatorIOSchedule = bound.get("accumulatorIOSchedule", preload)
+        self.schedule = bound.get("optimizerSchedule", ExecutionPhaseSchedule.Interleaving)
 
 
 _FRAGMENT_FORMS = (
@@ -241,11 +241,11 @@ class AccumulateOuterFragmentSettings(Settings):
     excludedVirtualGraphs: list[int]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        _, given = match_call(
+        _, bound = match_call(
             "popart.AccumulateOuterFragmentSettings", "__init__", _FRAGMENT_FORMS, arguments, named
         )
-        self.schedule = given.get("schedule", AccumulateOuterFragmentSchedule.Serial)
-        self.excludedVirtualGraphs = given.get("excludedVirtualGraphs", [])
+        self.schedule = bound.get("schedule", AccumulateOuterFragmentSchedule.Serial)
+        self.excludedVirtualGraphs = bound.get("excludedVirtualGraphs", [])
 
 
 class ExperimentalSettings(Settings):
