@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.analyser.advice.remedy import Remedy, fit_advice, is_of_training
+from tilescope.analyser.advice.remedy import Remedy, fit_advice, is_recomputation
 from tilescope.analyser.advice.shortfall import Shortfall, shortfall
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import Source, target, tile_range
@@ -399,7 +399,7 @@ def _remedy_tips(result: Insights, style: BytesStyle | None) -> list[Tip]:
     tips_ = []
     for remedy in result.remedies:
         is_said = remedy.name == "half" or (
-            result.trains and (remedy.name == "batch" or is_of_training(remedy))
+            result.trains and (remedy.name == "batch" or is_recomputation(remedy))
         )
         if not is_said or 2 * remedy.gain_bytes < _WORTH_SAYING * result.fit.max_tile_bytes:
             continue

@@ -43,7 +43,7 @@ __all__ = [
     "Remedy",
     "fit_advice",
     "fit_verdict",
-    "is_of_training",
+    "is_recomputation",
     "live_words",
 ]
 
@@ -418,7 +418,7 @@ def _least_set(memory: Needed, names: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-def is_of_training(remedy: Remedy) -> bool:
+def is_recomputation(remedy: Remedy) -> bool:
     """Return whether a remedy is a kind of recomputation."""
     return remedy.name.startswith(AGAIN)
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -73,8 +73,6 @@ class _Session:
     _host
         Weights on the host, by name.
     """
-
-    _trains: ClassVar[bool]
 
     def __init__(
         self,
@@ -424,18 +422,16 @@ class _Session:
         self, compiled: CompiledModel, engine: Engine, stepio: StepIO | None, label: str
     ) -> dict[str, Array]:
         """Run one batch, and return the anchors by name: the values of every micro-batch."""
-        n_rounds = self.accumulationFactor
-        inputs: dict[str, Array] = {}
+        rounds: list[dict[str, Array]] = [{} for _ in range(self.accumulationFactor)]
         if stepio is not None:
             for value in compiled.model.inputs:
-                rounds = [self._typed(value, stepio) for _ in range(n_rounds)]
-                inputs[value.name] = rounds[0] if compiled.model.n_rounds == 1 else np.stack(rounds)
-        if compiled.model.n_rounds == n_rounds:
-            outputs = compiled.run(engine, inputs, label)
-            if n_rounds == 1:
-                outputs = {name: array[None] for name, array in outputs.items()}
-        else:  # inference of several micro-batches
-            runs = [compiled.run(engine, inputs, label)]
+                for inputs in rounds:
+                    inputs[value.name] = self._typed(value, stepio)
+        if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
+            joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
+            outputs = compiled.run(engine, joined, label)
+        else:
+            runs = [compiled.run(engine, inputs, label) for inputs in rounds]
             outputs = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
@@ -553,8 +549,6 @@ class InferenceSession(_Session):
         When the model cannot be used, or an anchor does not exist.
     """
 
-    _trains = False
-
     def __init__(
         self,
         fnModel: bytes | str | Path,
@@ -587,8 +581,6 @@ class TrainingSession(_Session):
     popart_exception
         When the model cannot be trained.
     """
-
-    _trains = True
 
     def __init__(
         self,
