@@ -57,11 +57,11 @@ class _Adaptive(Descent):
             "eps": Number(self.eps, ("eps",)),
             "negativeRate": Number(-self.lr, ("lr",)),
         }
-        if self.momentum:
+        if self.computes("momentum"):
             numbers["momentum"] = Number(self.momentum, ("momentum",))
-        if self.weight_decay and self.decay == "l2":
+        if self.computes("weight_decay") and self.decay == "l2":
             numbers["decayFactor"] = Number(self.weight_decay, ("weight_decay",))
-        elif self.weight_decay:
+        elif self.computes("weight_decay"):
             kept = 1 - self.lr * self.weight_decay
             numbers["keptFactor"] = Number(kept, ("lr", "weight_decay"))
         return numbers | self.own_numbers()
@@ -75,7 +75,7 @@ class _Adaptive(Descent):
         gradient = self._gradient(step)
         change, updates = self.change(step, gradient)
         rate = self.negative_rate(step)
-        if self.momentum:
+        if self.computes("momentum"):
             third = step.state(_THIRD)
             operands = [step.wide(third), change, step.number("momentum")]
             moving: Expression = operand(1)
@@ -86,7 +86,7 @@ class _Adaptive(Descent):
             updates.append(step.update(third, change))
             if self.has_rate_inside:
                 rate = step.constant(1.0, "one", step.dtype)
-        if not self.weight_decay or self.decay == "l2":
+        if not self.computes("weight_decay") or self.decay == "l2":
             return [*updates, step.moved(change, rate)]
         expression = operand(0) * operand(3) + operand(1) * operand(2)
         moved = step.mapped(expression, step.w, change, rate, step.number("keptFactor"))
@@ -109,7 +109,7 @@ class _Adaptive(Descent):
         """Emit the gradient times its factor, with the decay in it where that is l2."""
         operands = [step.gradient, step.number("gradientFactor")]
         expression = operand(0) * operand(1)
-        if self.weight_decay and self.decay == "l2":
+        if self.computes("weight_decay") and self.decay == "l2":
             operands += [step.w, step.number("decayFactor")]
             expression = expression + operand(2) * operand(3)
         return step.mapped(expression, *operands)
