@@ -84,7 +84,7 @@ def engine_optimizer(
         if optimizer.hasSpecific(weight)
     }
     try:
-        return kind(clip_groups=_clipping(optimizer.clipNormSettings, weights), **stated)
+        return kind(clip_groups=_clipping(optimizer, weights), **stated)
     except BadOption as error:
         raise popart_exception(str(error)) from None
 
@@ -165,8 +165,8 @@ def _dtype(kind: DataType) -> str:
     return _TYPES.get(kind, "")
 
 
-def _clipping(groups: list[ClipNormSettings], weights: Collection[str]) -> tuple[ClipGroup, ...]:
-    """Return the limits of the norms of gradients.
+def _clipping(optimizer: Optimizer, weights: Collection[str]) -> tuple[ClipGroup, ...]:
+    """Return the limits of the norms of gradients: SGD has the scale of the loss in them.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _clipping(groups: list[ClipNormSettings], weights: Collection[str]) -> tuple
         When a weight does not exist, or is in two groups.
     """
     clip_groups, grouped = [], set()
-    for group in groups:
+    for group in optimizer.clipNormSettings:
         is_of_all = group.getMode() is ClipNormSettings.Mode.ClipAllWeights
         members = [*weights] if is_of_all else group.getWeightIds()
         for weight in members:
@@ -189,7 +189,10 @@ def _clipping(groups: list[ClipNormSettings], weights: Collection[str]) -> tuple
                 )
             grouped.add(weight)
         patterns = tuple(glob.escape(weight) for weight in members)
-        clip_groups.append(ClipGroup(weights=patterns, norm=group.getMaxNorm(), is_scaled=True))
+        is_scaled = isinstance(optimizer, SGD)
+        clip_groups.append(
+            ClipGroup(weights=patterns, norm=group.getMaxNorm(), is_scaled=is_scaled)
+        )
     return tuple(clip_groups)
 
 

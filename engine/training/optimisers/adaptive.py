@@ -62,8 +62,10 @@ class _Adaptive(Descent):
         if self.computes("weight_decay") and self.decay == "l2":
             numbers["decayFactor"] = Number(self.weight_decay, ("weight_decay",))
         elif self.computes("weight_decay"):
-            kept = 1 - self.lr * self.weight_decay
-            numbers["keptFactor"] = Number(kept, ("lr", "weight_decay"))
+            has_rate = not (self.has_rate_inside and self.computes("momentum"))
+            kept = 1 - (self.lr if has_rate else 1.0) * self.weight_decay
+            made_of = ("lr", "weight_decay") if has_rate else ("weight_decay",)
+            numbers["keptFactor"] = Number(kept, made_of)
         return numbers | self.own_numbers()
 
     def own_numbers(self) -> dict[str, Number]:
@@ -205,8 +207,8 @@ class RmsProp(_Adaptive):
     is_centered
         As above.
     is_tensorflow
-        Whether eps is added to v before the root is taken, and b has the rate in it: the form of
-        TensorFlow.
+        Whether v starts at 1, eps is added to it before the root is taken, and b has the rate in
+        it: the form of TensorFlow. With momentum, decoupled decay shrinks weights without the rate.
 
     Notes
     -----
@@ -238,7 +240,7 @@ class RmsProp(_Adaptive):
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit x."""
         shares = {"share": "alpha", "rest": "restOfAlpha"}
-        state = step.state(_FIRST, is_of_squares=True)
+        state = step.state(_FIRST, float(self.is_tensorflow), is_of_squares=True)
         v = _mean(step, state, gradient, is_of_squares=True, **shares)
         updates, operands = [step.update(state, v)], [gradient, v, step.number("eps")]
         size: Expression = operand(1)
