@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import popart
 
 
-def _softmax(scores: np.ndarray) -> np.ndarray:
+def _softmax(scores: NDArray[Any]) -> NDArray[np.float64]:
     powers = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
+    shares: NDArray[np.float64] = powers / powers.sum(-1, keepdims=True)
+    return shares
 
 
 @pytest.mark.parametrize("shape", [(4, 6), (2, 3, 6)])
