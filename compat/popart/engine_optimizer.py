@@ -6,6 +6,8 @@ import glob
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
 from popart.enums import AdamMode, AdaptiveMode, SGDAccumulatorAndMomentum, WeightDecayMode
 from popart.errors import popart_exception
 from popart.optimizers import SGD, Adam, Adaptive, ClipNormSettings, Optimizer
@@ -205,5 +207,8 @@ def _scaling(options: SessionOptions, optimizer: Optimizer) -> dict[str, Any]:
         period=settings.updatePeriod,
         edge=settings.binEdgeLocation,
         share=settings.thresholdUpperCountProportion,
+        is_of_last=True,
+        least=float(np.finfo(np.float32).tiny),
+        most=float(np.finfo(np.float32).max),
     )
     return {"scaling": scaling, "loss_scaling": 1.0}
