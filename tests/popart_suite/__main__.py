@@ -168,7 +168,13 @@ def main() -> int:
             "TEST_TARGET": given.target,
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(
-                [str(_ROOT), str(_ROOT / "compat"), os.environ.get("PYTHONPATH", "")]
+                [
+                    str(_ROOT),
+                    str(_ROOT / "compat"),
+                    # Where tests import their helpers from, as ctest runs them.
+                    *dict.fromkeys([str(folder), *(str(path.parent) for path in paths)]),
+                    os.environ.get("PYTHONPATH", ""),
+                ]
             ),
         }
         subprocess.run(command, cwd=scratch, env=environment, check=False, stdout=sys.stderr)
