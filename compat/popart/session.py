@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import tempfile
 import warnings
@@ -13,24 +14,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from popart.builder.attribute_effects import warn_of_attributes
+from popart.builder.tensor import array_of, initializer_of
 from popart.compilation import compiled_for, engine_options_of
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
 from popart.effect import Effect
-from popart.enums import AnchorReturnTypeId, SyntheticDataMode
+from popart.enums import AnchorReturnTypeId, SyntheticDataMode, VirtualGraphMode
 from popart.errors import OutOfMemoryException, popart_exception
 from popart.loaded_model import LoadedModel, proto_of
 from popart.losses import Loss, with_losses
+from popart.names import reservedLossScalingPrefix
+from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
 from popart.patterns import Patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
-from popart.training import Trained
+from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
 from tilescope.engine.options import resolve
@@ -86,13 +89,15 @@ class _Session:
         name: str,
         trained: Trained | None,
     ) -> None:
-        self._options = SessionOptions() if userOptions is None else userOptions
+        self._options = SessionOptions() if userOptions is None else copy.deepcopy(userOptions)
         self._flow, self._device, self.name = dataFlow, deviceInfo, name
         self._patterns = Patterns() if patterns is None else patterns
         self._proto = proto_of(fnModel)
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
+        else:
+            refuse_training_options(self._options)
         _refuse(self._options)
         _refuse_several_ipus(self._options, self._proto, deviceInfo)
         warn_without_effect(self._options)
@@ -114,6 +119,7 @@ class _Session:
                     self._loaded.model, self._proto, self._gradients(), self._options
                 )
             )
+        self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
         self._seed: int | None = None
@@ -143,7 +149,7 @@ class _Session:
                 continue
             if name in self._loaded.tensors or name in self._host:
                 continue
-            if self._trained is not None and _is_of_training(name):
+            if name in self._scalars() or (self._trained is not None and "___" in name):
                 continue
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
 
@@ -172,11 +178,21 @@ class _Session:
             When there is none of the name.
         """
         of = name.removeprefix(_GRADIENT)
+        scalars = self._scalars()
+        if name in scalars:
+            return TensorInfo(_type_of(scalars[name].dtype), [])
         for known in (self._loaded.tensors, self._held_values()):
             if of in known:
                 value = known[of]
                 return TensorInfo(_type_of(value.dtype), list(value.shape))
         raise popart_exception(f"TensorInfo for `{name}' is not available: no tensor has that name")
+
+    def _scalars(self) -> dict[str, Array]:
+        """Return the numbers of the optimizer that may be anchors, by name."""
+        if self._trained is None:
+            return {}
+        weights = [(p.name, _type_of(p.dtype)) for p in self._loaded.model.parameters]
+        return self._trained.scalars(weights, self._options)
 
     def _held_values(self) -> dict[str, Any]:
         return {} if self._compiled is None else {v.name: v for v in self._compiled.held}
@@ -219,6 +235,10 @@ class _Session:
         with _as_popart():
             options = engine_options_of(self._options)
             self._compiled = compiled_for(self._model, self._device.machine, self._options, options)
+            if self._trained is not None:
+                weights = [p.name for p in self._model.parameters if p.is_trainable]
+                held = {value.name for value in self._compiled.held}
+                self._states = saved_states(weights, held, self._trained.optimizer)
             facts = {"model_name": self._proto.graph.name or self.name, "session": self.name}
             if self._model.training is not None:
                 facts |= self._model.training.facts
@@ -260,7 +280,12 @@ class _Session:
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared()
         held = {value.name for value in compiled.held}
-        arrays = {name: array for name, array in self._host.items() if name in held}
+        if not self._host.keys() >= self._states.keys():
+            with _as_popart(), engine.recording(False):
+                starts = self._held(compiled, engine)
+            self._host = {name: starts[name] for name in self._states} | self._host
+        names = {name: self._states.get(name, name) for name in self._host}
+        arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
                 compiled.write_held(engine, arrays)
@@ -269,9 +294,18 @@ class _Session:
         """Copy the weights of the device to the host."""
         compiled, engine = self._prepared()
         with _as_popart(), engine.recording(False):
-            for name, array in compiled.read_held(engine).items():
+            for name, array in self._held(compiled, engine).items():
                 if name in self._host:
                     self._host[name] = array.astype(self._host[name].dtype)
+                elif name in self._states:
+                    self._host[name] = array
+
+    def _held(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the device holds, under PopART's names."""
+        held = compiled.read_held(engine)
+        states = {name: held[known] for name, known in self._states.items()}
+        others = {name: held[name] for name in held.keys() - {*self._states.values()}}
+        return others | states
 
     def readWeights(self, weightsIo: PyWeightsIO) -> None:
         """Copy the weights of the host into arrays.
@@ -312,7 +346,7 @@ class _Session:
             return self._host[name]
         compiled, engine = self._prepared()
         with _as_popart(), engine.recording(False):
-            held = compiled.read_held(engine)
+            held = self._held(compiled, engine)
         if name not in held:
             raise popart_exception(
                 f"There is no weight {name!r}; the model has {', '.join(self._host) or 'none'}"
@@ -331,7 +365,11 @@ class _Session:
         proto = onnx.ModelProto()
         proto.CopyFrom(self._proto)
         for tensor in proto.graph.initializer:
-            tensor.CopyFrom(numpy_helper.from_array(self._host[tensor.name], tensor.name))
+            tensor.CopyFrom(initializer_of(self._host[tensor.name], tensor.name, tensor))
+        known = {tensor.name for tensor in proto.graph.initializer}
+        proto.graph.initializer.extend(
+            initializer_of(self._host[name], name) for name in self._states if name not in known
+        )
         try:
             Path(fn).write_bytes(proto.SerializeToString())
         except OSError as error:
@@ -356,7 +394,7 @@ class _Session:
             )
         for tensor in proto_of(modelProtoOrFilename).graph.initializer:
             if tensor.name in self._host:
-                array = numpy_helper.to_array(tensor)
+                array = array_of(tensor)
                 if array.shape != self._host[tensor.name].shape:
                     raise popart_exception(
                         f"resetWeights, weight {tensor.name!r} has shape {list(array.shape)};"
@@ -428,6 +466,7 @@ class _Session:
             for value in compiled.model.inputs:
                 for inputs in rounds:
                     inputs[value.name] = self._typed(value, stepio)
+        before = self._before(compiled, engine) if stepio is not None else {}
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
             outputs = compiled.run(engine, joined, label)
@@ -437,9 +476,20 @@ class _Session:
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
             with engine.recording(False):
-                known = {**self._host, **compiled.read_held(engine)}
-            outputs |= {name: known[name][None] for name in held if name in known}
+                known = {**self._host, **self._held(compiled, engine), **before}
+            outputs |= {
+                name: np.stack([known[name]] * len(rounds)) for name in held if name in known
+            }
         return outputs
+
+    def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the optimizer computes a batch with, of anchors."""
+        scalars = self._scalars()
+        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        if FINAL_LOSS_SCALE in asked:
+            with engine.recording(False):
+                asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]
+        return asked
 
     def _typed(self, value: Any, stepio: StepIO) -> Array:
         array = stepio.read(value.name, value.shape)
@@ -608,7 +658,7 @@ class TrainingSession(_Session):
         if losses is not None and loss is None:
             proto, loss = with_losses(proto_of(fnModel), losses)
             model = proto.SerializeToString()
-        trained = Trained(_given("TrainingSession", "loss", loss), rule)
+        trained = Trained(_given("TrainingSession", "loss", loss), copy.deepcopy(rule))
         super().__init__(model, flow, device, inputShapeInfo, patterns, userOptions, name, trained)
 
     def updateOptimizerFromHost(self, optimizer: Optimizer) -> None:
@@ -682,8 +732,8 @@ def _shapes_of(info: InputShapeInfo | None) -> dict[str, tuple[int, ...]]:
 
 
 def _is_of_training(name: str) -> bool:
-    """Return whether a name is that of a gradient, or of what an optimiser keeps."""
-    return "___" in name
+    """Return whether a name is that of a gradient, or of what an optimiser has."""
+    return "___" in name or name.startswith((reservedLossScalingPrefix(), FINAL_LOSS_SCALE))
 
 
 #: PopART's names of types that are not numpy's in capitals.
@@ -742,7 +792,9 @@ def _refuse_several_ipus(
         "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
         and options.replicatedGraphCount > 1,
         "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
-        "virtualGraphMode": _uses_several(proto)
+        "virtualGraphMode": (
+            options.virtualGraphMode is not VirtualGraphMode.Off and _uses_several(proto)
+        )
         or (options.virtualGraphMode.name in ("Auto", "ExecutionPhases") and device.numIpus > 1),
     }
     for name, is_asked in asked.items():
