@@ -284,7 +284,6 @@ def test_what_needs_several_ipus_is_refused_by_its_option() -> None:
 
 def test_devices_are_simulated_wherever_hardware_is_asked_for() -> None:
     manager = popart.DeviceManager()
-    assert [device.numIpus for device in manager.enumerateDevices(numIpus=2)] == [2]
     device = manager.acquireAvailableDevice(2)
     assert (device.numIpus, device.tilesPerIPU, device.isAttached) == (2, 1472, True)
     with device:

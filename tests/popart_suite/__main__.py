@@ -119,6 +119,23 @@ GROUPS = {
 _OUTCOMES = ("passed", "failed", "refused", "skipped")
 
 
+def declared_target(file: Path) -> str:
+    """Return the device that PopART's build runs a file of tests on: what its CMakeLists.txt says.
+
+    Parameters
+    ----------
+    file
+        Of tests.
+    """
+    lists = file.parent / "CMakeLists.txt"
+    text = lists.read_text() if lists.exists() else ""
+    declared = re.search(rf"_unit_test\(\s*{file.stem}\b([^)]*)\)", text)
+    variants = re.search(r"VARIANTS\s+\"?([^\s\";)]+)", declared[1]) if declared else None
+    if variants is None:
+        return "Cpu"
+    return "Hw" if variants[1].startswith("${HW") else variants[1]
+
+
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
@@ -137,7 +154,9 @@ def main() -> int:
     parser.add_argument("popart", type=Path, help="a checkout of PopART")
     parser.add_argument("--group", choices=[*GROUPS, "all"], default="all")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--target", default="Cpu", help="TEST_TARGET: Cpu, IpuModel or Hw")
+    parser.add_argument(
+        "--target", default="", help="TEST_TARGET: Cpu, IpuModel2 or Hw; by default that of a file"
+    )
     parser.add_argument("--errors", action="store_true", help="list what failed, with its error")
     parser.add_argument("-k", dest="words", default="", help="tests whose names match")
     given = parser.parse_args()
@@ -151,11 +170,11 @@ def main() -> int:
         lines = Path(scratch) / "outcomes.jsonl"
         lines.touch()
         os.environ["TILESCOPE_POPART_OUTCOMES"] = str(lines)
-        os.environ["TEST_TARGET"] = given.target
         os.environ["OMP_NUM_THREADS"] = "1"
         from tests.popart_suite.isolation import run_files  # imports numba with this environment
 
-        run_files(paths, folder.resolve(), Path(scratch), given.jobs, given.words)
+        targets = {path: given.target or declared_target(path) for path in paths}
+        run_files(targets, folder, Path(scratch), given.jobs, given.words)
         records = [json.loads(line) for line in lines.read_text().splitlines()]
     return _print(records, has_errors=given.errors)
 

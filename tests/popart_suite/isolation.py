@@ -5,27 +5,29 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.popart_suite import outcomes
 
 import popart  # noqa: F401 # what every forked process begins with
-from tests.popart_suite import outcomes
 
 __all__ = ["run_files"]
 
 
-def run_files(files: Sequence[Path], folder: Path, scratch: Path, jobs: int, words: str) -> None:
+def run_files(
+    targets: Mapping[Path, str], folder: Path, scratch: Path, jobs: int, words: str
+) -> None:
     """Run every file in a process of its own, as PopART's own build does.
 
     Files change what a process shares: seeds, levels of loggers, the environment.
 
     Parameters
     ----------
-    files
-        Files of tests.
+    targets
+        What the files of tests run on, by their paths.
     folder
         PopART's tests/integration, whose modules the tests import.
     scratch
@@ -38,11 +40,12 @@ def run_files(files: Sequence[Path], folder: Path, scratch: Path, jobs: int, wor
     context = multiprocessing.get_context("fork")
     run = partial(_run, folder=folder, scratch=scratch, words=words)
     with context.Pool(jobs, maxtasksperchild=1) as pool:
-        for _ in pool.imap_unordered(run, files, chunksize=1):
+        for _ in pool.imap_unordered(run, targets.items(), chunksize=1):
             pass
 
 
-def _run(file: Path, folder: Path, scratch: Path, words: str) -> int:
+def _run(entry: tuple[Path, str], folder: Path, scratch: Path, words: str) -> int:
+    file, os.environ["TEST_TARGET"] = entry
     # Of this process, not of Python alone: programs that a test starts read and write them, too.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.chdir(scratch)
