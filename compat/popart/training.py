@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -85,10 +86,12 @@ class Trained:
         Raises
         ------
         popart_exception
-            When the optimizer has a form that the engine lacks.
+            When the loss has several elements, or the optimizer a form that the engine lacks.
         BadModel, BadInput, BadOption
             When the model cannot be trained.
         """
+        if math.prod(dict(model.outputs)[self.loss].shape) > 1:
+            raise popart_exception(f"Loss tensor, '{self.loss}', must be a scalar tensor")
         if not gradients and not any(p.is_trainable for p in model.parameters):
             return in_training_mode(model, 0)  # there is nothing to train
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
@@ -101,6 +104,7 @@ class Trained:
             is_averaged=reduction is ReductionType.Mean,
             anchors=list(gradients),
             recomputation=_recomputation(options, proto),
+            name=self.loss,
         )
 
     def engine_optimizer(self, options: SessionOptions, model: Model) -> Descent:
