@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
+from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
@@ -103,7 +105,7 @@ class LoadedModel:
         for name in outputs:
             if name not in known:
                 raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
-        initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
+        initializers = {t.name: array_of(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(_complete(proto).SerializeToString())
@@ -123,11 +125,15 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
-    They are placeholders: a session names its outputs itself.
+    They are placeholders: a session names its outputs itself. What an optimizer kept is left out.
     """
     complete = onnx.ModelProto()
     complete.CopyFrom(proto)
     graph = complete.graph
+    for entries in (graph.initializer, graph.input):
+        for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
+            entries.remove(entry)
+    _unpack(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]
@@ -139,3 +145,14 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         if domain not in known:
             complete.opset_import.append(helper.make_opsetid(domain, version))
     return complete
+
+
+def _unpack(graph: onnx.GraphProto) -> None:
+    """Store halves as ONNX does, in a graph and its subgraphs."""
+    for content in graph.initializer:
+        if content.data_type == onnx.TensorProto.FLOAT16 and not content.HasField("raw_data"):
+            content.CopyFrom(tensor_of(array_of(content), content.name))
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _unpack(body)

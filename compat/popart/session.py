@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
 from popart.builder.attribute_effects import warn_of_attributes
+from popart.builder.tensor import array_of, initializer_of
 from popart.compilation import compiled_for, engine_options_of
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
@@ -24,6 +24,7 @@ from popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from popart.errors import OutOfMemoryException, popart_exception
 from popart.loaded_model import LoadedModel, proto_of
 from popart.losses import Loss, with_losses
+from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
 from popart.patterns import Patterns
@@ -93,6 +94,8 @@ class _Session:
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
+        elif self._options.enableGradientAccumulation:
+            raise popart_exception("Gradient Accumulation only available when training.")
         _refuse(self._options)
         _refuse_several_ipus(self._options, self._proto, deviceInfo)
         warn_without_effect(self._options)
@@ -114,6 +117,7 @@ class _Session:
                     self._loaded.model, self._proto, self._gradients(), self._options
                 )
             )
+        self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
         self._seed: int | None = None
@@ -219,6 +223,10 @@ class _Session:
         with _as_popart():
             options = engine_options_of(self._options)
             self._compiled = compiled_for(self._model, self._device.machine, self._options, options)
+            if self._trained is not None:
+                weights = [p.name for p in self._model.parameters if p.is_trainable]
+                held = {value.name for value in self._compiled.held}
+                self._states = saved_states(weights, held, self._trained.optimizer)
             facts = {"model_name": self._proto.graph.name or self.name, "session": self.name}
             if self._model.training is not None:
                 facts |= self._model.training.facts
@@ -260,7 +268,12 @@ class _Session:
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared()
         held = {value.name for value in compiled.held}
-        arrays = {name: array for name, array in self._host.items() if name in held}
+        if not self._host.keys() >= self._states.keys():
+            with _as_popart(), engine.recording(False):
+                starts = self._held(compiled, engine)
+            self._host = {name: starts[name] for name in self._states} | self._host
+        names = {name: self._states.get(name, name) for name in self._host}
+        arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
                 compiled.write_held(engine, arrays)
@@ -269,9 +282,18 @@ class _Session:
         """Copy the weights of the device to the host."""
         compiled, engine = self._prepared()
         with _as_popart(), engine.recording(False):
-            for name, array in compiled.read_held(engine).items():
+            for name, array in self._held(compiled, engine).items():
                 if name in self._host:
                     self._host[name] = array.astype(self._host[name].dtype)
+                elif name in self._states:
+                    self._host[name] = array
+
+    def _held(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the device holds, under PopART's names."""
+        held = compiled.read_held(engine)
+        states = {name: held[known] for name, known in self._states.items()}
+        others = {name: held[name] for name in held.keys() - {*self._states.values()}}
+        return others | states
 
     def readWeights(self, weightsIo: PyWeightsIO) -> None:
         """Copy the weights of the host into arrays.
@@ -312,7 +334,7 @@ class _Session:
             return self._host[name]
         compiled, engine = self._prepared()
         with _as_popart(), engine.recording(False):
-            held = compiled.read_held(engine)
+            held = self._held(compiled, engine)
         if name not in held:
             raise popart_exception(
                 f"There is no weight {name!r}; the model has {', '.join(self._host) or 'none'}"
@@ -331,7 +353,11 @@ class _Session:
         proto = onnx.ModelProto()
         proto.CopyFrom(self._proto)
         for tensor in proto.graph.initializer:
-            tensor.CopyFrom(numpy_helper.from_array(self._host[tensor.name], tensor.name))
+            tensor.CopyFrom(initializer_of(self._host[tensor.name], tensor.name, tensor))
+        known = {tensor.name for tensor in proto.graph.initializer}
+        proto.graph.initializer.extend(
+            initializer_of(self._host[name], name) for name in self._states if name not in known
+        )
         try:
             Path(fn).write_bytes(proto.SerializeToString())
         except OSError as error:
@@ -356,7 +382,7 @@ class _Session:
             )
         for tensor in proto_of(modelProtoOrFilename).graph.initializer:
             if tensor.name in self._host:
-                array = numpy_helper.to_array(tensor)
+                array = array_of(tensor)
                 if array.shape != self._host[tensor.name].shape:
                     raise popart_exception(
                         f"resetWeights, weight {tensor.name!r} has shape {list(array.shape)};"
@@ -437,7 +463,7 @@ class _Session:
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
             with engine.recording(False):
-                known = {**self._host, **compiled.read_held(engine)}
+                known = {**self._host, **self._held(compiled, engine)}
             outputs |= {name: known[name][None] for name in held if name in known}
         return outputs
 

@@ -59,8 +59,8 @@ class Trained:
         """
         if not options.enableGradientAccumulation and options.accumulationFactor > 1:
             raise popart_exception(
-                f"accumulationFactor is {options.accumulationFactor}, but"
-                " enableGradientAccumulation is False: set both, or neither"
+                "enableGradientAccumulation is false, but accumulationFactor > 1. Either enable"
+                " gradient accumulation, or set the accumulationFactor to 1"
             )
 
     def model_of(

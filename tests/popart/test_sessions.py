@@ -103,13 +103,9 @@ def test_inputs_and_several_tensors_are_anchors() -> None:
     np.testing.assert_allclose(anchors["loss"], np.maximum(x @ WEIGHT, 0).sum(), rtol=1e-5)
 
 
-def test_an_inference_runs_every_micro_batch() -> None:
-    session, anchors = _inference(
-        popart.DataFlow(2, ["m"]), enableGradientAccumulation=True, accumulationFactor=3
-    )
-    x = _batches(2, 3)
-    session.run(popart.PyStepIO({"x": x}, anchors))
-    np.testing.assert_allclose(anchors["m"], x @ WEIGHT, rtol=1e-5, atol=1e-6)
+def test_an_inference_refuses_gradient_accumulation() -> None:
+    with pytest.raises(popart.popart_exception, match="only available when training"):
+        _inference(popart.DataFlow(1, ["m"]), enableGradientAccumulation=True)
 
 
 def test_callbacks_bring_batches_and_take_anchors() -> None:

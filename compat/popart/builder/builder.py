@@ -29,7 +29,7 @@ from popart.builder.graphcore_opset import AiGraphcore, AiGraphcoreOpset1
 from popart.builder.model_file import check, read_model
 from popart.builder.onnx_opset import AiOnnxMlOpset1, Opset
 from popart.builder.placed_nodes import PlacedNodes
-from popart.builder.tensor import tensor_of, type_of
+from popart.builder.tensor import initializer_of, type_of
 from popart.builder.versions import AI_ONNX, DEFAULT_AI_GRAPHCORE, DEFAULT_AI_ONNX, AiOnnx6
 from popart.debug_info import DEBUG_CONTEXT
 from popart.errors import popart_exception
@@ -234,7 +234,7 @@ class Builder(PlacedNodes):
         settings = bound.get("variableSettings", VariableSettings())
         info = getTensorInfo(array)
         name = self._impl.new_name(bound["debugContext"] or "init_input")
-        content = tensor_of(array, name)
+        content = initializer_of(array, name)
         self._impl.add_input(name, type_of(info))
         self._impl.graph.initializer.append(content)
         self._impl.add_content(content)

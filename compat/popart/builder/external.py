@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 
+from popart.builder.tensor import array_of
 from popart.errors import popart_exception
 
 __all__ = ["save_initializers"]
@@ -37,7 +38,7 @@ def save_initializers(graph: onnx.GraphProto, names: Sequence[str], filename: st
                 raise popart_exception(f"Tensor '{name}' is not an initializer")
             if content.data_location == onnx.TensorProto.EXTERNAL:
                 raise popart_exception(f"Tensor '{name}' already has an external data_location")
-            elements = onnx.numpy_helper.to_array(content).tobytes()
+            elements = array_of(content).tobytes()
             if not elements:
                 raise popart_exception(f"Tensor '{name}' has no data to save externally")
             _refer(content, filename, len(elements), file.tell())
