@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from popart.enums import (
     DeviceConnectionType,
     DeviceSelectionCriterion,
@@ -69,6 +72,8 @@ class DeviceInfo:
         Number of the device.
     connectionType
         When a session attaches to it.
+    random_words
+        State of its random numbers: uint32, one dimension; None before it was used.
     """
 
     machine: Machine
@@ -78,6 +83,7 @@ class DeviceInfo:
     ipuVersion: str = "ipu2"
     isAttached: bool = False
     driverIds: list[int] = field(default_factory=list)
+    random_words: NDArray[np.uint32] | None = None
 
     @property
     def version(self) -> str:

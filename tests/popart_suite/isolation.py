@@ -45,7 +45,7 @@ def run_files(
 
 
 def _run(entry: tuple[Path, str], folder: Path, scratch: Path, words: str) -> int:
-    file, os.environ["TEST_TARGET"] = entry
+    file, target = entry
     # Of this process, not of Python alone: programs that a test starts read and write them, too.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.chdir(scratch)
@@ -53,4 +53,8 @@ def _run(entry: tuple[Path, str], folder: Path, scratch: Path, words: str) -> in
     arguments = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:dash"]
     arguments += ["--rootdir", str(folder), "-c", os.devnull, "--import-mode", "importlib"]
     arguments += ["-o", "addopts=", "--tb", "no", *(["-k", words] if words else []), str(file)]
+    if (folder.parent / "conftest.py").exists():
+        arguments += ["--device-type", target]
+    else:
+        os.environ["TEST_TARGET"] = target
     return int(pytest.main(arguments, plugins=[outcomes]))
