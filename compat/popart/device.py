@@ -275,7 +275,7 @@ class DeviceManager:
         Raises
         ------
         poplar_exception
-            When there is no such device.
+            When the device does not exist.
         popart_exception
             When it is in use.
         """
@@ -298,7 +298,7 @@ class DeviceManager:
         Raises
         ------
         poplar_exception
-            When there is no such device.
+            When the device does not exist.
         """
         del pattern  # the system has one
         _refuse_never(connectionType)

@@ -111,7 +111,7 @@ def load_program(question: ProgramQuestion, file: Path, folder: Path) -> Compile
     Raises
     ------
     popart_exception
-        When there is no such file, or it has the program of another model, device or options.
+        When the file is missing, or has the program of another model, device or options.
     """
     try:
         with zipfile.ZipFile(file) as archive:

@@ -44,7 +44,7 @@ def _place_of(content: onnx.TensorProto, folder: Path | None = None) -> _Place:
     Raises
     ------
     popart_exception
-        When there is no such file, or it is too short.
+        When the file is missing, or too short.
     """
     entries = {entry.key: entry.value for entry in content.external_data}
     location = entries.get("location", "")

@@ -33,7 +33,7 @@ def device_ids(n_ipus: int) -> range:
 
 
 def ipus_of(device_id: int) -> range | None:
-    """Return the IPUs of a device by its number; None if there is no such device."""
+    """Return the IPUs of a device by its number; None if it does not exist."""
     n_ipus = 1
     while n_ipus <= N_IPUS:
         ids = device_ids(n_ipus)

@@ -421,7 +421,7 @@ class _Session:
         Raises
         ------
         popart_exception
-            When there is no such file.
+            When the file is missing.
         """
         file = Path(filename)
         if not file.is_file():
