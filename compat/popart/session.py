@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -76,6 +77,11 @@ def _as_popart() -> Any:
         raise OutOfMemoryException(str(error)) from None
     except EngineError as error:
         raise popart_exception(in_words_of_popart(str(error))) from None
+
+
+def _to_standard_error(line: str) -> None:
+    """Write what a program prints where Poplar does."""
+    sys.stderr.write(f"{line}\n")
 
 
 class _Session:
@@ -308,6 +314,7 @@ class _Session:
         executable = compiled.executable
         try:
             engine = Engine(executable, options, name=self.name, provenance=facts)
+            engine.print_line = _to_standard_error
             if not executable.overfull_tiles.size:
                 return engine
             engine.close()
