@@ -108,6 +108,8 @@ class Operator:
     allocate
         Adds a variable for an operand, by position, laid out as the lowering reads it; returns the
         tensor of the operand's shape, or None where any layout does.
+    is_kept
+        Whether it stays where nothing reads its results, such as what prints.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Operator:
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None
+    is_kept: bool = False
 
     @property
     def key(self) -> str:
