@@ -21,7 +21,7 @@ from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import Model, Value
 
-__all__ = ["LoadedModel", "proto_of"]
+__all__ = ["LoadedModel", "folder_of", "proto_of"]
 
 #: Versions of operator sets that a model does not import, though its subgraphs may use them.
 _OPSETS = {"": 10, "ai.graphcore": 1}
@@ -46,13 +46,18 @@ def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
     path = Path(model)
     if not path.is_file():
         raise popart_exception(
-            f"Failed to load a ModelProto: there is no file {str(path)!r}; give a path, or the"
-            " result of Builder.getModelProto()"
+            f"Failed to load a ModelProto from the string: there is no file {str(path)!r}; give a"
+            " path, or the result of Builder.getModelProto()"
         )
     try:
-        return onnx.load(path)
+        return onnx.load(path, load_external_data=False)
     except Exception as error:  # as above, and missing external data
         raise popart_exception(f"Failed to load a ModelProto from {path}: {error}") from None
+
+
+def folder_of(model: bytes | str | Path) -> Path | None:
+    """Return the folder of a model's file; None for its bytes."""
+    return None if isinstance(model, bytes) else Path(model).parent
 
 
 @dataclass(frozen=True)

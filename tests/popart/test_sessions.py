@@ -213,7 +213,10 @@ def test_a_report_has_the_names_of_the_program(tmp_path: Path) -> None:
     options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
     shown = {"showExecutionSteps": "true"}
     session, anchors = _inference(
-        popart.DataFlow(2, ["r"]), engineOptions=options, reportOptions=shown
+        popart.DataFlow(2, ["r"]),
+        engineOptions=options,
+        reportOptions=shown,
+        instrumentWithHardwareCycleCounter=True,
     )
     session.run(popart.PyStepIO({"x": _batches(2)}, anchors), "first")
     report = session.getReport()
@@ -280,7 +283,6 @@ def test_what_needs_several_ipus_is_refused_by_its_option() -> None:
 
 def test_devices_are_simulated_wherever_hardware_is_asked_for() -> None:
     manager = popart.DeviceManager()
-    assert [device.numIpus for device in manager.enumerateDevices(numIpus=2)] == [2]
     device = manager.acquireAvailableDevice(2)
     assert (device.numIpus, device.tilesPerIPU, device.isAttached) == (2, 1472, True)
     with device:
@@ -317,5 +319,7 @@ def test_what_is_no_model() -> None:
         with pytest.raises(popart.popart_exception, match=sentence):
             popart.InferenceSession(model, popart.DataFlow(1, ["m"]), _device())
     session = popart.InferenceSession(_model(), popart.DataFlow(1, ["m"]), _device())
-    with pytest.raises(popart.popart_exception, match="call prepareDevice"):
+    with pytest.raises(
+        popart.popart_exception, match=r"Devicex::prepare\(\) must be called before"
+    ):
         session.run(popart.PyStepIO({"x": _batches()}, session.initAnchorArrays()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -347,3 +349,7 @@ class Builder(PlacedNodes):
         element = self._impl.described(TEXT.convert(id))[1]
         name = type_of_onnx_element(element).name
         return _LOWER_CASE.get(name, name.lower())
+
+
+# For editors and stubs: the operator sets that have attributes of their own.
+Builder.__getattr__.__annotations__["return"] = functools.reduce(operator.or_, AI_ONNX.values())
