@@ -75,9 +75,9 @@ far.
   from there. Weights are in `float_data`, halves two in an integer of `int32_data`; a model whose
   weights are in `raw_data` keeps them there.
 - Numbers of an optimizer that are not constant are anchors under their names:
-  `scaledLearningRate0___default___FLOAT`, `lossScaling_FLOAT`, and `finalLossScale`, which automatic
-  loss scaling chooses by the gradients of weights. A step whose gradients are infinite or not
-  numbers changes no weight.
+  `scaledLearningRate0___default___FLOAT`, `lossScaling_FLOAT`, and `finalLossScale`, which
+  automatic loss scaling chooses by the gradients of weights. A step whose gradients are infinite
+  or not numbers changes no weight.
 - A session has the options and the optimizer as they were when it was made.
 
 ## Options
