@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from popart.builder.reserved import VIRTUAL_GRAPH
 from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
 from popart.optimizer_states import is_of_optimizer
@@ -86,6 +87,7 @@ class LoadedModel:
         *,
         shapes: Mapping[str, tuple[int, ...]],
         are_weights_kept: bool,
+        are_placed: bool,
     ) -> LoadedModel:
         """Return a model with some tensors as its outputs.
 
@@ -99,6 +101,8 @@ class LoadedModel:
             Of inputs, where the model leaves them open.
         are_weights_kept
             Whether weights are variables that the device keeps, not constants of the program.
+        are_placed
+            Whether nodes are on the IPUs that the builder's virtual graphs name.
 
         Raises
         ------
@@ -113,7 +117,7 @@ class LoadedModel:
         initializers = {t.name: array_of(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(_complete(proto).SerializeToString())
+            path.write_bytes(_complete(proto, are_placed=are_placed).SerializeToString())
             trainable = ["*"] if are_weights_kept and initializers else []
             try:
                 model = load_onnx(path, shapes, trainable, outputs=outputs)
@@ -126,7 +130,7 @@ class LoadedModel:
         return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()})
 
 
-def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
+def _complete(proto: onnx.ModelProto, *, are_placed: bool) -> onnx.ModelProto:
     """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
@@ -139,6 +143,8 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
             entries.remove(entry)
     _unpack(graph)
+    if not are_placed:
+        _take_from_ipus(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]
@@ -161,3 +167,14 @@ def _unpack(graph: onnx.GraphProto) -> None:
         for attribute in node.attribute:
             for body in (attribute.g, *attribute.graphs):
                 _unpack(body)
+
+
+def _take_from_ipus(graph: onnx.GraphProto) -> None:
+    """Remove the numbers of IPUs from the nodes of a graph and its subgraphs."""
+    for node in graph.node:
+        for attribute in [*node.attribute]:
+            if attribute.name == VIRTUAL_GRAPH:
+                node.attribute.remove(attribute)
+                continue
+            for body in (attribute.g, *attribute.graphs):
+                _take_from_ipus(body)

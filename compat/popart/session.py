@@ -26,6 +26,7 @@ from popart.enums import (
     DeviceType,
     Instrumentation,
     SyntheticDataMode,
+    VirtualGraphMode,
 )
 from popart.errors import (
     OutOfMemoryException,
@@ -128,6 +129,7 @@ class _Session:
             self._outputs(),
             shapes=shapes,
             are_weights_kept=trained is not None or not self._options.constantWeights,
+            are_placed=self._options.virtualGraphMode is not VirtualGraphMode.Off,
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()

@@ -313,7 +313,7 @@ def _placed(mode: popart.VirtualGraphMode) -> Callable[[], popart.InferenceSessi
 
 
 def test_places_of_nodes_count_where_virtual_graphs_are_on() -> None:
-    _placed(popart.VirtualGraphMode.Off)()
+    _placed(popart.VirtualGraphMode.Off)().prepareDevice()
     with pytest.raises(popart.popart_exception, match="virtualGraphMode needs several IPUs"):
         _placed(popart.VirtualGraphMode.Manual)()
 
