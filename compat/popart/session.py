@@ -50,6 +50,7 @@ from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
 from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
+from popart.virtual_graphs import check_ipus, on_virtual_graphs
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
@@ -117,7 +118,7 @@ class _Session:
         else:
             refuse_training_options(self._options)
         refuse_options(self._options)
-        refuse_several_ipus(self._options, self._proto, deviceInfo)
+        refuse_several_ipus(self._options, deviceInfo)
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
@@ -132,12 +133,12 @@ class _Session:
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
         with _as_popart():
+            model = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            self._forward = model
             self._model: Model = (
-                self._loaded.model
+                model
                 if trained is None
-                else trained.model_of(
-                    self._loaded.model, self._proto, self._gradients(), self._options
-                )
+                else trained.model_of(model, self._proto, self._gradients(), self._options)
             )
         self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
@@ -260,6 +261,7 @@ class _Session:
             _DEVICEX.info("Not compiling engine by request")
             return
         check_types(self._proto, self._loaded.model)
+        check_ipus(self._forward, self._device)
         with _as_popart():
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)
