@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from popart.errors import popart_exception
+from popart.gradient_flow import GradientFlow
+from popart.node_checks import check_node
 from popart.sentences import in_words_of_popart
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.ir import Model, Value
+from tilescope.engine.frontend.onnx.facts.trainables import weight_names
+from tilescope.engine.ir import Model, Node, Value
 
 __all__ = ["LoadedModel", "proto_of"]
 
@@ -65,11 +68,14 @@ class LoadedModel:
         Its values by the names of tensors: inputs, initializers, results of nodes.
     initializers
         Arrays of the initializers, by name.
+    flow
+        How gradients go from the loss to the tensors.
     """
 
     model: Model
     tensors: Mapping[str, Value]
     initializers: Mapping[str, NDArray[Any]]
+    flow: GradientFlow
 
     @classmethod
     def of(
@@ -102,21 +108,27 @@ class LoadedModel:
         known |= {name for node in proto.graph.node for name in node.output}
         for name in outputs:
             if name not in known:
-                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
         initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(_complete(proto).SerializeToString())
-            trainable = ["*"] if are_weights_kept and initializers else []
+            trainable = weight_names(proto.graph) if are_weights_kept else []
+            flow = GradientFlow()
+
+            def observe(node_proto: onnx.NodeProto, node: Node) -> None:
+                check_node(node_proto, node)
+                flow.add(node_proto, node)
+
             try:
-                model = load_onnx(path, shapes, trainable, outputs=outputs)
+                model = load_onnx(path, shapes, trainable, outputs=outputs, observer=observe)
             except EngineError as error:
                 raise popart_exception(in_words_of_popart(str(error))) from None
         tensors = {value.name: value for value in model.inputs}
         tensors |= {value.name: value for value in model.parameters}
         tensors |= {v.name: v for op in model.operations for v in op.results}
         tensors |= dict(model.outputs)
-        return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()})
+        return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()}, flow)
 
 
 def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -109,9 +109,7 @@ class _Session:
             self._model: Model = (
                 self._loaded.model
                 if trained is None
-                else trained.model_of(
-                    self._loaded.model, self._proto, self._gradients(), self._options
-                )
+                else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
@@ -135,16 +133,22 @@ class _Session:
         return [n.removeprefix(_GRADIENT) for n in names if n.startswith(_GRADIENT)]
 
     def _check_anchors(self) -> None:
+        known = self._loaded.tensors
+        reached = set() if self._trained is None else self._loaded.flow.reached(self._trained.loss)
         for name in self._flow.anchors():
             of = name.removeprefix(_GRADIENT)
-            is_gradient = name.startswith(_GRADIENT) and self._trained is not None
-            if is_gradient and of in self._loaded.tensors:
-                continue
-            if name in self._loaded.tensors or name in self._host:
+            if name.startswith(_GRADIENT) and self._trained is not None:
+                if of in reached:
+                    continue
+                reason = " It has no gradient: no floating-point values lead from it to the loss."
+                raise popart_exception(
+                    f"Anchor tensor `{name}' not in Ir Tensors.{reason * (of in known)}"
+                )
+            if name in known or name in self._host:
                 continue
             if self._trained is not None and _is_of_training(name):
                 continue
-            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
 
     @property
     def dataFlow(self) -> DataFlow:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import glob
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import prod
 
 import onnx
 
 from popart.engine_optimizer import engine_optimizer
 from popart.enums import RecomputationType, ReductionType
 from popart.errors import popart_exception
+from popart.loaded_model import LoadedModel
+from popart.node_checks import check_trained_nodes
 from popart.optimizers import Optimizer
 from popart.options import SessionOptions
 from tilescope.engine.ir import Model, Recomputation
@@ -64,7 +67,7 @@ class Trained:
 
     def model_of(
         self,
-        model: Model,
+        loaded: LoadedModel,
         proto: onnx.ModelProto,
         gradients: Collection[str],
         options: SessionOptions,
@@ -73,8 +76,8 @@ class Trained:
 
         Parameters
         ----------
-        model
-            Whose first output is the loss.
+        loaded
+            A model whose first output is the loss.
         proto
             The ONNX model, which has the marks of recomputation.
         gradients
@@ -85,11 +88,20 @@ class Trained:
         Raises
         ------
         popart_exception
-            When the optimizer has a form that the engine lacks.
+            When the loss is no scalar, a node has no gradient in its form, or the optimizer has a
+            form that the engine lacks.
         BadModel, BadInput, BadOption
             When the model cannot be trained.
         """
-        if not gradients and not any(p.is_trainable for p in model.parameters):
+        model = loaded.model
+        loss = dict(model.outputs)[self.loss]
+        if prod(loss.shape) > 1:
+            raise popart_exception(f"Loss tensor, '{self.loss}', must be a scalar tensor")
+        reached = loaded.flow.reached(self.loss)
+        check_trained_nodes(loaded.flow.nodes(reached))
+        if not gradients and not any(
+            p.is_trainable and p.name in reached for p in model.parameters
+        ):
             return in_training_mode(model, 0)  # there is nothing to train
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
         reduction = options.accumulationAndReplicationReductionType

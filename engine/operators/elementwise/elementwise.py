@@ -144,6 +144,7 @@ UNARY = Operator(
     evaluate=_unary_array,
     lower=_lower_unary,
     gradient=unary_gradient,
+    omits_zeros=True,
 )
 BINARY = Operator(
     name="binary",

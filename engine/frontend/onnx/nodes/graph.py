@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -31,7 +31,10 @@ from tilescope.engine.operators.control.control import branch_of
 from tilescope.engine.operators.movement.slicing import FIXED_SIZES
 from tilescope.engine.operators.onnx_standard import attribute_value, version_of, with_defaults
 
-__all__ = ["GraphImport"]
+__all__ = ["GraphImport", "NodeObserver", "Scope"]
+
+#: What is called with a node of the file, and with what the engine has of it.
+NodeObserver = Callable[[onnx.NodeProto, Node], None]
 
 #: Opset of the nodes that sequences are taken apart into.
 _VERSION_OF_PARTS = 13
@@ -54,12 +57,15 @@ class Scope:
         What the names of nodes begin with.
     labels
         Names of results in place of those that the graph gives them.
+    observer
+        What is called with every node before it is added; None if nothing is.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     path: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    observer: NodeObserver | None = None
 
 
 class GraphImport:
@@ -96,6 +102,7 @@ class GraphImport:
         self.counts = scope.counts
         self.path = scope.path
         self.labels = scope.labels
+        self.observer = scope.observer
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -188,6 +195,8 @@ class GraphImport:
             regions=regions,
             hints=hints,
         )
+        if self.observer is not None:
+            self.observer(proto, node)
         if is_unrolled(proto, inputs, regions.get("body")):
             node = replace(node, regions={})
             result = unrolled(node, self.builder, self._round_of(name, proto))
@@ -270,7 +279,12 @@ class GraphImport:
                 body,
                 self.opsets,
                 self.folder,
-                Scope({**self.values, **values}, self.counts, f"{name}/round{number}/"),
+                Scope(
+                    {**self.values, **values},
+                    self.counts,
+                    f"{name}/round{number}/",
+                    observer=self.observer,
+                ),
             )
             inside.add_parameters()
             return inside.add_nodes()
@@ -334,7 +348,12 @@ class GraphImport:
             graph,
             self.opsets,
             self.folder,
-            replace(scope or Scope(), values=self.values, counts=self.counts),
+            replace(
+                scope or Scope(),
+                values=self.values,
+                counts=self.counts,
+                observer=self.observer,
+            ),
         )
         inside.add_parameters()
         inputs = []
