@@ -17,6 +17,7 @@ from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
 from popart.node_checks import check_node
 from popart.sentences import in_words_of_popart
+from popart.variable_updates import VariableUpdates
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.facts.trainables import weight_names
@@ -85,6 +86,7 @@ class LoadedModel:
         *,
         shapes: Mapping[str, tuple[int, ...]],
         are_weights_kept: bool,
+        gradients: Collection[str] = (),
     ) -> LoadedModel:
         """Return a model with some tensors as its outputs.
 
@@ -98,6 +100,8 @@ class LoadedModel:
             Of inputs, where the model leaves them open.
         are_weights_kept
             Whether weights are variables that the device keeps, not constants of the program.
+        gradients
+            Names of tensors whose gradients are asked for. Constants among them are variables.
 
         Raises
         ------
@@ -113,19 +117,30 @@ class LoadedModel:
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(_complete(proto).SerializeToString())
-            trainable = weight_names(proto.graph) if are_weights_kept else []
-            flow = GradientFlow()
+            weights = weight_names(proto.graph) if are_weights_kept else []
+            weights += [n for n in VariableUpdates.weights(proto.graph) if n not in weights]
+            constants = {n.output[0] for n in proto.graph.node if n.op_type == "Constant"}
+            flow, updates = GradientFlow(), VariableUpdates()
 
             def observe(node_proto: onnx.NodeProto, node: Node) -> None:
                 check_node(node_proto, node)
                 flow.add(node_proto, node)
+                updates.add(node_proto, node)
 
             try:
-                model = load_onnx(path, shapes, trainable, outputs=outputs, observer=observe)
+                model = load_onnx(
+                    path,
+                    shapes,
+                    weights,
+                    outputs=[*dict.fromkeys([*outputs, *VariableUpdates.results(proto.graph)])],
+                    observer=observe,
+                    variables=constants.intersection(gradients),
+                )
             except EngineError as error:
                 raise popart_exception(in_words_of_popart(str(error))) from None
+        model = updates.of(model, outputs)
         tensors = {value.name: value for value in model.inputs}
-        tensors |= {value.name: value for value in model.parameters}
+        tensors |= {value.name: value for value in (*model.parameters, *model.held)}
         tensors |= {v.name: v for op in model.operations for v in op.results}
         tensors |= dict(model.outputs)
         return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()}, flow)

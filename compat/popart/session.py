@@ -102,6 +102,7 @@ class _Session:
             self._outputs(),
             shapes=shapes,
             are_weights_kept=trained is not None or not self._options.constantWeights,
+            gradients=self._gradients(),
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()

@@ -31,6 +31,7 @@ from tilescope.engine.ir import (
 )
 from tilescope.engine.operators.control.rounds import ROUNDS
 from tilescope.engine.operators.elementwise.elementwise import binary
+from tilescope.engine.operators.movement.dynamic_slicing import joined
 from tilescope.engine.operators.movement.layout import BROADCAST, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE
 from tilescope.engine.operators.reduction import reduced
@@ -365,19 +366,22 @@ class _Walk:
         total = self._gradients.get(value)
         if total is None:
             return gradient
-        parts = [self._parts(v) for v in (total, gradient)]
-        if parts[0] and parts[1]:
+        parts = [self._producer(v) for v in (total, gradient)]
+        dynamic = joined(expansion, parts[1], parts[0])
+        if dynamic is not None:
+            return dynamic
+        if all(part is not None and part.operator is UNSLICE for part in parts):
             # Parts of one tensor are written into one variable.
-            slices = (*parts[0].attributes["slices"], *parts[1].attributes["slices"])
-            operands = (*parts[0].operands, *parts[1].operands)
+            slices = tuple(s for part in parts if part for s in part.attributes["slices"])
+            operands = tuple(v for part in parts if part for v in part.operands)
             return expansion.emit(UNSLICE, *operands, shape=value.shape, slices=slices)
         return binary(expansion, "add", total, gradient)
 
-    def _parts(self, value: Value) -> Operation | None:
-        """Return the operation that places slices in zeros, if it computes a value."""
+    def _producer(self, value: Value) -> Operation | None:
+        """Return the operation of the backward pass that computes a value, if there is one."""
         for operation in reversed(self.builder.operations):
             if value in operation.results:
-                return operation if operation.operator is UNSLICE else None
+                return operation
         return None
 
     def _mark(
@@ -598,7 +602,7 @@ class _Backward(_Walk):
             # Parts of an operation have its result's name; the walk meets the result first.
             values.setdefault(value.name, value)
         results = (v for op in self.operations for v in op.results)
-        others = (*self.model.inputs, *self.model.parameters, *results)
+        others = (*self.model.inputs, *self.model.parameters, *self.model.held, *results)
         flat = {v.name: v for v in others if v not in self._omitted and _is_real(v)}
         for name in names:
             if name not in values and name not in flat:
@@ -661,7 +665,8 @@ def _dependent(model: Model, anchors: Sequence[str]) -> tuple[set[Value], set[Va
     active: set[Value] = {p for p in model.parameters if p.is_trainable}
     of_data: set[Value] = {value for value in model.inputs if value.known is None}
     asked = frozenset(anchors)
-    active |= {v for v in (*model.inputs, *model.parameters) if v.name in asked and _is_real(v)}
+    given = (*model.inputs, *model.parameters, *model.held)
+    active |= {v for v in given if v.name in asked and _is_real(v)}
     for operation in model.operations:
         active.update(_active_results(operation, active))
         active.update(v for v in operation.results if v.name in asked and _is_real(v))

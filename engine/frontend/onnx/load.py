@@ -43,6 +43,7 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     outputs: Collection[str] = (),
     *,
     observer: NodeObserver | None = None,
+    variables: Collection[str] = (),
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -69,6 +70,9 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     observer
         What is called with every node of the file and what the engine has of it, operands and
         attributes, before it is added. What it raises is passed on.
+    variables
+        Names of results of Constant nodes that the device holds as states, so that nothing is
+        folded into them and their gradients can be asked for.
 
     Raises
     ------
@@ -88,7 +92,7 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
         set_outputs(graph, outputs)
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
-    scope = Scope(observer=observer)
+    scope = Scope(observer=observer, variables=frozenset(variables))
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent, scope)
     imported.add_parameters(trainable_names(graph, trainable, frozen))
     given_shapes = shapes or {}

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tilescope.engine.errors import BadModel
@@ -25,7 +26,17 @@ from tilescope.engine.frontend.onnx.source.sequences import (
 )
 from tilescope.engine.frontend.onnx.source.tensor_types import check_type, element_type
 from tilescope.engine.frontend.onnx.source.walk import domain_of, key_of
-from tilescope.engine.ir import Constant, IrBuilder, Node, Parameter, Region, ResultType, Value
+from tilescope.engine.ir import (
+    Constant,
+    IrBuilder,
+    Node,
+    Parameter,
+    Purpose,
+    Region,
+    ResultType,
+    State,
+    Value,
+)
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control.control import branch_of
 from tilescope.engine.operators.movement.slicing import FIXED_SIZES
@@ -59,6 +70,8 @@ class Scope:
         Names of results in place of those that the graph gives them.
     observer
         What is called with every node before it is added; None if nothing is.
+    variables
+        Names of results of Constant nodes that are states of the model.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
@@ -66,6 +79,7 @@ class Scope:
     path: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     observer: NodeObserver | None = None
+    variables: frozenset[str] = frozenset()
 
 
 class GraphImport:
@@ -103,6 +117,7 @@ class GraphImport:
         self.path = scope.path
         self.labels = scope.labels
         self.observer = scope.observer
+        self.variables = scope.variables
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -208,9 +223,10 @@ class GraphImport:
         results = self._with_reasons(node, names)
         for key, value in zip([*keys, *names[len(keys) :]], results, strict=True):
             if value is not None:
-                if value.known is None:
-                    check_type(value.dtype, f"Node {name!r}")
-                self.values[key] = value
+                is_variable = key in self.variables and isinstance(value, Constant)
+                self.values[key] = entry = _variable(value) if is_variable else value
+                if entry.known is None:
+                    check_type(entry.dtype, f"Node {name!r}")
 
     def _adds_sequence(self, name: str, proto: onnx.NodeProto) -> bool:
         """Add a node whose operand or result is a sequence, and return whether it is one."""
@@ -385,6 +401,12 @@ class GraphImport:
 _CALL = "Call"
 #: Scan has no batch from this version on.
 _UNBATCHED_SCAN = 9
+
+
+def _variable(value: Value) -> State:
+    """Return a state that begins as a constant."""
+    array = np.asarray(value.content)
+    return State(value.name, value.shape, value.dtype, array, purpose=Purpose.WEIGHT)
 
 
 def _is_computed(values: Sequence[Value | None]) -> bool:
