@@ -108,6 +108,7 @@ from popart.logger import (
     Logger,
     getLogger,
 )
+from popart.losses import IdentityLoss, L1Loss, Loss, NllLoss
 from popart.names import (
     reservedAccl1Prefix,
     reservedAccl2Prefix,
@@ -273,6 +274,7 @@ __all__ = [
     "ExperimentalSettings",
     "GradientTensorTrackingMethod",
     "GraphTransformer",
+    "IdentityLoss",
     "InferenceSession",
     "InitType",
     "InputSettings",
@@ -280,10 +282,13 @@ __all__ = [
     "Instrumentation",
     "IrSerializationFormat",
     "KeyValueContextManager",
+    "L1Loss",
     "Logger",
+    "Loss",
     "MeanReductionStrategy",
     "MergeVarUpdateType",
     "NameContextManager",
+    "NllLoss",
     "NoEffectWarning",
     "NumIOTiles",
     "OperatorIdentifier",

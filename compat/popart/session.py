@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
@@ -23,6 +23,7 @@ from popart.effect import Effect
 from popart.enums import AnchorReturnTypeId, SyntheticDataMode
 from popart.errors import OutOfMemoryException, popart_exception
 from popart.loaded_model import LoadedModel, proto_of
+from popart.losses import Loss, with_losses
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
 from popart.patterns import Patterns
@@ -540,7 +541,7 @@ class InferenceSession(_Session):
     fnModel
         Bytes of an ONNX model, or the path of a file.
     dataFlow
-        Batches of a step, and anchors.
+        Batches of a step, and anchors. The first releases of PopART call it ``dataFeed``.
     deviceInfo
         A device of `DeviceManager`.
     inputShapeInfo
@@ -557,16 +558,18 @@ class InferenceSession(_Session):
     def __init__(
         self,
         fnModel: bytes | str | Path,
-        dataFlow: DataFlow,
-        deviceInfo: DeviceInfo,
+        dataFlow: DataFlow | None = None,
+        deviceInfo: DeviceInfo | None = None,
         inputShapeInfo: InputShapeInfo | None = None,
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "inference",
+        *,
+        dataFeed: DataFlow | None = None,
     ) -> None:
-        super().__init__(
-            fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, None
-        )
+        flow = _given("InferenceSession", "dataFlow", dataFlow, dataFeed)
+        device = _given("InferenceSession", "deviceInfo", deviceInfo)
+        super().__init__(fnModel, flow, device, inputShapeInfo, patterns, userOptions, name, None)
 
 
 class TrainingSession(_Session):
@@ -577,7 +580,8 @@ class TrainingSession(_Session):
     fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name
         As for `InferenceSession`.
     loss
-        Name of the tensor that is minimised: a scalar.
+        Name of the tensor that is minimised: a scalar. The first releases of PopART take records
+        instead, as ``losses``: their sum is minimised.
     optimizer
         How weights change.
 
@@ -590,19 +594,27 @@ class TrainingSession(_Session):
     def __init__(
         self,
         fnModel: bytes | str | Path,
-        dataFlow: DataFlow,
-        loss: str,
-        optimizer: Optimizer,
-        deviceInfo: DeviceInfo,
+        dataFlow: DataFlow | None = None,
+        loss: str | None = None,
+        optimizer: Optimizer | None = None,
+        deviceInfo: DeviceInfo | None = None,
         inputShapeInfo: InputShapeInfo | None = None,
         patterns: Patterns | None = None,
         userOptions: SessionOptions | None = None,
         name: str = "training",
+        *,
+        dataFeed: DataFlow | None = None,
+        losses: Sequence[Loss] | None = None,
     ) -> None:
-        trained = Trained(loss, optimizer)
-        super().__init__(
-            fnModel, dataFlow, deviceInfo, inputShapeInfo, patterns, userOptions, name, trained
-        )
+        flow = _given("TrainingSession", "dataFlow", dataFlow, dataFeed)
+        device = _given("TrainingSession", "deviceInfo", deviceInfo)
+        rule = _given("TrainingSession", "optimizer", optimizer)
+        model: bytes | str | Path = fnModel
+        if losses is not None and loss is None:
+            proto, loss = with_losses(proto_of(fnModel), losses)
+            model = proto.SerializeToString()
+        trained = Trained(_given("TrainingSession", "loss", loss), rule)
+        super().__init__(model, flow, device, inputShapeInfo, patterns, userOptions, name, trained)
 
     def updateOptimizerFromHost(self, optimizer: Optimizer) -> None:
         """Take other numbers of the optimiser, for the next steps.
@@ -649,6 +661,23 @@ class _Gathered:
     def sums(self) -> list[tuple[str, Array]]:
         """Return the sums of anchors over all batches."""
         return list(self._sums.items())
+
+
+_Argument = TypeVar("_Argument")
+
+
+def _given(session: str, name: str, *values: _Argument | None) -> _Argument:
+    """Return an argument that a session needs, under one of its names.
+
+    Raises
+    ------
+    TypeError
+        When it is not given, as Python does.
+    """
+    for value in values:
+        if value is not None:
+            return value
+    raise TypeError(f"{session}() is missing the argument {name!r}")
 
 
 def _shapes_of(info: InputShapeInfo | None) -> dict[str, tuple[int, ...]]:

@@ -113,6 +113,7 @@ class Trained:
             is_averaged=reduction is ReductionType.Mean,
             anchors=list(gradients),
             recomputation=_recomputation(options, proto),
+            name=self.loss,
         )
 
     def engine_optimizer(self, options: SessionOptions, model: Model) -> Descent:

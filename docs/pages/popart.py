@@ -67,6 +67,9 @@ far.
 - A call that fits no form of a function raises `TypeError` with the forms that exist. A name that
   the module does not have raises `AttributeError` with those that come close.
 - `debugContext` may be called `debugPrefix`, as in releases before 2.3.
+- The forms of the first releases are taken as well: `dataFeed` for `dataFlow`, `losses` (records
+  `NllLoss`, `L1Loss` and `IdentityLoss`) for `loss`, and the numbers `learning_rate`,
+  `weight_decay` and `loss_scaling` of `SGD`.
 
 ## Options
 

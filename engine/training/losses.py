@@ -125,6 +125,7 @@ def for_training(  # noqa: PLR0913 # the options of training
     seed: int = 0,
     recomputation: Recomputation | None = None,
     counts_overflows: bool = False,
+    name: str = LOSS_OUTPUT,
 ) -> Model:
     """Return a model that trains another one: with labels, a loss and an optimiser.
 
@@ -133,7 +134,7 @@ def for_training(  # noqa: PLR0913 # the options of training
     model
         As a front end loads it, with trainable parameters; see `load_onnx`.
     loss
-        What is minimised. It becomes the output `LOSS_OUTPUT`, the first one.
+        What is minimised. It becomes the first output.
     optimiser
         How gradients change parameters.
     n_rounds
@@ -148,6 +149,8 @@ def for_training(  # noqa: PLR0913 # the options of training
     counts_overflows
         Whether values that are beyond half are counted: ``Overflows___`` and the name of a pass
         are outputs, scalars of float32. It takes cycles and memory.
+    name
+        Of the output that is the loss.
 
     Raises
     ------
@@ -171,17 +174,17 @@ def for_training(  # noqa: PLR0913 # the options of training
     predicted = outputs[loss.output or next(iter(outputs))]
     builder = IrBuilder(model.name)
     builder.inputs, builder.operations = [*model.inputs], [*model.operations]
-    value = _Appended(builder, model, loss).of(predicted)
-    others = tuple(pair for pair in model.outputs if pair[0] != LOSS_OUTPUT or pair[1] is not value)
-    if any(name == LOSS_OUTPUT for name, _ in others):
-        raise BadOption(f"An output of the model is called {LOSS_OUTPUT!r}: rename it")
+    value = _Appended(builder, model, loss, name).of(predicted)
+    others = tuple(pair for pair in model.outputs if pair[0] != name or pair[1] is not value)
+    if any(other == name for other, _ in others):
+        raise BadOption(f"An output of the model is called {name!r}: rename it")
     return replace(
         model,
         inputs=tuple(builder.inputs),
         operations=tuple(builder.operations),
-        outputs=((LOSS_OUTPUT, value), *others),
+        outputs=((name, value), *others),
         training=Training(
-            LOSS_OUTPUT,
+            name,
             optimiser,
             n_rounds,
             is_averaged,
@@ -196,10 +199,10 @@ def for_training(  # noqa: PLR0913 # the options of training
 class _Appended:
     """Appends a loss to a model."""
 
-    def __init__(self, builder: IrBuilder, model: Model, loss: Loss) -> None:
+    def __init__(self, builder: IrBuilder, model: Model, loss: Loss, name: str) -> None:
         self.builder, self.model, self.loss = builder, model, loss
         node = Node(operator=UNARY, name="loss", source=loss.kind, inputs=())
-        self.expansion = Expansion(builder, node, LOSS_OUTPUT)
+        self.expansion = Expansion(builder, node, name)
 
     def of(self, predicted: Value) -> Value:
         """Return the loss.

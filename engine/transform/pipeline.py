@@ -26,6 +26,7 @@ from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
 from tilescope.engine.transform.recompute import recompute
 from tilescope.engine.transform.softmax import find_softmax
+from tilescope.engine.transform.softmax_loss import find_softmax_loss
 
 __all__ = ["PASSES", "Pass", "Phase", "transform"]
 
@@ -73,6 +74,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "gelu_pattern": Pass(Phase.REWRITE, find_tanh_gelu),
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
+        "softmax_loss": Pass(Phase.DIFFERENTIATE, find_softmax_loss),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
         "recompute": Pass(Phase.DIFFERENTIATE, recompute),
         "count_overflows": Pass(Phase.DIFFERENTIATE, count_overflows),

@@ -37,7 +37,13 @@ from popart.errors import popart_exception
 from popart.replicas import CommGroup
 from popart.tensor_info import onnx_element_type, type_named
 
-__all__ = ["GRAPHCORE_OPERATORS", "AiGraphcore", "AiGraphcoreOpset1", "GraphcoreOperator"]
+__all__ = [
+    "GRAPHCORE_OPERATORS",
+    "AiGraphcore",
+    "AiGraphcoreOpset1",
+    "GraphcoreOperator",
+    "reduction_name",
+]
 
 _DOMAIN, _VERSION = "ai.graphcore", 1
 _ARGS = Parameter("args", TEXTS)
@@ -117,12 +123,13 @@ class GraphcoreOperator:
 def _reduced(bound: dict[str, Any], *others: str) -> dict[str, Any]:
     """Return a loss's attributes: how it is reduced, and others."""
     return {
-        "reduction": _reduction_name(bound["reduction"]),
+        "reduction": reduction_name(bound["reduction"]),
         **{name: bound[name] for name in others},
     }
 
 
-def _reduction_name(reduction: ReductionType) -> str:
+def reduction_name(reduction: ReductionType) -> str:
+    """Return how nodes name a reduction."""
     return "None" if reduction is ReductionType.NoReduction else reduction.name
 
 

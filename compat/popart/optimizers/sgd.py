@@ -64,8 +64,11 @@ class SGD(Optimizer):
         accumType: DataType = DataType.UNDEFINED,
         accl1Type: DataType = DataType.UNDEFINED,
         debugContext: Any = "sgd",
+        **of_first_releases: float,
     ) -> None:
-        super().__init__({} if pyd is None else pyd, clip_norm_settings)
+        super().__init__(
+            {**({} if pyd is None else pyd), **_named(of_first_releases)}, clip_norm_settings
+        )
         self.accumulatorAndMomentum = instance(SGDAccumulatorAndMomentum).convert(
             accumulatorAndMomentum
         )
@@ -112,6 +115,31 @@ class SGD(Optimizer):
     def nesterov(self) -> OptimizerValueMap:
         """Return whether Nesterov's rule holds, by tensor: not 0 if it does."""
         return self.values["nesterov"]
+
+
+#: Names of numbers in the first releases of PopART, which took them as arguments.
+_FIRST_NAMES = {
+    "learning_rate": "defaultLearningRate",
+    "weight_decay": "defaultWeightDecay",
+    "loss_scaling": "lossScaling",
+}
+
+
+def _named(numbers: Mapping[str, float]) -> dict[str, tuple[float, bool]]:
+    """Return numbers that may change later, by the names that they have today.
+
+    Raises
+    ------
+    TypeError
+        When a name does not exist, as Python does.
+    """
+    wrong = [name for name in numbers if name not in _FIRST_NAMES]
+    if wrong:
+        raise TypeError(
+            f"SGD() got an unexpected keyword argument {wrong[0]!r}; give a mapping of"
+            f" defaults, or {', '.join(_FIRST_NAMES)}"
+        )
+    return {_FIRST_NAMES[name]: (FLOAT.convert(value), False) for name, value in numbers.items()}
 
 
 class ConstSGD(SGD):
