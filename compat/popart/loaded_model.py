@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
 from popart.node_checks import check_node
+from popart.node_readings import as_onnx_reads
 from popart.sentences import in_words_of_popart
 from popart.variable_updates import VariableUpdates
 from tilescope.engine.errors import EngineError
@@ -147,7 +148,9 @@ class LoadedModel:
 
 
 def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
+    """Return a model that means in ONNX what PopART reads, with all that ONNX's checker asks for.
+
+    That is outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
     They are placeholders: a session names its outputs itself.
@@ -155,6 +158,7 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
     complete = onnx.ModelProto()
     complete.CopyFrom(proto)
     graph = complete.graph
+    as_onnx_reads(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]

@@ -116,3 +116,79 @@ def test_a_search_that_does_not_fit(stated: tuple[int, int, int], sentence: str)
 
     with pytest.raises(popart.popart_exception, match=sentence):
         infer(build)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions_are_int32(name: str) -> None:
+    def build(program: Program) -> Sequence[str]:
+        builder = program.builder.aiOnnx
+        place = getattr(builder, name)([program.input(X)], axis=1, keepdims=1)
+        return [place, builder.squeeze([place], [1])]
+
+    place, flat = infer(build)
+    assert [place.dtype.name, flat.dtype.name] == ["int32", "int32"]
+    np.testing.assert_array_equal(flat, getattr(np, name)(X, axis=1))
+
+
+def test_positions_of_the_largest_are_int32() -> None:
+    def build(program: Program) -> Sequence[str]:
+        count = program.builder.aiOnnx.constant(np.array([2], np.int64))
+        out: Sequence[str] = program.builder.aiOnnx.topk([program.input(X), count], axis=1)
+        return out
+
+    _, places = infer(build)
+    assert places.dtype.name == "int32"
+    np.testing.assert_array_equal(places, [[2, 1], [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("", [[1, 4], [5, 15]]),
+        ("SAME_LOWER", [[1, 4], [5, 15]]),
+        ("SAME_UPPER", [[15, 10], [11, 4]]),
+    ],
+)
+def test_where_a_transposed_convolution_of_a_stated_shape_lies(
+    mode: str, expected: Sequence[Sequence[float]]
+) -> None:
+    x = np.array([[[[1, 2], [3, 4]]]], np.float32)
+    w = np.array([[[[1, 2], [2, 1]]]], np.float32)
+
+    def build(program: Program) -> Sequence[str]:
+        builder = program.builder
+        operands = [program.input(x), program.input(w)]
+        out = builder.aiOnnxOpset11.convtranspose(operands, output_shape=[2, 2])
+        if mode:
+            builder.addNodeAttribute("auto_pad", mode, {out})
+        return [out]
+
+    (out,) = infer(build, {"ai.onnx": 11, "ai.graphcore": 1})
+    np.testing.assert_array_equal(out[0, 0], expected)
+
+
+def test_a_stated_shape_without_pads_is_refused() -> None:
+    def build(program: Program) -> Sequence[str]:
+        operands = [program.input(np.ones((1, 1, 2, 2), np.float32)) for _ in range(2)]
+        out = program.builder.aiOnnxOpset11.convtranspose(operands, output_shape=[2, 2])
+        program.builder.addNodeAttribute("auto_pad", "VALID", {out})
+        return [out]
+
+    with pytest.raises(popart.popart_exception, match="cannot be used if the `output_shape`"):
+        infer(build, {"ai.onnx": 11, "ai.graphcore": 1})
+
+
+def test_positions_inside_a_branch() -> None:
+    def build(program: Program) -> Sequence[str]:
+        builder = program.builder
+        x, condition = program.input(X), program.input(np.array(True))
+        branches = []
+        for name in ("argmax", "argmin"):
+            branch = builder.createSubgraphBuilder()
+            branch.addOutputTensor(getattr(branch.aiOnnx, name)([x], axis=1))
+            branches.append(branch)
+        return [builder.aiOnnx.logical_if([condition], 1, branches[1], branches[0])[0]]
+
+    (out,) = infer(build)
+    assert out.dtype.name == "int32"
+    np.testing.assert_array_equal(out[:, 0], np.argmax(X, axis=1))
