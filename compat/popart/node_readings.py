@@ -27,7 +27,7 @@ def as_onnx_reads(graph: onnx.GraphProto) -> None:
     popart_exception
         When PopART refuses a node.
     """
-    nodes = []
+    nodes: list[onnx.NodeProto] = []
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
