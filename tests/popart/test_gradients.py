@@ -120,3 +120,42 @@ def test_training_refuses(kind: str) -> None:
 def test_programs_of_tests_run() -> None:
     (out,) = infer(lambda p: [p.builder.aiOnnx.relu([p.input(X)])])
     np.testing.assert_array_equal(out, np.maximum(X, 0))
+
+
+def _session(builder: popart.Builder, loss: str, anchors: list[str]) -> popart.TrainingSession:
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, anchors),
+        loss,
+        popart.ConstSGD(0.1),
+        popart.DeviceManager().createCpuDevice(),
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    return session
+
+
+def test_gradients_of_probabilities_before_a_loss() -> None:
+    program = Program(popart.Builder())
+    builder = program.builder
+    labels = program.input(np.array([1], np.int32))
+    probabilities = builder.aiOnnx.softmax([program.weight(X)], axis=1)
+    loss = builder.aiGraphcore.nllloss([probabilities, labels], popart.ReductionType.Sum)
+    gradient = popart.reservedGradientPrefix() + probabilities
+    session = _session(builder, loss, [gradient, probabilities])
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO(program.data, anchors))
+    expected = np.zeros_like(X)
+    expected[0, 1] = -1 / anchors[probabilities][0, 1]
+    np.testing.assert_allclose(anchors[gradient], expected, rtol=1e-5)
+
+
+def test_a_loss_of_one_element_keeps_its_dimensions() -> None:
+    program = Program(popart.Builder())
+    builder = program.builder
+    loss = builder.aiOnnx.reducesum([program.weight(X)])
+    session = _session(builder, loss, [loss])
+    anchors = session.initAnchorArrays()
+    assert anchors[loss].shape == (1, 1)
+    session.run(popart.PyStepIO(program.data, anchors))
+    np.testing.assert_allclose(anchors[loss], [[X.sum()]])
