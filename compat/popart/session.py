@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -129,16 +130,17 @@ class _Session:
             self._outputs(),
             shapes=shapes,
             are_weights_kept=trained is not None or not self._options.constantWeights,
+            gradients=self._gradients(),
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
         with _as_popart():
-            model = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
-            self._forward = model
+            placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
-                model
+                placed
                 if trained is None
-                else trained.model_of(model, self._proto, self._gradients(), self._options)
+                else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )
         self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
@@ -166,16 +168,22 @@ class _Session:
         return [n.removeprefix(_GRADIENT) for n in names if n.startswith(_GRADIENT)]
 
     def _check_anchors(self) -> None:
+        known = self._loaded.tensors
+        reached = set() if self._trained is None else self._loaded.flow.reached(self._trained.loss)
         for name in self._flow.anchors():
             of = name.removeprefix(_GRADIENT)
-            is_gradient = name.startswith(_GRADIENT) and self._trained is not None
-            if is_gradient and of in self._loaded.tensors:
-                continue
-            if name in self._loaded.tensors or name in self._host:
+            if name.startswith(_GRADIENT) and self._trained is not None:
+                if of in reached:
+                    continue
+                reason = " It has no gradient: no floating-point values lead from it to the loss."
+                raise popart_exception(
+                    f"Anchor tensor `{name}' not in Ir Tensors.{reason * (of in known)}"
+                )
+            if name in known or name in self._host:
                 continue
             if name in self._scalars() or (self._trained is not None and "___" in name):
                 continue
-            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
 
     @property
     def dataFlow(self) -> DataFlow:
@@ -261,7 +269,7 @@ class _Session:
             _DEVICEX.info("Not compiling engine by request")
             return
         check_types(self._proto, self._loaded.model)
-        check_ipus(self._forward, self._device)
+        check_ipus(self._loaded.model, self._device)
         with _as_popart():
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)

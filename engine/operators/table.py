@@ -36,6 +36,7 @@ from tilescope.engine.operators.elementwise import (
 )
 from tilescope.engine.operators.graphcore import (
     collectives,
+    decoding,
     functions,
     layers,
     losses,
@@ -85,6 +86,7 @@ FAMILIES = (
     convolution,
     convolution_transpose,
     ctc,
+    decoding,
     determinant,
     dropout,
     dynamic_slicing,
