@@ -497,15 +497,16 @@ class _Session:
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared("weightsFromHost()")
         held = {value.name for value in compiled.held}
-        if not self._host.keys() >= self._states.keys():
+        starts: dict[str, Array] = {}
+        if not self._host.keys() >= self._states.keys():  # the first time
             with _as_popart(), engine.recording(False):
-                starts = self._held(compiled, engine)
-            self._host = {name: starts[name] for name in self._states} | self._host
+                starts = compiled.read_held(engine)
+            self._host = {k: starts[known] for k, known in self._states.items()} | self._host
         names = {name: self._states.get(name, name) for name in self._host}
         arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
-                compiled.write_held(engine, arrays)
+                compiled.write_held(engine, starts | arrays)
         self._has_weights = True
 
     def weightsToHost(self) -> None:
@@ -828,8 +829,9 @@ class _Session:
 
     def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
         """Return what the optimizer computes a batch with, of anchors."""
-        scalars = self._scalars()
-        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        names = [name for name in self._flow.anchors() if name not in self._loaded.tensors]
+        scalars = self._scalars() if names else {}
+        asked = {name: scalars[name] for name in names if name in scalars}
         if FINAL_LOSS_SCALE in asked:
             with engine.recording(False):
                 asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]

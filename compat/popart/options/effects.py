@@ -88,7 +88,10 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "delayVarUpdates": (Effect.NONE, _ONE_WAY),
     "scheduleNonWeightUpdateGradientConsumersEarly": (Effect.NONE, _ONE_WAY),
     "decomposeGradSum": (Effect.NONE, _ONE_WAY),
-    "automaticLossScalingSettings": (Effect.ACTS, "automatic loss scaling"),
+    "automaticLossScalingSettings": (
+        Effect.ACTS,
+        "automatic loss scaling, by the gradients of weights",
+    ),
     "ensureFp32LossScaleTensor": (Effect.NONE, "the scale of the loss is single precision"),
     "activationTensorLocationSettings": (Effect.REFUSED, _PLACED),
     "weightTensorLocationSettings": (Effect.REFUSED, _PLACED),
