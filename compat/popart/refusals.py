@@ -9,7 +9,7 @@ import onnx
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
 from popart.effect import Effect
-from popart.enums import RecomputationType
+from popart.enums import RecomputationType, VirtualGraphMode
 from popart.errors import popart_exception, poplar_exception
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set
@@ -75,7 +75,9 @@ def refuse_several_ipus(
         "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
         and options.replicatedGraphCount > 1,
         "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
-        "virtualGraphMode": _uses_several(proto)
+        "virtualGraphMode": (
+            options.virtualGraphMode is not VirtualGraphMode.Off and _uses_several(proto)
+        )
         or (options.virtualGraphMode.name in ("Auto", "ExecutionPhases") and device.numIpus > 1),
     }
     for name, is_asked in asked.items():

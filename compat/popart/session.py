@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ from popart.external_data import move_contents, with_contents, write_contents
 from popart.loaded_model import LoadedModel, folder_of, proto_of
 from popart.logger import Logger
 from popart.losses import Loss, with_losses
+from popart.names import reservedLossScalingPrefix
 from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
@@ -47,7 +49,7 @@ from popart.reports import open_report, summary, summary_of_program, write_progr
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
-from popart.training import Trained
+from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
@@ -104,7 +106,7 @@ class _Session:
         name: str,
         trained: Trained | None,
     ) -> None:
-        self._options = SessionOptions() if userOptions is None else userOptions
+        self._options = SessionOptions() if userOptions is None else copy.deepcopy(userOptions)
         self._flow, self._device, self.name = dataFlow, deviceInfo, name
         self._patterns = Patterns() if patterns is None else patterns
         self._proto = proto_of(fnModel)
@@ -112,8 +114,8 @@ class _Session:
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
-        elif self._options.enableGradientAccumulation:
-            raise popart_exception("Gradient Accumulation only available when training.")
+        else:
+            refuse_training_options(self._options)
         refuse_options(self._options)
         refuse_several_ipus(self._options, self._proto, deviceInfo)
         warn_without_effect(self._options)
@@ -170,7 +172,7 @@ class _Session:
                 continue
             if name in self._loaded.tensors or name in self._host:
                 continue
-            if self._trained is not None and _is_of_training(name):
+            if name in self._scalars() or (self._trained is not None and "___" in name):
                 continue
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
 
@@ -199,11 +201,21 @@ class _Session:
             When there is none of the name.
         """
         of = name.removeprefix(_GRADIENT)
+        scalars = self._scalars()
+        if name in scalars:
+            return TensorInfo(_type_of(scalars[name].dtype), [])
         for known in (self._loaded.tensors, self._held_values()):
             if of in known:
                 value = known[of]
                 return TensorInfo(_type_of(value.dtype), list(value.shape))
         raise popart_exception(f"TensorInfo for `{name}' is not available: no tensor has that name")
+
+    def _scalars(self) -> dict[str, Array]:
+        """Return the numbers of the optimizer that may be anchors, by name."""
+        if self._trained is None:
+            return {}
+        weights = [(p.name, _type_of(p.dtype)) for p in self._loaded.model.parameters]
+        return self._trained.scalars(weights, self._options)
 
     def _held_values(self) -> dict[str, Any]:
         return {} if self._compiled is None else {v.name: v for v in self._compiled.held}
@@ -788,6 +800,7 @@ class _Session:
             for value in compiled.model.inputs:
                 for inputs in rounds:
                     inputs[value.name] = self._typed(value, stepio)
+        before = self._before(compiled, engine) if stepio is not None else {}
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
             outputs = self._counted(compiled, engine, joined, label)
@@ -797,9 +810,20 @@ class _Session:
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
             with engine.recording(False):
-                known = {**self._host, **self._held(compiled, engine)}
-            outputs |= {name: known[name][None] for name in held if name in known}
+                known = {**self._host, **self._held(compiled, engine), **before}
+            outputs |= {
+                name: np.stack([known[name]] * len(rounds)) for name in held if name in known
+            }
         return outputs
+
+    def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the optimizer computes a batch with, of anchors."""
+        scalars = self._scalars()
+        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        if FINAL_LOSS_SCALE in asked:
+            with engine.recording(False):
+                asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]
+        return asked
 
     def _counted(
         self, compiled: CompiledModel, engine: Engine, inputs: dict[str, Array], label: str
@@ -1030,7 +1054,7 @@ class TrainingSession(_Session):
         if losses is not None and loss is None:
             proto, loss = with_losses(proto_of(fnModel), losses)
             model = proto.SerializeToString()
-        trained = Trained(_given("TrainingSession", "loss", loss), rule)
+        trained = Trained(_given("TrainingSession", "loss", loss), copy.deepcopy(rule))
         super().__init__(model, flow, device, inputShapeInfo, patterns, userOptions, name, trained)
 
     def updateOptimizerFromHost(self, optimizer: Optimizer) -> None:
@@ -1077,8 +1101,8 @@ def _shapes_of(info: InputShapeInfo | None) -> dict[str, tuple[int, ...]]:
 
 
 def _is_of_training(name: str) -> bool:
-    """Return whether a name is that of a gradient, or of what an optimiser keeps."""
-    return "___" in name
+    """Return whether a name is that of a gradient, or of what an optimiser has."""
+    return "___" in name or name.startswith((reservedLossScalingPrefix(), FINAL_LOSS_SCALE))
 
 
 #: PopART's names of types that are not numpy's in capitals.

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.hints import Hints
+from tilescope.engine.ir.placement import UNPLACED, Placement
 from tilescope.engine.ir.value import Constant, Value
 
 __all__ = [
@@ -182,6 +183,8 @@ class Node:
         Number of results that the model names, unused ones included.
     regions
         Subgraphs by the name of their attribute.
+    placement
+        Where and when it runs on several IPUs.
     origin
         The model's own operation that it is part of, before decomposition; None for itself.
     training_pass
@@ -199,6 +202,7 @@ class Node:
     n_outputs: int = 1
     regions: Mapping[str, Region] = field(default_factory=dict)
     hints: Hints = field(default_factory=Hints)
+    placement: Placement = UNPLACED
     origin: Operation | None = None
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()

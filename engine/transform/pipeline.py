@@ -21,6 +21,7 @@ from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
 from tilescope.engine.transform.overflow import count_overflows
+from tilescope.engine.transform.place import place
 from tilescope.engine.transform.powers import simplify_powers
 from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
@@ -81,6 +82,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
+        "place": Pass(Phase.SCHEDULE, place),
     }
 )
 

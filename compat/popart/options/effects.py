@@ -10,6 +10,7 @@ __all__ = ["OPTION_EFFECTS", "effect_of", "options_set", "warn_without_effect"]
 
 
 _PLACED = "needs several IPUs or the memory of the host"
+_ON_CHIP = "they stay in the memory of the tiles"
 _ONE_WAY = "the engine has one way"
 _IR = "PopART's intermediate representation has no counterpart"
 _HOST = "transfers with the host are simulated as they are"
@@ -82,7 +83,7 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "disableGradAccumulationTensorStreams": (Effect.NONE, _HOST),
     "disableOptimizerStateTensorStreams": (Effect.NONE, _HOST),
     "accumulateOuterFragmentSettings": (Effect.NONE, "updates follow the micro-batches in order"),
-    "batchSerializationSettings": (Effect.REFUSED, "parts of a batch, one after another"),
+    "batchSerializationSettings": (Effect.NONE, "a batch is computed whole"),
     "autodiffSettings": (Effect.NONE, "the backward pass reads forward values directly"),
     "delayVarUpdates": (Effect.NONE, _ONE_WAY),
     "scheduleNonWeightUpdateGradientConsumersEarly": (Effect.NONE, _ONE_WAY),
@@ -91,8 +92,8 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "ensureFp32LossScaleTensor": (Effect.NONE, "the scale of the loss is single precision"),
     "activationTensorLocationSettings": (Effect.REFUSED, _PLACED),
     "weightTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "optimizerStateTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "accumulatorTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "optimizerStateTensorLocationSettings": (Effect.NONE, _ON_CHIP),
+    "accumulatorTensorLocationSettings": (Effect.NONE, _ON_CHIP),
     "tensorLocationSettingsOverride": (Effect.REFUSED, _PLACED),
     # Devices and transfers
     "rearrangeAnchorsOnHost": (Effect.NONE, _HOST),
