@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from popart.errors import popart_exception
+from popart.node_forms import in_forms_of_onnx
+from popart.refusals import check_nodes, explanation
 from popart.sentences import in_words_of_popart
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
@@ -103,15 +105,17 @@ class LoadedModel:
         for name in outputs:
             if name not in known:
                 raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+        check_nodes(proto)
         initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(_complete(proto).SerializeToString())
+            path.write_bytes(_complete(in_forms_of_onnx(proto)).SerializeToString())
             trainable = ["*"] if are_weights_kept and initializers else []
             try:
                 model = load_onnx(path, shapes, trainable, outputs=outputs)
             except EngineError as error:
-                raise popart_exception(in_words_of_popart(str(error))) from None
+                said = explanation(proto) or in_words_of_popart(str(error))
+                raise popart_exception(said) from None
         tensors = {value.name: value for value in model.inputs}
         tensors |= {value.name: value for value in model.parameters}
         tensors |= {v.name: v for op in model.operations for v in op.results}

@@ -27,6 +27,8 @@ from popart.losses import Loss, with_losses
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
 from popart.patterns import Patterns
+from popart.refusals import explanation
+from popart.required_patterns import check_required_patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
@@ -56,14 +58,15 @@ _REPORT_FLAGS = {
 
 
 @contextmanager
-def _as_popart() -> Any:
-    """Raise the engine's errors as PopART's."""
+def _as_popart(proto: onnx.ModelProto | None = None) -> Any:
+    """Raise the engine's errors as PopART's; of a model, with what PopART says of its nodes."""
     try:
         yield
     except OutOfTileMemory as error:
         raise OutOfMemoryException(str(error)) from None
     except EngineError as error:
-        raise popart_exception(in_words_of_popart(str(error))) from None
+        said = None if proto is None else explanation(proto)
+        raise popart_exception(said or in_words_of_popart(str(error))) from None
 
 
 class _Session:
@@ -95,6 +98,7 @@ class _Session:
             trained.check(self._options)
         _refuse(self._options)
         _refuse_several_ipus(self._options, self._proto, deviceInfo)
+        self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
@@ -106,7 +110,7 @@ class _Session:
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
-        with _as_popart():
+        with _as_popart(self._proto):
             self._model: Model = (
                 self._loaded.model
                 if trained is None
@@ -134,6 +138,10 @@ class _Session:
         """Return the tensors whose gradients are anchors."""
         names = self._flow.anchors()
         return [n.removeprefix(_GRADIENT) for n in names if n.startswith(_GRADIENT)]
+
+    def _check_patterns(self) -> None:
+        loss = "" if self._trained is None else self._trained.loss
+        check_required_patterns(self._proto, self._patterns, loss, self._gradients())
 
     def _check_anchors(self) -> None:
         for name in self._flow.anchors():
@@ -216,7 +224,7 @@ class _Session:
         """
         if not self._options.compileEngine:
             return
-        with _as_popart():
+        with _as_popart(self._proto):
             options = engine_options_of(self._options)
             self._compiled = compiled_for(self._model, self._device.machine, self._options, options)
             facts = {"model_name": self._proto.graph.name or self.name, "session": self.name}

@@ -37,6 +37,7 @@ from tilescope.engine.operators.elementwise import (
 from tilescope.engine.operators.graphcore import (
     collectives,
     functions,
+    images,
     layers,
     losses,
     program,
@@ -97,6 +98,7 @@ FAMILIES = (
     gradients,
     grouped_attention,
     identity,
+    images,
     indexing,
     integer_product,
     layers,
