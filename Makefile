@@ -37,7 +37,7 @@ APART := --ignore tests/bench --ignore tests/torch
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -173,6 +173,9 @@ screenshots: $(READY)  ## Take the pictures of all views for the documentation; 
 
 popart-suite: $(TORCH_READY)  ## Run PopART's own tests of operators, optimizers and sessions; POPART=… is a checkout of it; a quarter of an hour
 	@$(TORCH_VENV)/bin/python -m tests.popart_suite "$(POPART)" --jobs $(if $(filter auto,$(JOBS)),2,$(JOBS)) $(ARGS)
+
+popart-programs: $(TORCH_READY)  ## Run public programs of PopART unchanged; POPART=… and TUTORIALS=… are checkouts of graphcore/popart and graphcore/tutorials
+	@$(TORCH_VENV)/bin/python -m tests.popart_programs --popart "$(POPART)" --tutorials "$(TUTORIALS)" $(ARGS)
 
 onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a network connection the first time; about ten minutes
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_suite $(ARGS)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from popart.effect import warn_once
 from popart.enums import SyntheticDataMode
+from popart.errors import poplar_exception
+from popart.executable_file import ProgramQuestion
 from popart.options import SessionOptions
+from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Model
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions, resolve
-from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.options.catalogue import OUTLINING
-from tilescope.engine.options.partials import PartialsTypes
-from tilescope.engine.session.compilation import compile_model
+from tilescope.engine.session.capacity import REPORTED
+from tilescope.engine.session.compilation import compile_with
 from tilescope.engine.session.compiled_model import CompiledModel
+from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.source_compilation import programs_of
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 
-__all__ = ["compiled_for", "engine_options_of"]
+__all__ = ["compiled_for", "engine_options_of", "question_of"]
 
 #: Options of a plan that the engine has.
 _OF_PLANS = ("partialsType", "availableMemoryProportion")
@@ -36,8 +39,10 @@ def engine_options_of(options: SessionOptions) -> EngineOptions:
 
     Raises
     ------
+    poplar_exception
+        When one is unknown.
     BadOption
-        When one is unknown, or its value is not allowed.
+        When its value is not allowed.
     """
     stated: dict[str, Any] = {str(k): str(v) for k, v in dict(options.engineOptions).items()}
     of_products = dict(options.matmulOptions)
@@ -52,14 +57,42 @@ def engine_options_of(options: SessionOptions) -> EngineOptions:
                 stated.setdefault(f"{group}.{key}", str(value))
             else:
                 warn_once(f"SessionOptions.{group}[{key!r}]", "plans have no such choice")
-    if options.enableEngineCaching and options.cachePath:
-        stated.setdefault("cachePath", str(options.cachePath))
+    for name, value in dict(options.engineOptions).items():
+        try:
+            resolve(code={str(name): str(value)})
+        except BadOption as error:
+            if "unknown option" in str(error):
+                raise poplar_exception(f"{error}: Unrecognised option '{name}'") from None
+            raise
     return resolve(code=stated)
 
 
-def compiled_for(
+def question_of(
     model: Model, machine: Machine, options: SessionOptions, engine_options: EngineOptions
-) -> CompiledModel:
+) -> ProgramQuestion:
+    """Return what a session compiles: its model, with data made on the device if options ask so.
+
+    Parameters
+    ----------
+    model
+        The operator graph.
+    machine
+        The machine to compile for.
+    options
+        Of the session.
+    engine_options
+        Those that `engine_options_of` returns.
+    """
+    kind = _SYNTHETIC.get(options.syntheticDataMode)
+    if kind is not None:
+        model = with_synthetic_data(model, kind, 0)
+    excess = None if engine_options.allow_out_of_memory else REPORTED
+    settings = CompileSettings.of(engine_options, excess)
+    outlines = bool(options.enableOutlining) and settings.outlines
+    return ProgramQuestion(model, machine, replace(settings, outlines=outlines))
+
+
+def compiled_for(question: ProgramQuestion, engine_options: EngineOptions) -> CompiledModel:
     """Compile a model as session options ask.
 
     Raises
@@ -67,25 +100,10 @@ def compiled_for(
     BadModel, BadOption, OutOfTileMemory
         As for `compile_model`.
     """
-    kind = _SYNTHETIC.get(options.syntheticDataMode)
-    if kind is not None:
-        model = with_synthetic_data(model, kind, 0)
-    return compile_model(
-        model,
-        machine,
-        is_instrumented=engine_options.instrument,
-        is_checked=engine_options.flag("debug.verify"),
-        available_memory=AvailableMemory.given(engine_options),
-        cache_directory=engine_options.cache_directory,
-        programs=programs_of(engine_options),
-        partials=PartialsTypes.of(engine_options),
-        outlines=bool(options.enableOutlining) and engine_options.flag(OUTLINING),
-        without=engine_options.patterns_off,
-        excess=None if engine_options.allow_out_of_memory else _reported(),
+    return compile_with(
+        question.model,
+        question.machine,
+        question.settings,
+        engine_options.cache_directory,
+        programs_of(engine_options),
     )
-
-
-def _reported() -> Any:
-    from tilescope.engine.session.capacity import REPORTED
-
-    return REPORTED

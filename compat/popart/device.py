@@ -5,7 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from popart.enums import (
     DeviceConnectionType,
@@ -13,7 +17,8 @@ from popart.enums import (
     DeviceType,
     SyncPattern,
 )
-from popart.errors import popart_exception
+from popart.errors import popart_exception, poplar_exception
+from popart.ipu_system import N_IPUS, IpuSystem, device_ids, ipus_of
 from tilescope.engine.errors import BadMachine, BadOption
 from tilescope.engine.machine import Machine, load_machine
 
@@ -30,7 +35,30 @@ _CPU_TILE_BYTES = 1 << 31
 _MACHINES = {"ipu1": "gc2", "ipu2": "gc200", "ipu21": "bow"}
 
 
-@dataclass
+#: What devices without a version of their own have. Source: graphcore/popart,
+#: willow/include/popart/popx/devicexmanager.hpp
+_VERSIONS = {
+    DeviceType.Cpu: "<unknown-cpu>",
+    DeviceType.Sim: "<unknown-sim>",
+    DeviceType.OfflineIpu: "<offline-ipu>",
+}
+
+#: Version of the driver that attached devices report.
+_DRIVER_VERSION = "1.1.3"
+
+#: Types as texts show them. Source: graphcore/popart, willow/src/devicemanager.cpp
+_TYPE_NAMES = {
+    DeviceType.Cpu: "cpu",
+    DeviceType.Ipu: "ipu",
+    DeviceType.IpuModel: "ipu-model",
+    DeviceType.OfflineIpu: "offline-ipu",
+    DeviceType.Sim: "sim",
+}
+
+_SYSTEM = IpuSystem()
+
+
+@dataclass(eq=False)
 class DeviceInfo:
     """A device, as a session takes it.
 
@@ -42,6 +70,10 @@ class DeviceInfo:
         What the program asked for.
     id
         Number of the device.
+    connectionType
+        When a session attaches to it.
+    random_words
+        State of its random numbers: uint32, one dimension; None before it was used.
     """
 
     machine: Machine
@@ -49,13 +81,18 @@ class DeviceInfo:
     id: int = 0
     connectionType: DeviceConnectionType = DeviceConnectionType.Always
     ipuVersion: str = "ipu2"
-    isAttached: bool = True
+    isAttached: bool = False
     driverIds: list[int] = field(default_factory=list)
+    random_words: NDArray[np.uint32] | None = None
 
     @property
     def version(self) -> str:
-        """Name of the machine, its IPUs and tiles."""
-        return f"{self.machine.name}:{self.numIpus}x{self.tilesPerIPU}"
+        """Version of an IPU Model, or of the driver."""
+        if self.type is DeviceType.IpuModel:
+            return self.ipuVersion
+        if self.type is DeviceType.Ipu:
+            return _DRIVER_VERSION if self.isAttached else "<unknown-ipu-unattached>"
+        return _VERSIONS[self.type]
 
     @property
     def numIpus(self) -> int:
@@ -74,17 +111,30 @@ class DeviceInfo:
         """Worker contexts of a tile."""
         return self.machine.n_worker_contexts
 
+    @property
+    def type_name(self) -> str:
+        """The type as texts show it, such as ``ipu-model``."""
+        return _TYPE_NAMES[self.type]
+
+    @property
+    def can_compile_offline(self) -> bool:
+        """Whether programs for it can be saved."""
+        return self.type in (DeviceType.Ipu, DeviceType.OfflineIpu)
+
     def attach(self) -> bool:
-        """Attach; it always succeeds."""
+        """Attach to the IPUs; False if another device has them."""
+        if self.type is DeviceType.Ipu and not _SYSTEM.attach(self, self.driverIds):
+            return False
         self.isAttached = True
         return True
 
     def tryAttachUntilTimeout(self) -> bool:
-        """Attach; it always succeeds."""
+        """Attach, without waiting: only this process has the IPUs."""
         return self.attach()
 
     def detach(self) -> None:
-        """Detach."""
+        """Give the IPUs back."""
+        _SYSTEM.detach(self, self.driverIds)
         self.isAttached = False
 
     def __enter__(self) -> Self:
@@ -94,21 +144,24 @@ class DeviceInfo:
         self.detach()
 
     def __repr__(self) -> str:
+        ids = ",".join(map(str, self.driverIds))
+        connection = {"Always": "always", "OnDemand": "on-demand", "Never": "never"}
         return (
-            f"Device Type:{self.type.name}, IPU version:{self.ipuVersion}, ID:{self.id},"
-            f" IPUs:{self.numIpus}, tiles per IPU:{self.tilesPerIPU}"
+            f"Device Type:{self.type_name} Connection Type:{connection[self.connectionType.name]}"
+            f" Id:{self.id} Version:{self.version} NumIPUs:{self.numIpus}"
+            f" NumTilesPerIPU:{self.tilesPerIPU} DeviceIds: {{{ids}}}"
         )
 
 
 class DeviceManager:
-    """Makes devices. Asking for hardware gives simulated devices, as many as are asked for."""
+    """Makes devices. Asking for hardware gives devices of a simulated system of 64 IPUs."""
 
     def createCpuDevice(self) -> DeviceInfo:
         """Return a device of a few tiles that take any model; its cycles mean nothing."""
         few = _machine("gc200", 1, _FEW_TILES)
         rest = _CPU_TILE_BYTES - few.non_interleaved_bytes
         machine = replace(few, name="cpu", bytes_per_tile=_CPU_TILE_BYTES, interleaved_bytes=rest)
-        return DeviceInfo(machine, DeviceType.Cpu, ipuVersion="")
+        return DeviceInfo(machine, DeviceType.Cpu, ipuVersion="", isAttached=True)
 
     def createIpuModelDevice(self, opts: Mapping[str, Any]) -> DeviceInfo:
         """Return an IPU Model.
@@ -152,6 +205,10 @@ class DeviceManager:
             deviceInfo.ipuVersion,
         )
 
+    def createOfflineIpuFromSystemString(self, system: str, numIpus: int) -> DeviceInfo:
+        """Return a device for compiling, of the architecture that a name begins with."""
+        return self.createOfflineIPUDevice({"ipuVersion": system, "numIPUs": numIpus})
+
     def acquireAvailableDevice(
         self,
         numIpus: int = 1,
@@ -160,23 +217,52 @@ class DeviceManager:
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
         selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
     ) -> DeviceInfo:
-        """Return a simulated device in place of hardware.
+        """Return a device of the simulated system, attached unless it is to be on demand.
 
         Raises
         ------
         popart_exception
-            When the number of IPUs is no power of 2, or out of range.
+            When the number of IPUs is no power of 2, or they are in use.
         """
-        del pattern, selectionCriterion  # there is nothing to choose from
-        if numIpus < 1 or numIpus & (numIpus - 1):
+        device = self.tryAcquireAvailableDevice(
+            numIpus, tilesPerIpu, pattern, connectionType, selectionCriterion
+        )
+        if device is None:
+            raise popart_exception(
+                f"Failed to acquire device with {numIpus} IPUs. Ensure that there are sufficient"
+                f" IPUs available: the simulated system has {N_IPUS}, of which devices that the"
+                " program holds use some"
+            )
+        return device
+
+    def tryAcquireAvailableDevice(
+        self,
+        numIpus: int = 1,
+        tilesPerIpu: int = 0,
+        pattern: SyncPattern = SyncPattern.Full,
+        connectionType: DeviceConnectionType = DeviceConnectionType.Always,
+        selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
+    ) -> DeviceInfo | None:
+        """Return a device as `acquireAvailableDevice` does; None if there is none.
+
+        Raises
+        ------
+        popart_exception
+            When the number of IPUs is no power of 2.
+        """
+        del selectionCriterion  # all devices are alike
+        if numIpus > 0 and numIpus & (numIpus - 1):
             raise popart_exception(
                 f"You have attempted to acquire {numIpus} IPUs. The number of IPUs requested must"
                 " be a power of two"
             )
-        machine = _machine("gc200", numIpus, tilesPerIpu)
-        return DeviceInfo(machine, DeviceType.Ipu, 0, connectionType, driverIds=[*range(numIpus)])
-
-    tryAcquireAvailableDevice = acquireAvailableDevice
+        _refuse_never(connectionType)
+        devices = self.enumerateDevices(
+            pattern, numIpus, DeviceType.Ipu, connectionType, tilesPerIpu
+        )
+        # What no other device has, or will have on demand, comes first.
+        devices.sort(key=lambda device: not _SYSTEM.is_idle(device.driverIds))
+        return next((device for device in devices if _acquired(device)), None)
 
     def acquireDeviceById(
         self,
@@ -184,12 +270,43 @@ class DeviceManager:
         pattern: SyncPattern = SyncPattern.Full,
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
     ) -> DeviceInfo:
-        """Return a simulated device with that number, of one IPU."""
-        device = self.acquireAvailableDevice(1, 0, pattern, connectionType)
-        device.id = int(id)
+        """Return a device by its number, attached unless it is to be on demand.
+
+        Raises
+        ------
+        poplar_exception
+            When the device does not exist.
+        popart_exception
+            When it is in use.
+        """
+        device = self.tryAcquireDeviceById(id, pattern, connectionType)
+        if device is None:
+            raise popart_exception(
+                f"Failed to acquire device with id '{id}'. Ensure it is available: another device"
+                " of the program is attached to its IPUs"
+            )
         return device
 
-    tryAcquireDeviceById = acquireDeviceById
+    def tryAcquireDeviceById(
+        self,
+        id: int,
+        pattern: SyncPattern = SyncPattern.Full,
+        connectionType: DeviceConnectionType = DeviceConnectionType.Always,
+    ) -> DeviceInfo | None:
+        """Return a device as `acquireDeviceById` does; None if it is in use.
+
+        Raises
+        ------
+        poplar_exception
+            When the device does not exist.
+        """
+        del pattern  # the system has one
+        _refuse_never(connectionType)
+        ipus = ipus_of(int(id))
+        if ipus is None:
+            raise poplar_exception(f"No such device set id: '{id}'")
+        device = _hardware(int(id), ipus, 0, connectionType)
+        return device if _acquired(device) else None
 
     def enumerateDevices(
         self,
@@ -199,12 +316,24 @@ class DeviceManager:
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
         tilesPerIPU: int = 0,
     ) -> list[DeviceInfo]:
-        """Return the devices that there are: one simulated device of each kind."""
+        """Return the devices of a type and a number of IPUs, none of them attached."""
+        del pattern  # the system has one
         if deviceType is DeviceType.Cpu:
-            return [self.createCpuDevice()]
-        if deviceType is DeviceType.IpuModel:
-            return [self.createIpuModelDevice({"numIPUs": numIpus})]
-        return [self.acquireAvailableDevice(numIpus, tilesPerIPU, pattern, connectionType)]
+            return [self.createCpuDevice()] if numIpus == 1 else []
+        if deviceType is DeviceType.Ipu:
+            return [
+                _hardware(number, ipus, tilesPerIPU, connectionType)
+                for number in device_ids(numIpus)
+                if (ipus := ipus_of(number)) is not None
+            ]
+        if not device_ids(numIpus):
+            return []
+        opts = {"numIPUs": numIpus}
+        if deviceType is DeviceType.OfflineIpu:
+            return [self.createOfflineIPUDevice(opts)]
+        if deviceType is DeviceType.Sim:
+            return [self.createSimDevice(opts)]
+        return [self.createIpuModelDevice(opts)]
 
     def setOnDemandAttachTimeout(self, attachTimeout: int) -> None:
         """Accept a time that nothing waits for."""
@@ -224,7 +353,36 @@ class DeviceManager:
             name, n_ipus, n_tiles, parameters="ipu_model" if is_model else "hardware",
             compiles_code=compiles or not is_model,
         )  # fmt: skip
-        return DeviceInfo(machine, kind, ipuVersion=version)
+        is_attached = kind in (DeviceType.IpuModel, DeviceType.Sim)
+        return DeviceInfo(machine, kind, ipuVersion=version, isAttached=is_attached)
+
+
+def _refuse_never(connection: DeviceConnectionType) -> None:
+    if connection is DeviceConnectionType.Never:
+        raise popart_exception(
+            "Trying to acquire a hardware device when connectionType is"
+            " DeviceConnectionType::Never. For offline compilation, use createOfflineIPUDevice"
+        )
+
+
+def _acquired(device: DeviceInfo) -> bool:
+    """Attach to a device, or note that it will be attached to on demand."""
+    if device.connectionType is DeviceConnectionType.OnDemand:
+        _SYSTEM.choose(device, device.driverIds)
+        return True
+    return device.attach()
+
+
+def _hardware(
+    number: int, ipus: range, n_tiles: int, connection: DeviceConnectionType
+) -> DeviceInfo:
+    machine = _hardware_machine(len(ipus), n_tiles)
+    return DeviceInfo(machine, DeviceType.Ipu, number, connection, driverIds=[*ipus])
+
+
+@cache
+def _hardware_machine(n_ipus: int, n_tiles: int) -> Machine:
+    return _machine("gc200", n_ipus, n_tiles)
 
 
 def _number(key: str, value: object) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
+
+import numpy as np
 
 from popart.enums import AdamMode, AdaptiveMode, SGDAccumulatorAndMomentum, WeightDecayMode
 from popart.errors import popart_exception
@@ -13,7 +15,7 @@ from popart.options import SessionOptions
 from popart.tensor_info import DataType
 from tilescope.engine import training
 from tilescope.engine.errors import BadOption
-from tilescope.engine.training import AutomaticScaling, Descent
+from tilescope.engine.training import AutomaticScaling, ClipGroup, Descent
 
 __all__ = ["engine_optimizer"]
 
@@ -27,6 +29,7 @@ _NAMES = {
     "beta2": "beta2",
     "eps": "eps",
     "alpha": "alpha",
+    "maxWeightNorm": "most_norm",
 }
 
 _TYPES = {DataType.FLOAT: "float32", DataType.FLOAT16: "float16"}
@@ -55,13 +58,12 @@ def engine_optimizer(
         "loss_scaling": optimizer.lossScaling.val(),
         "stochastic_rounding": bool(options.enableStochasticRounding),
         "sum_dtype": _dtype(getattr(optimizer, "accumType", DataType.UNDEFINED)),
-        **_clipping(optimizer.clipNormSettings, weights),
         **_scaling(options, optimizer),
     }
     kind: type[Descent]
     match optimizer:
         case SGD():
-            kind, own = training.Sgd, _of_sgd(optimizer, options)
+            kind, own = training.Sgd, {"state_dtype": _dtype(optimizer.accl1Type)}
         case Adam():
             kind, own = _of_adam(optimizer)
         case Adaptive():
@@ -76,42 +78,57 @@ def engine_optimizer(
         names["alpha"] = "rho"
     known = set(kind.__dataclass_fields__)
     names = {name: key for name, key in names.items() if key in known}
-    for name, key in names.items():
-        stated[key] = optimizer.values[name].getDefault().val()
-    constants = [k for n, k in names.items() if optimizer.values[n].getDefault().isConst()]
-    if optimizer.lossScaling.isConst():
-        constants.append("loss_scaling")
-    stated["constants"] = tuple(constants)
+    leaves_sums = bool(optimizer.clipNormSettings or options.automaticLossScalingSettings.enabled)
+    stated |= _numbers(optimizer, names, None, leaves_sums=leaves_sums)
     stated["specific"] = {
-        glob.escape(weight): {
-            key: optimizer.values[name].get(weight).val() for name, key in names.items()
-        }
+        glob.escape(weight): _numbers(optimizer, names, weight, leaves_sums=leaves_sums)
         for weight in weights
         if optimizer.hasSpecific(weight)
     }
     try:
-        return kind(**stated)
+        return kind(clip_groups=_clipping(optimizer, weights), **stated)
     except BadOption as error:
         raise popart_exception(str(error)) from None
 
 
-def _of_sgd(sgd: SGD, options: SessionOptions) -> dict[str, Any]:
-    momentum = sgd.values["momentum"].getDefault().val()
-    nesterov = sgd.values["nesterov"].getDefault().val() != 0
-    accumulates = options.enableGradientAccumulation and options.accumulationFactor > 1
-    is_combined = (
-        accumulates
-        and momentum != 0
-        and not nesterov
-        and sgd.accumulatorAndMomentum is SGDAccumulatorAndMomentum.Combined
-        and not sgd.clipNormSettings
-        and not options.automaticLossScalingSettings.enabled
-    )
-    return {
-        "nesterov": nesterov,
-        "is_combined": is_combined,
-        "state_dtype": _dtype(sgd.accl1Type),
+def _numbers(
+    optimizer: Optimizer, names: Mapping[str, str], weight: str | None, *, leaves_sums: bool
+) -> dict[str, Any]:
+    """Return the numbers of a weight, or those of weights without their own.
+
+    Parameters
+    ----------
+    optimizer
+        PopART's.
+    names
+        The engine's names of hyperparameters, by PopART's.
+    weight
+        Its name; None for the defaults.
+    leaves_sums
+        Whether sums of gradients are looked at before they are added to velocities.
+    """
+    values = {
+        name: held.getDefault() if weight is None else held.get(weight)
+        for name, held in optimizer.values.items()
     }
+    stated: dict[str, Any] = {key: values[name].val() for name, key in names.items()}
+    constants = [key for name, key in names.items() if values[name].isConst()]
+    if optimizer.lossScaling.isConst():
+        constants.append("loss_scaling")
+    stated["constants"] = tuple(constants)
+    stated["varying"] = tuple(
+        key for key in ("weight_decay", "momentum") if key in stated and key not in constants
+    )
+    if isinstance(optimizer, SGD):
+        has_velocity = stated["momentum"] != 0 or "momentum" in stated["varying"]
+        stated["nesterov"] = has_velocity and values["nesterov"].val() != 0
+        stated["is_combined"] = (
+            has_velocity
+            and not stated["nesterov"]
+            and not leaves_sums
+            and optimizer.accumulatorAndMomentum is SGDAccumulatorAndMomentum.Combined
+        )
+    return stated
 
 
 def _of_adam(adam: Adam) -> tuple[type[Descent], dict[str, Any]]:
@@ -123,9 +140,7 @@ def _of_adam(adam: Adam) -> tuple[type[Descent], dict[str, Any]]:
         case AdamMode.AdaMax:
             return training.AdaMax, {**own, "has_late_eps": True}
         case AdamMode.Lamb | AdamMode.LambNoBias:
-            most = adam.values["maxWeightNorm"].getDefault().val()
-            with_bias = adam.mode is AdamMode.Lamb
-            return training.Lamb, {**own, "most_norm": most, "bias_correction": with_bias}
+            return training.Lamb, {**own, "bias_correction": adam.mode is AdamMode.Lamb}
     return training.Adam, {**own, "bias_correction": adam.mode is AdamMode.Adam}
 
 
@@ -152,25 +167,35 @@ def _dtype(kind: DataType) -> str:
     return _TYPES.get(kind, "")
 
 
-def _clipping(groups: list[ClipNormSettings], weights: Collection[str]) -> dict[str, Any]:
-    """Return what limits the norm of gradients: that of all weights.
+def _clipping(optimizer: Optimizer, weights: Collection[str]) -> tuple[ClipGroup, ...]:
+    """Return the limits of the norms of gradients: SGD has the scale of the loss in them.
 
     Raises
     ------
     popart_exception
-        When only some weights are meant.
+        When a weight does not exist, or is in two groups.
     """
-    if not groups:
-        return {}
-    if len(groups) == 1 and (
-        groups[0].getMode() is ClipNormSettings.Mode.ClipAllWeights
-        or set(groups[0].getWeightIds()) == set(weights)
-    ):
-        return {"clip_norm": groups[0].getMaxNorm()}
-    raise popart_exception(
-        "clipNormSettings of some of the weights are not supported: use"
-        " ClipNormSettings.clipAllWeights, or name all of them"
-    )
+    clip_groups, grouped = [], set()
+    for group in optimizer.clipNormSettings:
+        is_of_all = group.getMode() is ClipNormSettings.Mode.ClipAllWeights
+        members = [*weights] if is_of_all else group.getWeightIds()
+        for weight in members:
+            if weight not in weights:
+                raise popart_exception(
+                    f"clipNormSettings name {weight!r}, which is not a trained weight: they are"
+                    f" {', '.join(weights) or 'none'}"
+                )
+            if weight in grouped:
+                raise popart_exception(
+                    f"clipNormSettings name the weight {weight!r} in two groups: name it in one"
+                )
+            grouped.add(weight)
+        patterns = tuple(glob.escape(weight) for weight in members)
+        is_scaled = isinstance(optimizer, SGD)
+        clip_groups.append(
+            ClipGroup(weights=patterns, norm=group.getMaxNorm(), is_scaled=is_scaled)
+        )
+    return tuple(clip_groups)
 
 
 def _scaling(options: SessionOptions, optimizer: Optimizer) -> dict[str, Any]:
@@ -182,5 +207,8 @@ def _scaling(options: SessionOptions, optimizer: Optimizer) -> dict[str, Any]:
         period=settings.updatePeriod,
         edge=settings.binEdgeLocation,
         share=settings.thresholdUpperCountProportion,
+        is_of_last=True,
+        least=float(np.finfo(np.float32).tiny),
+        most=float(np.finfo(np.float32).max),
     )
     return {"scaling": scaling, "loss_scaling": 1.0}

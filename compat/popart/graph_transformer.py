@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from popart.arguments import TEXTS
 from popart.builder.external import save_initializers
 from popart.builder.model_file import check, read_model
+from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
 
 __all__ = ["GraphTransformer"]
@@ -67,7 +68,7 @@ class GraphTransformer:
         """
         for content in self._contents(name):
             if content.data_type == old:
-                elements = convert(onnx.numpy_helper.to_array(content))
+                elements = convert(array_of(content))
                 replaced = onnx.numpy_helper.from_array(elements, content.name)
                 content.CopyFrom(replaced)
         graph = self._model.graph
@@ -199,7 +200,9 @@ class GraphTransformer:
             if name not in contents:
                 raise popart_exception(f"TensorId {name} not in the model initalizers")
         constants = [
-            onnx.helper.make_node("Constant", [], [name], name=name, value=contents[name])
+            onnx.helper.make_node(
+                "Constant", [], [name], name=name, value=tensor_of(array_of(contents[name]), name)
+            )
             for name in dict.fromkeys(names)
         ]
         nodes = [*constants, *graph.node]

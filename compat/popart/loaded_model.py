@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
 from popart.node_forms import in_forms_of_onnx
-from popart.refusals import check_nodes, explanation
+from popart.node_refusals import check_nodes, explanation
+from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import Model, Value
 
-__all__ = ["LoadedModel", "proto_of"]
+__all__ = ["LoadedModel", "folder_of", "proto_of"]
 
 #: Versions of operator sets that a model does not import, though its subgraphs may use them.
 _OPSETS = {"": 10, "ai.graphcore": 1}
@@ -46,13 +48,18 @@ def proto_of(model: bytes | str | Path) -> onnx.ModelProto:
     path = Path(model)
     if not path.is_file():
         raise popart_exception(
-            f"Failed to load a ModelProto: there is no file {str(path)!r}; give a path, or the"
-            " result of Builder.getModelProto()"
+            f"Failed to load a ModelProto from the string: there is no file {str(path)!r}; give a"
+            " path, or the result of Builder.getModelProto()"
         )
     try:
-        return onnx.load(path)
+        return onnx.load(path, load_external_data=False)
     except Exception as error:  # as above, and missing external data
         raise popart_exception(f"Failed to load a ModelProto from {path}: {error}") from None
+
+
+def folder_of(model: bytes | str | Path) -> Path | None:
+    """Return the folder of a model's file; None for its bytes."""
+    return None if isinstance(model, bytes) else Path(model).parent
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ class LoadedModel:
             if name not in known:
                 raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
         check_nodes(proto)
-        initializers = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
+        initializers = {t.name: array_of(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(_complete(in_forms_of_onnx(proto)).SerializeToString())
@@ -127,11 +134,15 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
-    They are placeholders: a session names its outputs itself.
+    They are placeholders: a session names its outputs itself. What an optimizer kept is left out.
     """
     complete = onnx.ModelProto()
     complete.CopyFrom(proto)
     graph = complete.graph
+    for entries in (graph.initializer, graph.input):
+        for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
+            entries.remove(entry)
+    _unpack(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]
@@ -143,3 +154,14 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         if domain not in known:
             complete.opset_import.append(helper.make_opsetid(domain, version))
     return complete
+
+
+def _unpack(graph: onnx.GraphProto) -> None:
+    """Store halves as ONNX does, in a graph and its subgraphs."""
+    for content in graph.initializer:
+        if content.data_type == onnx.TensorProto.FLOAT16 and not content.HasField("raw_data"):
+            content.CopyFrom(tensor_of(array_of(content), content.name))
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                _unpack(body)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import copy
+import sys
 import tempfile
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,30 +13,51 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
+from popart.anchor_values import AnchorValues
 from popart.builder.attribute_effects import warn_of_attributes
-from popart.compilation import compiled_for, engine_options_of
+from popart.builder.tensor import array_of, initializer_of
+from popart.compilation import compiled_for, engine_options_of, question_of
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
-from popart.effect import Effect
-from popart.enums import AnchorReturnTypeId, SyntheticDataMode
-from popart.errors import OutOfMemoryException, popart_exception
-from popart.loaded_model import LoadedModel, proto_of
+from popart.enums import (
+    AnchorReturnTypeId,
+    DeviceConnectionType,
+    DeviceType,
+    Instrumentation,
+    SyntheticDataMode,
+)
+from popart.errors import (
+    OutOfMemoryException,
+    popart_exception,
+    popart_runtime_error,
+    poplar_exception,
+)
+from popart.executable_file import ProgramQuestion, export_file, load_program, save_program
+from popart.external_data import move_contents, with_contents, write_contents
+from popart.loaded_model import LoadedModel, folder_of, proto_of
+from popart.logger import Logger
 from popart.losses import Loss, with_losses
+from popart.names import reservedLossScalingPrefix
+from popart.node_refusals import explanation
+from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
-from popart.options.effects import OPTION_EFFECTS, effect_of, options_set, warn_without_effect
+from popart.options.effects import warn_without_effect
 from popart.patterns import Patterns
-from popart.refusals import explanation
+from popart.random_state import ROUNDING_SEED, RandomState
+from popart.refusals import check_model, check_types, refuse_options, refuse_several_ipus
+from popart.reports import open_report, summary, summary_of_program, write_program_report
 from popart.required_patterns import check_required_patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
-from popart.training import Trained
+from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
+from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
-from tilescope.engine.options import resolve
+from tilescope.engine.options import EngineOptions
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.training.modes import SEED
 
 if TYPE_CHECKING:
     from popart.optimizers import Optimizer
@@ -48,13 +69,7 @@ __all__ = ["InferenceSession", "TrainingSession"]
 Array = NDArray[Any]
 _GRADIENT = "Gradient___"
 
-#: What a summary shows besides, by PopART's names of report options.
-_REPORT_FLAGS = {
-    "showExecutionSteps": "show_execution_steps",
-    "showVarStorage": "show_var_storage",
-    "showPerIpuMemoryUsage": "show_per_ipu_memory_usage",
-    "showOptimizations": "show_optimizations",
-}
+_DEVICEX, _SESSION = Logger("devicex"), Logger("session")
 
 
 @contextmanager
@@ -67,6 +82,11 @@ def _as_popart(proto: onnx.ModelProto | None = None) -> Any:
     except EngineError as error:
         said = None if proto is None else explanation(proto)
         raise popart_exception(said or in_words_of_popart(str(error))) from None
+
+
+def _to_standard_error(line: str) -> None:
+    """Write what a program prints where Poplar does."""
+    sys.stderr.write(f"{line}\n")
 
 
 class _Session:
@@ -89,21 +109,26 @@ class _Session:
         name: str,
         trained: Trained | None,
     ) -> None:
-        self._options = SessionOptions() if userOptions is None else userOptions
+        self._options = SessionOptions() if userOptions is None else copy.deepcopy(userOptions)
         self._flow, self._device, self.name = dataFlow, deviceInfo, name
         self._patterns = Patterns() if patterns is None else patterns
         self._proto = proto_of(fnModel)
+        complete = with_contents(self._proto, folder_of(fnModel))
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
-        _refuse(self._options)
-        _refuse_several_ipus(self._options, self._proto, deviceInfo)
+        else:
+            refuse_training_options(self._options)
+        refuse_options(self._options)
+        refuse_several_ipus(self._options, self._proto, deviceInfo)
         self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
+        is_trained = trained is not None
+        check_model(self._proto, dataFlow, self._options, shapes, is_trained=is_trained)
         self._loaded = LoadedModel.of(
-            self._proto,
+            complete,
             self._outputs(),
             shapes=shapes,
             are_weights_kept=trained is not None or not self._options.constantWeights,
@@ -118,10 +143,14 @@ class _Session:
                     self._loaded.model, self._proto, self._gradients(), self._options
                 )
             )
+        self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
-        self._seed: int | None = None
+        self._random = RandomState(deviceInfo)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._file: Path | None = None  # of the program, if it was not compiled here
+        self._is_loaded = self._has_run = self._has_weights = False
+        self._cycles: NDArray[np.int64] = np.zeros(0, np.int64)
 
     # What is asked for
 
@@ -151,7 +180,7 @@ class _Session:
                 continue
             if name in self._loaded.tensors or name in self._host:
                 continue
-            if self._trained is not None and _is_of_training(name):
+            if name in self._scalars() or (self._trained is not None and "___" in name):
                 continue
             raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
 
@@ -180,11 +209,21 @@ class _Session:
             When there is none of the name.
         """
         of = name.removeprefix(_GRADIENT)
+        scalars = self._scalars()
+        if name in scalars:
+            return TensorInfo(_type_of(scalars[name].dtype), [])
         for known in (self._loaded.tensors, self._held_values()):
             if of in known:
                 value = known[of]
                 return TensorInfo(_type_of(value.dtype), list(value.shape))
         raise popart_exception(f"TensorInfo for `{name}' is not available: no tensor has that name")
+
+    def _scalars(self) -> dict[str, Array]:
+        """Return the numbers of the optimizer that may be anchors, by name."""
+        if self._trained is None:
+            return {}
+        weights = [(p.name, _type_of(p.dtype)) for p in self._loaded.model.parameters]
+        return self._trained.scalars(weights, self._options)
 
     def _held_values(self) -> dict[str, Any]:
         return {} if self._compiled is None else {v.name: v for v in self._compiled.held}
@@ -212,42 +251,230 @@ class _Session:
 
     # Compiling
 
-    def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compile the model, and load it on the device.
+    def prepareDevice(self, loadEngine: bool = True, err: object = None) -> None:
+        """Compile the model, or take its program from a file, and load it on the device.
 
         Raises
         ------
         OutOfMemoryException
             When it does not fit.
+        poplar_exception
+            When an engine option is unknown, or a type has no arithmetic.
         popart_exception
             When it cannot be compiled.
         """
+        del err  # exceptions are raised
         if not self._options.compileEngine:
+            _DEVICEX.info("Not compiling engine by request")
             return
+        check_types(self._proto, self._loaded.model)
         with _as_popart(self._proto):
             options = engine_options_of(self._options)
-            self._compiled = compiled_for(self._model, self._device.machine, self._options, options)
-            facts = {"model_name": self._proto.graph.name or self.name, "session": self.name}
-            if self._model.training is not None:
-                facts |= self._model.training.facts
-            self._engine = Engine(
-                self._compiled.executable, options, name=self.name, provenance=facts
-            )
-            if loadEngine:
-                self._engine.load()
-            if self._seed is not None:
-                self.setRandomSeed(self._seed)
+            question = question_of(self._model, self._device.machine, self._options, options)
+            cached = self._cached(question)
+            self._compiled = self._program(question, options, cached)
+            self._states = self._states_of(self._compiled)
+            self._engine = self._engine_of(self._compiled, options)
+            if self._file is not None and self._engine.recorder.written_path is not None:
+                _DEVICEX.info(f"Restoring profiles from cache: {self._file.parent}")
+            if cached is not None and self._file is None:
+                self._keep(question, self._compiled, cached)
+        self._is_loaded = False
+        if loadEngine and self._device.connectionType is not DeviceConnectionType.Never:
+            self.loadEngineAndConnectStreams()
+
+    def _cached(self, question: ProgramQuestion) -> Path | None:
+        """Return the file of the cache that has the program, or will have it; None without one."""
+        asked = self._options
+        if not (asked.enableEngineCaching and asked.cachePath and self._device.can_compile_offline):
+            return None
+        anchors = [(n, a.id().name, a.rp() if a.id().name == "EveryN" else 0)
+                   for n in self._flow.anchors() for a in [self._flow.art(n)]]  # fmt: skip
+        stated = sorted((str(k), str(v)) for k, v in dict(asked.engineOptions).items())
+        stated = [(k, v) for k, v in stated if not k.startswith("autoReport.")]
+        name = question.cache_name(self._flow.batchesPerStep(), anchors, stated)
+        return Path(asked.cachePath) / name
+
+    def _program(
+        self, question: ProgramQuestion, options: EngineOptions, cached: Path | None
+    ) -> CompiledModel:
+        """Return the program of a file, or compile it."""
+        if self._file is None and cached is not None and cached.is_file():
+            self._file = cached
+            _SESSION.info(f"Loading serialized PopART executable from {cached}")
+        if self._file is not None:
+            return load_program(question, self._file, self._directory("program"))
+        _DEVICEX.debug("Starting compilation")
+        compiled = compiled_for(question, options)
+        _DEVICEX.info("Graph compiled")
+        return compiled
+
+    def _states_of(self, compiled: CompiledModel) -> dict[str, str]:
+        """Return the states that the model is saved with, by kind and then by weight."""
+        if self._trained is None:
+            return {}
+        weights = [p.name for p in self._model.parameters if p.is_trainable]
+        held = {value.name for value in compiled.held}
+        states = saved_states(weights, held, self._trained.optimizer)
+        kinds = list(dict.fromkeys(name.partition("___")[0] for name in states))
+        names = sorted(states, key=lambda name: kinds.index(name.partition("___")[0]))
+        return {name: states[name] for name in names}
+
+    def _engine_of(self, compiled: CompiledModel, options: EngineOptions) -> Engine:
+        """Return the engine of a program.
+
+        Raises
+        ------
+        OutOfMemoryException
+            When it does not fit, with the report.
+        """
+        facts = {"model_name": self._proto.graph.name or self.name, "session": self.name}
+        if self._model.training is not None:
+            facts |= self._model.training.facts
+        executable = compiled.executable
+        try:
+            engine = Engine(executable, options, name=self.name, provenance=facts)
+            engine.print_line = _to_standard_error
+            if not executable.overfull_tiles.size:
+                return engine
+            engine.close()
+            path, message = engine.recorder.path, describe_overflow(executable)
+        except OutOfTileMemory as error:
+            path, message = None, str(error)
+            if "\nProfile saved to: " in message:
+                path = Path(message.rpartition("\nProfile saved to: ")[2])
+        raise OutOfMemoryException(
+            f"Out of memory: Cannot fit all variable data onto one or more tiles. {message}",
+            summary_of_program(executable, dict(self._options.reportOptions)),
+            "" if path is None else str(path.absolute()),
+        )
+
+    def _keep(self, question: ProgramQuestion, compiled: CompiledModel, file: Path) -> None:
+        """Keep a program in the cache, with the report of its compilation if there is one."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _DEVICEX.info(f"Saving serialized Executablex to {file}")
+        save_program(question, compiled, file)
+        if self._engine is not None and self._engine.recorder.written_path is not None:
+            _DEVICEX.info(f"Storing profiles to cache: {file.parent}")
+            write_program_report(compiled.executable, file.parent, self.name)
 
     def loadEngineAndConnectStreams(self) -> None:
-        """Load what `prepareDevice` compiled."""
-        _, engine = self._prepared()
-        with _as_popart():
-            engine.load()
+        """Load what `prepareDevice` compiled, and attach to the device if that is on demand.
 
-    def _prepared(self) -> tuple[CompiledModel, Engine]:
+        Raises
+        ------
+        popart_runtime_error
+            When nothing is compiled, or the device cannot be attached to.
+        """
+        if self._device.connectionType is DeviceConnectionType.Never:
+            raise popart_runtime_error("Trying to load an engine on an offline device")
+        if self._engine is None:
+            raise popart_runtime_error(
+                "Trying to load an engine but no compiled engine. Did you forget to call"
+                " prepareDevice()?"
+            )
+        on_demand = self._device.connectionType is DeviceConnectionType.OnDemand
+        if on_demand and not self._device.tryAttachUntilTimeout():
+            raise popart_runtime_error("Failed to attach to device")
+        with _as_popart():
+            self._engine.load()
+        self._is_loaded = True
+        _DEVICEX.info("Engine loaded")
+
+    def _prepared(self, function: str) -> tuple[CompiledModel, Engine]:
+        """Return the program and its engine.
+
+        Raises
+        ------
+        popart_runtime_error
+            When `prepareDevice` was not called.
+        """
         if self._compiled is None or self._engine is None:
-            raise popart_exception("Devicex::prepare() must be called before: call prepareDevice()")
+            raise popart_runtime_error(
+                f"Devicex::prepare() must be called before Devicex::{function} is called."
+            )
         return self._compiled, self._engine
+
+    def _directory(self, name: str) -> Path:
+        """Return a directory that goes with the session."""
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="popart-session-")
+        folder = Path(self._scratch.name) / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    # Executables
+
+    def compileAndExport(self, filename: str, err: object = None) -> None:
+        """Compile the model, and write the program into a file.
+
+        Parameters
+        ----------
+        filename
+            The file, or a directory for a file ``executable.popef``.
+
+        Raises
+        ------
+        OutOfMemoryException
+            When it does not fit.
+        OSError
+            When a directory cannot be made.
+        popart_exception
+            When programs for the device cannot be saved.
+        """
+        del err  # exceptions are raised
+        file = export_file(filename)
+        self._check_offline()
+        self.prepareDevice(loadEngine=False)
+        self._save(file)
+
+    def saveExecutable(
+        self, path: str, savePopartMetadata: bool = True, saveVariables: bool = True
+    ) -> None:
+        """Write the program into a file, or into ``executable.popef`` of a directory.
+
+        Raises
+        ------
+        popart_exception
+            When nothing is compiled, or programs for the device cannot be saved.
+        """
+        del savePopartMetadata, saveVariables  # a session has both from its model
+        self._check_offline()
+        self._save(export_file(path))
+
+    def loadExecutable(self, filename: str) -> None:
+        """Take the program of a file in place of compiling one.
+
+        Raises
+        ------
+        popart_exception
+            When the file is missing.
+        """
+        file = Path(filename)
+        if not file.is_file():
+            raise popart_exception(f"Could not open file {filename}")
+        self._file = file
+        _SESSION.info(f"Loading serialized PopART executable from {filename}")
+
+    def updateEngineCache(self) -> None:
+        """Do nothing: the cache is looked at when the device is prepared."""
+
+    def _save(self, file: Path) -> None:
+        if self._compiled is None:
+            raise popart_runtime_error(
+                "There is no executatable. Try calling Session::prepareDevice first."
+            )
+        with _as_popart():
+            options = engine_options_of(self._options)
+            question = question_of(self._model, self._device.machine, self._options, options)
+            save_program(question, self._compiled, file)
+        _DEVICEX.info(f"Saving serialized Executablex to {file}")
+
+    def _check_offline(self) -> None:
+        if not self._device.can_compile_offline:
+            raise popart_exception(
+                f"Executables for device type {self._device.type_name} cannot be saved"
+            )
 
     def close(self) -> None:
         """Seal the report and release the device."""
@@ -266,20 +493,37 @@ class _Session:
 
     def weightsFromHost(self) -> None:
         """Copy the weights of the host to the device."""
-        compiled, engine = self._prepared()
+        compiled, engine = self._prepared("weightsFromHost()")
         held = {value.name for value in compiled.held}
-        arrays = {name: array for name, array in self._host.items() if name in held}
+        if not self._host.keys() >= self._states.keys():
+            with _as_popart(), engine.recording(False):
+                starts = self._held(compiled, engine)
+            self._host = {name: starts[name] for name in self._states} | self._host
+        names = {name: self._states.get(name, name) for name in self._host}
+        arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
                 compiled.write_held(engine, arrays)
+        self._has_weights = True
 
     def weightsToHost(self) -> None:
         """Copy the weights of the device to the host."""
-        compiled, engine = self._prepared()
+        compiled, engine = self._prepared(
+            "weightsToHost(const std::map<TensorId, MutableVoidData> &)"
+        )
         with _as_popart(), engine.recording(False):
-            for name, array in compiled.read_held(engine).items():
+            for name, array in self._held(compiled, engine).items():
                 if name in self._host:
                     self._host[name] = array.astype(self._host[name].dtype)
+                elif name in self._states:
+                    self._host[name] = array
+
+    def _held(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the device holds, under PopART's names."""
+        held = compiled.read_held(engine)
+        states = {name: held[known] for name, known in self._states.items()}
+        others = {name: held[name] for name in held.keys() - {*self._states.values()}}
+        return others | states
 
     def readWeights(self, weightsIo: PyWeightsIO) -> None:
         """Copy the weights of the host into arrays.
@@ -306,6 +550,7 @@ class _Session:
         popart_exception
             When there is no weight of a name, or it has another size.
         """
+        self._refuse_constants("writeWeights")
         for name, source in weightsIo.weights.items():
             weight = self._weight(name)
             if weight.size != source.size:
@@ -315,12 +560,20 @@ class _Session:
                 )
             self._host[name] = source.astype(weight.dtype).reshape(weight.shape)
 
+    def _refuse_constants(self, function: str) -> None:
+        if self._trained is None and self._options.constantWeights:
+            raise popart_runtime_error(
+                f"Cannot call {function} when constantWeights is set. Set `constantWeights` to"
+                " False in the `SessionOption`s when initialising the session to enable this"
+                " behaviour."
+            )
+
     def _weight(self, name: str) -> Array:
         if name in self._host:
             return self._host[name]
-        compiled, engine = self._prepared()
+        compiled, engine = self._prepared("readWeights()")
         with _as_popart(), engine.recording(False):
-            held = compiled.read_held(engine)
+            held = self._held(compiled, engine)
         if name not in held:
             raise popart_exception(
                 f"There is no weight {name!r}; the model has {', '.join(self._host) or 'none'}"
@@ -336,14 +589,34 @@ class _Session:
             When it cannot be written.
         """
         self.weightsToHost()
+        states = {name: self._host[name] for name in self._states}
+        write_contents(self._proto, self._host, states)
         proto = onnx.ModelProto()
         proto.CopyFrom(self._proto)
         for tensor in proto.graph.initializer:
-            tensor.CopyFrom(numpy_helper.from_array(self._host[tensor.name], tensor.name))
+            if tensor.data_location != onnx.TensorProto.EXTERNAL:
+                tensor.CopyFrom(initializer_of(self._host[tensor.name], tensor.name, tensor))
+        known = {tensor.name for tensor in proto.graph.initializer}
+        proto.graph.initializer.extend(
+            initializer_of(self._host[name], name) for name in self._states if name not in known
+        )
         try:
             Path(fn).write_bytes(proto.SerializeToString())
         except OSError as error:
             raise popart_exception(f"Cannot write {fn}: {error.strerror}") from None
+
+    def updateExternallySavedTensorLocations(self, fromLocation: str, toLocation: str) -> None:
+        """Copy the contents of a file beside the model into a new one, for `modelToHost`.
+
+        Raises
+        ------
+        popart_runtime_error
+            When the file does not exist, the new one does, or the model has nothing in the file.
+        """
+        move_contents(self._proto, fromLocation, toLocation)
+
+    def broadcastWeights(self, rootRank: int = 0) -> None:
+        """Do nothing: there is one process."""
 
     def resetHostWeights(
         self,
@@ -357,14 +630,12 @@ class _Session:
         popart_exception
             When weights are constants, or the model has weights that this one lacks.
         """
-        if self._trained is None and self._options.constantWeights:
-            raise popart_exception(
-                "Cannot call resetHostWeights when constantWeights is set: set it to False in the"
-                " SessionOptions"
-            )
-        for tensor in proto_of(modelProtoOrFilename).graph.initializer:
+        self._refuse_constants("resetHostWeights")
+        self._has_weights = False
+        model = modelProtoOrFilename
+        for tensor in with_contents(proto_of(model), folder_of(model)).graph.initializer:
             if tensor.name in self._host:
-                array = numpy_helper.to_array(tensor)
+                array = array_of(tensor)
                 if array.shape != self._host[tensor.name].shape:
                     raise popart_exception(
                         f"resetWeights, weight {tensor.name!r} has shape {list(array.shape)};"
@@ -377,18 +648,88 @@ class _Session:
     # Running
 
     def setRandomSeed(self, seedValue: int) -> None:
-        """Set what dropout and random operators draw from."""
-        self._seed = int(seedValue)
-        if self._compiled is None or self._engine is None:
+        """Set what dropout, random operators and rounding by chance draw from.
+
+        Raises
+        ------
+        popart_runtime_error
+            When the device is not prepared.
+        """
+        if not self._is_random():
+            _SESSION.warn(
+                "Trying to set the random seed, but this session has no random behaviour. Doing"
+                " nothing."
+            )
             return
-        words = np.array([self._seed & (2**64 - 1)], np.uint64).view(np.int32)
-        if any(value.name == "seed" for value in self._compiled.held):
-            with _as_popart(), self._engine.recording(False):
-                self._compiled.write_held(self._engine, {"seed": words})
+        compiled, engine = self._prepared("setRandomSeedFromHost(uint64_t)")
+        self._random.set_seed(int(seedValue))
+        words = np.array([int(seedValue) & (2**64 - 1)], np.uint64).view(np.int32)
+        names = {value.name for value in compiled.held}
+        seeds = {name: words for name in (SEED, ROUNDING_SEED) if name in names}
+        if seeds:
+            with _as_popart(), engine.recording(False):
+                compiled.write_held(engine, seeds)
 
     def getRandomSeed(self) -> int:
-        """Return the seed; 0 before it was set."""
-        return self._seed or 0
+        """Return the seed, which follows from the one that was set and the runs since then.
+
+        Raises
+        ------
+        popart_runtime_error
+            When the device is not prepared.
+        """
+        if not self._is_random():
+            _SESSION.warn(
+                "Trying to get the random seed, but this session has no random behaviour. Doing"
+                " nothing."
+            )
+            return 0
+        compiled, engine = self._prepared("getRandomSeedToHost()")
+        with _as_popart(), engine.recording(False):
+            held = compiled.read_held(engine)
+        words = held.get(SEED, held.get(ROUNDING_SEED))
+        return 0 if words is None else int(np.ascontiguousarray(words).view(np.uint64)[0])
+
+    def _is_random(self) -> bool:
+        """Return whether the model draws random numbers, or rounds by chance."""
+        draws = any(update.held.name == SEED for update in self._model.updates)
+        return draws or bool(self._options.enableStochasticRounding)
+
+    def getRNGState(self) -> list[int]:
+        """Return the state of the device's random numbers: four words of every worker.
+
+        Raises
+        ------
+        popart_runtime_error
+            When ``enableLoadAndOffloadRNGState`` is off, or the device is not prepared.
+        """
+        self._check_rng("get", "getRngStateToHost")
+        return [] if self._is_synthetic else [int(word) for word in self._random.words()]
+
+    def setRNGState(self, rngValue: Sequence[int]) -> None:
+        """Set the state of the device's random numbers.
+
+        Raises
+        ------
+        popart_runtime_error
+            When ``enableLoadAndOffloadRNGState`` is off, the device is not prepared, or the state
+            has another size.
+        """
+        self._check_rng("set", "setRngStateFromHost")
+        if not self._is_synthetic:
+            self._random.set_words(rngValue)
+
+    def _check_rng(self, verb: str, function: str) -> None:
+        if not self._options.enableLoadAndOffloadRNGState:
+            raise popart_runtime_error(
+                f"Trying to {verb} the RNG state, but the session option"
+                " enableLoadAndOffloadRNGState must be set to True."
+            )
+        self._prepared(function)
+
+    @property
+    def _is_synthetic(self) -> bool:
+        return bool(self._options.syntheticDataMode is not SyntheticDataMode.Off)
 
     def run(self, stepio: StepIO | str, debugName: StepIO | str = "", name: str = "") -> None:
         """Run a step: all its batches.
@@ -406,16 +747,17 @@ class _Session:
             When data do not fit the model.
         """
         if isinstance(stepio, str):  # the form with a program's name in front
-            raise popart_exception(
-                f"There is no program {stepio!r}: call run with the data of a step first"
-            )
-        compiled, engine = self._prepared()
+            raise popart_exception(f"[Devicex::run] Program {stepio} not found.")
+        compiled, engine = self._runnable()
         label = str(debugName) or name
         n_rounds, n_batches = self.accumulationFactor, self._flow.batchesPerStep()
         has_data = self._options.syntheticDataMode is SyntheticDataMode.Off
         if has_data:
-            stepio.check(self._sizes(n_batches * n_rounds), self._expected())
-        gathered = _Gathered(self._flow)
+            inputs = {info.name for info in self._proto.graph.input}
+            stepio.check(self._sizes(n_batches * n_rounds), self._expected(), inputs)
+        gathered = AnchorValues(self._flow, n_rounds)
+        self._load_random_state(compiled, engine)
+        self._cycles = np.zeros(self._device.numIpus, np.int64)
         for batch in range(n_batches):
             with _as_popart():
                 outputs = self._batch(compiled, engine, stepio if has_data else None, label)
@@ -426,6 +768,36 @@ class _Session:
                             stepio.write(anchor, value)
         for anchor, value in gathered.sums():
             stepio.write(anchor, value)
+        self._has_run = True
+        if self._options.enableStochasticRounding:
+            self._random.advance()
+
+    def _runnable(self) -> tuple[CompiledModel, Engine]:
+        """Return the program and its engine, loaded.
+
+        Raises
+        ------
+        popart_runtime_error
+            When there is none, or weights were not copied to it.
+        """
+        if self._device.connectionType is DeviceConnectionType.Never:
+            raise popart_runtime_error("Offline IPU device is not configured for execution")
+        if self._trained is not None and self._host and not self._has_weights:
+            raise popart_runtime_error(
+                "Must call weightsFromHost before run as the model has initializers and the session"
+                " has been created in training mode"
+            )
+        prepared = self._prepared("run(const IStepIO &)")
+        if not self._is_loaded:
+            self.loadEngineAndConnectStreams()
+        return prepared
+
+    def _load_random_state(self, compiled: CompiledModel, engine: Engine) -> None:
+        """Round by chance from the state of the device, if that is in the program's hands."""
+        names = {value.name for value in compiled.held}
+        if self._options.enableLoadAndOffloadRNGState and ROUNDING_SEED in names:
+            with _as_popart(), engine.recording(False):
+                compiled.write_held(engine, {ROUNDING_SEED: self._random.seed()})
 
     def _batch(
         self, compiled: CompiledModel, engine: Engine, stepio: StepIO | None, label: str
@@ -436,17 +808,38 @@ class _Session:
             for value in compiled.model.inputs:
                 for inputs in rounds:
                     inputs[value.name] = self._typed(value, stepio)
+        before = self._before(compiled, engine) if stepio is not None else {}
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
-            outputs = compiled.run(engine, joined, label)
+            outputs = self._counted(compiled, engine, joined, label)
         else:
-            runs = [compiled.run(engine, inputs, label) for inputs in rounds]
+            runs = [self._counted(compiled, engine, inputs, label) for inputs in rounds]
             outputs = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
             with engine.recording(False):
-                known = {**self._host, **compiled.read_held(engine)}
-            outputs |= {name: known[name][None] for name in held if name in known}
+                known = {**self._host, **self._held(compiled, engine), **before}
+            outputs |= {
+                name: np.stack([known[name]] * len(rounds)) for name in held if name in known
+            }
+        return outputs
+
+    def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the optimizer computes a batch with, of anchors."""
+        scalars = self._scalars()
+        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        if FINAL_LOSS_SCALE in asked:
+            with engine.recording(False):
+                asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]
+        return asked
+
+    def _counted(
+        self, compiled: CompiledModel, engine: Engine, inputs: dict[str, Array], label: str
+    ) -> dict[str, Array]:
+        """Run once, and count its cycles if they are asked for."""
+        outputs = compiled.run(engine, inputs, label)
+        if self._options.instrumentWithHardwareCycleCounter:
+            self._cycles = self._cycles + engine.n_cycles()
         return outputs
 
     def _typed(self, value: Any, stepio: StepIO) -> Array:
@@ -463,7 +856,7 @@ class _Session:
 
     def _sizes(self, n_batches: int) -> dict[str, int]:
         """Return the elements that a step takes of every input."""
-        compiled, _ = self._prepared()
+        compiled, _ = self._prepared("run(const IStepIO &)")
         return {v.name: n_batches * int(np.prod(v.shape)) for v in compiled.model.inputs}
 
     def _expected(self) -> dict[str, int]:
@@ -476,54 +869,107 @@ class _Session:
     # Reports
 
     def getCycleCount(self, id: str = "") -> int:
-        """Return the cycles of the last run on the slowest IPU."""
-        del id
-        _, engine = self._prepared()
-        return int(engine.n_cycles().max())
+        """Return the cycles of the last call of `run`.
+
+        Parameters
+        ----------
+        id
+            Empty for all batches on the slowest IPU, ``inner_ipu_0`` for one micro-batch on an IPU.
+
+        Raises
+        ------
+        popart_runtime_error
+            When nothing ran, ``instrumentWithHardwareCycleCounter`` is off, or
+            ``hardwareInstrumentations`` does not have what is asked for.
+        """
+        if not self._has_run:
+            raise popart_runtime_error("Must call run before getCycleCount.")
+        if not self._options.instrumentWithHardwareCycleCounter:
+            raise popart_runtime_error(
+                "SessionOption 'instrumentWithHardwareCycleCounter' must be set to true in order to"
+                " measure cycle count"
+            )
+        _, engine = self._prepared("cycleCountTensorToHost()")
+        counts: dict[str, int] = {}
+        kinds = self._options.hardwareInstrumentations
+        if Instrumentation.Outer in kinds:
+            counts[""] = int(self._cycles.max())
+        if Instrumentation.Inner in kinds:
+            inner = engine.n_cycles()
+            counts |= {f"inner_ipu_{ipu}": int(n) for ipu, n in enumerate(inner)}
+        if id not in counts:
+            raise popart_runtime_error(
+                f"Invalid id for cycle counter, '{id}'. Make sure you have set"
+                " SessionOption::hardwareInstrumentations correctly."
+            )
+        return counts[id]
+
+    def _reported(self) -> tuple[CompiledModel, Engine]:
+        """Return the program and its engine, of which there can be reports.
+
+        Raises
+        ------
+        popart_runtime_error
+            When there are none.
+        """
+        if self._compiled is None or self._engine is None:
+            raise popart_runtime_error(
+                "Session must have been prepared before a report can be fetched"
+            )
+        if self._file is not None:
+            raise popart_runtime_error(
+                "Unable to get reports when using a cached executable.\nEither remove the cache"
+                f" file ({self._file}), or \ndisable engine caching"
+                " (userOptions.enableEngineCaching = false)"
+            )
+        return self._compiled, self._engine
 
     def getReport(self) -> Any:
         """Return the report so far, as libpva opens it.
 
         Where the options ask for no report, it is one of the program, without runs.
+
+        Raises
+        ------
+        popart_runtime_error
+            When the device is not prepared, or the program is from a file.
         """
-        import pva
-
-        _, engine = self._prepared()
+        compiled, engine = self._reported()
         engine.flush_report()
-        path = engine.recorder.written_path or self._reported_program()
-        with warnings.catch_warnings():
-            # That the session goes on is no news to it.
-            warnings.simplefilter("ignore", pva.ReportStateWarning)
-            return pva.openReport(str(path))
-
-    def _reported_program(self) -> Path:
-        """Write a report of the program into a directory that goes with the session."""
-        compiled, _ = self._prepared()
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="popart-report-")
-            options = resolve(
-                code={"autoReport.all": True, "autoReport.directory": self._scratch.name}
-            )
-            with _as_popart():
-                Engine(compiled.executable, options).close()
-        return Path(self._scratch.name)
+        path = engine.recorder.written_path
+        if path is None:
+            path = self._directory("report")
+            if not any(path.iterdir()):
+                with _as_popart():
+                    write_program_report(compiled.executable, path)
+        return open_report(path)
 
     def getSummaryReport(self, resetProfile: bool = True) -> str:
-        """Return the summary of the report as text."""
+        """Return the summary of the report as text.
+
+        Raises
+        ------
+        poplar_exception
+            When the device is a CPU.
+        popart_runtime_error
+            When the device is not prepared, or the program is from a file.
+        """
         del resetProfile  # a report has all runs
-        _, engine = self._prepared()
-        text, asked = io.StringIO(), dict(self._options.reportOptions)
-        flags = {
-            flag: str(asked.get(name, "false")).lower() == "true"
-            for name, flag in _REPORT_FLAGS.items()
-        }
+        _, engine = self._reported()
+        if self._device.type is DeviceType.Cpu:
+            raise poplar_exception("Profiling is disabled for current device type.")
         with _as_popart():
-            engine.print_profile_summary(file=text, **flags)
-        return text.getvalue()
+            return summary(engine, dict(self._options.reportOptions))
 
     def getSerializedGraph(self) -> bytes:
-        """Return the compiled program in the engine's own form."""
-        compiled, _ = self._prepared()
+        """Return the compiled program in the engine's own form.
+
+        Raises
+        ------
+        popart_runtime_error
+            When the device is not prepared, or the program is from a file.
+        """
+        compiled, _ = self._reported()
         with _as_popart():
             return compiled.executable.to_bytes()
 
@@ -616,7 +1062,7 @@ class TrainingSession(_Session):
         if losses is not None and loss is None:
             proto, loss = with_losses(proto_of(fnModel), losses)
             model = proto.SerializeToString()
-        trained = Trained(_given("TrainingSession", "loss", loss), rule)
+        trained = Trained(_given("TrainingSession", "loss", loss), copy.deepcopy(rule))
         super().__init__(model, flow, device, inputShapeInfo, patterns, userOptions, name, trained)
 
     def updateOptimizerFromHost(self, optimizer: Optimizer) -> None:
@@ -628,7 +1074,7 @@ class TrainingSession(_Session):
             When constants differ, or it is another kind of optimiser.
         """
         assert self._trained is not None, "a training session has it"
-        compiled, engine = self._prepared()
+        compiled, engine = self._prepared("optimizerFromHost()")
         with _as_popart(), engine.recording(False):
             changed = self._trained.changed(optimizer, self._options, self._model)
             compiled.write_optimiser(engine, changed)
@@ -637,33 +1083,6 @@ class TrainingSession(_Session):
         """Write the numbers of the optimiser to the device."""
         assert self._trained is not None, "a training session has it"
         self.updateOptimizerFromHost(self._trained.optimizer)
-
-
-class _Gathered:
-    """Values of anchors over the batches of a step, as their return types ask."""
-
-    def __init__(self, flow: DataFlow) -> None:
-        self._flow = flow
-        self._sums: dict[str, Array] = {}
-
-    def taken(self, anchor: str, batch: int, values: Array) -> list[Array]:
-        """Return what is written of the values of a batch's micro-batches."""
-        kind = self._flow.art(anchor)
-        match kind.id():
-            case AnchorReturnTypeId.All:
-                return list(values)
-            case AnchorReturnTypeId.EveryN:
-                return list(values) if (batch + 1) % kind.rp() == 0 else []
-            case AnchorReturnTypeId.Final:
-                return [values[-1]] if batch + 1 == self._flow.batchesPerStep() else []
-        total = values.sum(axis=0, dtype=values.dtype)
-        known = self._sums.get(anchor)
-        self._sums[anchor] = total if known is None else known + total
-        return []
-
-    def sums(self) -> list[tuple[str, Array]]:
-        """Return the sums of anchors over all batches."""
-        return list(self._sums.items())
 
 
 _Argument = TypeVar("_Argument")
@@ -690,8 +1109,8 @@ def _shapes_of(info: InputShapeInfo | None) -> dict[str, tuple[int, ...]]:
 
 
 def _is_of_training(name: str) -> bool:
-    """Return whether a name is that of a gradient, or of what an optimiser keeps."""
-    return "___" in name
+    """Return whether a name is that of a gradient, or of what an optimiser has."""
+    return "___" in name or name.startswith((reservedLossScalingPrefix(), FINAL_LOSS_SCALE))
 
 
 #: PopART's names of types that are not numpy's in capitals.
@@ -701,71 +1120,3 @@ _TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 def _type_of(dtype: object) -> str:
     name: str = np.dtype(dtype).name  # type: ignore[call-overload]
     return _TYPES.get(name, name.upper())
-
-
-#: Options that are refused by what they ask for together.
-_JOINT = frozenset(
-    {
-        "enablePipelining",
-        "enableReplicatedGraphs",
-        "replicatedGraphCount",
-        "enableDistributedReplicatedGraphs",
-        "globalReplicationFactor",
-        "globalReplicaOffset",
-        "virtualGraphMode",
-        "virtualGraphSplitRatios",
-        "executionPhaseSettings",
-        "createImplicitPipeliningFwdOnlyProgram",
-        "stashAllTensorsInferencePipeline",
-    }
-)
-
-
-def _refuse(options: SessionOptions) -> None:
-    """Refuse options that would change what a program computes, and that sessions lack.
-
-    Raises
-    ------
-    popart_exception
-        Names the option.
-    """
-    for name in options_set(options):
-        if name not in _JOINT and effect_of(name) is Effect.REFUSED:
-            reason = OPTION_EFFECTS[name][1]
-            raise popart_exception(f"{name} is not supported yet ({reason}): leave it out")
-
-
-def _refuse_several_ipus(
-    options: SessionOptions, proto: onnx.ModelProto, device: DeviceInfo
-) -> None:
-    """Refuse what needs several IPUs.
-
-    Raises
-    ------
-    popart_exception
-        Names the option.
-    """
-    asked: Mapping[str, bool] = {
-        "enablePipelining": bool(options.enablePipelining),
-        "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
-        and options.replicatedGraphCount > 1,
-        "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
-        "virtualGraphMode": _uses_several(proto)
-        or (options.virtualGraphMode.name in ("Auto", "ExecutionPhases") and device.numIpus > 1),
-    }
-    for name, is_asked in asked.items():
-        if is_asked:
-            raise popart_exception(
-                f"{name} needs several IPUs, which sessions do not support yet: leave it out to run"
-                " on one"
-            )
-
-
-def _uses_several(proto: onnx.ModelProto) -> bool:
-    places = {
-        attribute.i
-        for node in proto.graph.node
-        for attribute in node.attribute
-        if attribute.name == "__ipu_number"
-    }
-    return len(places) > 1

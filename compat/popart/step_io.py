@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from popart.errors import popart_exception
+from popart.errors import popart_exception, popart_runtime_error
 
 __all__ = ["PyStepIO", "PyStepIOCallback", "PyWeightsIO", "StepIO"]
 
@@ -18,8 +18,17 @@ Array = NDArray[Any]
 class StepIO(Protocol):
     """Where batches come from and anchors go to."""
 
-    def check(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
+    def check(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], known: Collection[str]
+    ) -> None:
         """Refuse arrays that do not hold the elements of a step, before it.
+
+        Parameters
+        ----------
+        inputs, outputs
+            Elements of a step, by tensor.
+        known
+            Names of all inputs of the model, used or not.
 
         Raises
         ------
@@ -81,9 +90,18 @@ class PyStepIO:
         """Set whether numbers of elements are checked before a step."""
         self._asserts = bool(isOn)
 
-    def check(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
+    def check(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], known: Collection[str]
+    ) -> None:
         """Refuse arrays that do not hold the elements of a step; see `StepIO`."""
         self._done = {}
+        for name in self._inputs:
+            if self._asserts and name not in known:
+                raise popart_runtime_error(
+                    f"The tensor '{name}' has been provided as one of the inputs to the stepIO, but"
+                    " it is not registered as one of the inputs to the model. Please check this"
+                    " tensor and your stepIO."
+                )
         for kind, arrays, expected in (
             ("input", self._inputs, inputs),
             ("output", self._outputs, outputs),
@@ -145,7 +163,9 @@ class PyStepIOCallback:
         self._input, self._input_complete = input_callback, input_complete_callback
         self._output, self._output_complete = output_callback, output_complete_callback
 
-    def check(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
+    def check(
+        self, inputs: Mapping[str, int], outputs: Mapping[str, int], known: Collection[str]
+    ) -> None:
         """Accept what the functions will return."""
 
     def read(self, name: str, shape: tuple[int, ...]) -> Array:

@@ -16,6 +16,7 @@ from tilescope.engine.execute.instructions import Action, Part, Work
 from tilescope.engine.execute.notes import RunNotes
 from tilescope.engine.execute.plan import LaunchPlan
 from tilescope.engine.machine import Machine
+from tilescope.engine.program.print_format import PrintFormat
 
 __all__ = ["Actions"]
 
@@ -43,7 +44,7 @@ class Actions:
         memory: HostMemory,
         machine: Machine,
         stream: Callable[[Step], None],
-        show: Callable[[str, NDArray[Any]], None],
+        show: Callable[[str, NDArray[Any], PrintFormat | None], None],
     ) -> None:
         self._plan = plan
         self._memory = memory
@@ -117,7 +118,7 @@ class Actions:
     def _tell(self, node: Node) -> None:
         """Print, or fail."""
         if node.kind == "PrintTensor" and node.control is not None:
-            self._show(node.message, self._memory.read(node.control))
+            self._show(node.message, self._memory.read(node.control), node.print_format)
             return
         if node.control is None:
             raise ProgramError(node.message)

@@ -30,6 +30,7 @@ from tilescope.engine.execute.streams import HostStreams, call_back
 from tilescope.engine.execute.threads import thread_pool
 from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import RemoteBuffer, Variable, View
+from tilescope.engine.program.print_format import PrintFormat
 
 __all__ = ["Device", "RunObserver"]
 
@@ -496,9 +497,10 @@ class Device:
             raise BadGraph("The engine is not loaded")
         return self._memory
 
-    def _show(self, title: str, values: NDArray[Any]) -> None:
+    def _show(self, title: str, values: NDArray[Any], form: PrintFormat | None) -> None:
         """Print a tensor for PrintTensor."""
-        line = f"{title}: {np.array2string(values, threshold=100)}"
+        text = np.array2string(values, threshold=100) if form is None else form.text(values)
+        line = f"{title}: {text}"
         call_back("The function print_line of the engine", self.print_line, line)
 
     def _stream(self, step: Step) -> None:

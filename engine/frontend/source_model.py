@@ -42,6 +42,8 @@ class Setup:
         Whether trained weights stay in float where the precision is half.
     policy
         Which operators compute in half where the precision is half.
+    split
+        IPU by name of a node, or by a pattern of names; see `tilescope.engine.transform.split`.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -54,13 +56,19 @@ class Setup:
     frozen: tuple[str, ...] = ()
     has_masters: bool = False
     policy: HalfPolicy = THROUGHOUT
+    split: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def precision_facts(self) -> dict[str, str]:
-        """What a report's provenance says of the precision; nothing of a model as it is.
+    def facts(self) -> dict[str, str]:
+        """What a report's provenance says of precision and IPUs; nothing of a model as it is.
 
-        Entries of a policy are in JSON.
+        Entries of a policy, and the split, are in JSON.
         """
+        split = {"split": json.dumps(dict(self.split))} if self.split else {}
+        return split | self._precision_facts
+
+    @property
+    def _precision_facts(self) -> dict[str, str]:
         if self.precision == PRECISIONS[0]:
             return {}
         facts = {"precision": self.precision, "half_policy": self.policy.name}

@@ -213,7 +213,15 @@ class Graph(UncheckedGraph):
             )
         super().set_tile_mapping(tensor, start, tile)
 
-    def clone(self, view: View, name: str, dtype: Any = None, debug: DebugContext = ROOT) -> Tensor:
+    def clone(
+        self,
+        view: View,
+        name: str,
+        dtype: Any = None,
+        debug: DebugContext = ROOT,
+        *,
+        ipu: int | None = None,
+    ) -> Tensor:
         """Add a variable with the shape, the order in memory and the tile mapping of a view.
 
         Parameters
@@ -225,15 +233,17 @@ class Graph(UncheckedGraph):
             Name of the variable.
         dtype
             Element type; by default, that of the view.
+        ipu
+            IPU that takes it, on the same tiles as the view's; None for the view's own IPUs.
 
         Raises
         ------
         BadGraph
             When the view belongs to another graph or has no mapping yet, or the device does not
-            support the type.
+            support the type or has no such IPU.
         """
         self.check_own(view)
-        return super().clone(view, name, dtype, debug)
+        return super().clone(view, name, dtype, debug, ipu=ipu)
 
     def map_linearly(
         self,

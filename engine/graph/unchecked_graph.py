@@ -153,7 +153,15 @@ class UncheckedGraph:
             start, tile = overlaid(variable.mapped_so_far(), tensor, (start, tile))
         variable.set_mapping(start, tile)
 
-    def clone(self, view: View, name: str, dtype: Any = None, debug: DebugContext = ROOT) -> Tensor:
+    def clone(
+        self,
+        view: View,
+        name: str,
+        dtype: Any = None,
+        debug: DebugContext = ROOT,
+        *,
+        ipu: int | None = None,
+    ) -> Tensor:
         """Add a variable with the shape, the order in memory and the tile mapping of a view.
 
         Parameters
@@ -165,17 +173,29 @@ class UncheckedGraph:
             Name of the variable.
         dtype
             Element type; by default, that of the view.
+        ipu
+            IPU that takes it, on the same tiles as the view's; None for the view's own IPUs.
 
         Raises
         ------
         BadGraph
-            When the view has no mapping yet, or the device does not support the type.
+            When the view has no mapping yet, or the device does not support the type or has no
+            such IPU.
         """
         layout = clone_layout(view)
+        tile = layout.tile
+        if ipu is not None:
+            if not 0 <= ipu < self.machine.n_ipus:
+                raise BadGraph(
+                    f"{view.name!r} cannot be cloned on IPU {ipu}: the machine has IPUs 0 to"
+                    f" {self.machine.n_ipus - 1}"
+                )
+            per_ipu = self.machine.tiles_per_ipu
+            tile = (tile % per_ipu + ipu * per_ipu).astype(tile.dtype)
         variable = self.add_variable(
             view.dtype if dtype is None else dtype, layout.shape, name, debug
         )
-        self.set_tile_mapping(variable, layout.start, layout.tile)
+        self.set_tile_mapping(variable, layout.start, tile)
         return layout.as_view(variable)
 
     def map_linearly(

@@ -16,6 +16,7 @@ from tilescope.engine.ir.operation import (
     ResultType,
     TrainingPass,
 )
+from tilescope.engine.ir.placement import UNPLACED, Placement
 from tilescope.engine.ir.training import (
     RECOMPUTATIONS,
     Optimiser,
@@ -38,6 +39,7 @@ __all__ = [
     "ENGINE_DOMAIN",
     "MOST_DIMS",
     "RECOMPUTATIONS",
+    "UNPLACED",
     "Carries",
     "Constant",
     "Count",
@@ -52,6 +54,7 @@ __all__ = [
     "Operator",
     "Optimiser",
     "Parameter",
+    "Placement",
     "Purpose",
     "Recomputation",
     "Region",

@@ -21,6 +21,7 @@ from tilescope.engine.ir.operation import (
     Region,
     ResultType,
 )
+from tilescope.engine.ir.placement import UNPLACED
 from tilescope.engine.ir.standard import standard
 from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
@@ -50,6 +51,8 @@ class IrBuilder:
         self.name = name
         self.inputs: list[Value] = []
         self.operations: list[Operation] = []
+        #: Of the operations that are added without one.
+        self.placement = UNPLACED
         self._types: TypeMemo = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
@@ -150,6 +153,8 @@ class IrBuilder:
         BadModel
             When the operands do not agree, or the operator does not compute a result that is used.
         """
+        if self.placement.is_stated and not node.placement.is_stated:
+            node = replace(node, placement=self.placement)
         results = results_of(node, outputs, self._types)
         if any(value is not None and value.known is None for value in results):
             self.operations.append(_operation(node, results))
@@ -171,7 +176,9 @@ class IrBuilder:
 
     def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
         """Add operations on other values; `values` maps old to new and takes in the results."""
+        outside = self.placement
         for operation in operations:
+            self.placement = operation.placement if operation.placement.is_stated else outside
             inputs = tuple(None if v is None else values.get(v, v) for v in operation.inputs)
             regions = {
                 key: region if region.error else self.copied(region, values)
@@ -182,6 +189,7 @@ class IrBuilder:
             names = [value.name if value else "" for value in operation.outputs]
             pairs = zip(operation.outputs, self.add(node, names), strict=True)
             values.update({old: new for old, new in pairs if old is not None and new is not None})
+        self.placement = outside
 
     def rebuilt(self, model: Model) -> Model:
         """Return a model on the same inputs, as this builder adds its operations."""
@@ -201,6 +209,7 @@ class IrBuilder:
     def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
         """Return a region on other values, as this builder would add its operations."""
         inside = self.inside(region.name)
+        inside.placement = self.placement
         here = dict(values)
         inside.copy(region.operations, here)
         outputs = tuple(here.get(value, value) for value in region.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import astuple, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -75,6 +75,7 @@ class _Structure:
             [self.value(value) for value in operation.inputs],
             self._regions(operation.regions),
             [self.value(value) for value in operation.outputs],
+            *([astuple(operation.placement)] if operation.placement.is_stated else []),
         ]
 
     def _regions(self, regions: Mapping[str, Region]) -> Any:

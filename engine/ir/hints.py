@@ -20,16 +20,11 @@ class Hints:
         ``float`` or ``half``: the type of partial sums.
     is_recomputed
         Whether the results are computed again for the backward pass, or kept for it.
-    ipu, pipeline_stage, execution_phase
-        Where and when the node runs on several IPUs. Nothing reads them yet.
     """
 
     available_memory_proportion: float | None = None
     partials_type: str | None = None
     is_recomputed: bool | None = None
-    ipu: int | None = None
-    pipeline_stage: int | None = None
-    execution_phase: int | None = None
 
     def stated(self) -> dict[str, Any]:
         """Return what the author asks of the planner, by the names of the library's options."""

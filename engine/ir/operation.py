@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.hints import Hints
+from tilescope.engine.ir.placement import UNPLACED, Placement
 from tilescope.engine.ir.value import Constant, Value
 
 __all__ = [
@@ -107,6 +108,8 @@ class Operator:
     allocate
         Adds a variable for an operand, by position, laid out as the lowering reads it; returns the
         tensor of the operand's shape, or None where any layout does.
+    is_kept
+        Whether it stays where nothing reads its results, such as what prints.
     """
 
     name: str
@@ -122,6 +125,7 @@ class Operator:
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None
+    is_kept: bool = False
 
     @property
     def key(self) -> str:
@@ -179,6 +183,8 @@ class Node:
         Number of results that the model names, unused ones included.
     regions
         Subgraphs by the name of their attribute.
+    placement
+        Where and when it runs on several IPUs.
     origin
         The model's own operation that it is part of, before decomposition; None for itself.
     training_pass
@@ -196,6 +202,7 @@ class Node:
     n_outputs: int = 1
     regions: Mapping[str, Region] = field(default_factory=dict)
     hints: Hints = field(default_factory=Hints)
+    placement: Placement = UNPLACED
     origin: Operation | None = None
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()

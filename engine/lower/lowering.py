@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import DebugContext, Joined, Tensor, View
+from tilescope.engine.graph import DebugContext, Joined, Tensor, TileSet, View
 from tilescope.engine.graph.identity.arrangement import weight
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
@@ -71,6 +72,8 @@ class Lowering:
         Values whose content was returned by `weight`.
     training_pass
         Of the operation whose regions are lowered.
+    tiles_of_ipu
+        Tiles by IPU, of a model whose operations have IPUs.
     """
 
     builder: Builder
@@ -81,6 +84,14 @@ class Lowering:
     fragments: Fragments | None = None
     weights: set[Value] = field(default_factory=set)
     training_pass: TrainingPass | None = None
+    tiles_of_ipu: Mapping[int, TileSet] = field(default_factory=dict)
+
+    def on_ipu(self, ipu: int | None) -> Lowering:
+        """Return where an IPU's operations are lowered to: its tiles; None for the present ones."""
+        tiles = self.builder.tiles if ipu is None else self.tiles_of_ipu[ipu]
+        if tiles is self.builder.tiles:
+            return self
+        return replace(self, builder=replace(self.builder, tiles=tiles))
 
     def add_input(self, value: Value, content: NDArray[Any] | None = None) -> None:
         """Add a variable for an input of the model, and its copy from the host.
@@ -174,7 +185,7 @@ class Lowering:
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
             training_pass = operation.training_pass or self.training_pass
-            inside = replace(inside, training_pass=training_pass)
+            inside = replace(inside.on_ipu(operation.placement.ipu), training_pass=training_pass)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
             if self.fragments is None:
@@ -347,8 +358,8 @@ def _detail(operation: Operation) -> dict[str, Any]:
         "inputs": [_input(value) for value in operation.operands],
         "outputs": [_output(value) for value in operation.results],
     }
-    hints = operation.hints.stated()
-    return {**detail, "hints": hints} if hints else detail
+    asked = {"hints": operation.hints.stated(), "placement": operation.placement.stated()}
+    return detail | {name: stated for name, stated in asked.items() if stated}
 
 
 def _training_detail(operations: Items[Operation], first: int) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tilescope.engine.graph import ROOT, Graph, own_graph
+from tilescope.engine.errors import BadModel
+from tilescope.engine.graph import ROOT, Graph, TileSet, own_graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
@@ -68,14 +70,21 @@ def lower(
         plan_memo=plan_memo or PlanMemo(),
     )
     readers = _forward_readers(model)
-    lowering = Lowering(builder, model.front_end, readers=readers, fragments=fragments)
+    ipus = _ipus(model)
+    lowering = Lowering(
+        builder,
+        model.front_end,
+        readers=readers,
+        fragments=fragments,
+        tiles_of_ipu=_tiles_of_ipu(model, graph),
+    )
     for held in sorted(model.held, key=lambda value: isinstance(value, State)):
-        lowering.add_held(held)
+        lowering.on_ipu(ipus.get(held)).add_held(held)
     if model.n_rounds == 1:
-        _add_round(lowering, model)
+        _add_round(lowering, model, ipus)
     else:
         body = Sequence("round")
-        _add_round(replace(lowering, builder=replace(builder, sequence=body)), model)
+        _add_round(replace(lowering, builder=replace(builder, sequence=body)), model, ipus)
         root.add(Repeat(model.n_rounds, body, "rounds"))
     lowering.add(model.closing, (), model.closing_updates)
     lowering.update(model.closing_updates, is_training=_is_trained(model))
@@ -87,11 +96,52 @@ def lower(
     return Lowered(graph, programs, builder.plans)
 
 
-def _add_round(lowering: Lowering, model: Model) -> None:
+def _tiles_of_ipu(model: Model, graph: Graph) -> dict[int, TileSet]:
+    """Return the tiles of the IPUs that operations of a model are on.
+
+    Raises
+    ------
+    BadModel
+        When the machine does not have one.
+    """
+    machine, tiles = graph.machine, {}
+    # Copies follow the operations that need them: a message names one of the model's own.
+    own_first = sorted((*model.operations, *model.closing), key=lambda op: op.origin is None)
+    for operation in own_first:
+        ipu = operation.placement.ipu
+        if ipu is None or ipu in tiles:
+            continue
+        if ipu >= machine.n_ipus:
+            raise BadModel(
+                f"{operation} is on IPU {ipu}, but {machine.name} has {machine.n_ipus}:"
+                " ask for a machine of more IPUs, or place it on another one"
+            )
+        of_ipu = graph.compute_tiles // machine.tiles_per_ipu == ipu
+        tiles[ipu] = TileSet.of(machine, graph.compute_tiles[of_ipu])
+    return tiles
+
+
+def _ipus(model: Model) -> dict[Value, int]:
+    """Return by input and held value the IPU of its first reader."""
+    ipus: dict[Value, int] = {}
+    for operation in (*model.operations, *model.closing):
+        if operation.placement.ipu is not None:
+            read = [*operation.operands]
+            read += [value for region in operation.regions.values() for value in region.captured]
+            for value in read:
+                ipus.setdefault(value, operation.placement.ipu)
+    for update in (*model.updates, *model.closing_updates):
+        if update.held not in ipus and update.value in ipus:
+            ipus[update.held] = ipus[update.value]
+    return ipus
+
+
+def _add_round(lowering: Lowering, model: Model, ipus: Mapping[Value, int]) -> None:
     """Lower the operations of a model, with its inputs and outputs."""
     for value in model.inputs:
         if value.known is None:
-            lowering.add_input(value, None if model.data is None else model.data[value.name])
+            content = None if model.data is None else model.data[value.name]
+            lowering.on_ipu(ipus.get(value)).add_input(value, content)
     lowering.add(model.operations, [value for _, value in model.outputs], model.updates)
     for name, value in model.outputs:
         if value.known is None and model.data is None:

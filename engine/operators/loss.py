@@ -13,6 +13,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.popnn.softmax import log_softmax
+from tilescope.engine.library.popops.elementwise.map import map_expression
 from tilescope.engine.library.popops.elementwise.operations import unary as apply_unary
 from tilescope.engine.library.popops.slicing.scalar_in_rows import (
     MASKED_LABEL,
@@ -29,7 +30,14 @@ from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.norm.softmax import LOG_SOFTMAX
 from tilescope.engine.operators.reduction import reduced
 
-__all__ = ["CLASS_LOSS", "CROSS_ENTROPY", "RECORDS", "REDUCTIONS", "class_loss"]
+__all__ = [
+    "CLASS_LOSS",
+    "CROSS_ENTROPY",
+    "PROBABILITY_LOSS",
+    "RECORDS",
+    "REDUCTIONS",
+    "class_loss",
+]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
@@ -101,6 +109,52 @@ LABELS_LESS_ONE = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     evaluate=_less_one_array,
     lower=_lower_less_one,
+)
+
+
+#: What a gradient divides by at least. Source: graphcore/popart, willow/src/popx/op/nllx.cpp.
+_LEAST_DIVISOR = {"float16": 6.104e-05}
+
+
+def _probability_loss_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    picked = _picked(arrays[0], arrays[1])
+    return [-np.log(np.maximum(picked, picked.dtype.type(node.attributes["least"])))]
+
+
+def _lower_probability_loss(lowering: Lowering, op: Operation) -> Tensor:
+    rows, labels = (lowering.tensor(value) for value in op.operands[:2])
+    picked = select_scalar_from_rows(lowering.builder, rows, labels)
+    loss = -call("log", call("maximum", operand(0), op.attributes["least"]))
+    return map_expression(lowering.builder, loss, [picked])
+
+
+def _probability_loss_gradient(
+    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
+) -> Sequence[Value | None]:
+    """Return −g / p at the label; of scores, (p − 1 at the label) · g, which stays finite."""
+    rows, labels = op.operands[:2]
+    gradient = reshape(
+        expansion, full(expansion, gradients[0], op.output.shape), (*labels.shape, 1)
+    )
+    if len(op.operands) > 2:
+        marks = expansion.emit(LABELS_LESS_ONE, rows, labels)
+        return None, None, binary(expansion, "multiply", marks, gradient)
+    zeros = expansion.constant(np.zeros(rows.shape, rows.dtype), "zeros")
+    marks = expansion.emit(LABELS_LESS_ONE, zeros, labels)
+    least = _LEAST_DIVISOR.get(rows.dtype, 1e-10)
+    slope = operand(0) * operand(1) / call("maximum", operand(2), least)
+    return mapped(expansion, slope, marks, gradient, rows), None
+
+
+#: From probabilities in rows, and a label for every row: the negative logarithm there. The scores
+#: that softmax made the probabilities of may be a third operand: the gradient is theirs then.
+PROBABILITY_LOSS = Operator(
+    name="probability_loss",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.operand(1).shape, node.operand(0).dtype)],
+    evaluate=_probability_loss_array,
+    lower=_lower_probability_loss,
+    gradient=_probability_loss_gradient,
 )
 
 
@@ -227,10 +281,10 @@ def class_loss(
         flat = chosen(expansion, counted, flat, scalar(expansion, MASKED_LABEL, flat))
         counts = expansion.emit(CAST, counted, dtype=scores.dtype)
     logs = rows
-    if takes_logs:
+    if least is not None:
+        losses = expansion.emit(PROBABILITY_LOSS, rows, flat, least=float(least))
+    elif takes_logs:
         losses = expansion.emit(CLASS_LOSS, rows, flat)
-        if least is not None:
-            losses = mapped(expansion, -call("log", call("maximum", -operand(0), least)), losses)
     else:
         losses, logs = expansion.emit_all(CROSS_ENTROPY, 2, rows, flat)
     if weight is not None:
@@ -269,6 +323,7 @@ RECORDS = (
     CLASS_LOSS,
     CROSS_ENTROPY,
     LABELS_LESS_ONE,
+    PROBABILITY_LOSS,
     Operator(
         name="NegativeLogLikelihoodLoss",
         decompose=lambda node, expansion: _of_node(node, expansion, takes_logs=True)[0],

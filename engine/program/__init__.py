@@ -1,5 +1,6 @@
 """Programs: the operations of the machine, and their order."""
 
+from tilescope.engine.program.print_format import FLOAT_FORMATS, PrintFormat
 from tilescope.engine.program.program import (
     Block,
     Call,
@@ -25,6 +26,7 @@ from tilescope.engine.program.program import (
 )
 
 __all__ = [
+    "FLOAT_FORMATS",
     "Block",
     "Call",
     "Copy",
@@ -33,6 +35,7 @@ __all__ = [
     "Function",
     "If",
     "Overlap",
+    "PrintFormat",
     "PrintTensor",
     "Program",
     "RemoteCopyIn",

@@ -13,6 +13,7 @@ from tilescope.engine.graph.tensor.joined import View
 from tilescope.engine.graph.tensor.tensor import Tensor
 from tilescope.engine.graph.vertex.compute_set import ComputeSet
 from tilescope.engine.graph.vertex.plan_stage import PlanStage
+from tilescope.engine.program.print_format import PrintFormat
 
 __all__ = [
     "Block",
@@ -234,6 +235,7 @@ class PrintTensor(Program):
 
     tensor: View
     title: str = ""
+    form: PrintFormat | None = None
 
 
 @dataclass(eq=False)

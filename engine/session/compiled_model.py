@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -160,8 +160,10 @@ class CompiledModel:
         rounds: dict[str, list[NDArray[Any]]] = {}
         if n_rounds > 1:
             rounds = {output: [] for output, value in self.model.outputs if value.known is None}
+            fed = {value.name for value in run_inputs}
             for output, collected in rounds.items():
-                engine.connect_stream(output, _collector(collected))
+                source = inputs[output] if output in fed else ()
+                engine.connect_stream(output, _collector(collected, source))
         for extra in set(inputs) - {value.name for value in run_inputs}:
             names = ", ".join(value.name for value in run_inputs) or "no inputs"
             why = "" if self.model.data is None else ": its data are synthetic"
@@ -194,13 +196,23 @@ def _each(arrays: NDArray[Any]) -> Callable[[], NDArray[Any]]:
     return lambda: next(left)
 
 
-def _collector(collected: list[NDArray[Any]]) -> Callable[[NDArray[Any]], None]:
-    """Return a function that keeps copies of what it is given."""
+def _collector(
+    collected: list[NDArray[Any]], source: Iterable[NDArray[Any]]
+) -> Callable[..., NDArray[Any] | None]:
+    """Return a function that keeps copies of what it is given.
 
-    def keep(array: NDArray[Any]) -> None:
+    Called without an array it returns one of the source: an input that is an output has one stream
+    for both.
+    """
+    left = iter(source)
+
+    def exchange(array: NDArray[Any] | None = None) -> NDArray[Any] | None:
+        if array is None:
+            return next(left)
         collected.append(np.array(array))
+        return None
 
-    return keep
+    return exchange
 
 
 def _checked_input(

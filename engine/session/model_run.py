@@ -218,7 +218,7 @@ def run_model(
         source, machine, settings, options=options, setup=setup, seed=seed, progress=say
     )
     compiled = program.compiled
-    facts = {**program.facts, "seed": str(seed), **setup.precision_facts}
+    facts = {**program.facts, "seed": str(seed), **setup.facts}
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
     if setup.synthetic:

@@ -97,7 +97,7 @@ def compile_source(
     BadModel, BadInput, UnsupportedOperators
         When the model cannot be used.
     BadOption
-        When the precision or the synthetic data are unknown.
+        When the precision or the synthetic data are unknown, or a split names no node.
     OutOfTileMemory
         When its weights, or a value, exceed the tiles by more than the settings allow.
     """
@@ -210,7 +210,7 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     source
         The model of a front end.
     setup
-        Sizes, values, precision and data.
+        Sizes, values, precision, data and IPUs.
     seed
         Seed of synthetic data.
 
@@ -221,11 +221,14 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     """
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.transform import in_half
+    from tilescope.engine.transform.split import split
 
     if setup.precision not in PRECISIONS:
         allowed = " or ".join(PRECISIONS)
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
     model = source.load(setup)
+    if setup.split:
+        model = split(model, setup.split)
     if setup.precision == "half":
         model = in_half(model, has_masters=setup.has_masters, policy=setup.policy)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)

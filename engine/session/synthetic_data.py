@@ -47,7 +47,8 @@ def drawn_inputs(model: Model, mode: str, seed: int) -> dict[str, NDArray[Any]]:
         Whose inputs to draw.
     mode
         ``zeros``; ``random_normal``, of mean 0 and variance 1; ``random_uniform``, from 0 to 1.
-        Random integers are 0 to 7, booleans either.
+        Random integers are 0 to 7, and with ``random_uniform`` any of their type where that has 8
+        bits, as pixels do; booleans are either.
     seed
         Of the random numbers.
 
@@ -69,5 +70,8 @@ def _drawn(value: Value, mode: str, random: np.random.Generator) -> NDArray[Any]
     if np.issubdtype(np.dtype(value.dtype), np.floating):
         draw = random.standard_normal if mode == "random_normal" else random.random
         return np.asarray(draw(value.shape)).astype(value.dtype)
+    if mode == "random_uniform" and value.dtype in ("int8", "uint8"):
+        limits = np.iinfo(value.dtype)
+        return random.integers(limits.min, limits.max + 1, value.shape).astype(value.dtype)
     high = 2 if value.dtype == "bool" else _MOST_INTEGER
     return random.integers(0, high, value.shape).astype(value.dtype)

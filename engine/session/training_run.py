@@ -249,10 +249,9 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
 
 def _facts(course: Course, setup: Setup) -> dict[str, str]:
     """Return what a report's provenance says of a training besides loss and optimiser, by key."""
-    facts = {"seed": str(course.seed), "schedule": course.schedule.text, **setup.precision_facts}
+    facts = {"seed": str(course.seed), "schedule": course.schedule.text, **setup.facts}
     if setup.batch is not None:
         facts["batch"] = str(setup.batch)
-    facts |= setup.precision_facts
     if setup.precision == "half" and not setup.has_masters:
         facts["half_weights"] = "true"
     patterns = {"trained": setup.trained, "frozen": setup.frozen}

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.ir import (
+    UNPLACED,
     Expansion,
     IrBuilder,
     Model,
@@ -152,6 +153,7 @@ class _Emitter(Decomposer):
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         origin = self.forward and (self.forward.origin or self.forward)
+        self.placement = UNPLACED if self.forward is None else self.forward.placement
         marked = replace(node, origin=origin, training_pass=self.training_pass)
         return super().add(marked, outputs)
 

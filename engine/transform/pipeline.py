@@ -21,11 +21,13 @@ from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
 from tilescope.engine.transform.overflow import count_overflows
+from tilescope.engine.transform.place import place
 from tilescope.engine.transform.powers import simplify_powers
 from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
 from tilescope.engine.transform.recompute import recompute
 from tilescope.engine.transform.softmax import find_softmax
+from tilescope.engine.transform.softmax_loss import find_softmax_loss
 
 __all__ = ["PASSES", "Pass", "Phase", "transform"]
 
@@ -73,12 +75,14 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "gelu_pattern": Pass(Phase.REWRITE, find_tanh_gelu),
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
+        "softmax_loss": Pass(Phase.DIFFERENTIATE, find_softmax_loss),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
         "recompute": Pass(Phase.DIFFERENTIATE, recompute),
         "count_overflows": Pass(Phase.DIFFERENTIATE, count_overflows),
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
+        "place": Pass(Phase.SCHEDULE, place),
     }
 )
 

@@ -209,7 +209,9 @@ class _Rewriter(IrBuilder):
                 continue
             (result,) = operation.results
             expansion = Expansion(self, _named(operation, match.source), result.name)
+            outside, self.placement = self.placement, operation.placement
             values[result] = match.emit(expansion, lambda value: values.get(value, value))
+            self.placement = outside
 
 
 def _pending(operations: Sequence[Operation], gone: set[Operation]) -> Iterator[Operation]:

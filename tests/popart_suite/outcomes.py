@@ -52,6 +52,14 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Write that a file cannot be read, such as for want of a package."""
+    if report.failed:
+        last = [line for line in str(report.longrepr).splitlines() if line.startswith("E  ")]
+        error = last[-1].removeprefix("E").strip() if last else "cannot be collected"
+        _write({"test": report.nodeid, "outcome": "failed", "error": error})
+
+
 def _write(line: dict[str, Any]) -> None:
     with Path(os.environ[_OUTCOMES]).open("a") as file:
         file.write(json.dumps(line) + "\n")

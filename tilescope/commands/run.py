@@ -26,6 +26,7 @@ from tilescope.run_arguments import (
     QuietOption,
     SettingOption,
     ShapeOption,
+    SplitOption,
     TilesOption,
     dims_of,
     directory_of,
@@ -36,6 +37,7 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
+    split_of,
 )
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --batch 4 --set sizes=2,12",
             "run model.onnx --dim sequence=128 --dim past=0",
             "run model.onnx --precision half --synthetic-data random_normal",
+            "run model.onnx --ipus 2 --split '/decoder/*=1'",
             "run model.onnx --verify --no-report",
             "run model.onnx --option debug.instrument=false --quiet",
         )
@@ -69,6 +72,7 @@ def register(app: typer.Typer) -> None:
         machine: MachineOption = "gc200",
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
+        split: SplitOption = None,
         tiles: TilesOption = None,
         inputs: Annotated[
             Path | None,
@@ -188,6 +192,7 @@ def register(app: typer.Typer) -> None:
                     synthetic_data,
                     dims_of(dim or []),
                     policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+                    split=split_of(split, ipus),
                 ),
                 seed=seed,
                 iterations=iterations,

@@ -24,6 +24,7 @@ from tilescope.run_arguments import (
     QuietOption,
     SettingOption,
     ShapeOption,
+    SplitOption,
     TilesOption,
     dims_of,
     directory_of,
@@ -32,6 +33,7 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
+    split_of,
     steps_of,
     terms_of,
 )
@@ -185,6 +187,7 @@ def register(app: typer.Typer) -> None:
         machine: MachineOption = "gc200",
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
+        split: SplitOption = None,
         tiles: TilesOption = None,
         report: Annotated[
             Path | None,
@@ -297,6 +300,7 @@ def register(app: typer.Typer) -> None:
                     tuple(freeze or []),
                     has_masters=not half_weights,
                     policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+                    split=split_of(split, ipus),
                 ),
                 facts={"data_name": data.name},
                 progress=tell,

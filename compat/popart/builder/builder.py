@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -29,7 +31,7 @@ from popart.builder.graphcore_opset import AiGraphcore, AiGraphcoreOpset1
 from popart.builder.model_file import check, read_model
 from popart.builder.onnx_opset import AiOnnxMlOpset1, Opset
 from popart.builder.placed_nodes import PlacedNodes
-from popart.builder.tensor import tensor_of, type_of
+from popart.builder.tensor import initializer_of, type_of
 from popart.builder.versions import AI_ONNX, DEFAULT_AI_GRAPHCORE, DEFAULT_AI_ONNX, AiOnnx6
 from popart.debug_info import DEBUG_CONTEXT
 from popart.errors import popart_exception
@@ -234,7 +236,7 @@ class Builder(PlacedNodes):
         settings = bound.get("variableSettings", VariableSettings())
         info = getTensorInfo(array)
         name = self._impl.new_name(bound["debugContext"] or "init_input")
-        content = tensor_of(array, name)
+        content = initializer_of(array, name)
         self._impl.add_input(name, type_of(info))
         self._impl.graph.initializer.append(content)
         self._impl.add_content(content)
@@ -347,3 +349,7 @@ class Builder(PlacedNodes):
         element = self._impl.described(TEXT.convert(id))[1]
         name = type_of_onnx_element(element).name
         return _LOWER_CASE.get(name, name.lower())
+
+
+# For editors and stubs: the operator sets that have attributes of their own.
+Builder.__getattr__.__annotations__["return"] = functools.reduce(operator.or_, AI_ONNX.values())

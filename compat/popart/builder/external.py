@@ -7,9 +7,10 @@ from pathlib import Path
 
 import onnx
 
+from popart.builder.tensor import array_of
 from popart.errors import popart_exception
 
-__all__ = ["save_initializers"]
+__all__ = ["refer", "save_initializers"]
 
 
 def save_initializers(graph: onnx.GraphProto, names: Sequence[str], filename: str) -> None:
@@ -37,14 +38,14 @@ def save_initializers(graph: onnx.GraphProto, names: Sequence[str], filename: st
                 raise popart_exception(f"Tensor '{name}' is not an initializer")
             if content.data_location == onnx.TensorProto.EXTERNAL:
                 raise popart_exception(f"Tensor '{name}' already has an external data_location")
-            elements = onnx.numpy_helper.to_array(content).tobytes()
+            elements = array_of(content).tobytes()
             if not elements:
                 raise popart_exception(f"Tensor '{name}' has no data to save externally")
-            _refer(content, filename, len(elements), file.tell())
+            refer(content, filename, len(elements), file.tell())
             file.write(elements)
 
 
-def _refer(content: onnx.TensorProto, filename: str, n_bytes: int, start: int) -> None:
+def refer(content: onnx.TensorProto, filename: str, n_bytes: int, start: int) -> None:
     """Make a content one that a file holds."""
     for field in ("raw_data", "float_data", "int32_data", "int64_data", "uint64_data"):
         content.ClearField(field)

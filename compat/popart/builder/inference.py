@@ -11,6 +11,7 @@ import onnx
 import onnx.shape_inference
 
 from popart.builder import graphcore_types
+from popart.builder.tensor import array_of
 from popart.errors import popart_exception
 
 __all__ = ["NodeTypes", "Types", "known_type", "node_types", "shape_of_type", "state_type"]
@@ -217,7 +218,7 @@ def _loop(node: onnx.NodeProto, types: Types) -> dict[str, onnx.TypeProto]:
     n_carried = len(node.input) - 2
     results = _outputs_of_body(node, "body")[1:]
     rounds = types.content_of(node.input[0]) if node.input[0] else None
-    n_rounds = None if rounds is None else int(onnx.numpy_helper.to_array(rounds).reshape(()))
+    n_rounds = None if rounds is None else int(array_of(rounds).reshape(()))
     carried = [
         of if of is not None else types.type_of(name)
         for of, name in zip(results, node.input[2:], strict=False)

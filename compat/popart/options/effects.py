@@ -10,6 +10,7 @@ __all__ = ["OPTION_EFFECTS", "effect_of", "options_set", "warn_without_effect"]
 
 
 _PLACED = "needs several IPUs or the memory of the host"
+_ON_CHIP = "they stay in the memory of the tiles"
 _ONE_WAY = "the engine has one way"
 _IR = "PopART's intermediate representation has no counterpart"
 _HOST = "transfers with the host are simulated as they are"
@@ -82,7 +83,7 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "disableGradAccumulationTensorStreams": (Effect.NONE, _HOST),
     "disableOptimizerStateTensorStreams": (Effect.NONE, _HOST),
     "accumulateOuterFragmentSettings": (Effect.NONE, "updates follow the micro-batches in order"),
-    "batchSerializationSettings": (Effect.REFUSED, "parts of a batch, one after another"),
+    "batchSerializationSettings": (Effect.NONE, "a batch is computed whole"),
     "autodiffSettings": (Effect.NONE, "the backward pass reads forward values directly"),
     "delayVarUpdates": (Effect.NONE, _ONE_WAY),
     "scheduleNonWeightUpdateGradientConsumersEarly": (Effect.NONE, _ONE_WAY),
@@ -91,8 +92,8 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "ensureFp32LossScaleTensor": (Effect.NONE, "the scale of the loss is single precision"),
     "activationTensorLocationSettings": (Effect.REFUSED, _PLACED),
     "weightTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "optimizerStateTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "accumulatorTensorLocationSettings": (Effect.REFUSED, _PLACED),
+    "optimizerStateTensorLocationSettings": (Effect.NONE, _ON_CHIP),
+    "accumulatorTensorLocationSettings": (Effect.NONE, _ON_CHIP),
     "tensorLocationSettingsOverride": (Effect.REFUSED, _PLACED),
     # Devices and transfers
     "rearrangeAnchorsOnHost": (Effect.NONE, _HOST),
@@ -113,22 +114,19 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "stashAllTensorsInferencePipeline": (Effect.REFUSED, _PLACED),
     "executionPhaseSettings": (Effect.REFUSED, _PLACED),
     "syntheticDataMode": (Effect.ACTS, "data made in place of the host's"),
-    "instrumentWithHardwareCycleCounter": (Effect.NONE, "`getCycleCount` counts always"),
-    "hardwareInstrumentations": (Effect.NONE, "`getCycleCount` counts the whole run"),
+    "instrumentWithHardwareCycleCounter": (Effect.ACTS, "whether `getCycleCount` counts"),
+    "hardwareInstrumentations": (Effect.ACTS, "what `getCycleCount` counts: a run, or one batch"),
     "enableFloatingPointChecks": (Effect.NONE, "a simulated run goes on after an exception"),
     "enableStochasticRounding": (Effect.ACTS, "stochastic rounding to half"),
     "_enableRngStateManagement": (Effect.NONE, "the state of random numbers is managed always"),
-    "enableLoadAndOffloadRNGState": (
-        Effect.REFUSED,
-        "the state of random numbers in the host's hands",
-    ),
+    "enableLoadAndOffloadRNGState": (Effect.ACTS, "`getRNGState` and `setRNGState`"),
     "numIOTiles": (Effect.REFUSED, "tiles kept for transfers"),
     "groupHostSync": (Effect.NONE, _HOST),
     "useHostCopyOps": (Effect.NONE, _IR),
     "enableExplicitMainLoops": (Effect.NONE, _IR),
     "enableEfficientOverlapIOTopoCons": (Effect.NONE, _HOST),
     # Caches
-    "enableEngineCaching": (Effect.ACTS, "whether programs are kept in `cachePath`"),
+    "enableEngineCaching": (Effect.ACTS, "whether programs of hardware are kept in `cachePath`"),
     "enableVariablesCaching": (Effect.NONE, "weights are never kept with a program"),
     "cachePath": (Effect.ACTS, "directory of programs that are kept"),
 }

@@ -35,6 +35,7 @@ from tilescope.engine.graph.freeze import Freezable, altered
 from tilescope.engine.machine import Machine
 from tilescope.engine.notice import Notice
 from tilescope.engine.planner.plan import Plan, PlannedStage
+from tilescope.engine.program.print_format import PrintFormat
 from tilescope.reports.figures import fits
 
 __all__ = [
@@ -139,6 +140,8 @@ class Node(Freezable):
     function: Node | None = None
     #: For PrintTensor and ErrorProgram.
     message: str = ""
+    #: How PrintTensor shows the values.
+    print_format: PrintFormat | None = None
 
     def freeze(self) -> None:
         """Reject changes to the node, its list of children and its step from now on."""
@@ -314,6 +317,7 @@ EXECUTABLE_KINDS = (
     Plan,
     PlanStage,
     PlannedStage,
+    PrintFormat,
     Regions,
     RemoteAccess,
     RemoteBuffer,

@@ -188,6 +188,7 @@ class Lowering:
             case PrintTensor():
                 node = self._node(parent, "PrintTensor", program.title, program.debug)
                 node.control, node.message = program.tensor, program.title
+                node.print_format = program.form
             case ErrorProgram():
                 node = self._node(parent, "ErrorProgram", program.message, program.debug)
                 node.control, node.message = program.tensor, program.message

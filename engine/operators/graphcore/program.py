@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
@@ -10,7 +11,7 @@ from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.graphcore.domain import GRAPHCORE, decomposed
 from tilescope.engine.operators.movement.layout import full
-from tilescope.engine.program import PrintTensor
+from tilescope.engine.program import FLOAT_FORMATS, PrintFormat, PrintTensor
 
 __all__ = ["RECORDS"]
 
@@ -44,8 +45,32 @@ def _call(node: Node, expansion: Expansion) -> tuple[Value, ...]:
 def _lower_print(lowering: Lowering, op: Operation) -> Tensor:
     tensor = lowering.tensor(op.operand(0))
     title = str(op.attributes.get("title", "")) or op.operand(0).name
-    lowering.builder.sequence.add(PrintTensor(tensor, title, debug=lowering.builder.debug))
+    form = _print_format(op.attributes)
+    lowering.builder.sequence.add(PrintTensor(tensor, title, form, debug=lowering.builder.debug))
     return tensor
+
+
+#: Fields of a format, by attributes, and whether they are characters.
+_FORMAT = {
+    "summariseThreshold": ("summarise_threshold", False),
+    "edgeItems": ("edge_items", False),
+    "maxLineWidth": ("max_line_width", False),
+    "digits": ("digits", False),
+    "separator": ("separator", True),
+    "openBracket": ("open_bracket", True),
+    "closeBracket": ("close_bracket", True),
+}
+
+
+def _print_format(attributes: Mapping[str, Any]) -> PrintFormat:
+    """Return how a tensor is printed; what a node does not say is as by default."""
+    stated: dict[str, Any] = {
+        field: chr(attributes[name]) if is_character else int(attributes[name])
+        for name, (field, is_character) in _FORMAT.items()
+        if name in attributes
+    }
+    number = int(attributes.get("floatFormat", 0))
+    return PrintFormat(**stated, float_format=FLOAT_FORMATS[number])
 
 
 def _print_gradient(
@@ -58,7 +83,10 @@ def _print_gradient(
         return [gradient]
     wide = full(expansion, gradient, op.output.shape)
     of_gradient = f"{title}_gradient" if title else _GRADIENT + op.operand(0).name
-    return [expansion.emit(_PRINT, wide, title=of_gradient, print_gradient=0)]
+    form = {
+        name: op.attributes[name] for name in (*_FORMAT, "floatFormat") if name in op.attributes
+    }
+    return [expansion.emit(_PRINT, wide, title=of_gradient, print_gradient=0, **form)]
 
 
 #: The operand, which is printed when the program reaches it. It has no value in numpy, so that one
@@ -69,6 +97,7 @@ _PRINT = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     lower=_lower_print,
     gradient=_print_gradient,
+    is_kept=True,
 )
 
 RECORDS = (_PRINT, decomposed("Call", _call))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tilescope.engine.training.optimisers.adam import Adam, AdaMax, AdamW, Lamb
 from tilescope.engine.training.optimisers.adaptive import AdaDelta, Adagrad, RmsProp
+from tilescope.engine.training.optimisers.clipping import ClipGroup
 from tilescope.engine.training.optimisers.descent import Descent
 from tilescope.engine.training.optimisers.loss_scaling import OVERFLOWS, AutomaticScaling
 from tilescope.engine.training.optimisers.sgd import Sgd
@@ -17,6 +18,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "AutomaticScaling",
+    "ClipGroup",
     "Descent",
     "Lamb",
     "RmsProp",

@@ -67,7 +67,7 @@ class _Moments(Descent):
 
     @property
     def _is_l2(self) -> bool:
-        return self.weight_decay > 0 and self.decay == "l2"
+        return self.computes("weight_decay") and self.decay == "l2"
 
     def numbers(self, factor: float) -> dict[str, Number]:
         """Return the numbers that the device computes with, by name."""
@@ -194,7 +194,7 @@ class Adam(_Moments):
 
     def decay_numbers(self) -> dict[str, Number]:
         """Return what a weight is multiplied by before its step."""
-        if not self.weight_decay or self._is_l2:
+        if not self.computes("weight_decay") or self._is_l2:
             return {}
         kept = 1 - self.lr * self.weight_decay
         return {"keptFactor": Number(kept, ("lr", "weight_decay"))}
@@ -291,7 +291,7 @@ class Lamb(Adam):
     def decay_numbers(self) -> dict[str, Number]:
         """Return the decay, which is part of the step, and the largest norm."""
         numbers = {}
-        if self.weight_decay and not self._is_l2:
+        if self.computes("weight_decay") and not self._is_l2:
             numbers["decayFactor"] = Number(self.weight_decay, ("weight_decay",))
         if np.isfinite(self.most_norm):
             numbers["mostNorm"] = Number(self.most_norm, ("most_norm",))
@@ -366,7 +366,7 @@ class AdaMax(_Moments):
         numbers = {}
         if not self._is_l2:
             numbers["sizeFactor"] = Number(factor, ("loss_scaling",), 1)
-        if self.weight_decay and not self._is_l2:
+        if self.computes("weight_decay") and not self._is_l2:
             kept = 1 - self.lr * self.weight_decay
             numbers["keptFactor"] = Number(kept, ("lr", "weight_decay"))
         return numbers
@@ -390,7 +390,7 @@ class AdaMax(_Moments):
         if self.has_late_eps:
             divisor = divisor + operand(len(operands))
             operands.append(step.number("eps"))
-        if self.weight_decay and not self._is_l2:
+        if self.computes("weight_decay") and not self._is_l2:
             w = w * operand(len(operands))
             operands.append(step.number("keptFactor"))
         moved = step.mapped(w + operand(1) * operand(3) / divisor, *operands)

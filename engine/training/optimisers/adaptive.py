@@ -57,13 +57,15 @@ class _Adaptive(Descent):
             "eps": Number(self.eps, ("eps",)),
             "negativeRate": Number(-self.lr, ("lr",)),
         }
-        if self.momentum:
+        if self.computes("momentum"):
             numbers["momentum"] = Number(self.momentum, ("momentum",))
-        if self.weight_decay and self.decay == "l2":
+        if self.computes("weight_decay") and self.decay == "l2":
             numbers["decayFactor"] = Number(self.weight_decay, ("weight_decay",))
-        elif self.weight_decay:
-            kept = 1 - self.lr * self.weight_decay
-            numbers["keptFactor"] = Number(kept, ("lr", "weight_decay"))
+        elif self.computes("weight_decay"):
+            has_rate = not (self.has_rate_inside and self.computes("momentum"))
+            kept = 1 - (self.lr if has_rate else 1.0) * self.weight_decay
+            made_of = ("lr", "weight_decay") if has_rate else ("weight_decay",)
+            numbers["keptFactor"] = Number(kept, made_of)
         return numbers | self.own_numbers()
 
     def own_numbers(self) -> dict[str, Number]:
@@ -75,7 +77,7 @@ class _Adaptive(Descent):
         gradient = self._gradient(step)
         change, updates = self.change(step, gradient)
         rate = self.negative_rate(step)
-        if self.momentum:
+        if self.computes("momentum"):
             third = step.state(_THIRD)
             operands = [step.wide(third), change, step.number("momentum")]
             moving: Expression = operand(1)
@@ -86,7 +88,7 @@ class _Adaptive(Descent):
             updates.append(step.update(third, change))
             if self.has_rate_inside:
                 rate = step.constant(1.0, "one", step.dtype)
-        if not self.weight_decay or self.decay == "l2":
+        if not self.computes("weight_decay") or self.decay == "l2":
             return [*updates, step.moved(change, rate)]
         expression = operand(0) * operand(3) + operand(1) * operand(2)
         moved = step.mapped(expression, step.w, change, rate, step.number("keptFactor"))
@@ -109,7 +111,7 @@ class _Adaptive(Descent):
         """Emit the gradient times its factor, with the decay in it where that is l2."""
         operands = [step.gradient, step.number("gradientFactor")]
         expression = operand(0) * operand(1)
-        if self.weight_decay and self.decay == "l2":
+        if self.computes("weight_decay") and self.decay == "l2":
             operands += [step.w, step.number("decayFactor")]
             expression = expression + operand(2) * operand(3)
         return step.mapped(expression, *operands)
@@ -205,8 +207,8 @@ class RmsProp(_Adaptive):
     is_centered
         As above.
     is_tensorflow
-        Whether eps is added to v before the root is taken, and b has the rate in it: the form of
-        TensorFlow.
+        Whether v starts at 1, eps is added to it before the root is taken, and b has the rate in
+        it: the form of TensorFlow. With momentum, decoupled decay shrinks weights without the rate.
 
     Notes
     -----
@@ -238,7 +240,7 @@ class RmsProp(_Adaptive):
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit x."""
         shares = {"share": "alpha", "rest": "restOfAlpha"}
-        state = step.state(_FIRST, is_of_squares=True)
+        state = step.state(_FIRST, float(self.is_tensorflow), is_of_squares=True)
         v = _mean(step, state, gradient, is_of_squares=True, **shares)
         updates, operands = [step.update(state, v)], [gradient, v, step.number("eps")]
         size: Expression = operand(1)

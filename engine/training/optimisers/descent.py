@@ -14,6 +14,7 @@ from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Emitter, Parameter, Purpose, State, Update, Value
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
+from tilescope.engine.training.optimisers.clipping import ClipGroup
 from tilescope.engine.training.optimisers.emission import Numbers, OfAll, Shared, Step, Tools
 from tilescope.engine.training.optimisers.hyper import (
     Number,
@@ -34,10 +35,21 @@ _ACCUMULATOR = "Accum___"  # Source: graphcore/popart, willow/include/popart/nam
 _TYPES = ("", "float32", "float16")
 
 #: What belongs to all tensors: no tensor has its own.
-_COMMON = ("loss_scaling", "scaling", "clip_norm", "clip_value", "specific", "seed")
+_COMMON = (
+    "loss_scaling",
+    "scaling",
+    "clip_norm",
+    "clip_groups",
+    "clip_value",
+    "specific",
+    "seed",
+)
 
 #: Added to the norm of gradients before it is divided by, as PyTorch does.
 _NORM_EPSILON = 1e-6
+
+#: Fields that say how numbers are computed with.
+_NOT_NUMBERS = ("constants", "varying", "clip_groups")
 
 _ANY = (0.0, np.inf, False)
 
@@ -59,12 +71,17 @@ class Descent(ABC):
         Lets the device choose the loss scaling; `loss_scaling` is 1 then.
     clip_norm
         Gradients are scaled so that the norm of all of them is at most this; 0 leaves them.
+    clip_groups
+        Weights that have a limit of the norm of their own.
     clip_value
         Elements of gradients are at most this far from 0; 0 leaves them. It comes before the norm.
     is_constant
         Whether the host leaves all numbers as they are: they are constants of the program then.
     constants
         Names of those that the host leaves as they are, otherwise.
+    varying
+        Names of those that the program computes with though they are 0, since the host may set
+        another value later: weight decay and momentum.
     state_dtype
         Type of what the optimiser keeps of a weight: ``float32`` or ``float16``; empty for
         that which the optimiser computes in. Squares of gradients stay float.
@@ -90,9 +107,11 @@ class Descent(ABC):
     loss_scaling: float = 1.0
     scaling: AutomaticScaling | None = None
     clip_norm: float = 0.0
+    clip_groups: tuple[ClipGroup, ...] = ()
     clip_value: float = 0.0
     is_constant: bool = False
     constants: tuple[str, ...] = ()
+    varying: tuple[str, ...] = ()
     state_dtype: str = ""
     sum_dtype: str = ""
     stochastic_rounding: bool = False
@@ -128,9 +147,15 @@ class Descent(ABC):
                     " float16"
                 )
         names = [f.name for f in fields(self)]
-        for name in self.constants:
-            if name not in names:
-                raise BadOption(f"{self.kind} has no number {name!r} that could be constant")
+        for word, listed in (("be constant", self.constants), ("vary", self.varying)):
+            for name in listed:
+                if name not in names:
+                    raise BadOption(f"{self.kind} has no number {name!r} that could {word}")
+        if self.clip_norm and self.clip_groups:
+            raise BadOption(
+                f"{self.kind}: clip_norm is of all weights and clip_groups of some: leave one of"
+                " them out"
+            )
         for pattern, values in self.specific.items():
             for name in values:
                 if name not in names or name in _COMMON:
@@ -150,6 +175,10 @@ class Descent(ABC):
         BadOption
             Says what.
         """
+
+    def computes(self, name: str) -> bool:
+        """Return whether the program computes with a hyper-parameter: not if it stays 0."""
+        return bool(getattr(self, name) != 0 or name in self.varying)
 
     @property
     def rate(self) -> float:
@@ -227,12 +256,18 @@ class Descent(ABC):
     @property
     def facts(self) -> dict[str, str]:
         """What a report's provenance says of it, by key; see `ir.Optimiser`."""
-        text = stated(self.kind, self, ["constants", "scaling", "specific"])
+        text = stated(self.kind, self, [*_NOT_NUMBERS, "scaling", "specific"])
         others = {"loss_scaling": "automatic"} if self.scaling is not None else {}
         if others:
             text += f"{',' if ':' in text else ':'}{as_options(others)}"
-        groups = [f"{pattern}:{as_options(values)}" for pattern, values in self.specific.items()]
+        numbers = {
+            pattern: {name: value for name, value in values.items() if name not in _NOT_NUMBERS}
+            for pattern, values in self.specific.items()
+        }
+        groups = [f"{pattern}:{as_options(values)}" for pattern, values in numbers.items()]
         facts = {"optimizer": text}
+        if self.clip_groups:
+            facts["clip_norm_for"] = json.dumps([str(group) for group in self.clip_groups])
         return facts | ({"optimizer_for": json.dumps(groups)} if groups else {})
 
     @property
@@ -302,6 +337,8 @@ class Descent(ABC):
         if self.clip_norm:
             numbers["clipNorm"] = Number(self.clip_norm, ("clip_norm",))
             numbers["normFactor"] = Number(self.factor_after(factor), ("loss_scaling",), 1)
+        if not all(group.is_scaled for group in self.clip_groups):
+            numbers["groupFactor"] = Number(self.factor_after(factor), ("loss_scaling",), 1)
         return numbers
 
     def factor_after(self, factor: float) -> float:
@@ -395,8 +432,13 @@ class Updates:
             scale = None
         if self._optimiser.clip_norm:
             scale = self._shrunk(tools, gradients, scale)
+        scales = dict.fromkeys(gradients, scale)
+        for group in self._optimiser.clip_groups:
+            members = {p: g for p, g in gradients.items() if group.has(p.name)}
+            if members:
+                scales |= dict.fromkeys(members, self._limit(tools, group, members, scale))
         for parameter, gradient in gradients.items():
-            self._updates += self._step(builder, parameter, gradient, scale)
+            self._updates += self._step(builder, parameter, gradient, scales[parameter])
         if any(optimiser.stochastic_rounding for optimiser in self._of_group.values()):
             one = tools.constant([0, 1], "one", "int32")
             following = tools.emit(BINARY, [self._seed, one], function="add")
@@ -454,6 +496,24 @@ class Updates:
         if scale is None:
             return tools.mapped(least, squares, factor, most)
         return tools.mapped(least * operand(3), squares, factor, most, scale)
+
+    def _limit(
+        self,
+        tools: Tools,
+        group: ClipGroup,
+        gradients: Mapping[Parameter, Value],
+        scale: Value | None,
+    ) -> Value:
+        """Emit what the gradients of a group are multiplied by."""
+        operands = [tools.total([tools.square_sum(gradient) for gradient in gradients.values()])]
+        norm = call("sqrt", operand(0))
+        if not group.is_scaled:
+            norm = norm * operand(1)
+            operands.append(self._common(tools, "groupFactor", scale))
+        least = call("minimum", group.norm / norm, 1.0)
+        if scale is None:
+            return tools.mapped(least, *operands)
+        return tools.mapped(least * operand(len(operands)), *operands, scale)
 
     def _step(
         self, builder: Emitter, parameter: Parameter, gradient: Value, scale: Value | None

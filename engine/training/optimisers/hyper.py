@@ -111,4 +111,4 @@ def parsed_options(kind: str, cls: Any, options: Mapping[str, str]) -> dict[str,
 
 
 #: Fields that are no options of their own on a command line.
-_NOT_STATED = ("constants", "specific", "scaling")
+_NOT_STATED = ("constants", "varying", "specific", "scaling", "clip_groups")

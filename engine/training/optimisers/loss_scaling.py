@@ -44,6 +44,9 @@ class AutomaticScaling:
         Part of the largest number of half from which a gradient counts as large.
     share
         Share of large gradients beyond which the factor is halved.
+    is_of_last
+        Whether the gradients of the step before a change decide alone, and the first step is
+        followed by one: PopART's form. Otherwise all steps since the last change do.
     least, most
         What it stays between.
 
@@ -57,6 +60,7 @@ class AutomaticScaling:
     period: int = 8
     edge: float = 0.125
     share: float = 1e-7
+    is_of_last: bool = False
     least: float = 1.0
     most: float = 2.0**15
 
@@ -71,7 +75,7 @@ class AutomaticScaling:
             raise BadOption(
                 f"automatic loss scaling: period is {self.period}; it has to be 1 or more"
             )
-        if not 0 < self.edge <= 1 or not 0 <= self.share < 1:
+        if not 0 <= self.edge <= 1 or not 0 <= self.share <= 1:
             raise BadOption(
                 f"automatic loss scaling: edge is {self.edge:g} and share {self.share:g}; they have"
                 " to lie between 0 and 1"
@@ -85,7 +89,9 @@ class Scaler:
         self.settings = settings
         self.factor = _scalar("lossScaling", settings.initial)
         self._large = _scalar("lossScalingLarge", 0.0)
-        self._steps = _scalar("lossScalingSteps", 0.0)
+        self._steps = _scalar(
+            "lossScalingSteps", settings.period - 1 if settings.is_of_last else 0.0
+        )
         self._overflows = _scalar(OVERFLOWS, 0.0)
 
     def inverse(self, tools: Tools) -> Value:
@@ -114,10 +120,13 @@ class Scaler:
                 counts.append(tools.sum(tools.cast(tools.mapped(mark, gradient), "float32")))
         n_large, n_lost = tools.total(large), tools.total(lost)
         is_lost = call("greater", operand(1), 0.0)
-        all_large = tools.mapped(operand(0) + operand(1), self._large, n_large)
+        n_steps = 1 if self.settings.is_of_last else self.settings.period
+        all_large = n_large
+        if not self.settings.is_of_last:
+            all_large = tools.mapped(operand(0) + operand(1), self._large, n_large)
         steps = tools.mapped(operand(0) + 1.0, self._steps)
         n = sum(prod(gradient.shape) for gradient in gradients)
-        most_large = self.settings.share * n * self.settings.period
+        most_large = self.settings.share * n * n_steps
         is_over = call("greater_equal", operand(2), float(self.settings.period))
         halved = call("maximum", operand(0) * 0.5, self.settings.least)
         doubled = call("minimum", operand(0) * 2.0, self.settings.most)

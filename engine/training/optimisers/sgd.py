@@ -69,11 +69,12 @@ class Sgd(Descent):
         BadOption
             Says what is allowed.
         """
-        if self.nesterov and (self.momentum == 0 or self.dampening != 0):
+        if self.nesterov and (not self.computes("momentum") or self.dampening != 0):
             raise BadOption("sgd: nesterov needs a momentum above 0 and no dampening")
-        if self.is_combined and (self.momentum == 0 or self.nesterov):
+        if self.is_combined and (not self.computes("momentum") or self.nesterov):
             raise BadOption("sgd: is_combined needs a momentum above 0, and no nesterov")
-        if self.is_combined and (self.clip_norm or self.clip_value or self.scaling is not None):
+        has_clipping = self.clip_norm or self.clip_groups or self.clip_value
+        if self.is_combined and (has_clipping or self.scaling is not None):
             raise BadOption(
                 "sgd: is_combined leaves no sum of gradients that could be clipped, or tell the"
                 " loss scaling: leave it out"
@@ -87,7 +88,7 @@ class Sgd(Descent):
         """Return the numbers that the device computes with, by name."""
         rest = 1 - self.dampening
         of_gradient = ("dampening", "loss_scaling")
-        if self.momentum == 0:
+        if not self.computes("momentum"):
             rate = Number(-self.lr * rest * factor, ("lr", *of_gradient), 1)
             numbers = {"negativeScaledRate": rate}
             decay = 1 - self.lr * rest * self.weight_decay
@@ -100,13 +101,13 @@ class Sgd(Descent):
             }
             decay = rest * self.weight_decay
             made_of = ("dampening", "weight_decay")
-        if self.weight_decay:
+        if self.computes("weight_decay"):
             numbers["decayFactor"] = Number(decay, made_of)
         return numbers
 
     def step(self, step: Step) -> list[Update]:
         """Emit the update of a parameter."""
-        if not self.momentum:
+        if not self.computes("momentum"):
             return [self._plain(step)]
         return self._combined(step) if self.is_combined else self._with_momentum(step)
 
@@ -123,7 +124,7 @@ class Sgd(Descent):
 
     def _plain(self, step: Step) -> Update:
         w = step.w
-        if self.weight_decay:
+        if self.computes("weight_decay"):
             w = step.mapped(operand(0) * operand(1), w, step.number("decayFactor"))
         rate = step.number("negativeScaledRate")
         return step.update(step.parameter, step.emit(SCALED_ADD, [w, step.gradient, rate]))
@@ -133,14 +134,14 @@ class Sgd(Descent):
         operands: list[Value] = [step.wide(velocity), step.gradient]
         operands += [step.number("momentum"), step.number("gradientFactor")]
         expression = operand(0) * operand(2) + operand(1) * operand(3)
-        if self.weight_decay:
+        if self.computes("weight_decay"):
             operands += [step.w, step.number("decayFactor")]
             expression = expression + operand(4) * operand(5)
         moved = step.mapped(expression, *operands)
         change = moved
         if self.nesterov:
             ahead = operand(1) * operand(3) + operand(0) * operand(2)
-            if self.weight_decay:
+            if self.computes("weight_decay"):
                 ahead = ahead + operand(4) * operand(5)
             change = step.mapped(ahead, moved, *operands[1:])
         return [step.update(velocity, moved), step.moved(change, step.number("negativeRate"))]
@@ -151,7 +152,7 @@ class Sgd(Descent):
         moved = step.moved(step.gradient, step.number("negativeRate"))
         operands: list[Value] = [step.gradient, step.number("momentum")]
         expression = operand(0) * operand(1)
-        if self.weight_decay:
+        if self.computes("weight_decay"):
             operands += [step.cast(moved.value, step.dtype), step.number("decayFactor")]
             expression = expression + operand(2) * operand(3)
         return [moved, step.update(velocity, step.mapped(expression, *operands))]

@@ -13,7 +13,7 @@ from tests.engine.operators.graphs import info, model_of
 
 from tilescope.engine import load_onnx
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Hints, Model, Operation
+from tilescope.engine.ir import UNPLACED, Hints, Model, Operation, Placement
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.transform.decompose import decompose
 
@@ -33,11 +33,6 @@ def _product(path: Path, **attributes: Any) -> Operation:
 @pytest.mark.parametrize(
     ("attribute", "value", "hints"),
     [
-        ("__ipu_number", 1, Hints(ipu=1)),
-        ("__ipu_number", -1, Hints()),
-        ("__pipeline_stage", 2, Hints(pipeline_stage=2)),
-        ("__execution_phase", 3, Hints(execution_phase=3)),
-        ("__execution_phase", -2, Hints()),
         ("__recompute_output_in_backward_pass", 0, Hints()),
         ("__recompute_output_in_backward_pass", 1, Hints(is_recomputed=False)),
         ("__recompute_output_in_backward_pass", 2, Hints(is_recomputed=True)),
@@ -51,6 +46,24 @@ def test_what_is_asked_reaches_the_operation(
     operation = _product(tmp_path / "model.onnx", **{attribute: value})
     assert operation.hints == hints
     assert not operation.attributes
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "placement"),
+    [
+        ("__ipu_number", 1, Placement(ipu=1)),
+        ("__ipu_number", -1, UNPLACED),
+        ("__pipeline_stage", 2, Placement(stage=2)),
+        ("__execution_phase", 3, Placement(phase=3)),
+        ("__execution_phase", -2, UNPLACED),
+    ],
+)
+def test_a_place_reaches_the_operation_and_what_it_stands_for(
+    attribute: str, value: Any, placement: Placement, tmp_path: Path
+) -> None:
+    model = _loaded(tmp_path / "model.onnx", **{attribute: value})
+    for stage in (model, decompose(model)):
+        assert {operation.placement for operation in stage.operations} == {placement}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.nodes.counts import Counts
 from tilescope.engine.frontend.onnx.nodes.deciding import body_of
 from tilescope.engine.frontend.onnx.nodes.fixed_slices import FixedSlices
-from tilescope.engine.frontend.onnx.nodes.hints import hints_of, without_hints
+from tilescope.engine.frontend.onnx.nodes.hints import hints_of, placement_of, without_hints
 from tilescope.engine.frontend.onnx.nodes.loops import Round, is_unrolled, unrolled
 from tilescope.engine.frontend.onnx.source.external import array_of
 from tilescope.engine.frontend.onnx.source.sequences import (
@@ -176,6 +176,7 @@ class GraphImport:
             stated |= {FIXED_SIZES: fixed} if fixed else {}
         subject = f"Node {name!r} ({proto.op_type})"
         hints = hints_of(subject, stated, has_parts=proto.op_type == "MultiConv")
+        placement = placement_of(subject, stated)
         stated = without_hints(stated)
         node = Node(
             operator=operator,
@@ -187,6 +188,7 @@ class GraphImport:
             n_outputs=len(proto.output),
             regions=regions,
             hints=hints,
+            placement=placement,
         )
         if is_unrolled(proto, inputs, regions.get("body")):
             node = replace(node, regions={})

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Hints
+from tilescope.engine.ir import Hints, Placement
 from tilescope.engine.operators.graphcore.collectives import COLLECTIVE_ATTRIBUTES
 from tilescope.engine.options.available_memory import is_proportion
 from tilescope.engine.options.catalogue import PARTIALS_TYPES
 
-__all__ = ["hints_of", "without_hints"]
+__all__ = ["hints_of", "placement_of", "without_hints"]
 
 #: How the names of PopART's own attributes begin, of nodes of every domain. Those that are not
 #: named below change no value: preferences for writing in place, priorities, patterns, tile sets,
@@ -20,11 +20,11 @@ __all__ = ["hints_of", "without_hints"]
 _RESERVED = "__"
 _AVAILABLE_MEMORY, _PARTIALS_TYPE = "__available_memory", "__partials_type"
 _RECOMPUTED = "__recompute_output_in_backward_pass"
-#: Numbers by the name of the hint.
+#: Numbers of a placement, by its names.
 _PLACES = {
     "ipu": "__ipu_number",
-    "pipeline_stage": "__pipeline_stage",
-    "execution_phase": "__execution_phase",
+    "stage": "__pipeline_stage",
+    "phase": "__execution_phase",
 }
 #: What a mark of recomputation says by its number: undefined, kept, computed again, computed again.
 #: Source: graphcore/popart, willow/include/popart/op.hpp: RecomputeType.
@@ -48,14 +48,31 @@ def hints_of(where: str, attributes: Mapping[str, Any], *, has_parts: bool = Fal
     ------
     BadModel
         When the proportion is not one number above 0, up to 1, the type neither float nor half, or
-        a mark or a place no number.
+        a mark no number.
     """
     return Hints(
         available_memory_proportion=_proportion(where, attributes, has_parts=has_parts),
         partials_type=_partials_type(where, attributes, has_parts=has_parts),
         is_recomputed=_MARKS[_number(where, attributes, _RECOMPUTED, len(_MARKS)) or 0],
-        **{hint: _number(where, attributes, name) for hint, name in _PLACES.items()},
     )
+
+
+def placement_of(where: str, attributes: Mapping[str, Any]) -> Placement:
+    """Return where a node runs, as its attributes say.
+
+    Parameters
+    ----------
+    where
+        The node, for messages.
+    attributes
+        As the node states them.
+
+    Raises
+    ------
+    BadModel
+        When a place is no number.
+    """
+    return Placement(**{of: _number(where, attributes, name) for of, name in _PLACES.items()})
 
 
 def without_hints(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,6 @@
 asked when the engine has refused a model: it costs the types of all tensors.
 """
 
-from popart.refusals.check import check_nodes, explanation
+from popart.node_refusals.check import check_nodes, explanation
 
 __all__ = ["check_nodes", "explanation"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import prod
 
 from popart.checked_node import CheckedNode, shown
-from popart.refusals.quotation import UNKNOWN_CONTENT
+from popart.node_refusals.quotation import UNKNOWN_CONTENT
 
 __all__ = ["RULES", "SILENT_RULES"]
 

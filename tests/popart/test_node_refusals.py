@@ -10,7 +10,7 @@ import pytest
 
 import popart
 from popart import checked_node
-from popart.refusals.quotation import UNKNOWN_CONTENT
+from popart.node_refusals.quotation import UNKNOWN_CONTENT
 
 Make = Callable[[popart.Builder], str]
 

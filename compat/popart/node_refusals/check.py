@@ -8,7 +8,7 @@ import onnx
 
 from popart.checked_node import CheckedModel, CheckedNode
 from popart.errors import popart_exception
-from popart.refusals import attributes, operands
+from popart.node_refusals import attributes, operands
 
 __all__ = ["check_nodes", "explanation"]
 

@@ -1,0 +1,1 @@
+"""Public programs written against PopART, run as they are."""
