@@ -40,6 +40,7 @@ from popart.loaded_model import LoadedModel, folder_of, proto_of
 from popart.logger import Logger
 from popart.losses import Loss, with_losses
 from popart.names import reservedLossScalingPrefix
+from popart.node_refusals import explanation
 from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
@@ -47,6 +48,7 @@ from popart.patterns import Patterns
 from popart.random_state import ROUNDING_SEED, RandomState
 from popart.refusals import check_model, check_types, refuse_options, refuse_several_ipus
 from popart.reports import open_report, summary, summary_of_program, write_program_report
+from popart.required_patterns import check_required_patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
@@ -73,14 +75,15 @@ _DEVICEX, _SESSION = Logger("devicex"), Logger("session")
 
 
 @contextmanager
-def _as_popart() -> Any:
-    """Raise the engine's errors as PopART's."""
+def _as_popart(proto: onnx.ModelProto | None = None) -> Any:
+    """Raise the engine's errors as PopART's; of a model, with what PopART says of its nodes."""
     try:
         yield
     except OutOfTileMemory as error:
         raise OutOfMemoryException(str(error)) from None
     except EngineError as error:
-        raise popart_exception(in_words_of_popart(str(error))) from None
+        said = None if proto is None else explanation(proto)
+        raise popart_exception(said or in_words_of_popart(str(error))) from None
 
 
 def _to_standard_error(line: str) -> None:
@@ -120,6 +123,7 @@ class _Session:
             refuse_training_options(self._options)
         refuse_options(self._options)
         refuse_several_ipus(self._options, deviceInfo)
+        self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
@@ -134,7 +138,7 @@ class _Session:
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
-        with _as_popart():
+        with _as_popart(self._proto):
             placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
@@ -166,6 +170,10 @@ class _Session:
         """Return the tensors whose gradients are anchors."""
         names = self._flow.anchors()
         return [n.removeprefix(_GRADIENT) for n in names if n.startswith(_GRADIENT)]
+
+    def _check_patterns(self) -> None:
+        loss = "" if self._trained is None else self._trained.loss
+        check_required_patterns(self._proto, self._patterns, loss, self._gradients())
 
     def _check_anchors(self) -> None:
         known = self._loaded.tensors
@@ -270,7 +278,7 @@ class _Session:
             return
         check_types(self._proto, self._loaded.model)
         check_ipus(self._loaded.model, self._device)
-        with _as_popart():
+        with _as_popart(self._proto):
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)
             cached = self._cached(question)

@@ -80,6 +80,18 @@ exceptions are those of PopART 3.4. The module needs the extra `engine`. Session
   or not numbers changes no weight.
 - A session has the options and the optimizer as they were when it was made.
 
+Sessions read some nodes as PopART does where ONNX differs:
+
+- A reduction with an empty list of `axes` reduces nothing.
+- `Scan` joins the results of its steps along an axis that they have, and a step of a vector is a
+  vector of one element.
+- `Scatter` takes more updates than indices, and uses the first ones along every axis.
+- `Resize` of version 10 takes the modes of version 11; sizes may stand without scales (an empty
+  name).
+- Attributes that PopART lacks are refused, in its words: seeds of random operators, dilations of
+  pools, `count_include_pad`, directions and clips of recurrent layers.
+- An operator that only a pattern makes executable is refused while the pattern is off.
+
 ## Options
 
 `SessionOptions` has all options of the binding. An option acts, is refused if it is set, or has no
