@@ -19,6 +19,7 @@ from popart.builder.attribute_effects import warn_of_attributes
 from popart.builder.tensor import array_of, initializer_of
 from popart.compilation import compiled_for, engine_options_of, question_of
 from popart.data_flow import DataFlow
+from popart.debug_info import record_contexts
 from popart.device import DeviceInfo
 from popart.enums import (
     AnchorReturnTypeId,
@@ -43,8 +44,15 @@ from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
 from popart.patterns import Patterns
+from popart.poplibs_log import log_plans
 from popart.random_state import ROUNDING_SEED, RandomState
-from popart.refusals import check_model, check_types, refuse_options, refuse_several_ipus
+from popart.refusals import (
+    check_model,
+    check_products,
+    check_types,
+    refuse_options,
+    refuse_several_ipus,
+)
 from popart.reports import open_report, summary, summary_of_program, write_program_report
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
@@ -130,6 +138,7 @@ class _Session:
             are_weights_kept=trained is not None or not self._options.constantWeights,
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
+        check_products(self._proto, self._loaded.tensors)
         self._check_anchors()
         with _as_popart():
             self._model: Model = (
@@ -299,6 +308,10 @@ class _Session:
         _DEVICEX.debug("Starting compilation")
         compiled = compiled_for(question, options)
         _DEVICEX.info("Graph compiled")
+        log_plans(compiled.executable.plans, question.machine)
+        graph = self._proto.graph
+        tensors = dict.fromkeys(t.name for t in (*graph.input, *graph.initializer))
+        record_contexts([*tensors, *(n.name for n in graph.node if n.name)], compiled.executable)
         return compiled
 
     def _states_of(self, compiled: CompiledModel) -> dict[str, str]:
