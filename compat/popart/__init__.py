@@ -167,6 +167,7 @@ from popart.operator_sets import (
     defaultAiOnnxMlOpset,
     defaultAiOnnxOpset,
     getSupportedOperations,
+    getSupportedOperationsDefinition,
     getUnsupportedOperations,
 )
 from popart.optimizers import (
@@ -336,6 +337,7 @@ __all__ = [
     "defaultAiOnnxOpset",
     "getLogger",
     "getSupportedOperations",
+    "getSupportedOperationsDefinition",
     "getTensorInfo",
     "getUnsupportedOperations",
     "initializePoplarDebugInfo",

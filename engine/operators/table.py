@@ -36,7 +36,9 @@ from tilescope.engine.operators.elementwise import (
 )
 from tilescope.engine.operators.graphcore import (
     collectives,
+    decoding,
     functions,
+    images,
     layers,
     losses,
     program,
@@ -85,6 +87,7 @@ FAMILIES = (
     convolution,
     convolution_transpose,
     ctc,
+    decoding,
     determinant,
     dropout,
     dynamic_slicing,
@@ -98,6 +101,7 @@ FAMILIES = (
     gradients,
     grouped_attention,
     identity,
+    images,
     indexing,
     integer_product,
     layers,
