@@ -250,6 +250,8 @@ class _Session:
         """Return the names of all tensors."""
         return set(self._loaded.tensors)
 
+    getTensorIds = getAllTensorIds
+
     def initAnchorArrays(self) -> dict[str, Array]:
         """Return an array for every anchor, of the shape that a step returns."""
         arrays = {}
@@ -478,6 +480,22 @@ class _Session:
             raise popart_exception(f"Could not open file {filename}")
         self._file = file
         _SESSION.info(f"Loading serialized PopART executable from {filename}")
+
+    def saveVariables(self, path: str) -> None:
+        """Refuse: weights are saved with the model.
+
+        Raises
+        ------
+        popart_exception
+            Always.
+        """
+        raise popart_exception(
+            f"saveVariables({path!r}) is not supported: modelToHost writes the model with its"
+            " weights, saveExecutable the program"
+        )
+
+    def checkInplacingAmbiguity(self) -> None:
+        """Do nothing: the compiler orders what is changed in place."""
 
     def updateEngineCache(self) -> None:
         """Do nothing: the cache is looked at when the device is prepared."""

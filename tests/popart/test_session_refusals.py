@@ -93,6 +93,10 @@ def test_the_order_of_calls() -> None:
         session.run("other", data)
     session.weightsFromHost()
     session.run(data)
+    assert {x, "w"} <= session.getTensorIds()
+    session.checkInplacingAmbiguity()
+    with pytest.raises(popart.popart_exception, match="modelToHost writes the model"):
+        session.saveVariables("weights.bin")
     constant, *_ = inference(hardware())
     constant.prepareDevice()
     with pytest.raises(popart.popart_runtime_error, match="Cannot call writeWeights when"):
