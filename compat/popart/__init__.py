@@ -86,6 +86,7 @@ from popart.enums import (
     syncPatternToString,
 )
 from popart.errors import (
+    THROWERS,
     NoEffectWarning,
     OutOfMemoryException,
     RecoveryAction,
@@ -410,13 +411,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Refuse a name that the module does not have, with those that come close.
+    """Return a function that throws, or refuse a name, with those that come close.
 
     Raises
     ------
     AttributeError
-        Always.
+        When the module does not have the name.
     """
+    if name in THROWERS:
+        return THROWERS[name]
     close = get_close_matches(name, __all__, 3)
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     raise AttributeError(f"module 'popart' has no attribute '{name}'{hint}")

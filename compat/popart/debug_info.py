@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import cbor2
 
 from popart.arguments import Kind, Mismatch
+from tilescope.engine.compiler.executable.executable import Executable, Node
+from tilescope.engine.graph import ComputeSet, Variable
+from tilescope.engine.graph.identity import debug as engine_debug
 
 __all__ = [
     "DEBUG_CONTEXT",
@@ -18,6 +22,7 @@ __all__ = [
     "SourceLocation",
     "closePoplarDebugInfo",
     "initializePoplarDebugInfo",
+    "record_contexts",
 ]
 
 
@@ -57,8 +62,48 @@ class _Stream:
         else:
             Path(self._path).write_text(json.dumps(content), encoding="utf-8")
 
+    def add(self, name: str, layer: str, parent: int) -> int:
+        """Add a context of a compiled program, and return its number."""
+        self.n_infos += 1
+        entry: dict[str, Any] = {"id": self.n_infos, "name": self.text(name), "layer": layer}
+        if parent:
+            entry["parentId"] = parent
+        self.contexts.append(entry)
+        return self.n_infos
+
 
 _stream: _Stream | None = None
+
+
+def record_contexts(names: Iterable[str], executable: Executable) -> None:
+    """Add the tensors and nodes of a model, and what its program consists of.
+
+    Parameters
+    ----------
+    names
+        Of the inputs, initializers and nodes of the model.
+    executable
+        The program. Nothing is added unless `initializePoplarDebugInfo` was called.
+    """
+    if _stream is None:
+        return
+    stream, numbers = _stream, dict[int, int]()
+
+    def number(context: engine_debug.DebugContext | None) -> int:
+        if context is None or not context.name:
+            return 0
+        if id(context) not in numbers:
+            above = number(context.parent)
+            numbers[id(context)] = stream.add(context.name, context.layer, above)
+        return numbers[id(context)]
+
+    for name in names:
+        stream.add(name, "popart", 0)
+    graph = executable.graph
+    parts: list[Variable | ComputeSet | Node]
+    parts = [*graph.variables, *graph.compute_sets, *executable.nodes]
+    for part in parts:
+        stream.add(part.name, "poplar", number(part.debug))
 
 
 class DebugContext:

@@ -18,9 +18,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from popart.enumeration import Enumeration
 
 __all__ = [
+    "THROWERS",
     "NoEffectWarning",
     "OutOfMemoryException",
     "RecoveryAction",
@@ -134,3 +137,28 @@ class poplar_unrecoverable_runtime_error(poplar_system_runtime_error):
 
 class poplar_unknown_runtime_error(poplar_system_runtime_error):
     """A failure of the hardware without a known cause."""
+
+
+def _thrower(kind: type[Exception]) -> Callable[[str], None]:
+    """Return a function that raises an exception with a message."""
+
+    def throw(msg: str) -> None:
+        raise kind(msg)
+
+    return throw
+
+
+#: Functions by which tests of programs see how exceptions pass through them, by name.
+THROWERS: dict[str, Callable[[str], None]] = {
+    "_throw_popart_error": _thrower(popart_exception),
+    "_throw_popart_internal_error": _thrower(popart_internal_exception),
+    "_throw_popart_runtime_error": _thrower(popart_runtime_error),
+    "_throw_poplibs_error": _thrower(poplibs_exception),
+    "_throw_poplar_error": _thrower(poplar_exception),
+    "_throw_poplar_runtime_error": _thrower(poplar_runtime_error),
+    "_throw_application_runtime_error": _thrower(poplar_application_runtime_error),
+    "_throw_system_runtime_error": _thrower(poplar_system_runtime_error),
+    "_throw_recoverable_runtime_error": _thrower(poplar_recoverable_runtime_error),
+    "_throw_unrecoverable_runtime_error": _thrower(poplar_unrecoverable_runtime_error),
+    "_throw_unknown_runtime_error": _thrower(poplar_unknown_runtime_error),
+}

@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from popart.builder.tensor import array_of, tensor_of
+from popart.builder.tensor import array_of, unpack_halves
 from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
 from popart.node_checks import check_node
@@ -173,7 +173,7 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
     for entries in (graph.initializer, graph.input):
         for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
             entries.remove(entry)
-    _unpack(graph)
+    unpack_halves(graph)
     as_onnx_reads(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
@@ -186,14 +186,3 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         if domain not in known:
             complete.opset_import.append(helper.make_opsetid(domain, version))
     return complete
-
-
-def _unpack(graph: onnx.GraphProto) -> None:
-    """Store halves as ONNX does, in a graph and its subgraphs."""
-    for content in graph.initializer:
-        if content.data_type == onnx.TensorProto.FLOAT16 and not content.HasField("raw_data"):
-            content.CopyFrom(tensor_of(array_of(content), content.name))
-    for node in graph.node:
-        for attribute in node.attribute:
-            for body in (attribute.g, *attribute.graphs):
-                _unpack(body)

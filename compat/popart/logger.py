@@ -7,7 +7,7 @@ import os
 import sys
 from functools import cache
 
-__all__ = ["Logger", "getLogger", "warn"]
+__all__ = ["Logger", "getLogger", "logger_of_poplibs", "warn"]
 
 _LEVELS = {
     "TRACE": 5,
@@ -45,6 +45,17 @@ def _level(name: str) -> int:
     """Return the level of a name; none is logged under an unknown one, as in PopART."""
     upper = name.upper()
     return _LEVELS.get(_OTHER_NAMES.get(upper, upper), _LEVELS["OFF"])
+
+
+@cache
+def logger_of_poplibs() -> logging.Logger:
+    """Return the logger of the libraries below PopART, whose level the environment sets."""
+    logger = logging.getLogger("poplibs")
+    handler = _StandardError()
+    handler.setFormatter(logging.Formatter("%(asctime)s [POPLIBS:POPLIN] [D] %(message)s"))
+    logger.addHandler(handler)
+    logger.propagate = False
+    return logger
 
 
 class Logger:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import onnx
 
+from popart.builder import reserved
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
 from popart.effect import Effect
@@ -14,9 +15,9 @@ from popart.errors import popart_exception, poplar_exception
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set
 from popart.patterns import Patterns
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, Value
 
-__all__ = ["check_model", "check_types", "refuse_options", "refuse_several_ipus"]
+__all__ = ["check_model", "check_products", "check_types", "refuse_options", "refuse_several_ipus"]
 
 #: Options that are refused by what they ask for together.
 _JOINT = frozenset(
@@ -169,6 +170,51 @@ def _check_shapes(graph: onnx.GraphProto, given: Collection[str]) -> None:
                     f"Input tensor '{info.name}' must be specified in InputShapeInfo, as it has"
                     f" shape [{', '.join(sizes)}], which uses an unknown value '{unknown}'."
                 )
+
+
+#: Dimension of a product that a mode of serialisation cuts, in PopART's words: of the second
+#: operand or the first, its axis, and how sentences call it.
+_CUT = {
+    "input_channels": (0, -2, "input channels dim"),
+    "reducing_dim": (0, -1, "reducing dimension"),
+    "output_channels": (1, -1, "output channels dim"),
+}
+
+
+def check_products(proto: onnx.ModelProto, tensors: Mapping[str, Value]) -> None:
+    """Refuse products that are to be cut into parts of unequal size.
+
+    Parameters
+    ----------
+    proto
+        The ONNX model.
+    tensors
+        Its values by the names of tensors.
+
+    Raises
+    ------
+    popart_exception
+        Names the factor and the dimension.
+    """
+    for node in proto.graph.node:
+        stated = {attribute.name: attribute for attribute in node.attribute}
+        if reserved.SERIALIZE_MODE not in stated:
+            continue
+        mode = stated[reserved.SERIALIZE_MODE].s.decode()
+        factor = stated[reserved.SERIALIZE_FACTOR].i if reserved.SERIALIZE_FACTOR in stated else 0
+        if factor <= 0:
+            raise popart_exception(
+                f"Invalid serialisation factor {factor} for {_named(node)}. Serialisation factor"
+                " must be a non-zero positive integer."
+            )
+        operand, axis, words = _CUT[mode]
+        value = tensors.get(node.input[operand])
+        if value is None or len(value.shape) < -axis or not value.shape[axis] % factor:
+            continue
+        raise popart_exception(
+            f"Invalid serialisation factor {factor} for {words} {value.shape[axis]}."
+            f" {mode} dim should be a multiple of the serialisation factor"
+        )
 
 
 def check_types(proto: onnx.ModelProto, model: Model) -> None:

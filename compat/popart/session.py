@@ -20,6 +20,7 @@ from popart.builder.attribute_effects import warn_of_attributes
 from popart.builder.tensor import array_of, initializer_of
 from popart.compilation import compiled_for, engine_options_of, question_of
 from popart.data_flow import DataFlow
+from popart.debug_info import record_contexts
 from popart.device import DeviceInfo
 from popart.enums import (
     AnchorReturnTypeId,
@@ -45,8 +46,15 @@ from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
 from popart.patterns import Patterns
+from popart.poplibs_log import log_plans
 from popart.random_state import ROUNDING_SEED, RandomState
-from popart.refusals import check_model, check_types, refuse_options, refuse_several_ipus
+from popart.refusals import (
+    check_model,
+    check_products,
+    check_types,
+    refuse_options,
+    refuse_several_ipus,
+)
 from popart.reports import open_report, summary, summary_of_program, write_program_report
 from popart.required_patterns import check_required_patterns
 from popart.sentences import in_words_of_popart
@@ -137,6 +145,7 @@ class _Session:
             gradients=self._gradients(),
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
+        check_products(self._proto, self._loaded.tensors)
         self._check_anchors()
         with _as_popart(self._proto):
             placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
@@ -241,6 +250,8 @@ class _Session:
         """Return the names of all tensors."""
         return set(self._loaded.tensors)
 
+    getTensorIds = getAllTensorIds
+
     def initAnchorArrays(self) -> dict[str, Array]:
         """Return an array for every anchor, of the shape that a step returns."""
         arrays = {}
@@ -317,6 +328,10 @@ class _Session:
         _DEVICEX.debug("Starting compilation")
         compiled = compiled_for(question, options)
         _DEVICEX.info("Graph compiled")
+        log_plans(compiled.executable.plans, question.machine)
+        graph = self._proto.graph
+        tensors = dict.fromkeys(t.name for t in (*graph.input, *graph.initializer))
+        record_contexts([*tensors, *(n.name for n in graph.node if n.name)], compiled.executable)
         return compiled
 
     def _states_of(self, compiled: CompiledModel) -> dict[str, str]:
@@ -465,6 +480,22 @@ class _Session:
             raise popart_exception(f"Could not open file {filename}")
         self._file = file
         _SESSION.info(f"Loading serialized PopART executable from {filename}")
+
+    def saveVariables(self, path: str) -> None:
+        """Refuse: weights are saved with the model.
+
+        Raises
+        ------
+        popart_exception
+            Always.
+        """
+        raise popart_exception(
+            f"saveVariables({path!r}) is not supported: modelToHost writes the model with its"
+            " weights, saveExecutable the program"
+        )
+
+    def checkInplacingAmbiguity(self) -> None:
+        """Do nothing: the compiler orders what is changed in place."""
 
     def updateEngineCache(self) -> None:
         """Do nothing: the cache is looked at when the device is prepared."""

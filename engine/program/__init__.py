@@ -1,6 +1,6 @@
 """Programs: the operations of the machine, and their order."""
 
-from tilescope.engine.program.print_format import FLOAT_FORMATS, PrintFormat
+from tilescope.engine.program.print_format import PrintFormat
 from tilescope.engine.program.program import (
     Block,
     Call,
@@ -26,7 +26,6 @@ from tilescope.engine.program.program import (
 )
 
 __all__ = [
-    "FLOAT_FORMATS",
     "Block",
     "Call",
     "Copy",

@@ -136,7 +136,22 @@ class _TrainingModes(IrBuilder):
     def dropped(
         self, builder: _TrainingModes | _Region, node: Node, outputs: Sequence[str]
     ) -> tuple[Value | None, ...]:
-        """Add a dropout that draws to a builder: this one, or that of a region."""
+        """Add a dropout that draws to a builder: this one, or that of a region.
+
+        Parameters
+        ----------
+        builder
+            Where it goes.
+        node
+            The dropout.
+        outputs
+            Names of its results.
+
+        Raises
+        ------
+        BadModel
+            When its ratio is out of range.
+        """
         x, ratio = node.operand(0), _ratio(node)
         if not 0 <= ratio < 1:
             raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")

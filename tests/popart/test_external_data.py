@@ -46,8 +46,11 @@ def test_halves_go_into_a_file(tmp_path: Path) -> None:
     halves = np.array([7, 4, 2], np.float16)
     w = builder.addInitializedInputTensor(halves)
     builder.aiOnnx.add([w, w])
+    transformer = popart.GraphTransformer(builder.getModelProto())
+    transformer.saveInitializersExternally([w], str(tmp_path / "changed.bin"))
     builder.saveInitializersExternally([w], str(tmp_path / "weights.bin"))
-    np.testing.assert_array_equal(np.fromfile(tmp_path / "weights.bin", np.float16), halves)
+    for name in ("changed.bin", "weights.bin"):
+        np.testing.assert_array_equal(np.fromfile(tmp_path / name, np.float16), halves)
 
 
 def test_trained_weights_and_states_are_written_back(tmp_path: Path) -> None:

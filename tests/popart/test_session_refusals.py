@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,10 @@ def test_the_order_of_calls() -> None:
         session.run("other", data)
     session.weightsFromHost()
     session.run(data)
+    assert {x, "w"} <= session.getTensorIds()
+    session.checkInplacingAmbiguity()
+    with pytest.raises(popart.popart_exception, match="modelToHost writes the model"):
+        session.saveVariables("weights.bin")
     constant, *_ = inference(hardware())
     constant.prepareDevice()
     with pytest.raises(popart.popart_runtime_error, match="Cannot call writeWeights when"):
@@ -198,3 +203,51 @@ def test_every_nth_value_counts_micro_batches() -> None:
     data = np.arange(32, dtype=np.float32).reshape(2, 2, 2, 4)
     session.run(popart.PyStepIO({x: data}, anchors))
     np.testing.assert_array_equal(anchors[x], data[:, 1])
+
+
+@pytest.mark.filterwarnings("ignore::popart.NoEffectWarning")
+@pytest.mark.parametrize(
+    ("mode", "factor", "sentence"),
+    [
+        ("output_channels", 2, "factor 2 for output channels dim 3. output_channels dim should be"),
+        ("input_channels", 3, "factor 3 for input channels dim 2. input_channels dim should be"),
+        ("reducing_dim", 3, "factor 3 for reducing dimension 4. reducing_dim dim should be"),
+        ("reducing_dim", 0, "Serialisation factor must be a non-zero positive integer"),
+        ("reducing_dim", 2, ""),
+    ],
+)
+def test_products_are_cut_into_equal_parts(mode: str, factor: int, sentence: str) -> None:
+    builder, _, _, out, _ = product()
+    builder.setSerializeMatMul({out}, mode, factor)
+    model, flow = builder.getModelProto(), popart.DataFlow(1, [out])
+    if not sentence:
+        popart.InferenceSession(model, flow, _cpu())
+        return
+    with pytest.raises(popart.popart_exception, match=sentence):
+        popart.InferenceSession(model, flow, _cpu())
+
+
+def test_the_memory_of_plans_is_logged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"with a per-tile memory limit of {int(0.25 * 638976)}"
+    for level, n_lines in (("INFO", 0), ("DEBUG", 1)):
+        monkeypatch.setenv("POPLIBS_LOG_LEVEL", level)
+        builder, _, _, out, _ = product()
+        builder.setAvailableMemoryProportion(out, 0.25)
+        flow = popart.DataFlow(1, [out])
+        popart.InferenceSession(builder.getModelProto(), flow, hardware()).prepareDevice()
+        assert capsys.readouterr().err.count(text) == n_lines
+
+
+def test_debug_information_has_the_program(tmp_path: Any) -> None:
+    popart.initializePoplarDebugInfo(str(tmp_path / "debug.json"))
+    session, x, _ = inference(hardware())
+    session.prepareDevice()
+    popart.closePoplarDebugInfo()
+    content = json.loads((tmp_path / "debug.json").read_text())
+    names = {(content["stringTable"][c["name"]], c["layer"]) for c in content["contexts"]}
+    assert {(x, "popart"), ("w", "popart")} <= names
+    assert any(layer == "library" for _, layer in names)
+    numbers = {c["id"] for c in content["contexts"]}
+    assert {c["parentId"] for c in content["contexts"] if "parentId" in c} <= numbers

@@ -139,3 +139,25 @@ def test_versions() -> None:
     assert popart.versionNumber() == (3, 4, 0)
     assert popart.versionString().startswith("3.4.0")
     assert popart.packageHash()
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("_throw_popart_error", popart.popart_exception),
+        ("_throw_popart_internal_error", popart.popart_internal_exception),
+        ("_throw_popart_runtime_error", popart.popart_runtime_error),
+        ("_throw_poplibs_error", popart.poplibs_exception),
+        ("_throw_poplar_error", popart.poplar_exception),
+        ("_throw_poplar_runtime_error", popart.poplar_runtime_error),
+        ("_throw_application_runtime_error", popart.poplar_application_runtime_error),
+        ("_throw_system_runtime_error", popart.poplar_system_runtime_error),
+        ("_throw_recoverable_runtime_error", popart.poplar_recoverable_runtime_error),
+        ("_throw_unrecoverable_runtime_error", popart.poplar_unrecoverable_runtime_error),
+        ("_throw_unknown_runtime_error", popart.poplar_unknown_runtime_error),
+    ],
+)
+def test_exceptions_are_thrown_on_request(function: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="it failed") as thrown:
+        getattr(popart, function)("it failed")
+    assert type(thrown.value) is kind

@@ -8,6 +8,7 @@ from pathlib import Path
 import google.protobuf.message
 import onnx
 
+from popart.builder.tensor import unpack_halves
 from popart.errors import popart_exception
 
 __all__ = ["check", "read_model"]
@@ -54,7 +55,8 @@ def check(model: onnx.ModelProto) -> None:
         for content in model.graph.initializer
         if content.data_location == onnx.TensorProto.EXTERNAL
     ]
-    if external:
+    halves = [c for c in model.graph.initializer if c.data_type == onnx.TensorProto.FLOAT16]
+    if external or halves:
         checked = onnx.ModelProto()
         checked.CopyFrom(model)
         inputs = {value.name for value in model.graph.input}
@@ -64,6 +66,7 @@ def check(model: onnx.ModelProto) -> None:
             if content.name not in inputs:
                 of = onnx.helper.make_tensor_type_proto(content.data_type, content.dims)
                 checked.graph.input.add(name=content.name, type=of)
+        unpack_halves(checked.graph)
         model = checked
     onnx.checker.check_model(model)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from popart.errors import popart_exception
 from popart.tensor_info import TensorInfo, getTensorInfo, onnx_element_type
 
-__all__ = ["array_of", "initializer_of", "tensor_of", "type_of"]
+__all__ = ["array_of", "initializer_of", "tensor_of", "type_of", "unpack_halves"]
 
 #: Tag of the packed field `float_data`; an integer of protobuf has seven bits in a byte, and one
 #: that says whether more follow. Source: https://protobuf.dev/programming-guides/encoding/.
@@ -104,3 +104,21 @@ def array_of(content: onnx.TensorProto) -> NDArray[Any]:
 def type_of(info: TensorInfo) -> onnx.TypeProto:
     """Return type and shape of a tensor as models state them."""
     return onnx.helper.make_tensor_type_proto(onnx_element_type(info.dataType()), info.shape())
+
+
+def unpack_halves(graph: onnx.GraphProto) -> None:
+    """Store halves as ONNX does, in a graph and its subgraphs.
+
+    Parameters
+    ----------
+    graph
+        It is changed.
+    """
+    for content in graph.initializer:
+        is_packed = not content.HasField("raw_data") and not content.external_data
+        if content.data_type == onnx.TensorProto.FLOAT16 and is_packed:
+            content.CopyFrom(tensor_of(array_of(content), content.name))
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (attribute.g, *attribute.graphs):
+                unpack_halves(body)

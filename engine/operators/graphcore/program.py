@@ -11,7 +11,8 @@ from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.graphcore.domain import GRAPHCORE, decomposed
 from tilescope.engine.operators.movement.layout import full
-from tilescope.engine.program import FLOAT_FORMATS, PrintFormat, PrintTensor
+from tilescope.engine.program import PrintFormat, PrintTensor
+from tilescope.engine.program.print_format import FLOAT_FORMATS
 
 __all__ = ["RECORDS"]
 
