@@ -52,6 +52,7 @@ def _positions(place: int) -> _Reading:
         if len(node.output) <= place or not node.output[place]:
             return [node]
         name = node.output[place]
+        node.name = node.name or node.output[0]  # in reports and sentences
         node.output[place] = wide = f"{name}/int64"
         cast = helper.make_node("Cast", [wide], [name], name=name, to=onnx.TensorProto.INT32)
         return [node, cast]
