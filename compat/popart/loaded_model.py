@@ -17,7 +17,9 @@ from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
 from popart.node_checks import check_node
+from popart.node_forms import in_forms_of_onnx
 from popart.node_readings import as_onnx_reads
+from popart.node_refusals import check_nodes, explanation
 from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
 from popart.variable_updates import VariableUpdates
@@ -121,10 +123,11 @@ class LoadedModel:
         for name in outputs:
             if name not in known:
                 raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
+        check_nodes(proto)
         initializers = {t.name: array_of(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
-            complete = _complete(proto)
+            complete = _complete(in_forms_of_onnx(proto))
             path.write_bytes(complete.SerializeToString())
             weights = weight_names(complete.graph) if are_weights_kept else []
             weights += [n for n in VariableUpdates.weights(proto.graph) if n not in weights]
@@ -146,7 +149,8 @@ class LoadedModel:
                     variables=constants.intersection(gradients),
                 )
             except EngineError as error:
-                raise popart_exception(in_words_of_popart(str(error))) from None
+                said = explanation(proto) or in_words_of_popart(str(error))
+                raise popart_exception(said) from None
         model = updates.of(model, outputs)
         tensors = {value.name: value for value in model.inputs}
         tensors |= {value.name: value for value in (*model.parameters, *model.held)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from popart.loaded_model import LoadedModel, folder_of, proto_of
 from popart.logger import Logger
 from popart.losses import Loss, with_losses
 from popart.names import reservedLossScalingPrefix
+from popart.node_refusals import explanation
 from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
@@ -46,10 +48,12 @@ from popart.patterns import Patterns
 from popart.random_state import ROUNDING_SEED, RandomState
 from popart.refusals import check_model, check_types, refuse_options, refuse_several_ipus
 from popart.reports import open_report, summary, summary_of_program, write_program_report
+from popart.required_patterns import check_required_patterns
 from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
 from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
+from popart.virtual_graphs import check_ipus, on_virtual_graphs
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
@@ -71,14 +75,15 @@ _DEVICEX, _SESSION = Logger("devicex"), Logger("session")
 
 
 @contextmanager
-def _as_popart() -> Any:
-    """Raise the engine's errors as PopART's."""
+def _as_popart(proto: onnx.ModelProto | None = None) -> Any:
+    """Raise the engine's errors as PopART's; of a model, with what PopART says of its nodes."""
     try:
         yield
     except OutOfTileMemory as error:
         raise OutOfMemoryException(str(error)) from None
     except EngineError as error:
-        raise popart_exception(in_words_of_popart(str(error))) from None
+        said = None if proto is None else explanation(proto)
+        raise popart_exception(said or in_words_of_popart(str(error))) from None
 
 
 def _to_standard_error(line: str) -> None:
@@ -117,7 +122,8 @@ class _Session:
         else:
             refuse_training_options(self._options)
         refuse_options(self._options)
-        refuse_several_ipus(self._options, self._proto, deviceInfo)
+        refuse_several_ipus(self._options, deviceInfo)
+        self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
@@ -132,9 +138,11 @@ class _Session:
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
-        with _as_popart():
+        with _as_popart(self._proto):
+            placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
-                self._loaded.model
+                placed
                 if trained is None
                 else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )
@@ -162,6 +170,10 @@ class _Session:
         """Return the tensors whose gradients are anchors."""
         names = self._flow.anchors()
         return [n.removeprefix(_GRADIENT) for n in names if n.startswith(_GRADIENT)]
+
+    def _check_patterns(self) -> None:
+        loss = "" if self._trained is None else self._trained.loss
+        check_required_patterns(self._proto, self._patterns, loss, self._gradients())
 
     def _check_anchors(self) -> None:
         known = self._loaded.tensors
@@ -265,7 +277,8 @@ class _Session:
             _DEVICEX.info("Not compiling engine by request")
             return
         check_types(self._proto, self._loaded.model)
-        with _as_popart():
+        check_ipus(self._loaded.model, self._device)
+        with _as_popart(self._proto):
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)
             cached = self._cached(question)
@@ -492,15 +505,16 @@ class _Session:
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared("weightsFromHost()")
         held = {value.name for value in compiled.held}
-        if not self._host.keys() >= self._states.keys():
+        starts: dict[str, Array] = {}
+        if not self._host.keys() >= self._states.keys():  # the first time
             with _as_popart(), engine.recording(False):
-                starts = self._held(compiled, engine)
-            self._host = {name: starts[name] for name in self._states} | self._host
+                starts = compiled.read_held(engine)
+            self._host = {k: starts[known] for k, known in self._states.items()} | self._host
         names = {name: self._states.get(name, name) for name in self._host}
         arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
-                compiled.write_held(engine, arrays)
+                compiled.write_held(engine, starts | arrays)
         self._has_weights = True
 
     def weightsToHost(self) -> None:
@@ -823,8 +837,9 @@ class _Session:
 
     def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
         """Return what the optimizer computes a batch with, of anchors."""
-        scalars = self._scalars()
-        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        names = [name for name in self._flow.anchors() if name not in self._loaded.tensors]
+        scalars = self._scalars() if names else {}
+        asked = {name: scalars[name] for name in names if name in scalars}
         if FINAL_LOSS_SCALE in asked:
             with engine.recording(False):
                 asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]

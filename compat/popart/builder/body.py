@@ -121,9 +121,26 @@ def _scanned(
     n_carried = len(inputs) - n_scanned
     axes = settings.get("scan_input_axes") or [0] * n_scanned
     carried = [_without(of, [0] if has_batch else []) for of in inputs[:n_carried]]
-    dropped = [[0, 1] if has_batch else [axis] for axis in axes]
+    # PopART keeps the axis of a vector, so that a step of it is no scalar.
+    ranks = [len(shape_of_type(of) or ()) for of in inputs[n_carried:]]
+    if not has_batch and 1 in ranks:
+        inputs = [
+            *inputs[:n_carried],
+            *(
+                _step_of_vector(of) if r == 1 else of
+                for of, r in zip(inputs[n_carried:], ranks, strict=True)
+            ),
+        ]
+    dropped = [
+        [0, 1] if has_batch else [] if rank == 1 else [axis]
+        for axis, rank in zip(axes, ranks, strict=False)
+    ]
     scanned = [_without(of, gone) for of, gone in zip(inputs[n_carried:], dropped, strict=False)]
     return [*carried, *scanned]
+
+
+def _step_of_vector(of: onnx.TypeProto | None) -> onnx.TypeProto | None:
+    return of and onnx.helper.make_tensor_type_proto(of.tensor_type.elem_type, [1])
 
 
 def _without(of: onnx.TypeProto | None, axes: Sequence[int]) -> onnx.TypeProto | None:

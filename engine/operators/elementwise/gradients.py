@@ -181,14 +181,20 @@ def _extreme(comparison: str) -> _Rule:
 
 
 def _power(op: Operation, expansion: Expansion, gradient: Value) -> Gradients:
-    """Return the gradients of a power; an exponent of 0 gives 0, as a base of 0 its exponent."""
+    """Return the gradients of a power; an exponent of 0 gives 0.
+
+    That of the exponent is no number where the base has no logarithm, and 0 at a base of 0 whose
+    power is 0 or 1.
+    """
     a, b = op.operands
     slope = _G * _Y * call("power", _X, _Y - 1.0)
     of_a = mapped(expansion, _where(call("not_equal", _Y, 0.0), slope), gradient, a, b)
     if b.known is not None:
         return of_a, None
     growth = _G * call("power", _X, _Y) * call("log", _X)
-    of_b = mapped(expansion, _where(call("greater", _X, 0.0), growth), gradient, a, b)
+    at_zero = call("select", 0.0, growth, call("greater_equal", _Y, 0.0))
+    is_zero = call("equal", _X, 0.0)
+    of_b = mapped(expansion, call("select", at_zero, growth, is_zero), gradient, a, b)
     return of_a, of_b
 
 

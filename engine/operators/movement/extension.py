@@ -34,6 +34,11 @@ def _tile(node: Node, expansion: Expansion) -> Value:
             f"{node}: Tile of opset {node.version} repeats one axis; use opset 6 or later"
         )
     repeats = [int(n) for n in node.known(1, "the repeats").reshape(-1)]
+    if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
+        raise BadModel(
+            f"{node}: repeats {repeats}: expected a number of at least 0 for every dimension of"
+            f" {x.name!r}, shape {x.shape}"
+        )
     pairs = list(zip(repeats, x.shape, strict=True))
     apart = reshape(expansion, x, tuple(size for _, n in pairs for size in (1, n)))
     wide = full(expansion, apart, tuple(size for pair in pairs for size in pair))

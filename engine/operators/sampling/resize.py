@@ -21,7 +21,7 @@ from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.movement.slicing import along
 from tilescope.engine.operators.movement.take import taken
 
-__all__ = ["RECORDS"]
+__all__ = ["RECORDS", "resized"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -164,7 +164,7 @@ def _numbers(node: Node, index: int, subject: str) -> list[float] | None:
 
 
 def _axes(node: Node) -> list[_Axis]:
-    """Return the axes whose size changes, or that are cropped.
+    """Return the axes that are scaled or cropped.
 
     Raises
     ------
@@ -202,13 +202,17 @@ def _axes(node: Node) -> list[_Axis]:
     regions: Sequence[tuple[float, float]] = [(0.0, 1.0)] * len(named)
     if region is not None and node.attributes.get(_COORDINATES) == "tf_crop_and_resize":
         regions = list(zip(region[: len(named)], region[len(named) :], strict=True))
+    # A scale that keeps the size changes values all the same, since opset 11.
+    is_by_size = is_old or node.attributes.get("nearest_mode") == _PYTORCH
     return [
         _Axis(axis, n, int(out), float(scale), where)
         for axis, n, out, scale, where in zip(named, axis_sizes, outs, scales, regions, strict=True)
-        if int(out) != n or where != (0.0, 1.0)
+        if int(out) != n or where != (0.0, 1.0) or (scale != 1 and not is_by_size)
     ]
 
 
+#: PopART's own mode of rounding, which reads as before opset 11.
+_PYTORCH = "pytorch"
 _COORDINATES = "coordinate_transformation_mode"
 #: Scales are floats of 32 bits: 10 · float32(0.6) is meant to be 6.
 _ROUNDING = 1e-6
@@ -227,7 +231,7 @@ def _method(node: Node) -> _Method:
     """
     attributes: dict[str, Any] = dict(node.attributes)
     is_old = node.operator.name == "Upsample" or node.version < 11
-    if is_old or attributes.get("nearest_mode") == "pytorch":
+    if is_old or attributes.get("nearest_mode") == _PYTORCH:
         attributes |= {_COORDINATES: "asymmetric", "nearest_mode": "floor"}
     mode = attributes.get("mode", "nearest")
     nearest = attributes.get("nearest_mode", "round_prefer_floor")
@@ -247,7 +251,14 @@ def _method(node: Node) -> _Method:
     )
 
 
-def _resize(node: Node, expansion: Expansion) -> Value:
+def resized(node: Node, expansion: Expansion) -> Value:
+    """Emit a Resize or Upsample, of the node's version.
+
+    Raises
+    ------
+    BadModel
+        When scales, sizes or a mode do not fit.
+    """
     out, method = node.operand(0), _method(node)
     # Axes that shrink come first: what is not kept is not computed.
     for axis in sorted(_axes(node), key=lambda axis: axis.out / axis.size):
@@ -256,6 +267,6 @@ def _resize(node: Node, expansion: Expansion) -> Value:
 
 
 RECORDS = (
-    Operator(name="Resize", decompose=_resize, known_operands=(1, 2, 3)),
-    Operator(name="Upsample", decompose=_resize, known_operands=(1,)),
+    Operator(name="Resize", decompose=resized, known_operands=(1, 2, 3)),
+    Operator(name="Upsample", decompose=resized, known_operands=(1,)),
 )
