@@ -18,7 +18,6 @@ from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
 from popart.node_checks import check_node
 from popart.node_forms import in_forms_of_onnx
-from popart.node_readings import as_onnx_reads
 from popart.node_refusals import check_nodes, explanation
 from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
@@ -160,9 +159,7 @@ class LoadedModel:
 
 
 def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model that means in ONNX what PopART reads, with all that ONNX's checker asks for.
-
-    That is outputs with types, and opsets.
+    """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
     They are placeholders: a session names its outputs itself. What an optimizer kept is left out.
@@ -174,7 +171,6 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
             entries.remove(entry)
     unpack_halves(graph)
-    as_onnx_reads(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]

@@ -225,22 +225,6 @@ def _clip(proto: onnx.NodeProto, node: Node) -> None:
             )
 
 
-def _dropout(proto: onnx.NodeProto, node: Node) -> None:
-    """Refuse ratios below 0, or not below 1.
-
-    Raises
-    ------
-    popart_exception
-        Names the ratio.
-    """
-    ratio = node.attributes.get("ratio", 0.5)
-    if not 0 <= ratio < 1:
-        raise popart_exception(
-            f"{_opid(proto, node)} ratio value {ratio} is not valid. Please use a value in the"
-            " interval [0,1)"
-        )
-
-
 def _nll(proto: onnx.NodeProto, node: Node) -> None:
     """Refuse labels that are no integers of the probabilities' shape without the classes.
 
@@ -308,8 +292,6 @@ _CHECKS: dict[tuple[str, str], _Check] = {
     ("", "BatchNormalization"): _batch_normalization,
     (_GRAPHCORE, "BatchNormalization"): _batch_normalization,
     ("", "Clip"): _clip,
-    ("", "Dropout"): _dropout,
-    (_GRAPHCORE, "ShapedDropout"): _dropout,
     ("", "Expand"): _expand,
     (_GRAPHCORE, "Nll"): _nll,
     (_GRAPHCORE, "Reverse"): _reverse,

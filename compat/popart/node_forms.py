@@ -1,7 +1,7 @@
 """Nodes that PopART reads otherwise than ONNX, in nodes of ONNX that compute the same.
 
-Source: graphcore/popart sdk-release-3.4, willow/src/op/reduce.cpp, resize.cpp, scan.cpp,
-scatterreduce.cpp.
+Source: graphcore/popart sdk-release-3.4, willow/src/op/argextrema.cpp, convtranspose.cpp,
+reduce.cpp, resize.cpp, scan.cpp, scatterreduce.cpp, topk.cpp.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from onnx import helper
 
 from popart.builder.inference import shape_of_type
 from popart.checked_node import CheckedModel, CheckedNode
+from popart.errors import popart_exception
 
 __all__ = ["in_forms_of_onnx"]
 
@@ -33,6 +34,11 @@ def in_forms_of_onnx(proto: onnx.ModelProto) -> onnx.ModelProto:
     ----------
     proto
         The model; it is not changed.
+
+    Raises
+    ------
+    popart_exception
+        When PopART refuses a node.
     """
     if not any(node.key in _FORMS for node in CheckedModel(proto).nodes()):
         return proto
@@ -65,6 +71,50 @@ def _rewritten(graph: onnx.GraphProto, model: CheckedModel) -> Iterator[onnx.Nod
 def _label(node: onnx.NodeProto, part: str) -> str:
     """Return a name for a tensor, and the node that makes it, that belongs to a node."""
     return f"{next(filter(None, node.output))}/{part}"
+
+
+def _positions(place: int) -> _Form:
+    """Return a form of positions as int32, which ONNX has in 64 bits."""
+
+    def form(node: CheckedNode) -> list[onnx.NodeProto] | None:
+        finder = node.proto
+        if len(finder.output) <= place or not finder.output[place]:
+            return None
+        name = finder.output[place]
+        finder.name = finder.name or finder.output[0]  # in reports and sentences
+        finder.output[place] = wide = f"{name}/int64"
+        cast = helper.make_node("Cast", [wide], [name], name=name, to=onnx.TensorProto.INT32)
+        return [finder, cast]
+
+    return form
+
+
+def _transposed(node: CheckedNode) -> list[onnx.NodeProto] | None:
+    """Return a convolution whose output of a stated shape lies at the other end.
+
+    Of an odd number of elements too many, PopART leaves one more out at the end, and at the
+    beginning for ``SAME_UPPER``; ONNX does the reverse.
+
+    Raises
+    ------
+    popart_exception
+        When the shape is stated, and that the input is not padded.
+    """
+    if not list(node.settings.get("output_shape", ())):
+        return None
+    mode = node.settings.get("auto_pad", b"NOTSET").decode()
+    if mode == "VALID":
+        raise popart_exception(
+            "`VALID` type for auto_pad cannot be used if the `output_shape` is also set:"
+            f" {node.debug_name}"
+        )
+    convolution = node.proto
+    kept = [a for a in convolution.attribute if a.name != "auto_pad"]
+    del convolution.attribute[:]
+    convolution.attribute.extend(kept)
+    other = "SAME_LOWER" if mode == "SAME_UPPER" else "SAME_UPPER"
+    convolution.attribute.append(helper.make_attribute("auto_pad", other))
+    return [convolution]
 
 
 def _reduction(node: CheckedNode) -> list[onnx.NodeProto] | None:
@@ -199,8 +249,12 @@ _REDUCTIONS = (
 )
 _FORMS: dict[tuple[str, str], _Form] = {
     **{("ai.onnx", name): _reduction for name in _REDUCTIONS},
+    ("ai.onnx", "ArgMax"): _positions(0),
+    ("ai.onnx", "ArgMin"): _positions(0),
+    ("ai.onnx", "ConvTranspose"): _transposed,
     ("ai.onnx", "Resize"): _resize,
     ("ai.onnx", "Scan"): _scan,
     ("ai.onnx", "Scatter"): _scatter,
     ("ai.onnx", "ScatterElements"): _scatter,
+    ("ai.onnx", "TopK"): _positions(1),
 }

@@ -130,6 +130,14 @@ def test_positions_are_int32(name: str) -> None:
     np.testing.assert_array_equal(flat, getattr(np, name)(X, axis=1))
 
 
+def test_sentences_name_the_tensor_that_the_program_has() -> None:
+    def build(program: Program) -> Sequence[str]:
+        return [program.builder.aiOnnx.argmax([program.input(X > 0)])]
+
+    with pytest.raises(popart.popart_exception, match="Node 'ArgMax:0' "):
+        infer(build)
+
+
 def test_positions_of_the_largest_are_int32() -> None:
     def build(program: Program) -> Sequence[str]:
         count = program.builder.aiOnnx.constant(np.array([2], np.int64))

@@ -37,6 +37,14 @@ def _normalised(builder: popart.Builder, rank: int, *sizes: int) -> str:
     return out
 
 
+def _with_function(builder: popart.Builder, function: str) -> str:
+    operands = [_of(builder, 2, 1, 3), _of(builder, 1, 8, 3), _of(builder, 1, 8, 2)]
+    outputs = builder.aiOnnx.lstm(operands, 3, clip=None)
+    builder.addNodeAttribute("activations", [function] * 3, set(outputs))
+    out: str = outputs[0]
+    return out
+
+
 _CASES: dict[str, tuple[Callable[[Any], str], int, str]] = {
     "broadcast": (
         lambda b: b.aiOnnx.add([_of(b, 10, 10), _of(b, 10, 5)], "C"),
@@ -90,6 +98,11 @@ _CASES: dict[str, tuple[Callable[[Any], str], int, str]] = {
         lambda b: b.aiOnnxOpset11.clip([_of(b, 2), _of(b, 1)], "name"),
         11,
         "currently only supports constant min/max parameters. Input 'min' (input/1) has no data.",
+    ),
+    "function of units": (
+        lambda b: _with_function(b, "Affine"),
+        10,
+        "LSTMOp activation 'Affine' is not supported",
     ),
     "ratio": (
         lambda b: b.aiOnnx.dropout([_of(b, 2)], 1, ratio=1.5)[0],

@@ -51,6 +51,10 @@ def _random(node: CheckedNode) -> str | None:
     return f"{node.identifier} : Unsupported data type requested: {element}"
 
 
+#: Functions of units that PopART has, in lower case.
+_ACTIVATIONS = frozenset({"gelu", "relu", "sigmoid", "softmax", "swish", "tanh"})
+
+
 def _recurrent(node: CheckedNode) -> str | None:
     kind = node.proto.op_type
     for name in ("activation_alpha", "activation_beta", "clip"):
@@ -61,6 +65,10 @@ def _recurrent(node: CheckedNode) -> str | None:
     direction = node.settings.get("direction", b"forward").decode()
     if kind != "GRU" and direction != "forward":
         return f"{node.debug_name} only supports `forward' direction"
+    stated = [name.decode() for name in node.settings.get("activations", ())]
+    unknown = [name for name in stated if name.lower() not in _ACTIVATIONS]
+    if unknown:
+        return f"{kind}Op activation {unknown[0]!r} is not supported: {node.debug_name}"
     return None
 
 
