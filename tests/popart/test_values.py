@@ -139,3 +139,10 @@ def test_versions() -> None:
     assert popart.versionNumber() == (3, 4, 0)
     assert popart.versionString().startswith("3.4.0")
     assert popart.packageHash()
+
+
+def test_the_binding_has_the_same_objects() -> None:
+    import popart_core
+
+    assert popart_core.__all__ == popart.__all__
+    assert all(getattr(popart_core, name) is getattr(popart, name) for name in popart.__all__)
