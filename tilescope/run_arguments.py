@@ -41,7 +41,6 @@ __all__ = [
     "policy_of",
     "settings_of",
     "shapes_of",
-    "split_of",
     "steps_of",
     "terms_of",
 ]
@@ -140,7 +139,7 @@ SplitOption: TypeAlias = Annotated[
         metavar="NODE=IPU,…",
         help="Nodes on IPUs of --ipus, by name or pattern, such as '/encoder/*=0,/decoder/*=1'; of"
         " several that fit, the last counts. Others run where the largest of their inputs is;"
-        " repeatable.",
+        " repeatable. auto balances the work by itself.",
         show_default=False,
     ),
 ]
@@ -215,30 +214,6 @@ def policy_of(
             flag = f"--{option.replace('_', '-')}"
             raise typer.BadParameter(f"{flag} needs --precision half")
     return HalfPolicy.named(name, **split)
-
-
-def split_of(texts: list[str] | None, n_ipus: int) -> dict[str, int]:
-    """Return the IPU of every node or pattern that ``--split`` names.
-
-    Raises
-    ------
-    typer.BadParameter
-        When an entry has no IPU, or one that ``--ipus`` does not give.
-    """
-    split: dict[str, int] = {}
-    for entry in filter(None, (part.strip() for text in texts or [] for part in text.split(","))):
-        name, equals, number = entry.rpartition("=")
-        if not equals or not name or not number.isdecimal():
-            raise typer.BadParameter(
-                f"expected NODE=IPU for --split, such as '/decoder/*=1', got {entry}"
-            )
-        if int(number) >= n_ipus:
-            raise typer.BadParameter(
-                f"--split puts {name} on IPU {number}, but --ipus is {n_ipus}: numbers of IPUs"
-                " begin at 0 and end before that"
-            )
-        split[name] = int(number)
-    return split
 
 
 def options_of(texts: list[str], flags: dict[str, dict[str, object]]) -> dict[str, object]:

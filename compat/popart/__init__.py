@@ -166,6 +166,7 @@ from popart.operator_sets import (
     defaultAiOnnxMlOpset,
     defaultAiOnnxOpset,
     getSupportedOperations,
+    getSupportedOperationsDefinition,
     getUnsupportedOperations,
 )
 from popart.optimizers import (
@@ -335,6 +336,7 @@ __all__ = [
     "defaultAiOnnxOpset",
     "getLogger",
     "getSupportedOperations",
+    "getSupportedOperationsDefinition",
     "getTensorInfo",
     "getUnsupportedOperations",
     "initializePoplarDebugInfo",

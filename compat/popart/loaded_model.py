@@ -15,13 +15,18 @@ from onnx import helper
 
 from popart.builder.tensor import array_of, tensor_of
 from popart.errors import popart_exception
+from popart.gradient_flow import GradientFlow
+from popart.node_checks import check_node
 from popart.node_forms import in_forms_of_onnx
+from popart.node_readings import as_onnx_reads
 from popart.node_refusals import check_nodes, explanation
 from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
+from popart.variable_updates import VariableUpdates
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.ir import Model, Value
+from tilescope.engine.frontend.onnx.facts.trainables import weight_names
+from tilescope.engine.ir import Model, Node, Value
 
 __all__ = ["LoadedModel", "folder_of", "proto_of"]
 
@@ -74,11 +79,14 @@ class LoadedModel:
         Its values by the names of tensors: inputs, initializers, results of nodes.
     initializers
         Arrays of the initializers, by name.
+    flow
+        How gradients go from the loss to the tensors.
     """
 
     model: Model
     tensors: Mapping[str, Value]
     initializers: Mapping[str, NDArray[Any]]
+    flow: GradientFlow
 
     @classmethod
     def of(
@@ -88,6 +96,7 @@ class LoadedModel:
         *,
         shapes: Mapping[str, tuple[int, ...]],
         are_weights_kept: bool,
+        gradients: Collection[str] = (),
     ) -> LoadedModel:
         """Return a model with some tensors as its outputs.
 
@@ -101,6 +110,8 @@ class LoadedModel:
             Of inputs, where the model leaves them open.
         are_weights_kept
             Whether weights are variables that the device keeps, not constants of the program.
+        gradients
+            Names of tensors whose gradients are asked for. Constants among them are variables.
 
         Raises
         ------
@@ -111,27 +122,47 @@ class LoadedModel:
         known |= {name for node in proto.graph.node for name in node.output}
         for name in outputs:
             if name not in known:
-                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
         check_nodes(proto)
         initializers = {t.name: array_of(t) for t in proto.graph.initializer}
         with tempfile.TemporaryDirectory(prefix="popart-") as folder:
             path = Path(folder) / "model.onnx"
-            path.write_bytes(_complete(in_forms_of_onnx(proto)).SerializeToString())
-            trainable = ["*"] if are_weights_kept and initializers else []
+            complete = _complete(in_forms_of_onnx(proto))
+            path.write_bytes(complete.SerializeToString())
+            weights = weight_names(complete.graph) if are_weights_kept else []
+            weights += [n for n in VariableUpdates.weights(proto.graph) if n not in weights]
+            constants = {n.output[0] for n in proto.graph.node if n.op_type == "Constant"}
+            flow, updates = GradientFlow(), VariableUpdates()
+
+            def observe(node_proto: onnx.NodeProto, node: Node) -> None:
+                check_node(node_proto, node)
+                flow.add(node_proto, node)
+                updates.add(node_proto, node)
+
             try:
-                model = load_onnx(path, shapes, trainable, outputs=outputs)
+                model = load_onnx(
+                    path,
+                    shapes,
+                    weights,
+                    outputs=[*dict.fromkeys([*outputs, *VariableUpdates.results(proto.graph)])],
+                    observer=observe,
+                    variables=constants.intersection(gradients),
+                )
             except EngineError as error:
                 said = explanation(proto) or in_words_of_popart(str(error))
                 raise popart_exception(said) from None
+        model = updates.of(model, outputs)
         tensors = {value.name: value for value in model.inputs}
-        tensors |= {value.name: value for value in model.parameters}
+        tensors |= {value.name: value for value in (*model.parameters, *model.held)}
         tensors |= {v.name: v for op in model.operations for v in op.results}
         tensors |= dict(model.outputs)
-        return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()})
+        return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()}, flow)
 
 
 def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with all that ONNX's checker asks for: outputs with types, and opsets.
+    """Return a model that means in ONNX what PopART reads, with all that ONNX's checker asks for.
+
+    That is outputs with types, and opsets.
 
     PopART's builder writes models without outputs, and outputs whose types only a session infers.
     They are placeholders: a session names its outputs itself. What an optimizer kept is left out.
@@ -143,6 +174,7 @@ def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:
         for entry in [entry for entry in entries if is_of_optimizer(entry.name)]:
             entries.remove(entry)
     _unpack(graph)
+    as_onnx_reads(graph)
     names = [info.name for info in graph.output]
     names = names or [name for node in graph.node for name in node.output if name][-1:]
     names = names or [info.name for info in graph.input][:1]

@@ -11,12 +11,14 @@ from popart.builder.versions import (
     DEFAULT_AI_ONNX,
     DEFAULT_AI_ONNX_ML,
 )
+from popart.operator_definitions import OpDefinition, definition_of_schema
 
 __all__ = [
     "defaultAiGraphcoreOpset",
     "defaultAiOnnxMlOpset",
     "defaultAiOnnxOpset",
     "getSupportedOperations",
+    "getSupportedOperationsDefinition",
     "getUnsupportedOperations",
 ]
 
@@ -54,6 +56,38 @@ def getSupportedOperations(includeInternal: bool) -> list[OperatorIdentifier]:
             if operator.is_primitive
         }
     return sorted(identifiers, key=lambda found: (found.domain, found.type, found.version))
+
+
+def getSupportedOperationsDefinition(
+    includeInternal: bool,
+) -> dict[OperatorIdentifier, OpDefinition]:
+    """Return what the operators take that `getSupportedOperations` lists.
+
+    Parameters
+    ----------
+    includeInternal
+        As there.
+    """
+    from tilescope.engine.operators.table import OPERATORS
+
+    definitions = {
+        operator.use.identifier: definition_of_schema(
+            operator.schema, OPERATORS[operator.schema.name].known_operands
+        )
+        for version in AI_ONNX
+        for operator in onnx_operators(version).values()
+        if operator.schema.name in OPERATORS
+    }
+    definitions |= {
+        operator.use.identifier: OpDefinition.of_counts(
+            operator.n_inputs[0], operator.n_outputs, [p.name for p in operator.parameters]
+        )
+        for operator in GRAPHCORE_OPERATORS.values()
+    }
+    return {
+        identifier: definitions.get(identifier, OpDefinition())
+        for identifier in getSupportedOperations(includeInternal)
+    }
 
 
 def getUnsupportedOperations(opsetVersion: int) -> list[OperatorIdentifier]:

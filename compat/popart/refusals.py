@@ -60,9 +60,7 @@ def refuse_options(options: SessionOptions) -> None:
             raise popart_exception(f"{name} is not supported yet ({reason}): leave it out")
 
 
-def refuse_several_ipus(
-    options: SessionOptions, proto: onnx.ModelProto, device: DeviceInfo
-) -> None:
+def refuse_several_ipus(options: SessionOptions, device: DeviceInfo) -> None:
     """Refuse what needs several IPUs.
 
     Raises
@@ -75,27 +73,15 @@ def refuse_several_ipus(
         "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
         and options.replicatedGraphCount > 1,
         "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
-        "virtualGraphMode": (
-            options.virtualGraphMode is not VirtualGraphMode.Off and _uses_several(proto)
-        )
-        or (options.virtualGraphMode.name in ("Auto", "ExecutionPhases") and device.numIpus > 1),
+        "virtualGraphMode ExecutionPhases": (
+            options.virtualGraphMode is VirtualGraphMode.ExecutionPhases and device.numIpus > 1
+        ),
     }
     for name, is_asked in asked.items():
         if is_asked:
             raise popart_exception(
-                f"{name} needs several IPUs, which sessions do not support yet: leave it out to run"
-                " on one"
+                f"{name} needs several IPUs in a way that sessions do not support yet: leave it out"
             )
-
-
-def _uses_several(proto: onnx.ModelProto) -> bool:
-    places = {
-        attribute.i
-        for node in proto.graph.node
-        for attribute in node.attribute
-        if attribute.name == "__ipu_number"
-    }
-    return len(places) > 1
 
 
 def check_model(

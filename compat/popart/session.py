@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -52,6 +53,7 @@ from popart.sentences import in_words_of_popart
 from popart.step_io import PyWeightsIO, StepIO
 from popart.tensor_info import TensorInfo
 from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
+from popart.virtual_graphs import check_ipus, on_virtual_graphs
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
@@ -120,7 +122,7 @@ class _Session:
         else:
             refuse_training_options(self._options)
         refuse_options(self._options)
-        refuse_several_ipus(self._options, self._proto, deviceInfo)
+        refuse_several_ipus(self._options, deviceInfo)
         self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
@@ -132,16 +134,17 @@ class _Session:
             self._outputs(),
             shapes=shapes,
             are_weights_kept=trained is not None or not self._options.constantWeights,
+            gradients=self._gradients(),
         )
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         self._check_anchors()
         with _as_popart(self._proto):
+            placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
-                self._loaded.model
+                placed
                 if trained is None
-                else trained.model_of(
-                    self._loaded.model, self._proto, self._gradients(), self._options
-                )
+                else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )
         self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
@@ -173,16 +176,22 @@ class _Session:
         check_required_patterns(self._proto, self._patterns, loss, self._gradients())
 
     def _check_anchors(self) -> None:
+        known = self._loaded.tensors
+        reached = set() if self._trained is None else self._loaded.flow.reached(self._trained.loss)
         for name in self._flow.anchors():
             of = name.removeprefix(_GRADIENT)
-            is_gradient = name.startswith(_GRADIENT) and self._trained is not None
-            if is_gradient and of in self._loaded.tensors:
-                continue
-            if name in self._loaded.tensors or name in self._host:
+            if name.startswith(_GRADIENT) and self._trained is not None:
+                if of in reached:
+                    continue
+                reason = " It has no gradient: no floating-point values lead from it to the loss."
+                raise popart_exception(
+                    f"Anchor tensor `{name}' not in Ir Tensors.{reason * (of in known)}"
+                )
+            if name in known or name in self._host:
                 continue
             if name in self._scalars() or (self._trained is not None and "___" in name):
                 continue
-            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors")
+            raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
 
     @property
     def dataFlow(self) -> DataFlow:
@@ -268,6 +277,7 @@ class _Session:
             _DEVICEX.info("Not compiling engine by request")
             return
         check_types(self._proto, self._loaded.model)
+        check_ipus(self._loaded.model, self._device)
         with _as_popart(self._proto):
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)
@@ -495,15 +505,16 @@ class _Session:
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared("weightsFromHost()")
         held = {value.name for value in compiled.held}
-        if not self._host.keys() >= self._states.keys():
+        starts: dict[str, Array] = {}
+        if not self._host.keys() >= self._states.keys():  # the first time
             with _as_popart(), engine.recording(False):
-                starts = self._held(compiled, engine)
-            self._host = {name: starts[name] for name in self._states} | self._host
+                starts = compiled.read_held(engine)
+            self._host = {k: starts[known] for k, known in self._states.items()} | self._host
         names = {name: self._states.get(name, name) for name in self._host}
         arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
         if arrays:
             with _as_popart(), engine.recording(False):
-                compiled.write_held(engine, arrays)
+                compiled.write_held(engine, starts | arrays)
         self._has_weights = True
 
     def weightsToHost(self) -> None:
@@ -826,8 +837,9 @@ class _Session:
 
     def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
         """Return what the optimizer computes a batch with, of anchors."""
-        scalars = self._scalars()
-        asked = {name: scalars[name] for name in self._flow.anchors() if name in scalars}
+        names = [name for name in self._flow.anchors() if name not in self._loaded.tensors]
+        scalars = self._scalars() if names else {}
+        asked = {name: scalars[name] for name in names if name in scalars}
         if FINAL_LOSS_SCALE in asked:
             with engine.recording(False):
                 asked[FINAL_LOSS_SCALE] = compiled.read_held(engine)["lossScaling"]

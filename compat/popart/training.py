@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import glob
-import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from popart.effect import warn_once
 from popart.engine_optimizer import engine_optimizer
 from popart.enums import GradientTensorTrackingMethod, RecomputationType, ReductionType
 from popart.errors import popart_exception
+from popart.loaded_model import LoadedModel
+from popart.node_checks import check_trained_nodes
 from popart.optimizers import Optimizer
 from popart.optimizers.scalars import scalars_of
 from popart.options import SessionOptions
@@ -101,7 +103,7 @@ class Trained:
 
     def model_of(
         self,
-        model: Model,
+        loaded: LoadedModel,
         proto: onnx.ModelProto,
         gradients: Collection[str],
         options: SessionOptions,
@@ -110,8 +112,8 @@ class Trained:
 
         Parameters
         ----------
-        model
-            Whose first output is the loss.
+        loaded
+            A model whose first output is the loss.
         proto
             The ONNX model, which has the marks of recomputation.
         gradients
@@ -122,15 +124,22 @@ class Trained:
         Raises
         ------
         popart_exception
-            When the loss has several elements, or the optimizer a form that the engine lacks.
+            When the loss is no scalar, a node has no gradient in its form, or the optimizer has a
+            form that the engine lacks.
         BadModel, BadInput, BadOption
             When the model cannot be trained.
         """
-        if math.prod(dict(model.outputs)[self.loss].shape) > 1:
+        model = loaded.model
+        loss = dict(model.outputs)[self.loss]
+        if prod(loss.shape) > 1:
             raise popart_exception(f"Loss tensor, '{self.loss}', must be a scalar tensor")
         if options.automaticLossScalingSettings.enabled:
             _check_halves(model, options)
-        if not gradients and not any(p.is_trainable for p in model.parameters):
+        reached = loaded.flow.reached(self.loss)
+        check_trained_nodes(loaded.flow.nodes(reached))
+        if not gradients and not any(
+            p.is_trainable and p.name in reached for p in model.parameters
+        ):
             return in_training_mode(model, 0)  # there is nothing to train
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
         reduction = options.accumulationAndReplicationReductionType

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from tilescope.engine import program
 from tilescope.engine.codelets.define import codelet
 from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
@@ -80,8 +81,6 @@ from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
 from tilescope.engine.options import resolve
-from tilescope.engine.program import __all__ as program_names
-from tilescope.engine.program import program
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
 
@@ -287,8 +286,8 @@ def render() -> str:
         *_elementwise(),
     ]
     parts.append("\n## Programs\n\nAll in `tilescope.engine.program`; all accept `debug=`.\n")
-    for name in program_names:
-        if name != "Program":
+    for name in program.__all__:
+        if name != "Program" and isinstance(getattr(program, name), type):
             parts += _class(getattr(program, name))
     parts += ["## Compiling and running\n", *_functions("tilescope.engine", [compile_programs])]
     parts += [*_class(Engine), *_functions("tilescope.engine", [resolve]), ""]

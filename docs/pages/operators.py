@@ -86,6 +86,8 @@ def _gradient(operator: Operator) -> str:
     """
     if operator.key in ("Loop", "Scan"):
         return "yes, if the number of rounds is known"
+    if operator.stops_gradient:
+        return "none: its result counts as known"
     if operator.gradient or operator.decompose_for_training or operator.key == "If":
         return "yes"
     if operator.no_gradient:

@@ -56,8 +56,8 @@ model = builder.getModelProto()
 
 Sessions run and train them on simulated devices
 ([Profile a PopART program](../how-to/profile-a-popart-program.md)). Names, arguments, defaults and
-exceptions are those of PopART 3.4. The module needs the extra `engine`. Sessions run on one IPU so
-far.
+exceptions are those of PopART 3.4. The module needs the extra `engine`. Sessions put nodes on IPUs
+(`virtualGraphMode`); pipelines, replicas and phases are refused so far.
 
 - Outputs are named as in PopART: `MatMul:0`, `MatMul:0/1`, below the scopes that are open. Numbers
   of graphs and nodes in a model count from its builder, not from the process, so that equal
@@ -70,6 +70,15 @@ far.
 - The forms of the first releases are taken as well: `dataFeed` for `dataFlow`, `losses` (records
   `NllLoss`, `L1Loss` and `IdentityLoss`) for `loss`, and the numbers `learning_rate`,
   `weight_decay` and `loss_scaling` of `SGD`.
+- `modelToHost` saves what the optimizer keeps of every weight beside it, under PopART's names
+  (`Accl___`, `Accl1___`, `Accl2___`, `Accl3___`, `Step___`); a session of the saved model goes on
+  from there. Weights are in `float_data`, halves two in an integer of `int32_data`; a model whose
+  weights are in `raw_data` keeps them there.
+- Numbers of an optimizer that are not constant are anchors under their names:
+  `scaledLearningRate0___default___FLOAT`, `lossScaling_FLOAT`, and `finalLossScale`, which
+  automatic loss scaling chooses by the gradients of weights. A step whose gradients are infinite
+  or not numbers changes no weight.
+- A session has the options and the optimizer as they were when it was made.
 
 Sessions read some nodes as PopART does where ONNX differs:
 

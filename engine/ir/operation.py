@@ -99,6 +99,11 @@ class Operator:
         Emits the gradients of the inputs, from the operation and the gradients of its outputs.
         They may have the shape of the result: what was broadcast is summed. Where it is missing,
         the gradient follows from the decomposition.
+    omits_zeros
+        Whether a gradient that its rule leaves out is zero; others are not computed.
+    stops_gradient
+        Whether its results count as known where gradients are computed: nothing before it has one
+        by way of it.
     no_gradient
         Why it has no gradient, where neither a rule nor a decomposition gives one: what follows
         "it has no gradient:".
@@ -122,6 +127,8 @@ class Operator:
     counted: Callable[[Node], Sequence[int | None]] | None = None
     carries: Carries | None = None
     gradient: Gradient | None = None
+    omits_zeros: bool = False
+    stops_gradient: bool = False
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None

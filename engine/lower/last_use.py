@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
 from tilescope.engine.graph import Tensor, Variable
-from tilescope.engine.ir import Operation, Update, Value
+from tilescope.engine.ir import Operation, Region, Update, Value
 
 __all__ = ["LastUses"]
 
@@ -68,6 +68,7 @@ class LastUses:
             of_value |= dict.fromkeys(operation.operands, number)
             for region in operation.regions.values():
                 of_value |= dict.fromkeys((*region.captured, *region.outputs), number)
+                of_value |= dict.fromkeys(_held_inside(region), number)
         of_value |= dict.fromkeys(results, len(operations))
         outside = frozenset(v for tensor in known.values() for v in tensor.variables)
         replaced, of_variable = {}, {}
@@ -106,3 +107,11 @@ class LastUses:
             and self.of_variable.get(variable, self.now + 1) <= self.now
             for variable in tensor.variables
         )
+
+
+def _held_inside(region: Region) -> Iterator[Value]:
+    """Yield the values that the device holds and a region reads; it does not capture them."""
+    for operation in region.operations:
+        yield from (value for value in operation.operands if value.is_held)
+        for within in operation.regions.values():
+            yield from _held_inside(within)

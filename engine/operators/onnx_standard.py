@@ -117,17 +117,28 @@ def _declared(op_type: str, domain: str, version: int, index: int, dtype: str) -
     """Return the type that the inference sees of an operand.
 
     That is int64 for positions and sizes of other integers, and float for half, where ONNX has only
-    these: on the machine they are the same, or the operator takes both.
+    these: on the machine they are the same, or the operator takes both. It is float for integers
+    that a later version of the operator takes, too.
     """
     inputs = defs.get_schema(op_type, version, domain).inputs
     if not inputs:
         return dtype
     allowed = inputs[min(index, len(inputs) - 1)].types
-    if dtype in ("int32", "uint32") and f"tensor({dtype})" not in allowed:
-        return "int64" if "tensor(int64)" in allowed else dtype
+    is_listed = f"tensor({dtype})" in allowed
+    if dtype in ("int32", "uint32") and not is_listed and "tensor(int64)" in allowed:
+        return "int64"
+    if not is_listed and "tensor(float)" in allowed and _takes_later(op_type, domain, index, dtype):
+        return "float32"
     if dtype == "float16" and "tensor(float16)" not in allowed:
         return "float32" if "tensor(float)" in allowed else dtype
     return dtype
+
+
+@cache
+def _takes_later(op_type: str, domain: str, index: int, dtype: str) -> bool:
+    """Return whether the newest version of an operator takes an operand of a type."""
+    inputs = defs.get_schema(op_type, domain=domain).inputs
+    return bool(inputs) and f"tensor({dtype})" in inputs[min(index, len(inputs) - 1)].types
 
 
 def _infer(node: Node) -> tuple[ResultType, ...]:
@@ -140,12 +151,13 @@ def _infer(node: Node) -> tuple[ResultType, ...]:
     """
     proto = _proto(node)
     schema = defs.get_schema(node.operator.name, node.version, node.operator.domain)
-    types, data, is_widened = {}, {}, False
+    types, data, narrow = {}, {}, ""
     for index, (name, value) in enumerate(zip(proto.input, node.inputs, strict=True)):
         if value is None:
             continue
         dtype = _declared(schema.name, schema.domain, node.version, index, value.dtype)
-        is_widened |= value.dtype == "float16" != dtype
+        if dtype == "float32" != value.dtype:
+            narrow = value.dtype
         element_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         types[name] = helper.make_tensor_type_proto(element_type, value.shape)
         if value.known is not None and value.known.size <= _MOST_ELEMENTS:
@@ -163,7 +175,7 @@ def _infer(node: Node) -> tuple[ResultType, ...]:
         ):
             raise BadModel(f"{node}: the shape of its result depends on data, not supported yet")
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
-        dtype = "float16" if is_widened and dtype == "float32" else dtype
+        dtype = narrow if narrow and dtype == "float32" else dtype
         results.append((tuple(int(dim.dim_value) for dim in tensor.shape.dim), dtype))
     return tuple(results)
 

@@ -131,7 +131,7 @@ def _operator(name: str) -> Operator:
         infer=lambda node: [_type(node)],
         evaluate=_evaluate,
         lower=_lower,
-        gradient=lambda _op, _expansion, _gradients: [None],
+        stops_gradient=True,
     )
 
 

@@ -36,6 +36,7 @@ from tilescope.engine.operators.elementwise import (
 )
 from tilescope.engine.operators.graphcore import (
     collectives,
+    decoding,
     functions,
     images,
     layers,
@@ -86,6 +87,7 @@ FAMILIES = (
     convolution,
     convolution_transpose,
     ctc,
+    decoding,
     determinant,
     dropout,
     dynamic_slicing,

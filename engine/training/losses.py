@@ -200,7 +200,7 @@ class _Appended:
     """Appends a loss to a model."""
 
     def __init__(self, builder: IrBuilder, model: Model, loss: Loss, name: str) -> None:
-        self.builder, self.model, self.loss = builder, model, loss
+        self.builder, self.model, self.loss, self.name = builder, model, loss, name
         node = Node(operator=UNARY, name="loss", source=loss.kind, inputs=())
         self.expansion = Expansion(builder, node, name)
 
@@ -222,6 +222,8 @@ class _Appended:
             value = self._of_classes(predicted)
         elif kind == "ctc":
             value = self._of_alignments(predicted)
+        elif kind == "identity" and self.name == self.loss.output and prod(predicted.shape) == 1:
+            value = predicted  # the output itself, in its shape
         elif kind == "identity":
             value = self._reduced(predicted)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,10 @@ from tilescope.engine.ir import (
     IrBuilder,
     Model,
     Node,
+    Operation,
     Parameter,
     Purpose,
+    Region,
     State,
     TrainingPass,
     Update,
@@ -37,6 +40,9 @@ SEED = "seed"
 
 #: The opset from which an input says whether a dropout trains; before, all do.
 _TRAINING_MODE = 12
+
+#: Between the seeds of the rounds of a loop: odd, so that none repeats.
+_ROUND_STEP = 0x3C6EF373
 
 
 def in_training_mode(model: Model, seed: int) -> Model:
@@ -59,6 +65,8 @@ class _TrainingModes(IrBuilder):
     ----------
     updates
         Of the running statistics and of the seed.
+    loop
+        Whether the operation that is being added is a loop.
     """
 
     def __init__(self, name: str, seed: int) -> None:
@@ -66,13 +74,14 @@ class _TrainingModes(IrBuilder):
         words = np.array([seed], np.int64).view(np.int32)
         self.seed = State(SEED, (2,), "int32", words, purpose=Purpose.WEIGHT)
         self.updates: list[Update] = []
-        self._is_drawn = False
+        self._n_draws: Counter[str] = Counter()
+        self.loop = False
         self._quantised: dict[Value, Node] = {}
 
     def rebuilt(self, model: Model) -> Model:
         """Return the model in training mode, with the updates."""
         copied = super().rebuilt(model)
-        if self._is_drawn:
+        if self._n_draws:
             self._advance_seed()
         return replace(
             copied,
@@ -80,9 +89,18 @@ class _TrainingModes(IrBuilder):
             updates=(*copied.updates, *self.updates),
         )
 
-    def inside(self, name: str) -> IrBuilder:
-        """Return a builder for a region, whose operations stay as they are."""
-        return IrBuilder(name)
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        """Add operations on other values; in their regions, dropouts draw, and the rest stays."""
+        _copy(self, operations, values)
+
+    def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
+        """Return a region on other values."""
+        return _Region(region, self, self, self.loop).copied_region(region, values)
+
+    def seed_for(self, node: Node) -> Value:
+        """Return what an operation draws from."""
+        del node
+        return self.seed
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation, or what it is in training."""
@@ -96,6 +114,8 @@ class _TrainingModes(IrBuilder):
             return self._dropout(node, outputs)
         if node.operator.name == "BatchNormalization" and trains_batch(node):
             return self._batch_norm(node, outputs)
+        if node.operator.key == "ai.graphcore.Call":
+            return _called(self, node, outputs)
         return super().add(node, outputs)
 
     def _straight(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
@@ -111,18 +131,25 @@ class _TrainingModes(IrBuilder):
         return (expansion.emit(STRAIGHT_THROUGH, widened, x, step),)
 
     def _dropout(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        return self.dropped(self, node, outputs)
+
+    def dropped(
+        self, builder: _TrainingModes | _Region, node: Node, outputs: Sequence[str]
+    ) -> tuple[Value | None, ...]:
+        """Add a dropout that draws to a builder: this one, or that of a region."""
         x, ratio = node.operand(0), _ratio(node)
         if not 0 <= ratio < 1:
             raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
         if not ratio:
-            return super().add(node, outputs)
-        self._is_drawn = True
-        label = next(filter(None, outputs), node.name)
-        expansion = Expansion(self, node, label)
+            return IrBuilder.add(builder, node, outputs)
+        n, label = self._n_draws[node.name], next(filter(None, outputs), node.name)
+        self._n_draws[node.name] += 1
+        drawn = f"{node.name}/{n}" if n else node.name  # every call of a subgraph draws its own
+        seed, expansion = builder.seed_for(node), Expansion(builder, node, label)
 
         def drop(value: Value) -> Value:
-            modifier = zlib.crc32(node.name.encode())
-            return expansion.emit(DROPOUT, value, self.seed, ratio=ratio, modifier=modifier)
+            modifier = zlib.crc32(drawn.encode())
+            return expansion.emit(DROPOUT, value, seed, ratio=ratio, modifier=modifier)
 
         def ones(shape: Sequence[int]) -> Value:
             return expansion.constant(np.ones(shape, x.dtype), "ones")
@@ -163,6 +190,81 @@ class _TrainingModes(IrBuilder):
         last = self.operations[-1]
         self.operations[-1] = replace(last, training_pass=TrainingPass.UPDATE)
         self.updates.append(Update(self.seed, following))
+
+
+class _Region(IrBuilder):
+    """Copies a region of a model.
+
+    Parameters
+    ----------
+    region
+        The region.
+    whole
+        Builder of the whole model, which has the seed.
+    outside
+        Builder of what the region stands in.
+    loop
+        Whether it is the body of a loop, whose first input counts the rounds.
+    """
+
+    def __init__(
+        self, region: Region, whole: _TrainingModes, outside: _TrainingModes | _Region, loop: bool
+    ) -> None:
+        super().__init__(region.name)
+        self._whole, self._outside, self.loop = whole, outside, False
+        self._round = region.inputs[0] if loop else None
+        self._seed: Value | None = None
+
+    def copied_region(self, region: Region, values: Mapping[Value, Value]) -> Region:
+        """Return the region on other values."""
+        here = dict(values)
+        self.copy(region.operations, here)
+        return self.region(region.inputs, tuple(here.get(value, value) for value in region.outputs))
+
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        """Add operations on other values."""
+        _copy(self, operations, values)
+
+    def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
+        """Return a region within on other values."""
+        return _Region(region, self._whole, self, self.loop).copied_region(region, values)
+
+    def seed_for(self, node: Node) -> Value:
+        """Return what an operation draws from: in a loop, something else in every round."""
+        if self._seed is None:
+            self._seed = self._outside.seed_for(node)
+            if self._round is not None:
+                expansion = Expansion(self, node, f"{node.name}/seed")
+                count = expansion.emit(CAST, self._round, dtype="int32")
+                step = expansion.constant(np.array([_ROUND_STEP, 0], np.int32), "step")
+                moved = binary(expansion, "multiply", step, count)
+                self._seed = binary(expansion, "add", self._seed, moved)
+        return self._seed
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        """Add an operation, or what it is in training."""
+        if node.operator.name in ("Dropout", "ShapedDropout") and _draws(node):
+            return self._whole.dropped(self, node, outputs)
+        if node.operator.key == "ai.graphcore.Call":
+            return _called(self, node, outputs)
+        return super().add(node, outputs)
+
+
+def _copy(
+    builder: _TrainingModes | _Region, operations: Sequence[Operation], values: dict[Value, Value]
+) -> None:
+    """Add operations one by one, so that their regions know whether they are bodies of a loop."""
+    for operation in operations:
+        builder.loop = operation.operator.name == "Loop"
+        IrBuilder.copy(builder, [operation], values)
+
+
+def _called(builder: IrBuilder, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+    """Add the operations of a subgraph in place of its call, each call with draws of its own."""
+    decompose = node.operator.decompose
+    assert decompose is not None, "a call stands for the operations of its subgraph"
+    results = decompose(node, Expansion(builder, node, next(filter(None, outputs), node.name)))
+    return results if isinstance(results, tuple) else (results,)
 
 
 def _draws(node: Node) -> bool:

@@ -32,6 +32,7 @@ from tilescope.engine.ir import (
 )
 from tilescope.engine.operators.control.rounds import ROUNDS
 from tilescope.engine.operators.elementwise.elementwise import binary
+from tilescope.engine.operators.movement.dynamic_slicing import joined
 from tilescope.engine.operators.movement.layout import BROADCAST, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE
 from tilescope.engine.operators.reduction import reduced
@@ -171,6 +172,11 @@ class _Walk:
         Values that depend on trained parameters.
     of_data
         Values that depend on data.
+
+    Attributes
+    ----------
+    _omitted
+        Values with a gradient that no rule computes.
     """
 
     def __init__(
@@ -183,6 +189,7 @@ class _Walk:
         self.builder, self.operations = builder, operations
         self._active, self._of_data = active, of_data
         self._gradients: dict[Value, Value] = {}
+        self._omitted: set[Value] = set()
 
     def walk(self) -> None:
         """Emit the gradients.
@@ -197,6 +204,8 @@ class _Walk:
             is_active = not self._active.isdisjoint(_read_by(operation))
             if is_active and any(gradient is not None for gradient in gradients):
                 self._step(operation, gradients)
+            if not self._omitted.isdisjoint(operation.results):
+                self._omitted.update(_read_by(operation))
 
     def _step(self, operation: Operation, gradients: Sequence[Value | None]) -> None:
         """Emit the gradients of the inputs of an operation, and of what its regions read."""
@@ -213,7 +222,11 @@ class _Walk:
         given = rule(operation, expansion, gradients)
         roots: dict[TrainingPass, list[Value]] = {kind: [] for kind in _SUFFIX}
         for value, gradient in zip(operation.inputs, given, strict=False):
-            if value is None or gradient is None or value not in self._active:
+            if value is None or value not in self._active:
+                continue
+            if gradient is None:
+                if not operation.operator.omits_zeros:
+                    self._omitted.add(value)
                 continue
             expansion.output = GRADIENT + value.name
             total = self._added(expansion, value, _summed(expansion, gradient, value))
@@ -355,19 +368,22 @@ class _Walk:
         total = self._gradients.get(value)
         if total is None:
             return gradient
-        parts = [self._parts(v) for v in (total, gradient)]
-        if parts[0] and parts[1]:
+        parts = [self._producer(v) for v in (total, gradient)]
+        dynamic = joined(expansion, parts[1], parts[0])
+        if dynamic is not None:
+            return dynamic
+        if all(part is not None and part.operator is UNSLICE for part in parts):
             # Parts of one tensor are written into one variable.
-            slices = (*parts[0].attributes["slices"], *parts[1].attributes["slices"])
-            operands = (*parts[0].operands, *parts[1].operands)
+            slices = tuple(s for part in parts if part for s in part.attributes["slices"])
+            operands = tuple(v for part in parts if part for v in part.operands)
             return expansion.emit(UNSLICE, *operands, shape=value.shape, slices=slices)
         return binary(expansion, "add", total, gradient)
 
-    def _parts(self, value: Value) -> Operation | None:
-        """Return the operation that places slices in zeros, if it computes a value."""
+    def _producer(self, value: Value) -> Operation | None:
+        """Return the operation of the backward pass that computes a value, if there is one."""
         for operation in reversed(self.builder.operations):
             if value in operation.results:
-                return operation if operation.operator is UNSLICE else None
+                return operation
         return None
 
     def _mark(
@@ -449,8 +465,7 @@ class _RegionWalk(_Walk):
         builder.copy(region.operations, here)
         operations = tuple(builder.operations)
         for operation in operations:
-            if not active.isdisjoint(_read_by(operation)):
-                active.update(v for v in operation.results if v.dtype.startswith("float"))
+            active.update(_active_results(operation, active))
         super().__init__(builder, operations, active, of_data)
         self._here = here
         self._is_walked = False
@@ -507,8 +522,7 @@ def _active_in(
     while True:
         n_before = len(active)
         for operation in body.operations:
-            if not active.isdisjoint(_read_by(operation)):
-                active.update(v for v in operation.results if v.dtype.startswith("float"))
+            active.update(_active_results(operation, active))
         pairs = zip(body.inputs[:n_states], body.outputs[:n_states], strict=True)
         active |= {state for state, result in pairs if result in active}
         if len(active) == n_before:
@@ -536,11 +550,14 @@ class _Backward(_Walk):
         Raises
         ------
         BadModel
-            When the loss depends on no parameter, or its type does not hold the loss scaling.
+            When the loss depends on no parameter and no gradient is asked for, or its type does not
+            hold the loss scaling.
         UnsupportedOperators
             When an operator between a parameter and the loss has no gradient.
         """
         if self.loss not in self._active:
+            if self.training.anchors:
+                return {}  # all gradients that are asked for are 0
             raise BadModel(
                 f"The loss {self.training.loss!r} depends on no parameter that can be trained"
             )
@@ -575,22 +592,37 @@ class _Backward(_Walk):
     def anchored(self, names: Sequence[str]) -> list[tuple[str, Value]]:
         """Return the gradients of values by name, in the shapes of the values.
 
+        That of a value which the loss does not depend on, or only by steps, is 0.
+
         Raises
         ------
         BadModel
-            When the model has no such value, or it has no gradient.
+            When the model has no floating-point value of a name, or no rule computes its gradient.
         """
         values: dict[str, Value] = {}
         for value in self._gradients:
             # Parts of an operation have its result's name; the walk meets the result first.
             values.setdefault(value.name, value)
+        results = (v for op in self.operations for v in op.results)
+        others = (*self.model.inputs, *self.model.parameters, *self.model.held, *results)
+        flat = {v.name: v for v in others if v not in self._omitted and _is_real(v)}
         for name in names:
-            if name not in values:
+            if name not in values and name not in flat:
                 raise BadModel(
                     f"There is no gradient of {name!r}: the loss depends on no floating-point value"
                     " of that name"
                 )
-        return [(GRADIENT + name, self._whole(values[name])) for name in names]
+        return [
+            (
+                GRADIENT + name,
+                self._whole(values[name]) if name in values else self._flat(flat[name]),
+            )
+            for name in names
+        ]
+
+    def _flat(self, value: Value) -> Value:
+        """Return the gradient of what the loss does not follow: zeros in its shape."""
+        return self.builder.constant(np.zeros(value.shape, value.dtype), GRADIENT + value.name)
 
     def accumulated(self, gradients: Mapping[Parameter, Value]) -> list[Update]:
         """Emit the additions of a micro-batch to the sums."""
@@ -635,15 +667,21 @@ def _dependent(model: Model, anchors: Sequence[str]) -> tuple[set[Value], set[Va
     active: set[Value] = {p for p in model.parameters if p.is_trainable}
     of_data: set[Value] = {value for value in model.inputs if value.known is None}
     asked = frozenset(anchors)
-    active |= {v for v in (*model.inputs, *model.parameters) if v.name in asked and _is_real(v)}
+    given = (*model.inputs, *model.parameters, *model.held)
+    active |= {v for v in given if v.name in asked and _is_real(v)}
     for operation in model.operations:
-        used = _read_by(operation)
-        if not active.isdisjoint(used):
-            active.update(v for v in operation.results if _is_real(v))
+        active.update(_active_results(operation, active))
         active.update(v for v in operation.results if v.name in asked and _is_real(v))
-        if not of_data.isdisjoint(used):
+        if not of_data.isdisjoint(_read_by(operation)):
             of_data.update(operation.results)
     return active, of_data
+
+
+def _active_results(operation: Operation, active: set[Value]) -> list[Value]:
+    """Return the results of an operation that have gradients, where some of what it reads has."""
+    if operation.operator.stops_gradient or active.isdisjoint(_read_by(operation)):
+        return []
+    return [value for value in operation.results if _is_real(value)]
 
 
 def _is_real(value: Value) -> bool:

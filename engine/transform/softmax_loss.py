@@ -17,19 +17,20 @@ def find_softmax_loss(model: Model) -> Model:
     """Return a model to be trained, whose losses of softmax know the scores before it.
 
     The gradient of the scores, p − 1 at the label, is finite where that of the probabilities is
-    not: where a probability is too small for its type. What the forward pass computes stays.
+    not: where a probability is too small for its type. What the forward pass computes stays. Where
+    the gradient of the probabilities is asked for, they keep it.
     """
     if model.training is None:
         return model
     uses = Uses(model)
-    return rewritten(model, _losses(uses))
+    return rewritten(model, _losses(uses, frozenset(model.training.anchors)))
 
 
-def _losses(uses: Uses) -> Iterator[Match]:
+def _losses(uses: Uses, asked: frozenset[str]) -> Iterator[Match]:
     for loss in uses.operations:
         if loss.operator is not PROBABILITY_LOSS or len(loss.operands) > 2:
             continue
-        softmax = _softmax_of(uses, loss.operand(0))
+        softmax = _softmax_of(uses, loss.operand(0), asked)
         if softmax is not None:
             yield _with_scores(loss, softmax.operand(0))
 
@@ -43,12 +44,15 @@ def _with_scores(loss: Operation, scores: Value) -> Match:
     return Match(loss, frozenset({loss}), loss.source, emit)
 
 
-def _softmax_of(uses: Uses, rows: Value) -> Operation | None:
-    """Return the softmax over the last dimension that rows come from, through reshapes."""
+def _softmax_of(uses: Uses, rows: Value, asked: frozenset[str]) -> Operation | None:
+    """Return the softmax over the last dimension that rows come from, through reshapes.
+
+    None where the gradient of a value on the way is asked for.
+    """
     n_classes = rows.shape[-1]
     while rows.shape and rows.shape[-1] == n_classes:
         producer = uses.producer.get(rows)
-        if producer is None:
+        if producer is None or rows.name in asked:
             return None
         if producer.operator is SOFTMAX:
             is_by_row = producer.attributes["axis"] % len(rows.shape) == len(rows.shape) - 1

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.ir import Model, Operation, Region
+from tilescope.engine.ir import UNPLACED, Model, Operation, Region, walk
 
-__all__ = ["split"]
+__all__ = ["split", "unplaced"]
 
 
 def split(model: Model, ipus: Mapping[str, int]) -> Model:
@@ -47,6 +47,21 @@ def split(model: Model, ipus: Mapping[str, int]) -> Model:
         name = next(name for name in ipus if name in unused)
         raise BadOption(f"No node is called {name!r}: the model has {_some(model.operations)}")
     return replace(model, operations=operations)
+
+
+def unplaced(model: Model) -> Model:
+    """Return a model whose operations state no IPU, stage or phase."""
+    if not any(operation.placement.is_stated for operation in walk(model.operations)):
+        return model
+
+    def bare(operation: Operation) -> Operation:
+        regions = {
+            key: replace(region, operations=tuple(map(bare, region.operations)))
+            for key, region in operation.regions.items()
+        }
+        return replace(operation, regions=regions, placement=UNPLACED)
+
+    return replace(model, operations=tuple(map(bare, model.operations)))
 
 
 #: Names that a message lists.

@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import popart
+from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST
+from tilescope.engine.session.engine import Engine
 
 _RNG = np.random.default_rng(3)
 _WEIGHTS = [_RNG.normal(size=(3, 3)).astype(np.float32) for _ in range(2)]
@@ -114,6 +116,19 @@ def test_weights_from_host_bring_states_back() -> None:
     moment = {"Accl1___w": np.ones((3, 3), np.float32)}
     session.readWeights(popart.PyWeightsIO(moment))
     assert not moment["Accl1___w"].any()
+
+
+def test_weights_from_host_read_states_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs: list[int] = []
+    run = Engine.run
+
+    def counted(engine: Engine, program: int = 0, name: str = "") -> object:
+        programs.append(program)
+        return run(engine, program, name)
+
+    monkeypatch.setattr(Engine, "run", counted)
+    _session(popart.Adam({"defaultLearningRate": (0.1, False)}))
+    assert programs == [HELD_TO_HOST, HELD_FROM_HOST]
 
 
 def test_weights_with_numbers_of_their_own_count_their_own_steps(tmp_path: Path) -> None:

@@ -313,9 +313,10 @@ def _placed(mode: popart.VirtualGraphMode) -> Callable[[], popart.InferenceSessi
 
 
 def test_places_of_nodes_count_where_virtual_graphs_are_on() -> None:
-    _placed(popart.VirtualGraphMode.Off)()
-    with pytest.raises(popart.popart_exception, match="virtualGraphMode needs several IPUs"):
-        _placed(popart.VirtualGraphMode.Manual)()
+    _placed(popart.VirtualGraphMode.Off)().prepareDevice()
+    session = _placed(popart.VirtualGraphMode.Manual)()
+    with pytest.raises(popart.popart_exception, match=r"invalid virtual graph 1. numIPUs = 1"):
+        session.prepareDevice()
 
 
 def test_states_that_would_be_off_chip_stay_with_a_warning() -> None:

@@ -97,3 +97,51 @@ def test_states_that_a_session_does_not_have() -> None:
     synthetic.prepareDevice()
     synthetic.setRNGState([1, 2])
     assert synthetic.getRNGState() == []
+
+
+def _masks(builder: popart.Builder, x: str, out: str) -> tuple[Any, Any]:
+    """Return where a training keeps the ones of `x`, and where their gradients are not 0."""
+    loss = builder.aiOnnx.reducesum([out], keepdims=0)
+    gradient = popart.reservedGradientPrefix() + x
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, [out, gradient]),
+        loss,
+        popart.ConstSGD(0.1),
+        popart.DeviceManager().createCpuDevice(),
+    )
+    session.prepareDevice()
+    session.setRandomSeed(3)
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: np.ones(64, np.float32)}, anchors))
+    return anchors[out] != 0, anchors[gradient] != 0
+
+
+def test_every_call_of_a_subgraph_draws_its_own_mask() -> None:
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [64]), "x")
+    inside = builder.createSubgraphBuilder()
+    inner = inside.addUntypedInputTensor()
+    inside.addOutputTensor(inside.aiOnnx.dropout([inner], 1, 0.5)[0])
+    (first,) = builder.aiGraphcore.call([x], 1, inside)
+    (second,) = builder.aiGraphcore.call([first], 1, inside)
+    kept, has_gradient = _masks(builder, x, second)
+    np.testing.assert_array_equal(kept, has_gradient)
+    assert 4 < kept.sum() < 28  # a quarter: two different masks
+
+
+def test_every_round_of_a_loop_draws_its_own_mask() -> None:
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [64]), "x")
+    n_rounds = builder.aiOnnx.constant(np.array(2, np.int64))
+    condition = builder.aiOnnx.constant(np.array(True))
+    body = builder.createSubgraphBuilder()
+    body.addInputTensor(popart.TensorInfo("INT64", []))
+    goes_on = body.addInputTensor(popart.TensorInfo("BOOL", []))
+    inner = body.addInputTensor(popart.TensorInfo("FLOAT", [64]))
+    body.addOutputTensor(goes_on)
+    body.addOutputTensor(body.aiOnnx.dropout([inner], 1, 0.5)[0])
+    (out,) = builder.aiOnnx.loop([n_rounds, condition, x], 1, body)
+    kept, has_gradient = _masks(builder, x, out)
+    np.testing.assert_array_equal(kept, has_gradient)
+    assert 4 < kept.sum() < 28  # a quarter: two different masks

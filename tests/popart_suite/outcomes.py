@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
+import types
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 #: File that the lines are appended to, by every process of the run.
@@ -22,6 +25,23 @@ _REFUSALS = (
     "No report is written",
     "is not part of this module",
 )
+
+
+def _restore_mapping() -> None:
+    """Restore `onnx.mapping`, which PopART's tests import and ONNX had until 1.19."""
+    if hasattr(onnx, "mapping"):
+        return
+    mapping = types.ModuleType("onnx.mapping")
+    kinds = [kind for kind in onnx.TensorProto.DataType.values() if kind]
+    dtypes = {kind: onnx.helper.tensor_dtype_to_np_dtype(kind) for kind in kinds}
+    vars(mapping).update(
+        TENSOR_TYPE_TO_NP_TYPE=dtypes,
+        NP_TYPE_TO_TENSOR_TYPE={dtype: kind for kind, dtype in dtypes.items()},
+    )
+    vars(onnx)["mapping"] = sys.modules["onnx.mapping"] = mapping
+
+
+_restore_mapping()
 
 _times: dict[str, float] = {}
 

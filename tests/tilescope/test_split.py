@@ -99,8 +99,8 @@ def test_a_model_in_half_keeps_its_places(model: Path) -> None:
     [
         (("--split", "third=1", *TWO), "No node is called 'third': the model has first, between"),
         (("--split", "second=1"), "--split puts second on IPU 1, but --ipus is 1"),
-        (("--split", "second", *TWO), "expected NODE=IPU for --split"),
-        (("--split", "second=one", *TWO), "expected NODE=IPU for --split"),
+        (("--split", "second", *TWO), "expected auto, or NODE=IPU"),
+        (("--split", "second=one", *TWO), "expected auto, or NODE=IPU"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilescope.console import print_json, print_line
+from tilescope.model_split import explained, with_split
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
@@ -37,7 +38,6 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
-    split_of,
 )
 
 if TYPE_CHECKING:
@@ -178,22 +178,23 @@ def register(app: typer.Typer) -> None:
         simulated = load_machine(
             machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
         )
+        setup = Setup(
+            shapes_of(shape or []),
+            batch,
+            settings_of(setting or []),
+            precision,
+            synthetic_data,
+            dims_of(dim or []),
+            policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+        )
+        setup = with_split(OnnxFile(model), setup, split, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = run_model(
                 OnnxFile(model),
                 simulated,
                 options,
                 inputs=None if inputs is None else read_inputs(inputs),
-                setup=Setup(
-                    shapes_of(shape or []),
-                    batch,
-                    settings_of(setting or []),
-                    precision,
-                    synthetic_data,
-                    dims_of(dim or []),
-                    policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
-                    split=split_of(split, ipus),
-                ),
+                setup=setup,
                 seed=seed,
                 iterations=iterations,
                 progress=tell,
@@ -205,11 +206,12 @@ def register(app: typer.Typer) -> None:
         missing = "" if report is None else missing_report(options, report, "--report") or ""
         if as_json:
             document = _as_json(outcome, model, outputs) | {"notice": missing or None}
+            document |= {"split": dict(setup.split)} if setup.split else {}
             print_json(document | ({"verified": _checks_json(checks)} if verify else {}))
         elif not quiet:
             _print(outcome, model, outputs, checks)
-            if missing:
-                print_line(missing)
+            for line in [*explained(OnnxFile(model), setup, split), *filter(None, [missing])]:
+                print_line(line)
         _require_report(outcome.lost)
         if not all(check.agrees for check in checks):
             raise typer.Exit(EXIT_DIFFERENT)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tilescope.console import print_json, print_line
+from tilescope.model_split import explained, with_split
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
@@ -33,7 +34,6 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
-    split_of,
     steps_of,
     terms_of,
 )
@@ -280,6 +280,19 @@ def register(app: typer.Typer) -> None:
             recorded_steps=recorded_steps,
             counts_overflows=count_overflows,
         )
+        setup = Setup(
+            shapes_of(shape or []),
+            batch,
+            settings_of(setting or []),
+            precision,
+            None,
+            dims_of(dim or []),
+            tuple(train_only or ["*"]),
+            tuple(freeze or []),
+            has_masters=not half_weights,
+            policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+        )
+        setup = with_split(OnnxFile(model), setup, split, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
                 OnnxFile(model),
@@ -289,19 +302,7 @@ def register(app: typer.Typer) -> None:
                 loss=_loss(loss, labels),
                 optimiser=_optimiser(optimizer, optimizer_for or []),
                 course=course,
-                setup=Setup(
-                    shapes_of(shape or []),
-                    batch,
-                    settings_of(setting or []),
-                    precision,
-                    None,
-                    dims_of(dim or []),
-                    tuple(train_only or ["*"]),
-                    tuple(freeze or []),
-                    has_masters=not half_weights,
-                    policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
-                    split=split_of(split, ipus),
-                ),
+                setup=setup,
                 facts={"data_name": data.name},
                 progress=tell,
             )
@@ -311,6 +312,8 @@ def register(app: typer.Typer) -> None:
             print_json(_as_json(outcome, model, output, checkpoint))
         elif not quiet:
             _print(outcome, model, output, checkpoint)
+            for line in explained(OnnxFile(model), setup, split):
+                print_line(line)
 
 
 def _loss(text: str, labels: str) -> Loss:

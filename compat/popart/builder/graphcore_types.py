@@ -16,6 +16,9 @@ from popart.tensor_info import DataType, onnx_element_type
 
 __all__ = ["output_types"]
 
+#: Operand of a dynamic slice that it is written to.
+_PLACE_OF_TARGET = 2
+
 _INT32, _UINT32 = onnx.TensorProto.INT32, onnx.TensorProto.UINT32
 #: A type: number of the elements' type, shape.
 _Type = tuple[int, tuple[int, ...]]
@@ -150,6 +153,8 @@ def _init(_: _Inputs, settings: _Settings) -> list[_Type]:
 
 def _dynamic_slice(inputs: Any, settings: _Settings) -> list[_Type]:
     element, shape = inputs[0]
+    if len(inputs) > _PLACE_OF_TARGET:
+        return [inputs[_PLACE_OF_TARGET]]
     sizes = list(shape)
     for axis, size in zip(settings["axes"], settings["sizes"], strict=True):
         sizes[axis] = size

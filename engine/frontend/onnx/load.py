@@ -13,7 +13,7 @@ from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.onnx.facts.oddities import oddities
 from tilescope.engine.frontend.onnx.facts.symbols import set_symbols
 from tilescope.engine.frontend.onnx.facts.trainables import trainable_names
-from tilescope.engine.frontend.onnx.nodes.graph import GraphImport
+from tilescope.engine.frontend.onnx.nodes.graph import GraphImport, NodeObserver, Scope
 from tilescope.engine.frontend.onnx.nodes.outputs import set_outputs
 from tilescope.engine.frontend.onnx.nodes.settings import add_settings
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
@@ -32,7 +32,7 @@ __all__ = ["load_onnx"]
 
 @refusing_plainly
 @without_collection()
-def load_onnx(
+def load_onnx(  # noqa: PLR0913 # what a model leaves open
     path: Path | str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     trainable: Collection[str] = (),
@@ -41,6 +41,9 @@ def load_onnx(
     dims: Mapping[str, int] | None = None,
     frozen: Collection[str] = (),
     outputs: Collection[str] = (),
+    *,
+    observer: NodeObserver | None = None,
+    variables: Collection[str] = (),
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -64,6 +67,12 @@ def load_onnx(
         Names or patterns of initializers that stay as they are all the same.
     outputs
         Names of inputs, or of results of nodes, that are the outputs in place of the model's own.
+    observer
+        What is called with every node of the file and what the engine has of it, operands and
+        attributes, before it is added. What it raises is passed on.
+    variables
+        Names of results of Constant nodes that the device holds as states, so that nothing is
+        folded into them and their gradients can be asked for.
 
     Raises
     ------
@@ -83,7 +92,8 @@ def load_onnx(
         set_outputs(graph, outputs)
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
-    imported = GraphImport(builder, graph, opsets_of(proto), path.parent)
+    scope = Scope(observer=observer, variables=frozenset(variables))
+    imported = GraphImport(builder, graph, opsets_of(proto), path.parent, scope)
     imported.add_parameters(trainable_names(graph, trainable, frozen))
     given_shapes = shapes or {}
     inputs = [info for info in graph.input if info.name not in imported.values]

@@ -144,6 +144,7 @@ UNARY = Operator(
     evaluate=_unary_array,
     lower=_lower_unary,
     gradient=unary_gradient,
+    omits_zeros=True,
 )
 BINARY = Operator(
     name="binary",
@@ -236,6 +237,19 @@ def _bounds_nothing(bound: Value) -> bool:
     return bool((bound.known >= limits.max).all() or (bound.known <= limits.min).all())
 
 
+def _in_type(bound: Value, x: Value) -> Value:
+    """Return a bound that is a constant of other floats in the type of an operand."""
+    if bound.known is None or not (_is_float(bound) and _is_float(x)):
+        return bound
+    largest = np.finfo(x.dtype).max
+    array = np.clip(bound.known, -largest, largest).astype(x.dtype)
+    return Constant(bound.name, array.shape, x.dtype, array)
+
+
+def _is_float(value: Value) -> bool:
+    return value.dtype.startswith("float")
+
+
 def _clip(node: Node, expansion: Expansion) -> Value:
     result = node.operand(0)
     for index, key, function in ((1, "min", "maximum"), (2, "max", "minimum")):
@@ -243,6 +257,8 @@ def _clip(node: Node, expansion: Expansion) -> Value:
         value = node.attributes.get(key)
         if bound is None and value is not None and abs(value) < np.finfo(np.float32).max:
             bound = scalar(expansion, value, result)  # the default of version 6 bounds nothing
+        if bound is not None and bound.dtype != result.dtype:
+            bound = _in_type(bound, result)
         if bound is not None and not _bounds_nothing(bound):
             result = bounded(expansion, function, result, bound)
     return result

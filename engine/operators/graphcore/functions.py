@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
 from tilescope.engine.lower import Lowering
@@ -103,12 +101,6 @@ def _lower_detach(lowering: Lowering, op: Operation) -> Tensor:
     return lowering.tensor(op.operand(0))
 
 
-def _no_gradient(
-    _op: Operation, _expansion: Expansion, _gradients: Sequence[Value | None]
-) -> Sequence[Value | None]:
-    return [None]
-
-
 #: The operand, which counts as known where gradients are computed.
 _DETACH = Operator(
     name="Detach",
@@ -116,7 +108,7 @@ _DETACH = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     evaluate=lambda _, arrays: [arrays[0]],
     lower=_lower_detach,
-    gradient=_no_gradient,
+    stops_gradient=True,
 )
 
 RECORDS = (

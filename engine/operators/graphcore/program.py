@@ -100,4 +100,22 @@ _PRINT = Operator(
     is_kept=True,
 )
 
-RECORDS = (_PRINT, decomposed("Call", _call))
+
+def _copy_update(node: Node, _: Expansion) -> Value:
+    """Return the value that a weight takes: that the weight takes it is the model's business.
+
+    Raises
+    ------
+    BadModel
+        When it has another type or shape than the weight.
+    """
+    weight, value = node.operand(0), node.operand(1)
+    if (weight.shape, weight.dtype) != (value.shape, value.dtype):
+        raise BadModel(
+            f"{node}: {value.name!r} is {value.dtype} of shape {value.shape}: expected"
+            f" {weight.dtype} of shape {weight.shape}, as {weight.name!r}"
+        )
+    return value
+
+
+RECORDS = (decomposed("CopyVarUpdate", _copy_update), _PRINT, decomposed("Call", _call))

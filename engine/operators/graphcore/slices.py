@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -89,31 +90,63 @@ def _place(node: Node, expansion: Expansion) -> tuple[Value, dict[str, Any]]:
     return offsets, {"sizes": tuple(zip(axes, sizes, strict=True))}
 
 
+def _disjoint(node: Node) -> dict[str, bool]:
+    """Return what says that slices of one tensor do not overlap, if the node says so."""
+    return {"is_disjoint": True} if node.attributes.get("noOverlap", 0) else {}
+
+
 def _dynamic_slice(node: Node, expansion: Expansion) -> Value:
+    """Emit a slice, in the shape of the operand that it is written to if there is one.
+
+    Raises
+    ------
+    BadModel
+        When the slice does not fit that operand.
+    """
     offsets, sizes = _place(node, expansion)
-    return expansion.emit(DYNAMIC_SLICE, node.operand(0), offsets, **sizes)
+    x, target = node.operand(0), node.optional(2)
+    out = expansion.emit(DYNAMIC_SLICE, x, offsets, **sizes, **_disjoint(node))
+    if target is None:
+        return out
+    if prod(target.shape) != prod(out.shape):
+        raise BadModel(
+            f"{node}: a slice of shape {out.shape} does not fit {target.name!r} of shape"
+            f" {target.shape}: expected as many elements"
+        )
+    return reshape(expansion, out, target.shape)
+
+
+def _update(node: Node, expansion: Expansion, shape: tuple[int, ...]) -> Value:
+    """Emit what a slice of a shape is replaced by; it may lack dimensions of one element."""
+    update = node.operand(2)
+    fits = prod(update.shape) == prod(shape)
+    return reshape(expansion, update, shape) if fits else update
+
+
+def _slice_shape(x: Value, sizes: Mapping[str, Any]) -> tuple[int, ...]:
+    by_axis = dict(sizes["sizes"])
+    return tuple(by_axis.get(axis, size) for axis, size in enumerate(x.shape))
 
 
 def _dynamic_update(node: Node, expansion: Expansion) -> Value:
     offsets, sizes = _place(node, expansion)
-    return expansion.emit(DYNAMIC_UPDATE, node.operand(0), offsets, node.operand(2), **sizes)
+    x = node.operand(0)
+    update = _update(node, expansion, _slice_shape(x, sizes))
+    return expansion.emit(DYNAMIC_UPDATE, x, offsets, update, **sizes, **_disjoint(node))
 
 
 def _dynamic_add(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     offsets, sizes = _place(node, expansion)
     before = expansion.emit(DYNAMIC_SLICE, x, offsets, **sizes)
-    after = binary(expansion, "add", before, node.operand(2))
+    after = binary(expansion, "add", before, _update(node, expansion, before.shape))
     return expansion.emit(DYNAMIC_UPDATE, x, offsets, after, **sizes)
 
 
 def _dynamic_zero(node: Node, expansion: Expansion) -> Value:
     x = node.operand(0)
     offsets, sizes = _place(node, expansion)
-    shape = list(x.shape)
-    for axis, size in sizes["sizes"]:
-        shape[axis] = size
-    zeros = expansion.constant(np.zeros(shape, x.dtype), "zeros")
+    zeros = expansion.constant(np.zeros(_slice_shape(x, sizes), x.dtype), "zeros")
     return expansion.emit(DYNAMIC_UPDATE, x, offsets, zeros, **sizes)
 
 

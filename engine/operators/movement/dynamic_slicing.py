@@ -17,10 +17,12 @@ from tilescope.engine.library.popops.slicing.dynamic_slice import dynamic_slice,
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 
-__all__ = ["DYNAMIC_SLICE", "DYNAMIC_UNSLICE", "DYNAMIC_UPDATE", "RECORDS"]
+__all__ = ["DYNAMIC_SLICE", "DYNAMIC_UNSLICE", "DYNAMIC_UPDATE", "RECORDS", "joined"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
+#: Sizes of a slice by axis.
+_Sizes = Sequence[tuple[int, int]]
 
 
 def _dynamic_slice_type(node: Node) -> list[Type]:
@@ -36,12 +38,14 @@ def _dynamic_slice_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     return [x]
 
 
-def _first_elements(lowering: Lowering, op: Operation, shape: tuple[int, ...]) -> Tensor:
+def _first_elements(
+    lowering: Lowering, value: Value, sizes: _Sizes, shape: tuple[int, ...]
+) -> Tensor:
     """Return the first elements of a slice of a tensor of that shape, counted from the front."""
-    offsets, sizes = lowering.tensor(op.operand(1)), op.attributes["sizes"]
-    lengths = np.array([shape[axis] for axis, _ in sizes], op.operand(1).dtype)
+    offsets = lowering.tensor(value)
+    lengths = np.array([shape[axis] for axis, _ in sizes], value.dtype)
     length, zero = (
-        lowering.tensor(Constant("constant", array.shape, op.operand(1).dtype, array))
+        lowering.tensor(Constant("constant", array.shape, value.dtype, array))
         for array in (lengths, np.zeros_like(lengths))
     )
     is_negative = binary(lowering.builder, "less", offsets, zero, offsets.shape)
@@ -51,7 +55,8 @@ def _first_elements(lowering: Lowering, op: Operation, shape: tuple[int, ...]) -
 
 def _lower_dynamic_slice(lowering: Lowering, op: Operation) -> Tensor:
     x, sizes = op.operand(0), op.attributes["sizes"]
-    first, axes = _first_elements(lowering, op, x.shape), [axis for axis, _ in sizes]
+    first = _first_elements(lowering, op.operand(1), sizes, x.shape)
+    axes = [axis for axis, _ in sizes]
     return dynamic_slice(
         lowering.builder, lowering.tensor(x), first, axes, [size for _, size in sizes]
     )
@@ -62,23 +67,61 @@ def _dynamic_slice_gradient(
 ) -> Sequence[Value | None]:
     gradient, sizes = full(expansion, gradients[0], op.output.shape), op.attributes["sizes"]
     shape = op.operand(0).shape
+    stated = {"is_disjoint": True} if op.attributes.get("is_disjoint") else {}
     return [
-        expansion.emit(DYNAMIC_UNSLICE, gradient, op.operand(1), shape=shape, sizes=sizes),
+        expansion.emit(
+            DYNAMIC_UNSLICE, gradient, op.operand(1), shape=shape, sizes=sizes, **stated
+        ),
         None,
     ]
 
 
+def joined(
+    expansion: Expansion, earlier: Operation | None, later: Operation | None
+) -> Value | None:
+    """Emit parts of one tensor in one variable; None where they are not, or may overlap.
+
+    Parameters
+    ----------
+    expansion
+        Where the operation goes.
+    earlier, later
+        What places the parts: of the first slices, and of those after them; None where other
+        operations compute them.
+    """
+    if earlier is None or later is None:
+        return None
+    for operation in (earlier, later):
+        if operation.operator is not DYNAMIC_UNSLICE or not operation.attributes.get("is_disjoint"):
+            return None
+    sizes = (*_parts(earlier), *_parts(later))
+    return expansion.emit(
+        DYNAMIC_UNSLICE,
+        *earlier.operands,
+        *later.operands,
+        shape=later.output.shape,
+        sizes=sizes[0],
+        others=sizes[1:],
+        is_disjoint=True,
+    )
+
+
+def _parts(node: Node) -> list[_Sizes]:
+    """Return the sizes of the parts by axis, part by part."""
+    return [node.attributes["sizes"], *node.attributes.get("others", ())]
+
+
 def _dynamic_unslice_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    gradient, offsets = arrays
-    out = np.zeros(node.attributes["shape"], gradient.dtype)
-    out[_places(node, out.shape, offsets)] = gradient
+    out = np.zeros(node.attributes["shape"], arrays[0].dtype)
+    for sizes, part, offsets in zip(_parts(node), arrays[::2], arrays[1::2], strict=True):
+        out[_places(sizes, out.shape, offsets)] = part
     return [out]
 
 
-def _places(node: Node, shape: tuple[int, ...], offsets: Array) -> tuple[Array, ...]:
+def _places(sizes: _Sizes, shape: tuple[int, ...], offsets: Array) -> tuple[Array, ...]:
     """Return the positions of a slice of a tensor of that shape."""
     places = [np.arange(size) for size in shape]
-    for (axis, size), offset in zip(node.attributes["sizes"], offsets.tolist(), strict=True):
+    for (axis, size), offset in zip(sizes, offsets.tolist(), strict=True):
         places[axis] = np.arange(offset, offset + size) % shape[axis]
     return np.ix_(*places)
 
@@ -86,13 +129,16 @@ def _places(node: Node, shape: tuple[int, ...], offsets: Array) -> tuple[Array, 
 def _lower_dynamic_unslice(lowering: Lowering, op: Operation) -> Tensor:
     out = lowering.variable(op.output)
     fill(lowering.builder, out, 0.0)
-    first = _first_elements(lowering, op, op.output.shape)
-    axes = [axis for axis, _ in op.attributes["sizes"]]
-    dynamic_update(lowering.builder, out, lowering.tensor(op.operand(0)), first, axes)
+    for place, sizes in enumerate(_parts(op)):
+        part, offsets = op.operand(2 * place), op.operand(2 * place + 1)
+        first = _first_elements(lowering, offsets, sizes, op.output.shape)
+        axes = [axis for axis, _ in sizes]
+        dynamic_update(lowering.builder, out, lowering.tensor(part), first, axes)
     return out
 
 
-#: A tensor at its place in zeros, the gradient of a slice whose place data decide.
+#: Tensors at their places in zeros, the gradient of slices whose place data decide. Later ones are
+#: written over those before.
 DYNAMIC_UNSLICE = Operator(
     name="dynamic_unslice",
     domain=ENGINE_DOMAIN,
@@ -130,7 +176,7 @@ def _dynamic_update_type(node: Node) -> list[Type]:
 
 def _dynamic_update_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     out = arrays[0].copy()
-    out[_places(node, out.shape, arrays[1])] = arrays[2]
+    out[_places(node.attributes["sizes"], out.shape, arrays[1])] = arrays[2]
     return [out]
 
 
@@ -138,8 +184,9 @@ def _lower_dynamic_update(lowering: Lowering, op: Operation) -> Tensor:
     """Write over the operand, or over a copy of it where something reads it afterwards."""
     x = op.operand(0)
     out = lowering.tensor(x) if lowering.is_free(x) else lowering.copied(x)
-    first = _first_elements(lowering, op, x.shape)
-    axes = [axis for axis, _ in op.attributes["sizes"]]
+    sizes = op.attributes["sizes"]
+    first = _first_elements(lowering, op.operand(1), sizes, x.shape)
+    axes = [axis for axis, _ in sizes]
     dynamic_update(lowering.builder, out, lowering.tensor(op.operand(2)), first, axes)
     return out
 
@@ -147,11 +194,15 @@ def _lower_dynamic_update(lowering: Lowering, op: Operation) -> Tensor:
 def _dynamic_update_gradient(
     op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
 ) -> Sequence[Value | None]:
-    """Return the gradient without the slice, and the slice of it."""
+    """Return the gradient without the slice, and the slice of it.
+
+    Of slices that do not overlap, what was there before is not read again: its gradient stays.
+    """
     gradient, sizes = full(expansion, gradients[0], op.output.shape), op.attributes["sizes"]
-    update = op.operand(2)
-    zeros = expansion.constant(np.zeros(update.shape, update.dtype), "zeros")
-    of_x = expansion.emit(DYNAMIC_UPDATE, gradient, op.operand(1), zeros, sizes=sizes)
+    update, of_x = op.operand(2), gradient
+    if not op.attributes.get("is_disjoint"):
+        zeros = expansion.constant(np.zeros(update.shape, update.dtype), "zeros")
+        of_x = expansion.emit(DYNAMIC_UPDATE, gradient, op.operand(1), zeros, sizes=sizes)
     return of_x, None, expansion.emit(DYNAMIC_SLICE, gradient, op.operand(1), sizes=sizes)
 
 

@@ -47,7 +47,7 @@ def _dynamic(op_type: str, index: np.ndarray, axes: list[int], sizes: list[int])
     }
     if op_type in ("DynamicUpdate", "DynamicAdd"):
         operands, trained = [*operands, drawn(shape, 1)], (0, 2)
-    if op_type in ("DynamicSlice", "DynamicUpdate"):
+    if op_type == "DynamicSlice":
         attributes["noOverlap"] = 1
     name = f"{op_type}-{axes}-{index.dtype}"
     return Case(op_type, operands, references[op_type], attributes, trained=trained, name=name)

@@ -15,7 +15,7 @@ from onnx import TensorProto, numpy_helper
 from tilescope.engine.errors import BadInput, RunFailed
 from tilescope.engine.operators.table import OPERATORS
 
-__all__ = ["trainable_names", "write_trained"]
+__all__ = ["trainable_names", "weight_names", "write_trained"]
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
@@ -47,19 +47,29 @@ def trainable_names(
     """
     if not patterns:
         return frozenset()
-    fixed = _fixed(graph)
     names = [t.name for t in graph.initializer]
-    floats = [
-        t.name
-        for t in graph.initializer
-        if t.data_type in _FLOATS and t.dims and t.name not in fixed
-    ]
+    ranks = {t.name: len(t.dims) for t in graph.initializer}
+    floats = [name for name in weight_names(graph) if ranks[name]]
     chosen: set[str] = set()
     for pattern in patterns:
         chosen |= _matches(pattern, names, floats)
     for pattern in frozen:
         chosen -= _matches(pattern, names, floats)
     return frozenset(chosen)
+
+
+def weight_names(graph: onnx.GraphProto) -> list[str]:
+    """Return the names of floating-point initializers, without running statistics.
+
+    What decides shapes is left out as well; those without a dimension are not.
+
+    Parameters
+    ----------
+    graph
+        Of an ONNX file.
+    """
+    fixed = _fixed(graph)
+    return [t.name for t in graph.initializer if t.data_type in _FLOATS and t.name not in fixed]
 
 
 def _matches(pattern: str, names: Sequence[str], floats: Sequence[str]) -> set[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from tilescope.engine.errors import BadModel
@@ -25,13 +26,26 @@ from tilescope.engine.frontend.onnx.source.sequences import (
 )
 from tilescope.engine.frontend.onnx.source.tensor_types import check_type, element_type
 from tilescope.engine.frontend.onnx.source.walk import domain_of, key_of
-from tilescope.engine.ir import Constant, IrBuilder, Node, Parameter, Region, ResultType, Value
+from tilescope.engine.ir import (
+    Constant,
+    IrBuilder,
+    Node,
+    Parameter,
+    Purpose,
+    Region,
+    ResultType,
+    State,
+    Value,
+)
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control.control import branch_of
 from tilescope.engine.operators.movement.slicing import FIXED_SIZES
 from tilescope.engine.operators.onnx_standard import attribute_value, version_of, with_defaults
 
-__all__ = ["GraphImport"]
+__all__ = ["GraphImport", "NodeObserver", "Scope"]
+
+#: What is called with a node of the file, and with what the engine has of it.
+NodeObserver = Callable[[onnx.NodeProto, Node], None]
 
 #: Opset of the nodes that sequences are taken apart into.
 _VERSION_OF_PARTS = 13
@@ -54,12 +68,18 @@ class Scope:
         What the names of nodes begin with.
     labels
         Names of results in place of those that the graph gives them.
+    observer
+        What is called with every node before it is added; None if nothing is.
+    variables
+        Names of results of Constant nodes that are states of the model.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     path: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    observer: NodeObserver | None = None
+    variables: frozenset[str] = frozenset()
 
 
 class GraphImport:
@@ -96,6 +116,8 @@ class GraphImport:
         self.counts = scope.counts
         self.path = scope.path
         self.labels = scope.labels
+        self.observer = scope.observer
+        self.variables = scope.variables
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -190,6 +212,8 @@ class GraphImport:
             hints=hints,
             placement=placement,
         )
+        if self.observer is not None:
+            self.observer(proto, node)
         if is_unrolled(proto, inputs, regions.get("body")):
             node = replace(node, regions={})
             result = unrolled(node, self.builder, self._round_of(name, proto))
@@ -201,9 +225,10 @@ class GraphImport:
         results = self._with_reasons(node, names)
         for key, value in zip([*keys, *names[len(keys) :]], results, strict=True):
             if value is not None:
-                if value.known is None:
-                    check_type(value.dtype, f"Node {name!r}")
-                self.values[key] = value
+                is_variable = key in self.variables and isinstance(value, Constant)
+                self.values[key] = entry = _variable(value) if is_variable else value
+                if entry.known is None:
+                    check_type(entry.dtype, f"Node {name!r}")
 
     def _adds_sequence(self, name: str, proto: onnx.NodeProto) -> bool:
         """Add a node whose operand or result is a sequence, and return whether it is one."""
@@ -272,7 +297,12 @@ class GraphImport:
                 body,
                 self.opsets,
                 self.folder,
-                Scope({**self.values, **values}, self.counts, f"{name}/round{number}/"),
+                Scope(
+                    {**self.values, **values},
+                    self.counts,
+                    f"{name}/round{number}/",
+                    observer=self.observer,
+                ),
             )
             inside.add_parameters()
             return inside.add_nodes()
@@ -336,7 +366,12 @@ class GraphImport:
             graph,
             self.opsets,
             self.folder,
-            replace(scope or Scope(), values=self.values, counts=self.counts),
+            replace(
+                scope or Scope(),
+                values=self.values,
+                counts=self.counts,
+                observer=self.observer,
+            ),
         )
         inside.add_parameters()
         inputs = []
@@ -368,6 +403,12 @@ class GraphImport:
 _CALL = "Call"
 #: Scan has no batch from this version on.
 _UNBATCHED_SCAN = 9
+
+
+def _variable(value: Value) -> State:
+    """Return a state that begins as a constant."""
+    array = np.asarray(value.content)
+    return State(value.name, value.shape, value.dtype, array, purpose=Purpose.WEIGHT)
 
 
 def _is_computed(values: Sequence[Value | None]) -> bool:
