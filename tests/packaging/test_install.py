@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
 QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
 COMMANDS = (*QUERIES, "baseline", "export", "run", "serve")
-TOP_LEVEL = {"tilescope", "popart", "pva"}
+TOP_LEVEL = {"tilescope", "popart", "popart_core", "pva"}
 FOLDERS = {"engine", "analyser", "webapp", "reports", "compat", "tests", "docs"}
 PIP = (sys.executable, "-m", "pip")
 

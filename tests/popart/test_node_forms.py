@@ -113,3 +113,25 @@ def test_the_tenth_version_takes_modes_of_later_ones() -> None:
     builder.addNodeAttribute("nearest_mode", "ceil", {out})
     positions = np.ceil((np.arange(10) + 0.5) / 2 - 0.5).astype(int).clip(0, 4)
     np.testing.assert_array_equal(_run(builder, out, VALUES), VALUES[positions])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_scatter_reduces_into_longer_rows(axis: int) -> None:
+    builder = _builder()
+    data = np.random.default_rng(2).normal(size=(4, 5, 3)).astype(np.float32)
+    initial = np.ones((6, 7, 4), np.float32)
+    rows = np.array([2, 0, 2, 1, 3][: data.shape[axis]], np.int32)
+    shape = [1, 1, 1]
+    shape[axis] = len(rows)
+    names = [
+        builder.addInputTensor("FLOAT", list(data.shape)),
+        builder.addInputTensor("INT32", shape),
+        builder.addInputTensor("FLOAT", list(initial.shape)),
+    ]
+    out = builder.aiGraphcore.scatterreduce(names, initial.shape[axis], axis)
+    expected = initial.copy()
+    for i, row in enumerate(rows):
+        place = (row, slice(5), slice(3)) if axis == 0 else (slice(4), row, slice(3))
+        expected[place] += data.take(i, axis)
+    found = _run(builder, out, data, rows.reshape(shape), initial)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -118,6 +118,49 @@ OPERANDS: list[tuple[Make, str]] = [
 ]
 
 
+SCATTERS = [
+    ([6, 3, 5], [1, 3, 5], {}, "Partial broadcasting of indices is not currently supported."),
+    (
+        [6, 3],
+        [6, 4],
+        {},
+        "Failed to expand 'indices' shape [6 4] to match 'src' shape [6 3] using reduction axis ="
+        " 0.",
+    ),
+    (
+        [3, 4],
+        [3, 4, 1],
+        {},
+        "Invalid rank for indices input. Indices rank 3 must be <= data input rank 2.",
+    ),
+    (
+        [3, 4],
+        [3, 4],
+        {"axis": 4},
+        "ScatterReduceOp::setup axis = 4 is outside the acceptable range [-2, 1]",
+    ),
+    (
+        [3, 4],
+        [3, 4],
+        {"axis_size": 0},
+        "ScatterReduceOp axis_size = 0 is not valid: must be > 0.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "indices", "settings", "words"), SCATTERS)
+def test_scatters(
+    data: list[int], indices: list[int], settings: dict[str, int], words: str
+) -> None:
+    def make(builder: popart.Builder) -> str:
+        names = [_input(builder, *data), _input(builder, *indices, of="UINT32")]
+        stated = {"axis": 0, "axis_size": 5, **settings}
+        name: str = builder.aiGraphcore.scatterreduce(names, **stated)
+        return name
+
+    assert _refusal(make) == words
+
+
 @pytest.mark.parametrize(("make", "words"), [*ATTRIBUTES, *OPERANDS])
 def test_words(make: Make, words: str) -> None:
     assert _refusal(make) == words

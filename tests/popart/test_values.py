@@ -161,3 +161,10 @@ def test_exceptions_are_thrown_on_request(function: str, kind: type[Exception]) 
     with pytest.raises(kind, match="it failed") as thrown:
         getattr(popart, function)("it failed")
     assert type(thrown.value) is kind
+
+
+def test_the_binding_has_the_same_objects() -> None:
+    import popart_core
+
+    assert popart_core.__all__ == popart.__all__
+    assert all(getattr(popart_core, name) is getattr(popart, name) for name in popart.__all__)

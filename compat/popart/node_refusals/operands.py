@@ -159,10 +159,16 @@ def _scatter_reduce(node: CheckedNode) -> str | None:
             f"ScatterReduceOp::setup axis = {axis} is outside the acceptable range"
             f" [{-rank}, {rank - 1}]"
         )
-    return _broadcast_indices(data, indices, axis % rank, n_before=int(n_groups > 1))
+    reason = _spread_indices(data, indices, axis % rank, n_before=int(n_groups > 1))
+    is_spread = node.settings.get("enable_index_broadcast", 1)
+    return reason if is_spread or reason != _PARTIAL else None
 
 
-def _broadcast_indices(data: list[int], indices: list[int], axis: int, n_before: int) -> str | None:
+#: What PopART says of indices that stand for some, but not all, of the elements beside the axis.
+_PARTIAL = "Partial broadcasting of indices is not currently supported."
+
+
+def _spread_indices(data: list[int], indices: list[int], axis: int, n_before: int) -> str | None:
     rank = len(data)
     if len(indices) > rank:
         return (
@@ -179,7 +185,7 @@ def _broadcast_indices(data: list[int], indices: list[int], axis: int, n_before:
             f" using reduction axis = {axis}."
         )
     if [d for d in range(n_before, rank) if spread[d] > 1] != [axis] and spread != data:
-        return "Partial broadcasting of indices is not currently supported."
+        return _PARTIAL
     return None
 
 
@@ -189,14 +195,14 @@ RULES: dict[tuple[str, str], _Rule] = {
     (_ONNX, "MatMul"): _matmul,
     (_ONNX, "Reshape"): _reshape,
     (_ONNX, "Resize"): _resize,
-    (_GRAPHCORE, "ScatterReduce"): _scatter_reduce,
     (_ONNX, "Slice"): _slice,
     (_ONNX, "Tile"): _tile,
 }
 
-#: Rules for what the engine takes: operands that later versions broadcast, and a dropout that drops
-#: nothing.
+#: Rules for what the engine takes: operands that later versions broadcast, indices that stand for
+#: some rows, and a dropout that drops nothing.
 SILENT_RULES: dict[tuple[str, str], _Rule] = {
     **{(_ONNX, name): _of_one_shape for name in ("Max", "Mean", "Min", "Sum")},
+    (_GRAPHCORE, "ScatterReduce"): _scatter_reduce,
     (_GRAPHCORE, "ShapedDropout"): _shaped_dropout,
 }

@@ -114,6 +114,11 @@ class _Scatter:
         """
         indices, rank = self._spread(), len(self.data.shape)
         by_row = prod(indices.shape) == self.data.shape[self.axis] != prod(self.data.shape)
+        # Rows of the target may be longer: then only their first elements are written.
+        by_row = by_row and all(
+            d == self.axis or n == size
+            for d, (n, size) in enumerate(zip(updates.shape, x.shape, strict=True))
+        )
         if by_row and indices.shape[self.axis] == self.data.shape[self.axis]:
             order = _axis_first(rank, self.axis)
             rows = reshape(self.expansion, indices, (indices.shape[self.axis], 1))

@@ -401,6 +401,8 @@ class GraphImport:
 
 #: PopART's call of a subgraph.
 _CALL = "Call"
+#: PopART's block over packed sequences.
+_PACKED = "PackedDataBlock"
 #: Scan has no batch from this version on.
 _UNBATCHED_SCAN = 9
 
@@ -416,12 +418,28 @@ def _is_computed(values: Sequence[Value | None]) -> bool:
     return any(value is not None and value.known is None for value in values)
 
 
+def _of_sequences(proto: onnx.NodeProto, inputs: Sequence[Value | None]) -> list[ResultType | None]:
+    """Return the types of batches of padded sequences, of every third operand."""
+    attributes = {
+        attribute.name: attribute_value(attribute)
+        for attribute in proto.attribute
+        if attribute.type != onnx.AttributeProto.GRAPH
+    }
+    n_batch = attributes["callbackBatchSize"]
+    return [
+        None if value is None else ((n_batch, length, *value.shape[1:]), value.dtype)
+        for value, length in zip(inputs[::3], attributes["maxSequenceLengths"], strict=False)
+    ]
+
+
 def _given_to_a_body(
     proto: onnx.NodeProto, inputs: Sequence[Value | None], version: int
 ) -> list[ResultType | None]:
     """Return the types that a loop gives its body, where they follow from its operands."""
     if proto.op_type == _CALL:
         return [None if value is None else (value.shape, value.dtype) for value in inputs]
+    if proto.op_type == _PACKED:
+        return _of_sequences(proto, inputs)
     if proto.op_type == "Loop":
         states = [None if value is None else (value.shape, value.dtype) for value in inputs[2:]]
         return [((), "int64"), ((), "bool"), *states]
