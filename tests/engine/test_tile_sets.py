@@ -17,6 +17,7 @@ from tilescope.engine.library.popnn.pool import pool
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, unary
 from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.library.popops.reduction.reduce import reduce
+from tilescope.engine.library.popops.slicing.scalar_in_rows import select_scalar_from_rows
 from tilescope.engine.library.window import Window
 from tilescope.engine.options import resolve as resolve_options
 from tilescope.engine.program import Sequence
@@ -44,6 +45,13 @@ def _scaled(build: Builder, x: Tensor) -> Tensor:
     return total
 
 
+LABELS = np.arange(48, dtype=np.int32) % 6
+
+
+def _labels(build: Builder) -> Tensor:
+    return build.constant(LABELS, "labels")
+
+
 CASES: dict[str, tuple[Callable[[Builder, Tensor], Tensor], np.ndarray]] = {
     "unary": (lambda b, x: unary(b, "absolute", x), np.abs(IMAGES)),
     "binary": (
@@ -55,6 +63,10 @@ CASES: dict[str, tuple[Callable[[Builder, Tensor], Tensor], np.ndarray]] = {
     "pool": (
         lambda b, x: pool(b, x, Window((2, 2), (2, 2))),
         IMAGES.reshape(2, 4, 3, 2, 3, 2).max((3, 5)),
+    ),
+    "elements by row": (
+        lambda b, x: select_scalar_from_rows(b, x.reshape(48, 6), _labels(b)),
+        IMAGES.reshape(48, 6)[np.arange(48), LABELS],
     ),
     "matmul": (_matmul, IMAGES.reshape(1, 8, 36) @ np.ones((1, 36, 5))),
     "convolution": (lambda b, x: convolution(b, x, KERNEL, Window((1, 1))), CONVOLVED),

@@ -85,6 +85,10 @@ class TileSet:
         is_in[self.ids] = True
         return is_in
 
+    def places(self, tiles: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the places of tiles of the set among its tiles: ndarray of int64."""
+        return np.searchsorted(self.ids, tiles).astype(np.int64)
+
     def has(self, tiles: NDArray[np.integer[Any]]) -> bool:
         """Whether all the given tiles are in the set."""
         return bool(self._is_in[tiles].all())

@@ -367,8 +367,9 @@ def _where_columns_lie(
     n_lookups = np.full_like(columns.count, shape.n_lookups)
     every = np.ones(columns.count.size)
     cycles = multi_slice_cycles(n_lookups, columns.count, every, shape.item_bytes, machine)
-    by_tile = np.bincount(columns.tile, cycles, machine.n_tiles)
-    n_groups = np.bincount(columns.tile, minlength=machine.n_tiles)
+    places = builder.tiles.places(columns.tile)
+    by_tile = np.bincount(places, cycles, machine.n_tiles)
+    n_groups = np.bincount(places, minlength=machine.n_tiles)
     offsets = n_groups * shape.n_lookups * INT32.n_bytes
     total = int(by_tile.max()) + exchange_cycles_of_tiles(offsets, n_groups, 0 * offsets, machine)
     edges = (
@@ -385,7 +386,7 @@ def _sent_cycles(builder: Builder, variable: Variable) -> int:
     """Return how long the fullest tile of a base takes to send it."""
     machine = builder.tiles.machine
     lengths = variable.map_end - variable.map_start
-    held = np.bincount(variable.map_tile, lengths, machine.n_tiles) * variable.dtype.n_bytes
+    held = np.bincount(variable.map_tile, lengths) * variable.dtype.n_bytes
     return int(bus_cycles(float(held.max()), machine))
 
 
