@@ -67,7 +67,7 @@ from tilescope.engine.errors import EngineError, OutOfTileMemory
 from tilescope.engine.ir import Model
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.session.engine import Engine
-from tilescope.engine.training.modes import SEED
+from tilescope.engine.training.modes import SEED, drawing
 
 if TYPE_CHECKING:
     from popart.optimizers import Optimizer
@@ -151,7 +151,7 @@ class _Session:
             placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
-                placed
+                drawing(placed, 0)
                 if trained is None
                 else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )

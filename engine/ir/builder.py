@@ -53,6 +53,8 @@ class IrBuilder:
         self.operations: list[Operation] = []
         #: Of the operations that are added without one.
         self.placement = UNPLACED
+        #: Whether random numbers stay operations where all their operands are known.
+        self.keeps_draws = False
         self._types: TypeMemo = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Value:
@@ -155,7 +157,7 @@ class IrBuilder:
         """
         if self.placement.is_stated and not node.placement.is_stated:
             node = replace(node, placement=self.placement)
-        results = results_of(node, outputs, self._types)
+        results = results_of(node, outputs, self._types, keeps_draws=self.keeps_draws)
         if any(value is not None and value.known is None for value in results):
             self.operations.append(_operation(node, results))
         return results
@@ -209,7 +211,7 @@ class IrBuilder:
     def copied(self, region: Region, values: Mapping[Value, Value]) -> Region:
         """Return a region on other values, as this builder would add its operations."""
         inside = self.inside(region.name)
-        inside.placement = self.placement
+        inside.placement, inside.keeps_draws = self.placement, self.keeps_draws
         here = dict(values)
         inside.copy(region.operations, here)
         outputs = tuple(here.get(value, value) for value in region.outputs)
@@ -217,7 +219,9 @@ class IrBuilder:
 
     def inside(self, name: str) -> IrBuilder:
         """Return a builder of the same kind for a region."""
-        return IrBuilder(name)
+        builder = IrBuilder(name)
+        builder.keeps_draws = self.keeps_draws
+        return builder
 
     def region(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Region:
         """Return what was added as a region."""
@@ -247,7 +251,7 @@ class IrBuilder:
 
 
 def results_of(
-    node: Node, outputs: Sequence[str], memo: TypeMemo | None = None
+    node: Node, outputs: Sequence[str], memo: TypeMemo | None = None, *, keeps_draws: bool = False
 ) -> tuple[Value | None, ...]:
     """Return the results of a node, with their content where it can be known.
 
@@ -259,6 +263,8 @@ def results_of(
         Names of the results; empty for those that nobody uses.
     memo
         Of the nodes before, to infer the types of equal nodes once; None infers them anew.
+    keeps_draws
+        Whether random numbers are no constants, though all their operands are known.
 
     Raises
     ------
@@ -271,8 +277,12 @@ def results_of(
     if types is not None:
         values = tuple(Value(label, *value_type) for value_type in types)
     else:
-        expansion = Expansion(IrBuilder(node.name), node, label)
-        values = decomposed(node, expansion) or _inferred(node, label)
+        inside = IrBuilder(node.name)
+        inside.keeps_draws = keeps_draws
+        is_folded = not (keeps_draws and node.operator.draws)
+        values = decomposed(node, Expansion(inside, node, label)) or _inferred(
+            node, label, is_folded=is_folded
+        )
         if memo is not None and key is not None and all(v.known is None for v in values):
             memo[key] = tuple((value.shape, value.dtype) for value in values)
     results: list[Value | None] = []
@@ -302,7 +312,7 @@ def decomposed(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def _inferred(node: Node, label: str) -> tuple[Value, ...]:
+def _inferred(node: Node, label: str, *, is_folded: bool = True) -> tuple[Value, ...]:
     """Return the results of a node that stays whole; constants where all its operands are known.
 
     Results without elements are constants, too.
@@ -314,7 +324,9 @@ def _inferred(node: Node, label: str) -> tuple[Value, ...]:
             Constant(label, tuple(map(int, shape)), dtype, np.zeros(shape, dtype))
             for shape, dtype in types
         )
-    is_known = not node.regions and all(value.known is not None for value in node.operands)
+    is_known = (
+        is_folded and not node.regions and all(value.known is not None for value in node.operands)
+    )
     if is_known and all(prod(shape) <= _MOST_FOLDED for shape, _ in types):
         arrays = _evaluated(node, types)
         if arrays is not None:

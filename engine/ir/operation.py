@@ -104,6 +104,9 @@ class Operator:
     stops_gradient
         Whether its results count as known where gradients are computed: nothing before it has one
         by way of it.
+    draws
+        Whether it draws random numbers: it is not folded before it is known whether every run draws
+        others.
     no_gradient
         Why it has no gradient, where neither a rule nor a decomposition gives one: what follows
         "it has no gradient:".
@@ -129,6 +132,7 @@ class Operator:
     gradient: Gradient | None = None
     omits_zeros: bool = False
     stops_gradient: bool = False
+    draws: bool = False
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None

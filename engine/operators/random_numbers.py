@@ -1,7 +1,9 @@
 """Random numbers. A node's seed is its attribute, or follows from its name: runs are reproducible.
 
-Every run of a program draws the same numbers. Nodes without operands that vary are folded like
-other constants, to the numbers that the machine would draw.
+Every run of an inference draws the same numbers; nodes without operands that vary are folded like
+other constants then, to the numbers that the machine would draw. In training, and where a model is
+asked to (`tilescope.engine.training.modes.drawing`), a seed that every run advances is an operand:
+`DRAW` takes the place of the operators.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from onnx import helper
 from tilescope.engine.codelets.poprand.philox import normal_quantile, philox_block
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Constant, Node, Operation, Operator
+from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Node, Operation, Operator
 from tilescope.engine.library.popops.elementwise.operations import binary, cast
 from tilescope.engine.library.poprand import random_numbers as library
 from tilescope.engine.lower import Lowering
 
-__all__ = ["RANDOM_UNIFORM_LIKE", "RECORDS", "random_bits"]
+__all__ = ["DRAW", "RANDOM_UNIFORM_LIKE", "RECORDS", "draw_attributes", "random_bits"]
 
 Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
@@ -132,13 +134,87 @@ def _operator(name: str) -> Operator:
         evaluate=_evaluate,
         lower=_lower,
         stops_gradient=True,
+        draws=True,
     )
+
+
+def draw_attributes(node: Node, modifier: int) -> dict[str, Any]:
+    """Return the attributes of the `DRAW` that takes the place of a node.
+
+    Parameters
+    ----------
+    node
+        A use of one of the operators of this file.
+    modifier
+        Of the seed, for one of several draws.
+
+    Raises
+    ------
+    BadModel
+        When its type is not one of random numbers.
+    """
+    shape, dtype = _type(node)
+    kind = "normal" if "Normal" in node.operator.name else "uniform"
+    if node.operator.name == "Bernoulli":
+        kind = "bernoulli"
+    low, high, own = _key(node)
+    return {
+        "kind": kind,
+        "parameters": _parameters(node),
+        "shape": shape,
+        "dtype": dtype,
+        "modifier": (modifier ^ low ^ high ^ own) % 2**32,
+    }
+
+
+def _draw_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    """Return the numbers that the machine draws from the seed."""
+    given = node.attributes
+    shape, (first, second) = given["shape"], given["parameters"]
+    bits = random_bits(int(np.prod(shape)), arrays[0].tolist(), given["modifier"]).reshape(shape)
+    if given["kind"] == "normal":
+        quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
+        numbers = first + second * quantile((bits + 0.5) * 2.0**-32)
+    else:
+        numbers = first + (second - first) * ((bits >> np.uint64(8)) * 2.0**-24)
+    if given["kind"] == "bernoulli":
+        numbers = numbers < arrays[1]
+    return [np.asarray(numbers).astype(given["dtype"])]
+
+
+def _lower_draw(lowering: Lowering, op: Operation) -> Tensor:
+    given, builder = op.attributes, lowering.builder
+    seed, dtype = lowering.tensor(op.operand(0)), given["dtype"]
+    first, second = given["parameters"]
+    if given["kind"] == "bernoulli":
+        bound = lowering.tensor(op.operand(1))
+        drawn = library.uniform(builder, seed, given["modifier"], bound, "float32", 0.0, 1.0)
+        if bound.dtype != drawn.dtype:
+            bound = cast(builder, bound, drawn.dtype)
+        hit = binary(builder, "less", drawn, bound)
+        return hit if dtype == "bool" else cast(builder, hit, dtype)
+    given_x = op.optional(1)
+    reference = lowering.variable(op.output) if given_x is None else lowering.tensor(given_x)
+    function = library.normal if given["kind"] == "normal" else library.uniform
+    return function(builder, seed, given["modifier"], reference, dtype, first, second)
+
+
+#: Random numbers from a seed: an operand, so that runs draw others.
+DRAW = Operator(
+    name="draw",
+    domain=ENGINE_DOMAIN,
+    infer=lambda node: [(node.attributes["shape"], node.attributes["dtype"])],
+    evaluate=_draw_array,
+    lower=_lower_draw,
+    stops_gradient=True,
+)
 
 
 RANDOM_UNIFORM_LIKE = _operator("RandomUniformLike")
 
 
 RECORDS = (
+    DRAW,
     RANDOM_UNIFORM_LIKE,
     *map(_operator, ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform")),
 )

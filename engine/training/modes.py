@@ -24,6 +24,7 @@ from tilescope.engine.ir import (
     TrainingPass,
     Update,
     Value,
+    walk,
 )
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.dropout import DROPOUT
@@ -31,9 +32,10 @@ from tilescope.engine.operators.elementwise.elementwise import BINARY, binary
 from tilescope.engine.operators.identity import BOOL_MASKS
 from tilescope.engine.operators.norm.normalisation import trains_batch
 from tilescope.engine.operators.quantisation import aligned
+from tilescope.engine.operators.random_numbers import DRAW, draw_attributes
 from tilescope.engine.operators.straight_through import STRAIGHT_THROUGH
 
-__all__ = ["SEED", "in_training_mode"]
+__all__ = ["SEED", "drawing", "in_training_mode"]
 
 #: Name of the seed that dropout draws from; every micro-batch has another one.
 SEED = "seed"
@@ -45,21 +47,47 @@ _TRAINING_MODE = 12
 _ROUND_STEP = 0x3C6EF373
 
 
-def in_training_mode(model: Model, seed: int) -> Model:
-    """Return a model whose dropouts draw, and whose batch normalisations keep running statistics.
+def drawing(model: Model, seed: int) -> Model:
+    """Return a model whose random operators draw other numbers in every run; the rest stays.
 
     Parameters
     ----------
     model
         As a front end loads it.
     seed
-        What the masks of the first micro-batch are drawn from.
+        What the first run draws from.
     """
-    return _TrainingModes(model.name, seed).rebuilt(model)
+    if not any(operation.operator.draws for operation in walk(model.operations)):
+        return model
+    return _TrainingModes(model.name, seed, trains=False).rebuilt(model)
+
+
+def in_training_mode(model: Model, seed: int) -> Model:
+    """Return a model that draws, and whose batch normalisations keep running statistics.
+
+    Dropouts and random operators draw other numbers in every micro-batch.
+
+    Parameters
+    ----------
+    model
+        As a front end loads it.
+    seed
+        What the numbers of the first micro-batch are drawn from.
+    """
+    return _TrainingModes(model.name, seed, trains=True).rebuilt(model)
 
 
 class _TrainingModes(IrBuilder):
     """Copies a model.
+
+    Parameters
+    ----------
+    name
+        Of the model.
+    seed
+        What the first micro-batch draws from.
+    trains
+        Whether it is trained; else only random operators change.
 
     Attributes
     ----------
@@ -69,8 +97,9 @@ class _TrainingModes(IrBuilder):
         Whether the operation that is being added is a loop.
     """
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, *, trains: bool) -> None:
         super().__init__(name)
+        self.trains = trains
         words = np.array([seed], np.int64).view(np.int32)
         self.seed = State(SEED, (2,), "int32", words, purpose=Purpose.WEIGHT)
         self.updates: list[Update] = []
@@ -104,6 +133,12 @@ class _TrainingModes(IrBuilder):
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation, or what it is in training."""
+        if node.operator.draws:
+            return self.drawn(self, node, outputs)
+        if node.operator.key == "ai.graphcore.Call":
+            return _called(self, node, outputs)
+        if not self.trains:
+            return super().add(node, outputs)
         if node.operator.key == "QuantizeLinear":
             results = super().add(node, outputs)
             self._quantised.update((v, node) for v in results[:1] if v is not None)
@@ -114,8 +149,6 @@ class _TrainingModes(IrBuilder):
             return self._dropout(node, outputs)
         if node.operator.name == "BatchNormalization" and trains_batch(node):
             return self._batch_norm(node, outputs)
-        if node.operator.key == "ai.graphcore.Call":
-            return _called(self, node, outputs)
         return super().add(node, outputs)
 
     def _straight(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
@@ -157,13 +190,10 @@ class _TrainingModes(IrBuilder):
             raise BadModel(f"{node}: its ratio is {ratio}: expected at least 0, and less than 1")
         if not ratio:
             return IrBuilder.add(builder, node, outputs)
-        n, label = self._n_draws[node.name], next(filter(None, outputs), node.name)
-        self._n_draws[node.name] += 1
-        drawn = f"{node.name}/{n}" if n else node.name  # every call of a subgraph draws its own
+        label, modifier = next(filter(None, outputs), node.name), self._modifier(node)
         seed, expansion = builder.seed_for(node), Expansion(builder, node, label)
 
         def drop(value: Value) -> Value:
-            modifier = zlib.crc32(drawn.encode())
             return expansion.emit(DROPOUT, value, seed, ratio=ratio, modifier=modifier)
 
         def ones(shape: Sequence[int]) -> Value:
@@ -179,6 +209,35 @@ class _TrainingModes(IrBuilder):
             mask = binary(expansion, "not_equal", kept, zero)
             results[1] = mask if dtype == "bool" else expansion.emit(CAST, mask, dtype=dtype)
         return tuple(results)
+
+    def drawn(
+        self, builder: _TrainingModes | _Region, node: Node, outputs: Sequence[str]
+    ) -> tuple[Value | None, ...]:
+        """Add random numbers to a builder: this one, or that of a region.
+
+        Parameters
+        ----------
+        builder
+            Where they go.
+        node
+            A random operator.
+        outputs
+            Name of its result.
+        """
+        label = next(filter(None, outputs), node.name)
+        expansion = Expansion(builder, node, label)
+        if node.operator.decompose is not None:  # which emits what draws
+            results = node.operator.decompose(node, expansion)
+            return results if isinstance(results, tuple) else (results,)
+        seed = builder.seed_for(node)
+        attributes = draw_attributes(node, self._modifier(node))
+        return (expansion.emit(DRAW, seed, *node.operands, **attributes),)
+
+    def _modifier(self, node: Node) -> int:
+        """Return what makes the draws of a node its own; every call of a subgraph has others."""
+        n = self._n_draws[node.name]
+        self._n_draws[node.name] += 1
+        return zlib.crc32((f"{node.name}/{n}" if n else node.name).encode())
 
     def _batch_norm(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add a normalisation whose running statistics are states, if they are initializers."""
@@ -202,8 +261,9 @@ class _TrainingModes(IrBuilder):
     def _advance_seed(self) -> None:
         one = self.constant(np.array([0, 1], np.int32), "one")
         following = self.emit(BINARY, [self.seed, one], name=SEED, source="Seed", function="add")
-        last = self.operations[-1]
-        self.operations[-1] = replace(last, training_pass=TrainingPass.UPDATE)
+        if self.trains:
+            last = self.operations[-1]
+            self.operations[-1] = replace(last, training_pass=TrainingPass.UPDATE)
         self.updates.append(Update(self.seed, following))
 
 
@@ -258,7 +318,10 @@ class _Region(IrBuilder):
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation, or what it is in training."""
-        if node.operator.name in ("Dropout", "ShapedDropout") and _draws(node):
+        if node.operator.draws:
+            return self._whole.drawn(self, node, outputs)
+        is_dropout = node.operator.name in ("Dropout", "ShapedDropout")
+        if self._whole.trains and is_dropout and _draws(node):
             return self._whole.dropped(self, node, outputs)
         if node.operator.key == "ai.graphcore.Call":
             return _called(self, node, outputs)

@@ -130,6 +130,7 @@ class _HalfBuilder(IrBuilder):
 
     def __init__(self, name: str, shared: _Shared) -> None:
         super().__init__(name)
+        self.keeps_draws = True
         self._shared = shared
         self._casts: dict[tuple[Value, str], Value] = {}
         self._has_float_regions = False

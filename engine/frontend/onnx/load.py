@@ -92,6 +92,7 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
         set_outputs(graph, outputs)
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
+    builder.keeps_draws = True
     scope = Scope(observer=observer, variables=frozenset(variables))
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent, scope)
     imported.add_parameters(trainable_names(graph, trainable, frozen))
