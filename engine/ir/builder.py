@@ -312,7 +312,7 @@ def decomposed(node: Node, expansion: Expansion) -> tuple[Value, ...]:
     return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-def _inferred(node: Node, label: str, *, is_folded: bool = True) -> tuple[Value, ...]:
+def _inferred(node: Node, label: str, *, is_folded: bool) -> tuple[Value, ...]:
     """Return the results of a node that stays whole; constants where all its operands are known.
 
     Results without elements are constants, too.

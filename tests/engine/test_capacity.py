@@ -169,9 +169,9 @@ def test_the_types_of_equal_nodes_are_inferred_once(monkeypatch: pytest.MonkeyPa
     inferred: list[str] = []
     inner = ir_builder._inferred
 
-    def counted(node: Node, label: str) -> Any:
+    def counted(node: Node, label: str, **options: Any) -> Any:
         inferred.append(node.name)
-        return inner(node, label)
+        return inner(node, label, **options)
 
     monkeypatch.setattr(ir_builder, "_inferred", counted)
     n_calls = []
