@@ -16,9 +16,8 @@ from onnx import helper
 from popart.builder.tensor import array_of, unpack_halves
 from popart.errors import popart_exception
 from popart.gradient_flow import GradientFlow
-from popart.node_checks import check_node
 from popart.node_forms import in_forms_of_onnx
-from popart.node_refusals import check_nodes, explanation
+from popart.node_refusals import check_node, check_nodes, explanation
 from popart.optimizer_states import is_of_optimizer
 from popart.sentences import in_words_of_popart
 from popart.variable_updates import VariableUpdates

@@ -18,7 +18,7 @@ from popart.engine_optimizer import engine_optimizer
 from popart.enums import GradientTensorTrackingMethod, RecomputationType, ReductionType
 from popart.errors import popart_exception
 from popart.loaded_model import LoadedModel
-from popart.node_checks import check_trained_nodes
+from popart.node_refusals import check_trained_nodes
 from popart.optimizers import Optimizer
 from popart.optimizers.scalars import scalars_of
 from popart.options import SessionOptions

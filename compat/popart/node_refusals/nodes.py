@@ -1,4 +1,4 @@
-"""Nodes that PopART refuses, and its sentences about them, which programs look for.
+"""Nodes that PopART refuses by what the engine knows of their operands, in its words.
 
 Source: graphcore/popart, willow/src/op (the messages of its operators).
 """
