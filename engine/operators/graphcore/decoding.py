@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
@@ -17,6 +21,10 @@ __all__ = ["RECORDS"]
 _WIDTH, _PATHS = 100, 1
 _RANK = 3
 
+#: The logarithm of a path that a sequence does not have.
+_NO_PATH = {"float16": -65504.0}
+
+Array = NDArray[Any]
 Type = tuple[tuple[int, ...], str]
 
 
@@ -25,6 +33,56 @@ def _types(node: Node) -> list[Type]:
     n_steps, n_sequences, _ = scores.shape
     paths = (n_sequences, n_paths)
     return [(paths, scores.dtype), (paths, "int32"), ((*paths, n_steps), "int32")]
+
+
+def _evaluate(node: Node, arrays: Sequence[Array]) -> list[Array]:
+    """Return the best labels of every sequence, found in double precision."""
+    scores, counts = arrays
+    (logs_type, lengths_type, labels_type) = _types(node)
+    logs = np.full(logs_type[0], _NO_PATH.get(logs_type[1], -1e30))
+    lengths = np.zeros(lengths_type[0], np.int32)
+    labels = np.full(labels_type[0], -1, np.int32)
+    for sequence, n_steps in enumerate(counts):
+        steps = scores[:n_steps, sequence].astype(np.float64)
+        for path, (label, log) in enumerate(_searched(node, steps)):
+            logs[sequence, path], lengths[sequence, path] = log, len(label)
+            labels[sequence, path, : len(label)] = label
+    return [logs.astype(logs_type[1]), lengths, labels]
+
+
+def _searched(node: Node, steps: Array) -> list[tuple[tuple[int, ...], float]]:
+    """Return the best labels of one sequence with their logarithms, the best one first.
+
+    A beam is a label with the logarithms of what its alignments add up to, those that end with its
+    last class and those that end with a blank.
+    """
+    blank, width = node.attributes["blank"], node.attributes["width"]
+    beams: dict[tuple[int, ...], tuple[float, float]] = {(): (-np.inf, 0.0)}
+    for row in steps:
+        grown: dict[tuple[int, ...], list[float]] = {}
+        for label, (in_class, in_blank) in beams.items():
+            both = np.logaddexp(in_class, in_blank)
+            _add(grown, label, 1, both + row[blank])
+            if label:
+                _add(grown, label, 0, in_class + row[label[-1]])
+            for symbol in np.flatnonzero(np.arange(row.size) != blank).tolist():
+                before = in_blank if label[-1:] == (symbol,) else both
+                _add(grown, (*label, symbol), 0, before + row[symbol])
+        best = sorted(grown, key=lambda label: -np.logaddexp(*grown[label]))[:width]
+        beams = {
+            label: (grown[label][0], grown[label][1])
+            for label in best
+            if np.isfinite(np.logaddexp(*grown[label]))
+        }
+    found = [(label, float(np.logaddexp(*ends))) for label, ends in beams.items()]
+    return found[: node.attributes["n_paths"]]
+
+
+def _add(
+    beams: dict[tuple[int, ...], list[float]], label: tuple[int, ...], end: int, log: float
+) -> None:
+    ends = beams.setdefault(label, [-np.inf, -np.inf])
+    ends[end] = float(np.logaddexp(ends[end], log))
 
 
 def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
@@ -40,12 +98,12 @@ def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
 
 
 #: Logarithms of probabilities, lengths and classes of the best labels, of logarithms of
-#: probabilities, (steps, sequences, classes), and the steps of the sequences. It has no value in
-#: numpy.
+#: probabilities, (steps, sequences, classes), and the steps of the sequences.
 _SEARCH = Operator(
     name="ctc_beam_search",
     domain=ENGINE_DOMAIN,
     infer=_types,
+    evaluate=_evaluate,
     lower=_lower,
     no_gradient="its results are labels",
 )
