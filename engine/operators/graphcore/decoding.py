@@ -68,13 +68,10 @@ def _searched(node: Node, steps: Array) -> list[tuple[tuple[int, ...], float]]:
             for symbol in np.flatnonzero(np.arange(row.size) != blank).tolist():
                 before = in_blank if label[-1:] == (symbol,) else both
                 _add(grown, (*label, symbol), 0, before + row[symbol])
-        best = sorted(grown, key=lambda label: -np.logaddexp(*grown[label]))[:width]
-        beams = {
-            label: (grown[label][0], grown[label][1])
-            for label in best
-            if np.isfinite(np.logaddexp(*grown[label]))
-        }
-    found = [(label, float(np.logaddexp(*ends))) for label, ends in beams.items()]
+        totals = {label: float(np.logaddexp(a, b)) for label, (a, b) in grown.items()}
+        best = sorted(totals, key=lambda label: -totals[label])[:width]
+        beams = {x: (grown[x][0], grown[x][1]) for x in best if np.isfinite(totals[x])}
+    found = [(label, float(np.logaddexp(a, b))) for label, (a, b) in beams.items()]
     return found[: node.attributes["n_paths"]]
 
 
