@@ -45,6 +45,8 @@ class Program:
         percentage.
     least
         The smallest such percentage.
+    without
+        A test of the file that is left out: it counts PopART's own operations in a debug file.
     """
 
     repository: str
@@ -54,6 +56,7 @@ class Program:
     needs_digits: bool = False
     pattern: str = ""
     least: float = 0.0
+    without: str = ""
 
 
 _FEATURES = "feature_examples/popart"
@@ -94,12 +97,7 @@ PROGRAMS = (
         "tests/integration/optimizer_tests/adam_mixed_mode_test_py_0.py",
         is_test=True,
         pattern=_PASSED,
-    ),
-    Program(
-        "popart",
-        "tests/integration/optimizer_tests/sgd_mixed_mode_test_py_0.py",
-        is_test=True,
-        pattern=_PASSED,
+        without="test_adam_mixed_mode_1",
     ),
     Program(
         "popart",
@@ -131,6 +129,7 @@ def _outcome(program: Program, checkout: Path, scratch: Path, digits: Path | Non
     if program.is_test:
         options = ["-q", "-n0", "-p", "no:cacheprovider", "-o", "addopts=", "-c", os.devnull]
         root = ["--rootdir", str(file.parent)]
+        root += ["-k", f"not {program.without}"] if program.without else []
         command = [sys.executable, "-m", "pytest", *options, *root, file.name]
     paths = [
         scratch / "compatibility",
@@ -190,6 +189,7 @@ def main() -> int:
             n_failed += bool(why)
             seconds = time.monotonic() - start
             shown = f"{program.repository}/{program.path}"
+            shown += f" without {program.without}" if program.without else ""
             sys.stdout.write(f"{'failed' if why else 'ok':6} {seconds:6.1f} s  {shown}  {why}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{len(chosen) - n_failed} of {len(chosen)} programs end as they should\n")
