@@ -3,7 +3,7 @@
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
 from tilescope.engine.ir.hints import Hints
-from tilescope.engine.ir.model import Count, Model, walk
+from tilescope.engine.ir.model import Count, Model, read_from_outside, walk
 from tilescope.engine.ir.operation import (
     ENGINE_DOMAIN,
     Carries,
@@ -66,5 +66,6 @@ __all__ = [
     "Updater",
     "Value",
     "check_model",
+    "read_from_outside",
     "walk",
 ]

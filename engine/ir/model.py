@@ -13,7 +13,7 @@ from tilescope.engine.ir.training import Recomputation, Training
 from tilescope.engine.ir.value import Parameter, State, Update, Value
 from tilescope.engine.notice import Notice
 
-__all__ = ["PRECISIONS", "Count", "Model", "walk"]
+__all__ = ["PRECISIONS", "Count", "Model", "read_from_outside", "walk"]
 
 #: What a model of floats may be computed in.
 PRECISIONS = ("float", "half")
@@ -131,3 +131,17 @@ def walk(operations: tuple[Operation, ...]) -> Iterator[Operation]:
         yield operation
         for region in operation.regions.values():
             yield from walk(region.operations)
+
+
+def read_from_outside(operation: Operation) -> list[Value]:
+    """Return what an operation reads, each value once: operands, and what its regions read.
+
+    Of what regions read, those values are left out that they compute themselves. A held value that
+    they read is among the rest, though a region does not capture it.
+    """
+    read = [*operation.operands]
+    for region in operation.regions.values():
+        inside = [value for inner in walk(region.operations) for value in inner.operands]
+        read += region.captured
+        read += [value for value in (*inside, *region.outputs) if value.is_held]
+    return list(dict.fromkeys(read))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import ROOT, Graph, TileSet, own_graph
-from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value
+from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value, read_from_outside
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragments import Fragments
@@ -126,9 +126,7 @@ def _ipus(model: Model) -> dict[Value, int]:
     ipus: dict[Value, int] = {}
     for operation in (*model.operations, *model.closing):
         if operation.placement.ipu is not None:
-            read = [*operation.operands]
-            read += [value for region in operation.regions.values() for value in region.captured]
-            for value in read:
+            for value in read_from_outside(operation):
                 ipus.setdefault(value, operation.placement.ipu)
     for update in (*model.updates, *model.closing_updates):
         if update.held not in ipus and update.value in ipus:

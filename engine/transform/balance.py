@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel, BadOption
-from tilescope.engine.ir import Model, Operation, Value, walk
+from tilescope.engine.ir import Model, Operation, Value, read_from_outside, walk
 from tilescope.engine.operators.product.product import MATMUL
 from tilescope.engine.operators.window.convolution import CONVOLUTION
 from tilescope.engine.transform.decompose import decompose
@@ -134,7 +134,7 @@ def parts_of(model: Model, ipus: Mapping[str, int]) -> list[Part]:
     crossing: dict[tuple[Value, int], int] = {}
     for operation in model.operations:
         ipu = ipus[operation.name]
-        for value in _read_by(operation):
+        for value in read_from_outside(operation):
             if home.get(value, ipu) != ipu:
                 crossing[value, ipu] = _bytes(value)
     parts = []
@@ -211,7 +211,7 @@ class _Costs:
         seen: set[Value] = set()
         last: dict[Value, int] = {}
         for i, operation in enumerate(model.operations):
-            for value in _read_by(operation):
+            for value in read_from_outside(operation):
                 last[value] = i
                 if value.is_known and value not in seen:
                     seen.add(value)
@@ -284,12 +284,6 @@ def _work(operation: Operation) -> float:
         kernel = operation.operand(1)
         return n_results * prod(kernel.shape[1:]) / _PRODUCTS_IN_CYCLE
     return elements / _ELEMENTS_IN_CYCLE
-
-
-def _read_by(operation: Operation) -> list[Value]:
-    read = [*operation.operands]
-    read += [value for region in operation.regions.values() for value in region.captured]
-    return list(dict.fromkeys(read))
 
 
 def _bytes(value: Value) -> int:

@@ -8,7 +8,16 @@ from itertools import groupby
 from math import prod
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import IrBuilder, Model, Operation, Placement, Update, Value, walk
+from tilescope.engine.ir import (
+    IrBuilder,
+    Model,
+    Operation,
+    Placement,
+    Update,
+    Value,
+    read_from_outside,
+    walk,
+)
 from tilescope.engine.operators.movement.ipu_copy import IPU_COPY
 
 __all__ = ["place"]
@@ -146,7 +155,5 @@ class _Placed:
 
 
 def _read_by(operation: Operation) -> list[Value]:
-    """Return what an operation and its regions read, each value once; constants left out."""
-    read = [*operation.operands]
-    read += [value for region in operation.regions.values() for value in region.captured]
-    return [value for value in dict.fromkeys(read) if value.known is None]
+    """Return what an operation and its regions read; constants left out."""
+    return [value for value in read_from_outside(operation) if value.known is None]

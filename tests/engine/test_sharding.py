@@ -216,6 +216,52 @@ def test_an_operation_and_its_region_are_on_one_ipu(tmp_path: Path) -> None:
         transform(split(model, {"*times*": 0}))
 
 
+def test_a_weight_that_a_branch_reads_crosses(tmp_path: Path) -> None:
+    """A region does not capture what the device holds, and reads it all the same."""
+    branch = [
+        helper.make_graph(
+            [helper.make_node(kind, ["h", "w"], ["z"], name=f"branch {kind}")],
+            f"branch {kind}",
+            [],
+            [helper.make_tensor_value_info("z", TensorProto.FLOAT, [4])],
+        )
+        for kind in ("Add", "Mul")
+    ]
+    nodes = [
+        helper.make_node("Mul", ["x", "w"], ["h"], name="first", __ipu_number=0),
+        helper.make_node(
+            "If",
+            ["condition"],
+            ["y"],
+            name="if",
+            then_branch=branch[0],
+            else_branch=branch[1],
+            __ipu_number=1,
+        ),
+    ]
+    w = np.array([1, 2, 3, 4], np.float32)
+    graph = helper.make_graph(
+        nodes,
+        "weight in branch",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+            helper.make_tensor_value_info("condition", TensorProto.BOOL, []),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    path = tmp_path / "branch.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    model = load_onnx(path, trainable=["w"])
+    assert ("w", 1) in _copies(transform(model))
+    x = np.array([-1, 0, 1, 2], np.float32)
+    compiled = compile_model(model, TWO)
+    with Engine(compiled.executable) as engine:
+        for condition, expected in ((True, x * w + w), (False, x * w * w)):
+            result = compiled.run(engine, {"x": x, "condition": np.array(condition)})
+            np.testing.assert_array_equal(result["y"], expected)
+
+
 def test_what_is_wrong_is_said(network: Path) -> None:
     model = load_onnx(network)
     with pytest.raises(BadOption, match="No node is called 'fc9': the model has fc1, bias"):
