@@ -51,6 +51,8 @@ def _run(entry: tuple[Path, str], folder: Path, scratch: Path, words: str) -> in
     os.chdir(scratch)
     sys.path[:0] = [str(file.parent), str(folder)]
     arguments = ["-q", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:dash"]
+    # A plugin that refuses what PopART's own files put on Python's path.
+    arguments += ["-p", "no:hypothesispytest"]
     arguments += ["--rootdir", str(folder), "-c", os.devnull, "--import-mode", "importlib"]
     arguments += ["-o", "addopts=", "--tb", "no", *(["-k", words] if words else []), str(file)]
     if (folder.parent / "conftest.py").exists():
