@@ -100,31 +100,53 @@ def _evaluate(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     shape, dtype = _type(node)
     low, high, modifier = _key(node)
     bits = random_bits(int(np.prod(shape)), (low, high), modifier).reshape(shape)
-    first, second = _parameters(node)
-    if "Normal" in node.operator.name:
-        quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
-        numbers = first + second * quantile((bits + 0.5) * 2.0**-32)
-    else:
-        numbers = first + (second - first) * ((bits >> np.uint64(8)) * 2.0**-24)
+    bound = arrays[0] if arrays else None
+    return [_numbers(_kind(node), _parameters(node), bits, bound).astype(dtype)]
+
+
+def _kind(node: Node) -> str:
+    """Return the distribution: ``normal``, ``uniform`` or ``bernoulli``."""
     if node.operator.name == "Bernoulli":
-        numbers = numbers < arrays[0]
-    return [np.asarray(numbers).astype(dtype)]
+        return "bernoulli"
+    return "normal" if "Normal" in node.operator.name else "uniform"
+
+
+def _numbers(kind: str, parameters: tuple[float, float], bits: Array, bound: Array | None) -> Array:
+    """Return the numbers of a distribution that bits stand for; `bound` is of Bernoulli."""
+    first, second = parameters
+    if kind == "normal":
+        quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
+        return np.asarray(first + second * quantile((bits + 0.5) * 2.0**-32))
+    numbers = first + (second - first) * ((bits >> np.uint64(8)) * 2.0**-24)
+    return np.asarray(numbers if bound is None or kind != "bernoulli" else numbers < bound)
 
 
 def _lower(lowering: Lowering, op: Operation) -> Tensor:
     low, high, modifier = _key(op)
     seed = lowering.tensor(Constant("seed", (2,), "int32", np.array([low, high], np.int32)))
-    reference = lowering.tensor(op.operand(0))
-    dtype = op.output.dtype
-    if op.operator.name == "Bernoulli":
-        drawn = library.uniform(lowering.builder, seed, modifier, reference, "float32", 0.0, 1.0)
-        bound = reference
-        if bound.dtype != drawn.dtype:
-            bound = cast(lowering.builder, bound, drawn.dtype)
-        hit = binary(lowering.builder, "less", drawn, bound)
-        return hit if dtype == "bool" else cast(lowering.builder, hit, dtype)
-    function = library.normal if "Normal" in op.operator.name else library.uniform
-    return function(lowering.builder, seed, modifier, reference, dtype, *_parameters(op))
+    reference, dtype = lowering.tensor(op.operand(0)), op.output.dtype
+    return _drawn(lowering, _kind(op), _parameters(op), (seed, modifier), reference, dtype)
+
+
+def _drawn(
+    lowering: Lowering,
+    kind: str,
+    parameters: tuple[float, float],
+    key: tuple[Tensor, int],
+    reference: Tensor,
+    dtype: str,
+) -> Tensor:
+    """Draw from a seed and its modifier, laid out as a reference: of Bernoulli, its bound."""
+    builder = lowering.builder
+    if kind != "bernoulli":
+        function = library.normal if kind == "normal" else library.uniform
+        return function(builder, *key, reference, dtype, *parameters)
+    drawn = library.uniform(builder, *key, reference, "float32", 0.0, 1.0)
+    bound = reference
+    if bound.dtype != drawn.dtype:
+        bound = cast(builder, bound, drawn.dtype)
+    hit = binary(builder, "less", drawn, bound)
+    return hit if dtype == "bool" else cast(builder, hit, dtype)
 
 
 def _operator(name: str) -> Operator:
@@ -154,12 +176,9 @@ def draw_attributes(node: Node, modifier: int) -> dict[str, Any]:
         When its type is not one of random numbers.
     """
     shape, dtype = _type(node)
-    kind = "normal" if "Normal" in node.operator.name else "uniform"
-    if node.operator.name == "Bernoulli":
-        kind = "bernoulli"
     low, high, own = _key(node)
     return {
-        "kind": kind,
+        "kind": _kind(node),
         "parameters": _parameters(node),
         "shape": shape,
         "dtype": dtype,
@@ -170,33 +189,16 @@ def draw_attributes(node: Node, modifier: int) -> dict[str, Any]:
 def _draw_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     """Return the numbers that the machine draws from the seed."""
     given = node.attributes
-    shape, (first, second) = given["shape"], given["parameters"]
+    shape, bound = given["shape"], arrays[1] if len(arrays) > 1 else None
     bits = random_bits(int(np.prod(shape)), arrays[0].tolist(), given["modifier"]).reshape(shape)
-    if given["kind"] == "normal":
-        quantile = np.vectorize(_plain(normal_quantile), otypes=[float])
-        numbers = first + second * quantile((bits + 0.5) * 2.0**-32)
-    else:
-        numbers = first + (second - first) * ((bits >> np.uint64(8)) * 2.0**-24)
-    if given["kind"] == "bernoulli":
-        numbers = numbers < arrays[1]
-    return [np.asarray(numbers).astype(given["dtype"])]
+    return [_numbers(given["kind"], given["parameters"], bits, bound).astype(given["dtype"])]
 
 
 def _lower_draw(lowering: Lowering, op: Operation) -> Tensor:
-    given, builder = op.attributes, lowering.builder
-    seed, dtype = lowering.tensor(op.operand(0)), given["dtype"]
-    first, second = given["parameters"]
-    if given["kind"] == "bernoulli":
-        bound = lowering.tensor(op.operand(1))
-        drawn = library.uniform(builder, seed, given["modifier"], bound, "float32", 0.0, 1.0)
-        if bound.dtype != drawn.dtype:
-            bound = cast(builder, bound, drawn.dtype)
-        hit = binary(builder, "less", drawn, bound)
-        return hit if dtype == "bool" else cast(builder, hit, dtype)
-    given_x = op.optional(1)
-    reference = lowering.variable(op.output) if given_x is None else lowering.tensor(given_x)
-    function = library.normal if given["kind"] == "normal" else library.uniform
-    return function(builder, seed, given["modifier"], reference, dtype, first, second)
+    given, like = op.attributes, op.optional(1)
+    reference = lowering.variable(op.output) if like is None else lowering.tensor(like)
+    key = lowering.tensor(op.operand(0)), given["modifier"]
+    return _drawn(lowering, given["kind"], given["parameters"], key, reference, given["dtype"])
 
 
 #: Random numbers from a seed: an operand, so that runs draw others.

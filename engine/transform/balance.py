@@ -127,7 +127,10 @@ def parts_of(model: Model, ipus: Mapping[str, int]) -> list[Part]:
     ipus
         IPU by name of a node.
     """
-    costs = _Costs.of(model)
+    return _parts(model, ipus, _Costs.of(model))
+
+
+def _parts(model: Model, ipus: Mapping[str, int], costs: _Costs) -> list[Part]:
     of = np.array([ipus[operation.name] for operation in model.operations])
     total = costs.work.sum() or 1.0
     home = {v: ipus[op.name] for op in model.operations for v in op.results}
@@ -164,7 +167,7 @@ def other_cuts(model: Model, ipus: Mapping[str, int]) -> list[Cut]:
     ipus
         IPU by name of a node; nodes of an IPU follow each other.
     """
-    names = [operation.name for operation in model.operations]
+    names, costs = [operation.name for operation in model.operations], _Costs.of(model)
     cuts = []
     for before, after in pairwise(range(len(names))):
         left, right = ipus[names[before]], ipus[names[after]]
@@ -174,7 +177,7 @@ def other_cuts(model: Model, ipus: Mapping[str, int]) -> list[Cut]:
             moved = {**ipus, node: target}
             if set(moved.values()) != set(ipus.values()):
                 continue
-            parts = parts_of(model, moved)
+            parts = _parts(model, moved, costs)
             slowest = max(part.work for part in parts)
             cuts.append(Cut(left, node, slowest, sum(part.crossing_bytes for part in parts)))
     return cuts
