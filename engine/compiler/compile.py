@@ -57,7 +57,7 @@ def compile_image(
     """
     keep_freed()
     costs = costs or PhaseCosts(graph.machine)
-    lowering = Lowering(graph, costs)
+    lowering = Lowering(graph, costs, is_independent=options.is_independent)
     cached = CachedCompilation(graph, programs, lowering.compute_cost, options)
     if cached.found is not None:
         lowering.around.update(cached.found.around)

@@ -21,8 +21,11 @@ class CompileOptions:
         writes.
     cache_directory
         Directory of the executable cache; None disables the cache.
+    is_independent
+        Whether replicas copy from and to the host without waiting for each other.
     """
 
     is_instrumented: bool = True
     is_checked: bool = False
     cache_directory: Path | str | None = None
+    is_independent: bool = False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.errors import KernelFailed
 from tilescope.engine.execute.host_arenas import HostMemory
 from tilescope.engine.execute.instructions import Action, Instructions
@@ -79,19 +80,22 @@ class Caller:
         self._owned = arrays, controls, memory
         self._table = call_table(arrays, controls)
         self._table_address = self._table.ctypes.data
+        #: What the last run noted.
+        self.notes = RunNotes(is_recorded=False)
         # What Python does first and last takes no call.
         begins = code[0, 0] == Op.DO
         self._first: Sequence[Action] = self._actions[code[0, 1]] if begins else ()
         ends = np.flatnonzero((code[:-1, 0] == Op.DO) & (code[1:, 0] == Op.END))
         self._is_last = np.isin(np.arange(len(self._actions)), code[ends, 1]).tolist()
+        self._meets = [any(a.work == "meet" for a in actions) for actions in self._actions]
         self._initial = np.zeros_like(self._registers)
         self._initial[Register.PLACE] = begins
         self._initial[Register.NOTES] = 1
         self._initial[Register.BUDGET] = _BUDGET
         self._initial[Register.STACK] = instructions.stack
 
-    def run(self, act: Callable[[Action, RunNotes], None], *, is_recorded: bool) -> RunNotes:
-        """Run the program once, and return what it noted.
+    def run(self, act: Callable[[Action, RunNotes], None], *, is_recorded: bool) -> Iterator[Step]:
+        """Run the program once, and yield the steps in which replicas wait for each other.
 
         Parameters
         ----------
@@ -108,17 +112,18 @@ class Caller:
         registers = self._registers
         registers[:] = self._initial
         self.clocks[:] = 0
-        notes = RunNotes(is_recorded=is_recorded)
-        for action in self._first:
-            act(action, notes)
+        notes = self.notes = RunNotes(is_recorded=is_recorded)
+        yield from _done(self._first, act, notes)
         team: Team | None = None
         try:
             while True:
                 run_calls(0, None if team is None else team.numbers, self._table_address)
                 _, reason, argument = registers[:3].tolist()
                 if reason == Return.DO:
-                    for action in self._actions[argument]:
-                        act(action, notes)
+                    if team is not None and self._meets[argument]:
+                        team.end()
+                        team = None
+                    yield from _done(self._actions[argument], act, notes)
                     if self._is_last[argument]:
                         break
                 elif reason == Return.DONE:
@@ -134,7 +139,6 @@ class Caller:
                 team.end()
         if self._notes.size:
             self._take_notes(notes, is_last=True)
-        return notes
 
     def _go_on(self, reason: int, argument: int, notes: RunNotes) -> None:
         """Prepare for the next call.
@@ -176,3 +180,14 @@ class Caller:
             f" {launch.compute_set_name!r}, and not when it was repeated. The run ends there: with"
             " NUMBA_DISABLE_JIT=1 in the environment it runs as plain Python"
         )
+
+
+def _done(
+    actions: Sequence[Action], act: Callable[[Action, RunNotes], None], notes: RunNotes
+) -> Iterator[Step]:
+    """Do actions, and yield the steps in which replicas wait for each other."""
+    for action in actions:
+        if action.work == "meet":
+            yield action.step
+        else:
+            act(action, notes)

@@ -16,20 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_text, numbers, shown
-from tilescope.engine.compiler.executable.executable import Executable, Node, RemoteAccess, Step
+from tilescope.engine.compiler.executable.executable import Executable, Node
 from tilescope.engine.compiler.memory.overflow import describe_overflow
-from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory
-from tilescope.engine.execute.actions import Actions
-from tilescope.engine.execute.host_arenas import HostMemory
-from tilescope.engine.execute.host_program import bind_all, host_program
+from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory, RunFailed
+from tilescope.engine.execute.host_program import host_program
 from tilescope.engine.execute.notes import RunNotes
-from tilescope.engine.execute.plan import LaunchPlan
-from tilescope.engine.execute.remote import RemoteMemory
 from tilescope.engine.execute.replay import Replays
-from tilescope.engine.execute.streams import HostStreams, call_back
+from tilescope.engine.execute.replica import Replica, run_together
+from tilescope.engine.execute.streams import call_back
 from tilescope.engine.execute.threads import thread_pool
 from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import RemoteBuffer, Variable, View
+from tilescope.engine.host.memory import available_bytes
 from tilescope.engine.program.print_format import PrintFormat
 
 __all__ = ["Device", "RunObserver"]
@@ -91,23 +89,46 @@ class Device:
         Result of `engine.compile_programs`.
     observer
         Notified of every run.
+    n_computed_replicas
+        Replicas whose values are computed, the first ones; None for all. The others are costed, and
+        hold what those hold: replica r what replica r modulo `n_computed_replicas` does.
+    profiled_replica
+        The replica whose times are those of a run.
+
+    Raises
+    ------
+    BadGraph
+        When the numbers of replicas do not exist.
     """
 
-    def __init__(self, executable: Executable, observer: RunObserver) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        observer: RunObserver,
+        *,
+        n_computed_replicas: int | None = None,
+        profiled_replica: int = 0,
+    ) -> None:
         self.executable = executable
         self._observer = observer
-        self._streams = HostStreams()
+        n_replicas = executable.machine.n_replicas
+        n_computed = a_count(
+            "The number of computed replicas",
+            n_replicas if n_computed_replicas is None else n_computed_replicas,
+            1,
+            n_replicas,
+        )
+        self._profiled = a_count("The profiled replica", profiled_replica, 0, n_replicas - 1)
+        self._profiled %= n_computed
+        self._replicas = [Replica(number, executable) for number in range(n_computed)]
         self._is_closed = False
         # Re-entrant: an interrupt may leave it held, by the thread that would wait for it.
         self._turn = threading.RLock()
         self._is_at_work = False
         #: Cycle counters of the IPUs: replaced as a whole, never changed.
         self._counters: NDArray[np.int64] = np.zeros(executable.machine.n_ipus, np.int64)
-        self._memory: HostMemory | None = None
-        self._remote = RemoteMemory(executable.graph)
+        self._is_loaded = False
         self._pool = thread_pool()
-        self._plan: LaunchPlan | None = None
-        self._actions: Actions | None = None
         self._replays = Replays(executable.machine)
         #: By program: the timelines of the last run, or of every run, and what the last one noted.
         self._timelines: dict[int, Sequence[Timeline]] = {}
@@ -143,30 +164,56 @@ class Device:
             When the engine is closed.
         OutOfTileMemory
             When the program does not fit.
+        RunFailed
+            When the replicas do not fit into the host's memory.
         """
         self._check_open()
         if progress is not None and not callable(progress):
             raise BadGraph(f"Expected a function as progress, got {shown(progress)}")
-        if self._memory is not None:
+        if self._is_loaded:
             return
         with self._alone("load"), self._observer.noting_failure("Loading the program"):
             self._check_open()
             self._load(progress)
 
     def _load(self, progress: Progress | None = None) -> None:
-        if self._memory is not None:
+        if self._is_loaded:
             return
         self._check_fits()
-        executable = self.executable
-        program = host_program(executable)
-        memory = HostMemory(executable.graph, executable.n_replicas, program.layout)
-        by_step = bind_all(executable, program, memory, progress)
-        machine = executable.machine
-        plan = LaunchPlan(by_step, self._pool, memory, machine.n_ipus)
-        self._actions = Actions(plan, memory, machine, self._stream, self._show)
-        self._plan, self._memory = plan, memory
+        program = host_program(self.executable)
+        self._check_host_memory(program.layout.n_bytes)
+        for replica in self._replicas:
+            show = partial(self._show, replica.number)
+            replica.load(program, self._pool, show, None if replica.number else progress)
+        self._is_loaded = True
 
-    def connect_stream(self, stream: str, source: ArrayLike | Callable[..., Any]) -> None:
+    def _check_host_memory(self, n_bytes: int) -> None:
+        """Raise RunFailed if the values of several replicas do not fit into the host's memory.
+
+        Parameters
+        ----------
+        n_bytes
+            Of one replica.
+        """
+        n_computed, free = len(self._replicas), available_bytes()
+        if n_computed == 1 or n_computed * n_bytes <= free:
+            return
+        fitting = max(1, free // n_bytes)
+        raise RunFailed(
+            f"The values of {n_computed} replicas take {n_computed * n_bytes / 2**30:,.1f} GiB of"
+            f" this computer's memory, of which {free / 2**30:,.1f} GiB are free: compute"
+            f" {fitting} of them and cost them all, with n_computed_replicas={fitting}, or"
+            f" --replicas-computed {fitting} on the command line"
+        )
+
+    @property
+    def n_computed_replicas(self) -> int:
+        """Replicas whose values are computed."""
+        return len(self._replicas)
+
+    def connect_stream(
+        self, stream: str, source: ArrayLike | Callable[..., Any], replica: int | None = None
+    ) -> None:
         """Connect a host stream.
 
         Parameters
@@ -176,51 +223,57 @@ class Device:
         source
             For input, an array or a function without arguments that returns one; for output, an
             array to fill, or a function that takes one. A function is called at every copy.
+        replica
+            Number of the replica whose stream it is; None connects it to all of them.
 
         Raises
         ------
         BadGraph
-            When the name is not a string.
+            When the name is not a string, or the replica does not exist.
         EngineClosed
             When the engine is closed.
         """
         self._check_open()
-        self._streams.connect(stream, source)
+        for one in self._some(replica):
+            one.streams.connect(stream, source)
 
-    def output(self, stream: str) -> NDArray[Any]:
-        """Return the values that the last run wrote to an output stream.
+    def output(self, stream: str, replica: int = 0) -> NDArray[Any]:
+        """Return the values that the last run of a replica wrote to an output stream.
 
         Raises
         ------
+        BadGraph
+            When the replica does not exist.
         BadInput
             When no stream of that name was written.
         """
-        return self._streams.output(stream)
+        return self._one(replica).streams.output(stream)
 
-    def read_tensor(self, tensor: View) -> NDArray[Any]:
-        """Return a tensor's values in its logical shape.
+    def read_tensor(self, tensor: View, replica: int = 0) -> NDArray[Any]:
+        """Return the values that a tensor has on a replica, in its logical shape.
 
         Raises
         ------
         BadGraph
             When it is not a tensor of this engine's compiled graph, or a value within a model that
-            is not kept.
+            is not kept, or the replica does not exist.
         EngineClosed
             When the engine is closed.
         """
         self._check_own(tensor)
         self.load()
-        self._host().check_kept(tensor)
-        return self._host().read(tensor)
+        memory = self._one(replica).memory
+        memory.check_kept(tensor)
+        return memory.read(tensor)
 
-    def write_tensor(self, tensor: View, values: ArrayLike) -> None:
-        """Set the values of a tensor.
+    def write_tensor(self, tensor: View, values: ArrayLike, replica: int | None = None) -> None:
+        """Set the values of a tensor on a replica, or on all of them.
 
         Raises
         ------
         BadGraph
             When it is not a tensor of this engine's graph, or a value within a model that is not
-            kept, or a value is out of its type's range.
+            kept, or a value is out of its type's range, or the replica does not exist.
         BadInput
             When the shape differs.
         EngineClosed
@@ -229,14 +282,36 @@ class Device:
         self._check_own(tensor)
         self.load()
         name = tensor.name
-        self._host().check_kept(tensor)
-        self._host().write(tensor, numbers(f"The values of {name!r}", values), name)
+        array = numbers(f"The values of {name!r}", values)
+        for one in self._some(replica):
+            one.memory.check_kept(tensor)
+            one.memory.write(tensor, array, name)
+
+    def _one(self, replica: int) -> Replica:
+        """Return a replica.
+
+        Raises
+        ------
+        BadGraph
+            When it does not exist, or is not computed.
+        """
+        n_replicas, n_computed = self.executable.machine.n_replicas, len(self._replicas)
+        number = a_count("The number of the replica", replica, 0, n_replicas - 1)
+        if number >= n_computed:
+            raise BadGraph(
+                f"Replica {number} is not computed, as the first {n_computed} of {n_replicas} are:"
+                f" ask for replica {number % n_computed}, which holds the same"
+            )
+        return self._replicas[number]
+
+    def _some(self, replica: int | None) -> Sequence[Replica]:
+        return self._replicas if replica is None else [self._one(replica)]
 
     def _check_own(self, tensor: View) -> None:
         self.executable.graph.check_own(tensor)
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
-        """Return copies of all variables that the device keeps from run to run, for `restore`.
+    def snapshot(self) -> list[dict[str, NDArray[Any]]]:
+        """Return copies of all variables that every replica keeps from run to run, for `restore`.
 
         The host copies them from where it simulates the tiles: no program runs.
 
@@ -247,9 +322,12 @@ class Device:
         """
         self._check_open()
         self.load()
-        return {variable.name: self._host().flat(variable).copy() for variable in self._kept()}
+        return [
+            {variable.name: one.memory.flat(variable).copy() for variable in self._kept()}
+            for one in self._replicas
+        ]
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Set the variables that the device keeps to what they were at a `snapshot`.
 
         Raises
@@ -259,8 +337,9 @@ class Device:
         """
         self._check_open()
         self.load()
-        for variable in self._kept():
-            self._host().flat(variable)[:] = snapshot[variable.name]
+        for one, values in zip(self._replicas, snapshot, strict=True):
+            for variable in self._kept():
+                one.memory.flat(variable)[:] = values[variable.name]
 
     def _kept(self) -> list[Variable]:
         return [
@@ -269,35 +348,44 @@ class Device:
             if variable.values is not None and variable.category != "constant"
         ]
 
-    def read_remote(self, buffer: RemoteBuffer, row: int | None = None) -> NDArray[Any]:
-        """Return one row of a remote buffer, or all rows.
+    def read_remote(
+        self, buffer: RemoteBuffer, row: int | None = None, replica: int = 0
+    ) -> NDArray[Any]:
+        """Return one row of a replica's remote buffer, or all rows.
 
         Raises
         ------
         BadGraph
-            When the buffer belongs to another graph.
+            When the buffer belongs to another graph, or the replica does not exist.
         BadInput
             When the row is out of range.
         EngineClosed
             When the engine is closed.
         """
         self._check_open()
-        return self._remote.read(buffer, row)
+        return self._one(replica).remote.read(buffer, row)
 
-    def write_remote(self, buffer: RemoteBuffer, values: ArrayLike, row: int | None = None) -> None:
-        """Set one row of a remote buffer, or all rows.
+    def write_remote(
+        self,
+        buffer: RemoteBuffer,
+        values: ArrayLike,
+        row: int | None = None,
+        replica: int | None = None,
+    ) -> None:
+        """Set one row of a remote buffer, or all rows, of a replica, or of all of them.
 
         Raises
         ------
         BadGraph
-            When the buffer belongs to another graph.
+            When the buffer belongs to another graph, or the replica does not exist.
         BadInput
             When the row is out of range, or the shape differs.
         EngineClosed
             When the engine is closed.
         """
         self._check_open()
-        self._remote.write(buffer, values, row)
+        for one in self._some(replica):
+            one.remote.write(buffer, values, row)
 
     @contextmanager
     def _alone(self, action: str) -> Iterator[None]:
@@ -401,22 +489,21 @@ class Device:
 
     def _run_root(self, root: Node, program: int) -> NDArray[np.int64]:
         """Run a control program, and return its length on each IPU."""
-        plan, actions = self._plan, self._actions
-        if plan is None or actions is None:
-            raise BadGraph("The engine is not loaded")
-        caller, counters = plan.caller(root), self._counters
-        notes = caller.run(
-            lambda action, notes: actions.act(action, caller.clocks, counters, notes),
-            is_recorded=self._observer.is_recording,
-        )
-        if not root.is_static:
-            self._timelines.pop(program, None)
-            self._notes[program], self._n_cycles[program] = notes, caller.clocks.copy()
-        n_cycles = self._n_cycles.get(program)
-        return self.n_cycles(program) if n_cycles is None else n_cycles
+        runs = [
+            one.run(root, self._counters, is_recorded=self._observer.is_recording)
+            for one in self._replicas
+        ]
+        run_together(runs, keeps_clocks=not root.is_foldable)
+        if root.is_static:
+            return self.n_cycles(program)
+        profiled = runs[self._profiled]
+        self._timelines.pop(program, None)
+        self._notes[program], self._n_cycles[program] = profiled.notes, profiled.clocks.copy()
+        # The host starts the next run when all replicas have ended this one.
+        return np.asarray(np.stack([run.clocks for run in runs]).max(axis=0), np.int64)
 
     def n_cycles(self, program: int = 0) -> NDArray[np.int64]:
-        """Return the length of a run of a control program on each IPU.
+        """Return the length of a run of a control program on each IPU of the profiled replica.
 
         For a data-dependent program, it is that of the last run.
 
@@ -440,7 +527,9 @@ class Device:
             raise BadGraph(f"Program {program} is data-dependent: run it first")
 
     def timelines(self, program: int = 0) -> Sequence[Timeline]:
-        """Return the times at which the steps of a control program run on each IPU, from cycle 0.
+        """Return the times at which the steps of a program run on each IPU, from cycle 0.
+
+        They are those of the profiled replica.
 
         For a data-dependent program, these are the times of the last run.
 
@@ -475,7 +564,9 @@ class Device:
         """
         with self._alone("close"):
             self._is_closed = True
-            self._memory = self._plan = self._actions = None
+            self._is_loaded = False
+            for replica in self._replicas:
+                replica.release()
             self._release()
 
     def _release(self) -> None:
@@ -492,26 +583,14 @@ class Device:
         if self.executable.overfull_tiles.size:
             raise OutOfTileMemory(describe_overflow(self.executable))
 
-    def _host(self) -> HostMemory:
-        if self._memory is None:
-            raise BadGraph("The engine is not loaded")
-        return self._memory
-
-    def _show(self, title: str, values: NDArray[Any], form: PrintFormat | None) -> None:
+    def _show(
+        self, replica: int, title: str, values: NDArray[Any], form: PrintFormat | None
+    ) -> None:
         """Print a tensor for PrintTensor."""
         text = np.array2string(values, threshold=100) if form is None else form.text(values)
-        line = f"{title}: {text}"
+        where = f" (replica {replica})" if len(self._replicas) > 1 else ""
+        line = f"{title}{where}: {text}"
         call_back("The function print_line of the engine", self.print_line, line)
-
-    def _stream(self, step: Step) -> None:
-        access = step.access
-        if access is None:
-            return
-        memory = self._host()
-        if isinstance(access, RemoteAccess):
-            self._remote.copy(access, memory)
-            return
-        self._streams.copy(access, memory)
 
 
 #: Calls that hold off others, see `Device._alone`.

@@ -1,4 +1,4 @@
-"""Host storage of the variables: one array per host type, with a row per replica.
+"""Host storage of the variables of a replica: one array per host type.
 
 Values that live at different steps can share memory: what a kernel reads is then more often in a
 cache of the host.
@@ -29,12 +29,12 @@ _LINE_BYTES = 64
 _LINE = 64  # elements: variables of any type begin on cache lines
 
 
-def _zeros(shape: tuple[int, int], host: str) -> NDArray[Any]:
+def _zeros(n_elements: int, host: str) -> NDArray[Any]:
     """Return zeros that begin on a cache line."""
-    n_bytes = shape[0] * shape[1] * np.dtype(host).itemsize
+    n_bytes = n_elements * np.dtype(host).itemsize
     memory = np.zeros(n_bytes + _LINE_BYTES, np.uint8)
     first = -memory.ctypes.data % _LINE_BYTES
-    return memory[first : first + n_bytes].view(host).reshape(shape)
+    return memory[first : first + n_bytes].view(host)
 
 
 def _size(group: Group) -> int:
@@ -122,6 +122,11 @@ class HostLayout:
             storage.without,
         )
 
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(size * np.dtype(host).itemsize for host, size in self.sizes.items())
+
     @cached_property
     def _lives(self) -> dict[int, list[tuple[int, int, int]]]:
         """By variable: first step, end and first element of its lives."""
@@ -141,44 +146,43 @@ class HostLayout:
 
 
 class HostMemory:
-    """Values of all variables.
+    """Values of all variables of a replica.
 
     Parameters
     ----------
     graph
         The graph whose variables are stored; constants are copied in.
-    n_replicas
-        Number of replicas, each with its own values.
     layout
         Where they are; by default, each variable has memory of its own.
+    replica
+        Number of the replica.
 
     Attributes
     ----------
     arenas
-        By host type: ndarray of shape (n_replicas, n_elements), each variable a slice of a row.
+        By host type: ndarray of shape (n_elements,), each variable a slice of it.
     """
 
     def __init__(
-        self, graph: GraphImage, n_replicas: int = 1, layout: HostLayout | None = None
+        self, graph: GraphImage, layout: HostLayout | None = None, replica: int = 0
     ) -> None:
         self.layout = HostLayout.of(graph) if layout is None else layout
         self.base = self.layout.base
-        self.arenas = {
-            host: _zeros((n_replicas, size), host) for host, size in self.layout.sizes.items()
-        }
+        self.arenas = {host: _zeros(size, host) for host, size in self.layout.sizes.items()}
         for variable in graph.variables:
-            if variable.values is not None:
-                for replica in range(n_replicas):
-                    self.flat(variable, replica)[:] = variable.values
+            if variable.is_replica_index:
+                self.flat(variable)[:] = replica
+            elif variable.values is not None:
+                self.flat(variable)[:] = variable.values
 
-    def flat(self, variable: Variable, replica: int = 0) -> NDArray[Any]:
+    def flat(self, variable: Variable) -> NDArray[Any]:
         """Return a variable's elements in order: a view."""
         base = self.base[variable.variable_id]
-        return self.arenas[variable.dtype.host][replica, base : base + variable.n_elements]
+        return self.arenas[variable.dtype.host][base : base + variable.n_elements]
 
-    def _view(self, tensor: Tensor, replica: int) -> NDArray[Any]:
+    def _view(self, tensor: Tensor) -> NDArray[Any]:
         """Return a tensor's elements with a dimension per atom: a view."""
-        arena = self.arenas[tensor.dtype.host][replica]
+        arena = self.arenas[tensor.dtype.host]
         atoms = [atom for dim in tensor.dims for atom in dim]
         first = self.base[tensor.variable.variable_id] + tensor.offset
         return np.ndarray(
@@ -212,15 +216,19 @@ class HostMemory:
         address = arena.ctypes.data + index * arena.itemsize
         return address, arena.itemsize, arena.dtype.kind == "i"
 
-    def read(self, tensor: View, replica: int = 0) -> NDArray[Any]:
+    def read(self, tensor: View) -> NDArray[Any]:
         """Return a copy of a tensor's values in its logical shape; bool as bool, half as half."""
-        if isinstance(tensor, Joined):
-            return np.concatenate([self.read(part, replica) for part in tensor.parts], tensor.dim)
-        values = self._view(tensor, replica).reshape(tensor.shape)
+        values = self.stored(tensor)
         kind = {"float16": np.float16, "bool": np.bool_}.get(tensor.dtype.name)
-        return values.astype(kind) if kind else np.array(values)
+        return values.astype(kind) if kind else values
 
-    def write(self, tensor: View, values: ArrayLike, name: str, replica: int = 0) -> None:
+    def stored(self, tensor: View) -> NDArray[Any]:
+        """Return a copy of a tensor's values in its logical shape, as they are stored."""
+        if isinstance(tensor, Joined):
+            return np.concatenate([self.stored(part) for part in tensor.parts], tensor.dim)
+        return np.array(self._view(tensor)).reshape(tensor.shape)
+
+    def write(self, tensor: View, values: ArrayLike, name: str) -> None:
         """Set the values of a tensor.
 
         Raises
@@ -233,14 +241,14 @@ class HostMemory:
             raise BadInput(
                 f"{name!r} takes an array of shape {tensor.shape}, not {array.shape}: reshape it"
             )
-        self._put(tensor, to_host(array, tensor.dtype, name, copy=False), replica)
+        self.store(tensor, to_host(array, tensor.dtype, name, copy=False))
 
-    def _put(self, tensor: View, values: NDArray[Any], replica: int) -> None:
+    def store(self, tensor: View, values: NDArray[Any]) -> None:
         """Store values of the tensor's shape in the arena's format."""
         if isinstance(tensor, Tensor):
-            view = self._view(tensor, replica)
+            view = self._view(tensor)
             view[...] = values.reshape(view.shape)
             return
         cut = np.split(values, tensor.ends[:-1], tensor.dim)
         for part, cut_part in zip(tensor.parts, cut, strict=True):
-            self._put(part, cut_part, replica)
+            self.store(part, cut_part)

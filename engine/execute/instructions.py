@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable.executable import Node, Step
+from tilescope.engine.compiler.executable.executable import Node, ReplicaAccess, Step
 from tilescope.engine.execute.launch import Launch
 from tilescope.engine.execute.span import has_overlap, span_of
 from tilescope.engine.graph import View
@@ -44,11 +44,11 @@ class Part:
         return sum(launch.work for stage in self.stages for launch in stage)
 
 
-#: What only Python can do: copy from or to the host or streaming memory; tell the vertices of a
-#: step the time; advance the clocks by what the vertices of a step have counted; begin the first
-#: and the second side of an Overlap, and end it; print a tensor, or fail; run launches without
-#: compilation.
-Work = Literal["copy", "stamp", "measure", "begin", "turn", "join", "tell", "launch"]
+#: What only Python can do: copy from or to the host or streaming memory; let replicas wait for each
+#: other, and copy between them; tell the vertices of a step the time; advance the clocks by what
+#: the vertices of a step have counted; begin the first and the second side of an Overlap, and end
+#: it; print a tensor, or fail; run launches without compilation.
+Work = Literal["copy", "meet", "stamp", "measure", "begin", "turn", "join", "tell", "launch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,12 @@ class Action:
 
     work: Work
     subject: Step | Node | Part
+
+    @property
+    def step(self) -> Step:
+        """The step that it is for."""
+        assert isinstance(self.subject, Step), self.work
+        return self.subject
 
 
 @dataclass(eq=False)
@@ -252,7 +258,10 @@ class _Assembler:
             self._act("stamp", step)
         if launches:
             self._stages.append(launches)
-        if step.access is not None:
+        if isinstance(step.access, ReplicaAccess) or (is_timed and step.meets_replicas):
+            self._flush()
+            self._act("meet", step)
+        elif step.access is not None:
             self._flush_stages()
             self._act("copy", step)
         if is_timed and step.is_data_dependent:

@@ -111,7 +111,7 @@ class Launches:
         self._layout = memory.layout
         #: Address, bytes of an element, and elements, by type.
         self._arenas = {
-            host: (arena.ctypes.data, arena.itemsize, arena.shape[1])
+            host: (arena.ctypes.data, arena.itemsize, arena.size)
             for host, arena in memory.arenas.items()
         }
         self._bound: dict[int, _Bound] = {}

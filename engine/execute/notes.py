@@ -35,6 +35,7 @@ class RunNotes:
         self._is_recorded = is_recorded
         self._decisions: list[NDArray[np.int64]] = []
         self._measured: list[NDArray[np.int64]] = []
+        self._waits: list[int] = []
         self._n_bytes = 0
         self.is_whole = True
 
@@ -53,20 +54,32 @@ class RunNotes:
         elif self.is_whole:
             self._measured.append(tile_cycles)
 
+    def add_wait(self, n_cycles: int) -> None:
+        """Add the cycles that the replica waits for others before they begin a step at once."""
+        if self.is_whole:
+            self._waits.append(n_cycles)
+            if len(self._waits) > MOST_DECISIONS and not self._is_recorded:
+                self.drop()
+
     def drop(self) -> None:
         """Forget what was noted: it is too much."""
-        self._decisions, self._measured, self.is_whole = [], [], False
+        self._decisions, self._measured, self._waits, self.is_whole = [], [], [], False
 
     @property
     def decided(self) -> bytes:
         """The decisions, if they say all of the timeline and are few; else empty."""
         is_short = len(self._decisions) == 1 and self._decisions[0].size <= _FEW_DECISIONS
-        return self._decisions[0].tobytes() if is_short and not self._measured else b""
+        is_all = is_short and not self._measured and not any(self._waits)
+        return self._decisions[0].tobytes() if is_all else b""
 
     def decisions(self) -> Iterator[int]:
         """Return the decisions, in order: branches from 0 on, passes, whether a loop goes on."""
         for part in self._decisions:
             yield from part.tolist()
+
+    def waits(self) -> Iterator[int]:
+        """Return the cycles that the replica waited for others, in order."""
+        return iter(self._waits)
 
     def measured(self) -> Iterator[NDArray[np.int64]]:
         """Return the measured cycles, in order."""

@@ -79,18 +79,18 @@ def _table(rows: Sequence[tuple[str, str]], indent: str) -> list[str]:
 
 def _target(executable: Executable) -> list[str]:
     machine = executable.machine
-    megabytes = f"{machine.total_bytes / 2**20:,.1f} MB"
+    n_replicas, megabytes = machine.n_replicas, machine.total_bytes / 2**20
     rows = [
-        ("Number of IPUs", f"{machine.n_ipus:,}"),
+        ("Number of IPUs", f"{machine.n_system_ipus:,}"),
         ("Tiles per IPU", f"{machine.tiles_per_ipu:,}"),
-        ("Total Tiles", f"{machine.n_tiles:,}"),
+        ("Total Tiles", f"{machine.n_tiles * n_replicas:,}"),
         ("Memory Per-Tile", f"{machine.bytes_per_tile / 2**10:,.1f} kB"),
-        ("Total Memory", megabytes),
+        ("Total Memory", f"{megabytes * n_replicas:,.1f} MB"),
         ("Clock Speed (approx)", f"{machine.clock_hz / 1e6:,.1f} MHz"),
-        ("Number of Replicas", "1"),
+        ("Number of Replicas", f"{n_replicas:,}"),
         ("IPUs per Replica", f"{machine.n_ipus:,}"),
         ("Tiles per Replica", f"{machine.n_tiles:,}"),
-        ("Memory per Replica", megabytes),
+        ("Memory per Replica", f"{megabytes:,.1f} MB"),
     ]
     return ["Target:", *_table(rows, "  ")]
 

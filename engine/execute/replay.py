@@ -65,6 +65,7 @@ class _Replay:
     def __init__(self, clock: Clock, notes: RunNotes, templates: Templates) -> None:
         self._clock, self._templates = clock, templates
         self._decisions, self._measured = notes.decisions(), notes.measured()
+        self._waits = notes.waits()
         #: By first node and number of nodes: those without decisions, and others, in turns.
         self._parts: dict[tuple[int, int], list[tuple[bool, tuple[Node, ...]]]] = {}
 
@@ -73,8 +74,10 @@ class _Replay:
         if node.is_foldable:
             self._clock.run(node)
         elif node.step is not None:
-            is_measured = node.step.is_data_dependent
-            self._clock.step(node.step, next(self._measured) if is_measured else None)
+            step = node.step
+            wait = next(self._waits) if step.meets_replicas else 0
+            tile_cycles = next(self._measured) if step.is_data_dependent else None
+            self._clock.step(step, tile_cycles, wait)
         elif node.kind == "Overlap":
             self._clock.overlap(node, self._children)
         elif node.function is not None:

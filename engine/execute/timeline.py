@@ -243,7 +243,7 @@ class Clock:
                     entries.add(join.step_id, start, end)
         self._now = ends
 
-    def step(self, step: Step, tile_cycles: NDArray[np.int64] | None = None) -> None:
+    def step(self, step: Step, tile_cycles: NDArray[np.int64] | None = None, wait: int = 0) -> None:
         """Advance past one step, by its measured cycles where they are given.
 
         Parameters
@@ -252,11 +252,13 @@ class Clock:
             The step that runs.
         tile_cycles : ndarray of int64, shape (n_tiles,)
             Busy cycles of every tile in this execution; None for the static cost of the step.
+        wait
+            Cycles for which the IPUs, all ready, wait for other replicas.
         """
         now, begins, cost = self._now, self._now, step.cost
         if cost.sync_zone == "external":
             self._n_meetings += 1
-            now = self._now = [max(begins)] * len(begins)
+            now = self._now = [max(begins) + wait] * len(begins)
             if step.kind not in _WAITS:
                 begins = now
         step_cycles, by_ipu = cost.cycles, None

@@ -112,6 +112,27 @@ class Graph(UncheckedGraph):
         self._checked_shape(array.shape, name, debug)
         return super().add_constant(array, name, dtype=kind, debug=debug, copy=copy)
 
+    def add_replica_index(
+        self, name: str = "replica", n_elements: int = 1, debug: DebugContext = ROOT
+    ) -> Tensor:
+        """Add an int32 constant that holds the number of the replica; map it to tiles before use.
+
+        Parameters
+        ----------
+        name, debug
+            Name and context of the variable.
+        n_elements
+            Copies of the number, such as one per tile.
+
+        Raises
+        ------
+        BadGraph
+            When the name is no text, or there is not one copy at least.
+        """
+        n_elements = a_count(f"The copies of {shown(name)}", n_elements, 1)
+        self._checked_shape((n_elements,), name, debug)
+        return super().add_replica_index(name, n_elements, debug)
+
     def add_remote_buffer(
         self, name: str, dtype: Any, n_elements: int, repeats: int = 1
     ) -> RemoteBuffer:

@@ -175,6 +175,7 @@ def _copied_variable(source: Variable) -> Variable:
         source.map_tile,
         source.partial_mapping,
         purpose=source.purpose,
+        is_replica_index=source.is_replica_index,
     )
 
 

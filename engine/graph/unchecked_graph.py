@@ -32,6 +32,9 @@ __all__ = ["REPORTED_BYTES", "UncheckedGraph"]
 #: the overflow; a variable that is larger than this and than all tiles is rejected, bytes.
 REPORTED_BYTES = 1 << 30  # Assumption: compiling takes up to four times as much host memory.
 
+#: What stands for the number of a replica until a program runs on it: no other constant is so.
+_ANY_REPLICA = -0x52455049
+
 
 class UncheckedGraph:
     """Variables and compute sets for one machine, of whoever knows what a graph takes.
@@ -107,6 +110,23 @@ class UncheckedGraph:
         variable.category = "constant"
         variable.values = to_host(array, kind, name, copy=copy).reshape(-1)
         variable.arrangement = arrangement_of(values)
+        return tensor
+
+    def add_replica_index(
+        self, name: str = "replica", n_elements: int = 1, debug: DebugContext = ROOT
+    ) -> Tensor:
+        """Add an int32 constant that holds the number of the replica; map it to tiles before use.
+
+        Parameters
+        ----------
+        name, debug
+            Name and context of the variable.
+        n_elements
+            Copies of the number, such as one per tile.
+        """
+        values = np.full(n_elements, _ANY_REPLICA, np.int32)
+        tensor = UncheckedGraph.add_constant(self, values, name, debug=debug, copy=False)
+        tensor.variable.is_replica_index = True
         return tensor
 
     def _check_type(self, dtype: DType, name: str) -> None:

@@ -42,6 +42,8 @@ class Variable(Freezable, Deferred):
     arrangement
         The weight of a model that a constant holds, and in which arrangement, while the model is
         lowered; None for others.
+    is_replica_index
+        Whether its elements are the number of the replica; its `values` say nothing.
     """
 
     deferred: ClassVar = ("map_start", "map_tile")
@@ -59,6 +61,7 @@ class Variable(Freezable, Deferred):
     allocated_for: tuple[Hashable, Hashable] | None = None
     purpose: str = ""
     arrangement: Arrangement | None = None
+    is_replica_index: bool = False
 
     @property
     def n_elements(self) -> int:

@@ -24,6 +24,7 @@ def load_machine(
     name: str = "gc200",
     *,
     n_ipus: int = 1,
+    n_replicas: int = 1,
     tiles_per_ipu: int | None = None,
     parameter_set: str = "hardware",
     link_topology: str | None = None,
@@ -37,7 +38,10 @@ def load_machine(
     name
         A preset (see `machine_names`) or the path of a TOML file.
     n_ipus
-        Number of IPUs, 1 to 64.
+        Number of IPUs of a replica, 1 to 64.
+    n_replicas
+        Replicas of a program that run at the same time, each on IPUs of its own; with them, there
+        are 64 IPUs at most.
     tiles_per_ipu
         Tiles per IPU; the machine's own number if None. Smaller machines are for tests.
     parameter_set
@@ -80,7 +84,8 @@ def load_machine(
         raise BadMachine(f"link topology is {topology!r}; choose ladder or torus")
     figures = description.by_set[parameter_set]
     values = {s.name: figures[s.name].value for s in FIGURES.values() if s.is_used}
-    _check_sizes(description.name, n_ipus, tiles_per_ipu, int(values["tiles_per_ipu"]), options)
+    _check_sizes(description.name, n_ipus, tiles_per_ipu, int(values["tiles_per_ipu"]))
+    _check_replicas(n_ipus, n_replicas, options)
     if tiles_per_ipu is not None:
         values["tiles_per_ipu"] = tiles_per_ipu
     names = {field.name for field in fields(Machine)}
@@ -92,6 +97,7 @@ def load_machine(
         link_topology=topology,
         target_options=tuple(sorted(options.items())),
         compiles_code=compiles_code,
+        n_replicas=n_replicas,
         **{key: value for key, value in values.items() if key in names},  # type: ignore[arg-type]
     )
     _log.info(
@@ -107,9 +113,7 @@ def load_machine(
     return machine
 
 
-def _check_sizes(
-    name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int, options: Mapping[str, str]
-) -> None:
+def _check_sizes(name: str, n_ipus: int, tiles_per_ipu: int | None, most_tiles: int) -> None:
     for subject, number in (("number of IPUs", n_ipus), ("number of tiles", tiles_per_ipu)):
         is_missing = number is None and subject != "number of IPUs"
         if not isinstance(number, int) and not is_missing:
@@ -118,9 +122,21 @@ def _check_sizes(
         raise BadMachine(f"n_ipus is {n_ipus}; n_ipus must be between 1 and {_MOST_IPUS}")
     if tiles_per_ipu is not None and not 1 <= tiles_per_ipu <= most_tiles:
         raise BadMachine(f"tiles_per_ipu is {tiles_per_ipu}; a {name} has 1 to {most_tiles} tiles")
-    domain = int(options.get("ipuLinkDomainSize", _MOST_IPUS))
-    if n_ipus > domain:
+
+
+def _check_replicas(n_ipus: int, n_replicas: object, options: Mapping[str, str]) -> None:
+    if not isinstance(n_replicas, int) or isinstance(n_replicas, bool):
+        raise BadMachine(f"expected an integer for the number of replicas, got {shown(n_replicas)}")
+    if not 1 <= n_replicas <= _MOST_IPUS // n_ipus:
         raise BadMachine(
-            f"n_ipus is {n_ipus}, more than the link domain of {domain} in {ENVIRONMENT_VARIABLE};"
+            f"n_replicas is {n_replicas}; with {n_ipus} IPUs each, there are 1 to"
+            f" {_MOST_IPUS // n_ipus} replicas, since links reach {_MOST_IPUS} IPUs"
+        )
+    domain = int(options.get("ipuLinkDomainSize", _MOST_IPUS))
+    n_all = n_ipus * n_replicas
+    if n_all > domain:
+        stated = f"n_ipus is {n_ipus}" if n_replicas == 1 else f"The replicas have {n_all} IPUs"
+        raise BadMachine(
+            f"{stated}, more than the link domain of {domain} in {ENVIRONMENT_VARIABLE};"
             " use fewer IPUs or a larger ipuLinkDomainSize"
         )

@@ -14,6 +14,9 @@ class Machine:
 
     Cycles are tile clock cycles; bytes are per tile unless the name says otherwise. Figures are
     defined in `tilescope.engine.machine.FIGURES`.
+
+    A program may run on several replicas at once, each with IPUs of its own: `n_ipus`, `n_tiles`
+    and what follows from them are those of one replica, which follow each other in the system.
     """
 
     name: str
@@ -74,6 +77,8 @@ class Machine:
     target_options: tuple[tuple[str, str], ...] = ()
     #: Whether code for the tiles takes memory.
     compiles_code: bool = True
+    #: Replicas of a program, which run at the same time.
+    n_replicas: int = 1
 
     @property
     def estimates_worst_case(self) -> bool:
@@ -110,12 +115,25 @@ class Machine:
         return self.n_tiles * self.bytes_per_tile
 
     @property
+    def n_system_ipus(self) -> int:
+        """IPUs of all replicas."""
+        return self.n_ipus * self.n_replicas
+
+    @property
     def external_sync_cycles(self) -> int:
-        """Cycles of a sync of all IPUs or with the host: one hop, plus one per four IPUs.
+        """Cycles of a sync of a replica's IPUs or with the host: one hop, and one per four IPUs.
 
         Source: graphcore/poplibs sdk-release-3.4, lib/poplibs_test/Util.cpp, setGlobalSyncLatency.
         """
-        n_hops = 1 + self.n_ipus // 4
+        return self._sync_cycles(self.n_ipus)
+
+    @property
+    def replica_sync_cycles(self) -> int:
+        """Cycles of a sync of the IPUs of all replicas."""
+        return self._sync_cycles(self.n_system_ipus)
+
+    def _sync_cycles(self, n_ipus: int) -> int:
+        n_hops = 1 + n_ipus // 4
         return math.ceil(self.external_sync_fixed_cycles + n_hops * self.external_sync_hop_cycles)
 
     def conv_unit(self, item_bytes: int, partial_bytes: int) -> tuple[int, int]:

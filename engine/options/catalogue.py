@@ -16,11 +16,13 @@ __all__ = [
     "AVAILABLE_MEMORY_PROPORTION",
     "CONVOLUTION_MEMORY",
     "CONVOLUTION_PARTIALS",
+    "INDEPENDENT_REPLICAS",
     "MATMUL_MEMORY",
     "MATMUL_PARTIALS",
     "OPTIONS",
     "OUTLINING",
     "PARTIALS_TYPES",
+    "PROFILED_REPLICA",
     "Kind",
     "OptionSpec",
 ]
@@ -111,6 +113,8 @@ def _renamed(name: str, successor: OptionSpec) -> OptionSpec:
 
 
 ALLOW_OUT_OF_MEMORY = "debug.allowOutOfMemory"
+INDEPENDENT_REPLICAS = "target.syncReplicasIndependently"
+PROFILED_REPLICA = "profiler.replicaToProfile"
 
 _ALL = "autoReport.all"
 
@@ -230,14 +234,19 @@ _PROFILER = (
     _flag("profiler.blocks.implicitFlush", "Add stream copies that flush the buffer", default=True),
     _flag("profiler.includeCycleEstimates", "Include cycle estimates", default=None),
     _flag("profiler.includeFlopEstimates", "Include FLOP estimates", default=None),
-    _count("profiler.replicaToProfile", "Replica to profile"),
+    _count(PROFILED_REPLICA, "Replica whose runs the report shows", acts=True),
     _text("profiler.format", "Format of the profile"),
 )
 
 _TARGET = (
     _text("target.saveArchive", "File for the archive"),
     _text("target.saveOutputVertexGraph", "File for the vertex graph"),
-    _flag("target.syncReplicasIndependently", "Sync replicas independently", default=None),
+    _flag(
+        INDEPENDENT_REPLICAS,
+        "Whether replicas copy from and to the host without waiting for each other",
+        default=None,
+        acts=True,
+    ),
     _text(
         "target.deterministicWorkers",
         "Whether workers run in a fixed order",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
-from tilescope.engine.arguments import a_count, a_kind, shown
+from tilescope.engine.arguments import a_count, a_kind, a_list, shown
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph.identity.debug import ROOT, DebugContext
 from tilescope.engine.graph.remote import RemoteBuffer
@@ -19,6 +20,7 @@ __all__ = [
     "Block",
     "Call",
     "Copy",
+    "CrossReplicaCopy",
     "ErrorProgram",
     "Execute",
     "Function",
@@ -30,6 +32,7 @@ __all__ = [
     "RemoteCopyOut",
     "Repeat",
     "RepeatWhile",
+    "ReplicaSources",
     "Sequence",
     "Site",
     "StreamCopyIn",
@@ -110,12 +113,49 @@ class Copy(Program):
         BadGraph
             When one is not a tensor, or shapes or types differ.
         """
-        for part in ("source", "target"):
-            _check_tensor(f"Copy {shown(self.name)}: its {part}", getattr(self, part))
-        if self.source.shape != self.target.shape or self.source.dtype != self.target.dtype:
-            raise BadGraph(
-                f"Copy {self.name!r}: cannot copy {self.source.dtype} {self.source.shape} to"
-                f" {self.target.dtype} {self.target.shape}"
+        _check_ends(self, self.source, self.target, self.name)
+
+
+@dataclass(frozen=True)
+class ReplicaSources:
+    """Which replica every replica receives from.
+
+    Parameters
+    ----------
+    of
+        By replica, from 0: the one that it receives from; itself for a copy of its own.
+    """
+
+    of: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class CrossReplicaCopy(Program):
+    """Copy `source` of other replicas to `target`, in logical order; all replicas copy at once.
+
+    The replicas wait for each other. `sources` names, by replica, the one that it receives from.
+    """
+
+    source: View
+    target: View
+    sources: ReplicaSources | Items[int]
+    name: str = "CrossReplicaCopy"
+
+    def __post_init__(self) -> None:
+        """Check that source and target match, and that the replicas are numbers.
+
+        Raises
+        ------
+        BadGraph
+            When they do not or are not.
+        """
+        _check_ends(self, self.source, self.target, self.name)
+        if not isinstance(self.sources, ReplicaSources):
+            subject = f"The sources of CrossReplicaCopy {shown(self.name)}"
+            numbers = a_list(subject, self.sources, "the replica that each replica receives from")
+            whose = f"{subject}: that of replica"
+            self.sources = ReplicaSources(
+                tuple(a_count(f"{whose} {r}", n, 0) for r, n in enumerate(numbers))
             )
 
 
@@ -259,6 +299,18 @@ def _check_scalar(tensor: Tensor, where: str) -> None:
     if tensor.n_elements != 1 or tensor.dtype.is_float:
         raise BadGraph(
             f"{where}: expected one int32 or bool as its control, got {tensor.dtype} {tensor.shape}"
+        )
+
+
+def _check_ends(program: Program, source: View, target: View, name: str) -> None:
+    """Raise BadGraph unless source and target of a copy are tensors of one shape and type."""
+    kind = type(program).__name__
+    for part, tensor in (("source", source), ("target", target)):
+        _check_tensor(f"{kind} {shown(name)}: its {part}", tensor)
+    if source.shape != target.shape or source.dtype != target.dtype:
+        raise BadGraph(
+            f"{kind} {name!r}: cannot copy {source.dtype} {source.shape} to {target.dtype}"
+            f" {target.shape}"
         )
 
 

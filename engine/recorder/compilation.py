@@ -81,7 +81,7 @@ def _write_target(writer: ReportWriter, executable: Executable) -> None:
                 "architecture": machine.architecture,
                 "parameter_set": machine.parameter_set,
                 "n_ipus": machine.n_ipus,
-                "n_replicas": 1,
+                "n_replicas": machine.n_replicas,
                 "tiles_per_ipu": machine.tiles_per_ipu,
                 "bytes_per_tile": machine.bytes_per_tile,
                 "non_interleaved_bytes": machine.non_interleaved_bytes,

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.compiler.executable.executable import Executable, Node, Step
+from tilescope.engine.compiler.executable.executable import Executable, Node, ReplicaAccess, Step
 from tilescope.engine.graph import OUTLINE_COPY, ComputeSet, Regions, Variable, View
 from tilescope.engine.intervals.runs import union_runs
 from tilescope.reports import ReportWriter
@@ -200,6 +200,9 @@ class _Walk:
             accesses = self._accesses[step.compute_set]
             self._read(step.step_id, accesses.reads)
             self._write(step.step_id, accesses.writes)
+        elif isinstance(step.access, ReplicaAccess):
+            self._read(step.step_id, _accesses_of_view(step.access.source))
+            self._write(step.step_id, _accesses_of_view(step.access.target))
         elif step.access is not None:
             row = getattr(step.access, "row", None)
             if isinstance(row, View):

@@ -12,6 +12,7 @@ from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import Graph, GraphCopy, OwnGraph
 from tilescope.engine.options import resolve
+from tilescope.engine.options.catalogue import INDEPENDENT_REPLICAS
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
 from tilescope.engine.program.check import check_programs
@@ -119,6 +120,7 @@ def compile_graph(
         else is_instrumented,
         is_checked=is_checked,
         cache_directory=cache_directory or resolved.cache_directory,
+        is_independent=resolved.flag(INDEPENDENT_REPLICAS),
     )
     image, expanded = expand_programs(graph, programs)
     return compile_image(image, expanded, tuple(plans), options, stopwatch, costs)

@@ -14,6 +14,7 @@ from tilescope.engine.errors import BadGraph, BadInput, OutOfTileMemory
 from tilescope.engine.execute import Device
 from tilescope.engine.execute.profile_summary import profile_summary
 from tilescope.engine.options import EngineOptions, resolve
+from tilescope.engine.options.catalogue import PROFILED_REPLICA
 from tilescope.engine.recorder import Recorder
 from tilescope.reports import Report, open_report
 from tilescope.reports.schema.vocabulary import TRAINING_PASSES
@@ -42,6 +43,9 @@ class Engine(Device):
         Name of the engine; its report goes to a directory of that name.
     provenance
         Facts for the report: model name and hash, seed.
+    n_computed_replicas
+        Replicas whose values are computed, the first ones; None for all. The others are costed, and
+        hold what those hold, which the report says.
 
     Raises
     ------
@@ -60,6 +64,7 @@ class Engine(Device):
         *,
         name: str = "",
         provenance: Mapping[str, str] | None = None,
+        n_computed_replicas: int | None = None,
     ) -> None:
         if not isinstance(executable, Executable):
             raise BadGraph(
@@ -74,10 +79,18 @@ class Engine(Device):
         for key, value in facts.items():
             a_text(f"The provenance {shown(key)}", value)
         self.options = resolve() if options is None else options
+        machine = executable.machine
+        if n_computed_replicas is not None and n_computed_replicas != machine.n_replicas:
+            facts = {**facts, "computed_replicas": f"{n_computed_replicas} of {machine.n_replicas}"}
         self.recorder = Recorder.start(
             executable, self.options, a_text("The name of an engine", name), facts
         )
-        super().__init__(executable, self.recorder)
+        super().__init__(
+            executable,
+            self.recorder,
+            n_computed_replicas=n_computed_replicas,
+            profiled_replica=self.options.count(PROFILED_REPLICA),
+        )
         if not self.options.allow_out_of_memory:
             self._check_fits()
         self.recorder.note_start()

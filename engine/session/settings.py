@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilescope.engine.options import EngineOptions, resolve
 from tilescope.engine.options.available_memory import AvailableMemory
-from tilescope.engine.options.catalogue import OUTLINING
+from tilescope.engine.options.catalogue import INDEPENDENT_REPLICAS, OUTLINING
 from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.capacity import REPORTED, Excess
 
@@ -35,6 +35,8 @@ class CompileSettings:
         Names of passes over the model to leave out, ascending.
     excess
         How large a model that cannot fit may be and still be compiled; None compiles all.
+    is_independent
+        Whether replicas copy from and to the host without waiting for each other.
     """
 
     is_instrumented: bool = True
@@ -44,6 +46,7 @@ class CompileSettings:
     outlines: bool = True
     without: tuple[str, ...] = ()
     excess: Excess | None = REPORTED
+    is_independent: bool = False
 
     @classmethod
     def of(cls, options: EngineOptions, excess: Excess | None = REPORTED) -> CompileSettings:
@@ -56,6 +59,7 @@ class CompileSettings:
             options.flag(OUTLINING),
             tuple(sorted(options.patterns_off)),
             excess,
+            options.flag(INDEPENDENT_REPLICAS),
         )
 
     @classmethod
@@ -70,7 +74,9 @@ class CompileSettings:
         excess: Excess | None,
     ) -> CompileSettings:
         """Return settings; whether cycles are counted is up to the environment if it is None."""
+        options = resolve()
         if is_instrumented is None:
-            is_instrumented = resolve().allows_instrumentation
+            is_instrumented = options.allows_instrumentation
         memory, names = available_memory, tuple(sorted(without))
-        return cls(is_instrumented, is_checked, memory, partials, outlines, names, excess)
+        alone = options.flag(INDEPENDENT_REPLICAS)
+        return cls(is_instrumented, is_checked, memory, partials, outlines, names, excess, alone)

@@ -25,12 +25,12 @@ def walk(engine: Engine, program: int = 0) -> Sequence[Timeline]:
 
 class _Walk:
     def __init__(self, engine: Engine) -> None:
-        assert engine._plan is not None
-        self.plan, self.memory = engine._plan, engine._host()
+        (replica,) = engine._replicas
+        self.plan, self.memory = replica.plan, replica.memory
         self.machine = engine.executable.machine
         self.clock = Clock(self.machine)
         self.counters = engine._counters
-        self.stream = engine._stream
+        self.stream = replica._copy
 
     def run(self, node: Node) -> None:
         if node.is_foldable:

@@ -90,8 +90,7 @@ def run_parts(name: str) -> dict[str, float]:
         value = compiled.random_inputs(0)
         compiled.run(engine, value)
         full = median(_seconds(lambda: compiled.run(engine, value)) for _ in range(_N_TIMES))
-        assert engine._plan is not None
-        for launches in engine._plan.by_step.values():
+        for launches in engine._replicas[0].plan.by_step.values():
             for launch in launches:
                 seconds = median(_seconds(launch.run) for _ in range(_N_TIMES))
                 by_codelet[re.sub("<.*", "", launch.codelet_name)] += seconds

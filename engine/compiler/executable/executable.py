@@ -44,6 +44,7 @@ __all__ = [
     "Executable",
     "Node",
     "RemoteAccess",
+    "ReplicaAccess",
     "Step",
     "Stopwatch",
     "StreamAccess",
@@ -70,6 +71,21 @@ class RemoteAccess:
     is_input: bool
 
 
+@dataclass(frozen=True)
+class ReplicaAccess:
+    """A copy between replicas: what is sent, what receives it, and from which replica, by replica.
+
+    Parameters
+    ----------
+    sources
+        By replica: the one that it receives from.
+    """
+
+    source: View
+    target: View
+    sources: tuple[int, ...]
+
+
 @dataclass
 class Step(Freezable):
     """A leaf of the program: one action of all tiles, done each time it is reached."""
@@ -84,7 +100,7 @@ class Step(Freezable):
     serves: ComputeSet | None = None
     #: The plan stage it belongs to; None where nothing was planned.
     plan_stage: PlanStage | None = None
-    access: StreamAccess | RemoteAccess | None = None
+    access: StreamAccess | RemoteAccess | ReplicaAccess | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     #: Buffers that an exchange fills for the compute phase after it, or that a compute phase fills
@@ -99,6 +115,8 @@ class Step(Freezable):
     #: By batch, the tiles on which its vertices take their slow path, ascending: ndarray of int64;
     #: empty where no batch has such tiles.
     slow_tiles: tuple[NDArray[np.int64], ...] = ()
+    #: Whether it begins on all replicas when the last of them is ready.
+    meets_replicas: bool = False
 
     @functools.cached_property
     def is_data_dependent(self) -> bool:
@@ -163,8 +181,13 @@ class Node(Freezable):
 
     @functools.cached_property
     def is_foldable(self) -> bool:
-        """Whether its steps can be timed apart from the run: static, and nothing reads the time."""
-        if not self.is_static or (self.step is not None and self.step.reads_clock):
+        """Whether its steps can be timed apart from the run: static, and nothing reads the time.
+
+        Nor do replicas wait for each other in them.
+        """
+        if not self.is_static:
+            return False
+        if self.step is not None and (self.step.reads_clock or self.step.meets_replicas):
             return False
         if self.function is not None and not self.function.is_foldable:
             return False
@@ -234,8 +257,6 @@ class Executable:
     vertex_uses: tuple[VertexUse, ...]
     plans: tuple[Plan, ...] = ()
     record: CompileRecord = CompileRecord()
-    #: Number of replicas that run at once, each on its own values.
-    n_replicas: int = 1
     #: Digests of the structure and of the weights of a model; empty for programs of the graph API.
     graph_digest: str = ""
     weights_digest: str = ""
@@ -321,6 +342,7 @@ EXECUTABLE_KINDS = (
     Regions,
     RemoteAccess,
     RemoteBuffer,
+    ReplicaAccess,
     Stage,
     Step,
     StepCost,

@@ -10,12 +10,17 @@ from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles.host_copy import host_copy_cost
 from tilescope.engine.compiler.exchange.code import exchange_code_bytes
+from tilescope.engine.compiler.exchange.cross_replica import (
+    cross_replica_cost,
+    cross_replica_exchange,
+)
 from tilescope.engine.compiler.exchange.exchange import Exchange
 from tilescope.engine.compiler.exchange.exchanges import Around
 from tilescope.engine.compiler.exchange.transfer import Transfer
 from tilescope.engine.compiler.executable.executable import (
     Node,
     RemoteAccess,
+    ReplicaAccess,
     Step,
     StreamAccess,
     VertexUse,
@@ -30,6 +35,7 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.program import (
     Block,
     Call,
+    CrossReplicaCopy,
     ErrorProgram,
     Execute,
     Function,
@@ -41,6 +47,7 @@ from tilescope.engine.program import (
     RemoteCopyOut,
     Repeat,
     RepeatWhile,
+    ReplicaSources,
     Site,
     StreamCopyIn,
     StreamCopyOut,
@@ -62,12 +69,17 @@ class Lowering:
         Every variable that programs use must be mapped.
     costs
         Costs compute sets for the graph's machine.
+    is_independent
+        Whether replicas copy from and to the host without waiting for each other.
     """
 
-    def __init__(self, graph: GraphImage, costs: PhaseCosts) -> None:
+    def __init__(
+        self, graph: GraphImage, costs: PhaseCosts, *, is_independent: bool = False
+    ) -> None:
         self.graph = graph
         self.machine: Machine = graph.machine
         self._costs = costs
+        self._syncs_with_host = self.machine.n_replicas > 1 and not is_independent
         self.nodes: list[Node] = []
         self.steps: list[Step] = []
         self.vertex_uses: dict[int, list[VertexUse]] = {}
@@ -152,6 +164,8 @@ class Lowering:
             case RemoteCopyOut():
                 access = RemoteAccess(program.buffer, program.source, program.row, False)
                 self._stream(access, program, parent)
+            case CrossReplicaCopy():
+                self._between_replicas(program, parent)
             case WriteUndef():
                 step = self._step(parent, "WriteUndef", program.target.name, program.debug)
                 step.writes, step.overwrites = written(program.target)
@@ -397,7 +411,8 @@ class Lowering:
         # Streaming memory responds on its own; the host may delay its copies.
         wait_cycles = machine.host_wait_cycles if isinstance(access, StreamAccess) else 0
         meeting = self._sync_cost("external", machine.external_sync_cycles + wait_cycles)
-        self._step(parent, "StreamCopyBegin", name, program.debug, meeting)
+        begin = self._step(parent, "StreamCopyBegin", name, program.debug, meeting)
+        begin.meets_replicas = self._syncs_with_host and isinstance(access, StreamAccess)
         step = self._step(
             parent, "StreamCopyMid", name, program.debug, host_copy_cost(access, machine)
         )
@@ -408,6 +423,41 @@ class Lowering:
         else:
             step.reads = tuple(sorted({*touched, *rows}))
         self._step(parent, "StreamCopyEnd", name, program.debug, meeting)
+
+    def _between_replicas(self, program: CrossReplicaCopy, parent: Node) -> None:
+        """Lower a copy between replicas to a sync of all of them, and an exchange.
+
+        Raises
+        ------
+        BadGraph
+            When the replicas are not those of the machine, or it is in an Overlap.
+        """
+        name, machine = program.debug.join(program.name), self.machine
+        assert isinstance(program.sources, ReplicaSources), "the program checks it"
+        sources = program.sources.of
+        if len(sources) != machine.n_replicas or max(sources) >= machine.n_replicas:
+            raise BadGraph(
+                f"CrossReplicaCopy {name!r} names {len(sources)} replicas and receives from"
+                f" replica {max(sources, default=0)}: the machine has {machine.n_replicas}; load it"
+                " with n_replicas"
+            )
+        if self._side:
+            raise BadGraph(
+                f"CrossReplicaCopy {name!r} is in an Overlap, where replicas cannot wait for each"
+                " other: put it before or after"
+            )
+        access = ReplicaAccess(program.source, program.target, sources)
+        reads, _ = written(access.source)
+        writes, covered = written(access.target)
+        self._check_mapped([*reads, *writes])
+        exchange = cross_replica_exchange(access)
+        meeting = self._sync_cost("external", machine.replica_sync_cycles)
+        self._step(parent, "Sync", name, program.debug, meeting).meets_replicas = True
+        schedule = exchange.schedule(machine)
+        cost = cross_replica_cost(exchange, schedule, sources, machine)
+        step = self._step(parent, "GlobalExchange", name, program.debug, cost)
+        step.access, step.reads, step.writes, step.overwrites = access, reads, writes, covered
+        step.code_bytes = Column.of(exchange_code_bytes(exchange, schedule, machine))
 
     def _check_remote(self, access: RemoteAccess) -> None:
         buffers, i = self.graph.remote_buffers, access.buffer.buffer_id

@@ -259,8 +259,7 @@ def test_nothing_grows_with_the_passes_of_a_run_that_is_not_recorded() -> None:
         graph, program, _ = _countdown(n_passes)
         with Engine(compile_programs(graph, [program]), resolve_options(environ={})) as engine:
             engine.run()
-            assert engine._plan is not None
-            call = engine._plan.caller(engine.executable.roots[0])
+            call = engine._replicas[0].plan.caller(engine.executable.roots[0])
             sizes.append((str(call.instructions).count("\n"), call._tasks.rows.shape))
             tracemalloc.start()
             engine.run()

@@ -42,8 +42,8 @@ def test_threads_share_the_vertices_of_a_large_batch(
     out = matmul(builder, a, right)
     with Engine(compile_programs(graph, [builder.sequence])) as engine:
         engine.write_tensor(a, left)
-        assert engine._plan is not None
-        launches = [launch for step in engine._plan.by_step.values() for launch in step]
+        (replica,) = engine._replicas
+        launches = [launch for step in replica.plan.by_step.values() for launch in step]
         assert max(launch.work for launch in launches) > 1 << 15, "large enough to be shared"
         engine.run()
         np.testing.assert_allclose(engine.read_tensor(out), left @ right, rtol=1e-4, atol=1e-4)
@@ -55,13 +55,13 @@ def test_every_replica_has_values_of_its_own() -> None:
     graph.map_linearly(x)
     constant = graph.add_constant(np.arange(4, dtype=np.float32), "constant")
     graph.map_linearly(constant)
-    memory = HostMemory(GraphCopy(graph).freeze(), n_replicas=2)
-    memory.write(x, np.ones(4), "x")
-    memory.write(x, np.full(4, 2.0), "x", replica=1)
-    assert memory.read(x).tolist() == [1, 1, 1, 1]
-    assert memory.read(x, replica=1).tolist() == [2, 2, 2, 2]
-    assert memory.read(constant, replica=1).tolist() == [0, 1, 2, 3]
-    assert {arena.shape[0] for arena in memory.arenas.values()} == {2}
+    image = GraphCopy(graph).freeze()
+    first, second = (HostMemory(image, replica=number) for number in range(2))
+    first.write(x, np.ones(4), "x")
+    second.write(x, np.full(4, 2.0), "x")
+    assert first.read(x).tolist() == [1, 1, 1, 1]
+    assert second.read(x).tolist() == [2, 2, 2, 2]
+    assert second.read(constant).tolist() == [0, 1, 2, 3]
 
 
 def test_half_precision_takes_half_the_memory_and_rounds_to_its_grid() -> None:

@@ -68,8 +68,7 @@ def test_nothing_is_read_of_what_shared_memory_held_before() -> None:
         expected = np.maximum(expected @ weight, 0)
     with Engine(compiled.executable, NO_OPTIONS) as device:
         device.load()
-        memory = device._memory
-        assert memory is not None
+        memory = device._replicas[0].memory
         for arena in memory.arenas.values():
             arena[:] = np.nan
         for variable in compiled.executable.graph.variables:
@@ -104,8 +103,9 @@ def n_copies(compiled: CompiledModel) -> tuple[int, int]:
     )
     with Engine(compiled.executable, NO_OPTIONS) as device:
         device.load()
-        assert device._plan is not None
-        names = [launch.codelet_name for x in steps for launch in device._plan.launches(x)]
+        names = [
+            launch.codelet_name for x in steps for launch in device._replicas[0].plan.launches(x)
+        ]
     return in_program, names.count("poplar::Memcpy") + names.count("poplar::StridedCopy")
 
 

@@ -63,15 +63,13 @@ def _squares() -> tuple[Engine, LaunchPlan, Any]:
     main = Sequence("main", [Repeat(3, Execute(step)), StreamCopyOut(x, "out"), Execute(step)])
     device = Engine(compile_programs(graph, [main]))
     device.load()
-    assert device._plan is not None
-    return device, device._plan, x
+    return device, device._replicas[0].plan, x
 
 
 def _tasks(device: Engine) -> Tasks:
     """Return the calls of the first program."""
     device.load()
-    assert device._plan is not None
-    return device._plan.caller(device.executable.roots[0])._tasks
+    return device._replicas[0].plan.caller(device.executable.roots[0])._tasks
 
 
 def test_a_program_is_a_list_of_instructions() -> None:
@@ -93,8 +91,7 @@ def test_repeats_without_calls_are_no_loops() -> None:
     program = Repeat(1 << 31, Repeat(1 << 20, Sync(external=False)))
     with Engine(compile_programs(graph, [program])) as device:
         device.load()
-        assert device._plan is not None
-        call = device._plan.caller(device.executable.roots[0])
+        call = device._replicas[0].plan.caller(device.executable.roots[0])
         assert call.instructions.rows == [[0] * 5]
         device.run()
 
@@ -168,8 +165,7 @@ def test_batches_of_a_compute_set_are_one_stage(monkeypatch: pytest.MonkeyPatch)
     program = Sequence("main", [Execute(both), Execute(alone)])
     with Engine(compile_programs(graph, [program])) as device:
         device.load()
-        assert device._plan is not None
-        (part,) = device._plan.caller(device.executable.roots[0]).instructions.parts
+        (part,) = device._replicas[0].plan.caller(device.executable.roots[0]).instructions.parts
         names = [[launch.codelet_name for launch in stage] for stage in part.stages]
         assert names == [["square", "double"], ["increment"]]
         device.write_tensor(x, np.arange(8))
