@@ -209,8 +209,8 @@ def _at(step: Step | None) -> str:
 
 def _copy_between(access: ReplicaAccess, memories: Sequence[HostMemory]) -> None:
     """Copy between replicas; those that are not computed hold what one that is computed holds."""
-    n = len(memories)
-    sources = [source % n for source in access.sources[:n]]
-    values = {source: memories[source].stored(access.source) for source in {*sources}}
-    for memory, source in zip(memories, sources, strict=True):
-        memory.store(access.target, values[source])
+    n, n_parts = len(memories), len(access.sources)
+    sent = [memory.stored(access.source).reshape(n_parts, -1) for memory in memories]
+    for replica, memory in enumerate(memories):
+        parts = [sent[sources[replica] % n][part] for part, sources in enumerate(access.sources)]
+        memory.store(access.target, np.concatenate(parts).reshape(access.target.shape))

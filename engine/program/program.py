@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
+from typing import Any
 
 from tilescope.engine.arguments import a_count, a_kind, a_list, shown
 from tilescope.engine.errors import BadGraph
@@ -123,22 +124,24 @@ class ReplicaSources:
     Parameters
     ----------
     of
-        By replica, from 0: the one that it receives from; itself for a copy of its own.
+        By part and replica, from 0: the one that it receives from; itself for a copy of its own.
+        The elements of the tensors, in their order, make as many equal parts.
     """
 
-    of: tuple[int, ...]
+    of: tuple[tuple[int, ...], ...]
 
 
 @dataclass(eq=False)
 class CrossReplicaCopy(Program):
     """Copy `source` of other replicas to `target`, in logical order; all replicas copy at once.
 
-    The replicas wait for each other. `sources` names, by replica, the one that it receives from.
+    The replicas wait for each other. `sources` names, by replica, the one that it receives from. A
+    list of such lists divides the elements into as many equal parts, which travel together.
     """
 
     source: View
     target: View
-    sources: ReplicaSources | Items[int]
+    sources: ReplicaSources | Items[int] | Items[Items[int]]
     name: str = "CrossReplicaCopy"
 
     def __post_init__(self) -> None:
@@ -151,12 +154,28 @@ class CrossReplicaCopy(Program):
         """
         _check_ends(self, self.source, self.target, self.name)
         if not isinstance(self.sources, ReplicaSources):
-            subject = f"The sources of CrossReplicaCopy {shown(self.name)}"
-            numbers = a_list(subject, self.sources, "the replica that each replica receives from")
-            whose = f"{subject}: that of replica"
-            self.sources = ReplicaSources(
-                tuple(a_count(f"{whose} {r}", n, 0) for r, n in enumerate(numbers))
+            self.sources = self._checked_sources(self.sources)
+
+    def _checked_sources(self, sources: object) -> ReplicaSources:
+        subject = f"The sources of CrossReplicaCopy {shown(self.name)}"
+        what = "the replica that each replica receives from"
+        rows: list[Any] = list(a_list(subject, sources, what))
+        if not rows or not isinstance(rows[0], list | tuple):
+            rows = [rows]
+        if self.source.n_elements % len(rows):
+            raise BadGraph(
+                f"{subject} are those of {len(rows)} parts, which do not divide"
+                f" {self.source.n_elements} elements"
             )
+        whose = f"{subject}: that of replica"
+        return ReplicaSources(
+            tuple(
+                tuple(
+                    a_count(f"{whose} {r}", n, 0) for r, n in enumerate(a_list(subject, row, what))
+                )
+                for row in rows
+            )
+        )
 
 
 @dataclass(eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil
 
 import numpy as np
@@ -27,7 +26,9 @@ def cross_replica_exchange(access: ReplicaAccess) -> Exchange:
     """
     source, sender = intervals_of(access.source)
     target, receiver = intervals_of(access.target)
-    start = np.union1d(source, target)
+    n_parts = len(access.sources)
+    parts = np.arange(n_parts) * (access.source.n_elements // n_parts)
+    start = np.union1d(np.union1d(source, target), parts)
     length = np.diff(np.append(start, access.source.n_elements))
     of_sender = np.searchsorted(source, start, side="right") - 1
     of_receiver = np.searchsorted(target, start, side="right") - 1
@@ -50,7 +51,7 @@ def _in_logical_order(view: View, start: NDArray[np.int64], tile: NDArray[np.int
 
 
 def cross_replica_cost(
-    exchange: Exchange, schedule: Schedule, sources: Sequence[int], machine: Machine
+    exchange: Exchange, schedule: Schedule, access: ReplicaAccess, machine: Machine
 ) -> StepCost:
     """Return the cost of the phase for one replica; it is the same for all of them.
 
@@ -58,8 +59,8 @@ def cross_replica_cost(
     ----------
     exchange, schedule
         What a replica sends, and when.
-    sources
-        By replica: the one that it receives from.
+    access
+        The copy.
     machine
         Source of the rates and the fixed costs.
 
@@ -71,18 +72,24 @@ def cross_replica_cost(
     """
     n_ipus = machine.n_ipus
     columns = exchange.cost(machine, schedule)
-    between = np.bincount(
-        exchange.sender // machine.tiles_per_ipu * n_ipus
-        + exchange.receiver // machine.tiles_per_ipu,
-        exchange.n_bytes,
-        n_ipus * n_ipus,
-    ).astype(np.int64)
-    between = between.reshape(n_ipus, n_ipus)
+    sending, receiving = (
+        tiles // machine.tiles_per_ipu for tiles in (exchange.sender, exchange.receiver)
+    )
+    part = exchange.start // (access.source.n_elements // len(access.sources))
     n_system = machine.n_system_ipus
     traffic = np.zeros((n_system, n_system), np.int64)
-    for target, source in enumerate(sources):
-        rows = slice(source * n_ipus, (source + 1) * n_ipus)
-        traffic[rows, target * n_ipus : (target + 1) * n_ipus] += between
+    link_out, link_in = np.zeros(n_ipus, np.int64), np.zeros(n_ipus, np.int64)
+    for number, sources in enumerate(access.sources):
+        is_here = part == number
+        pairs = sending[is_here] * n_ipus + receiving[is_here]
+        n_bytes = np.bincount(pairs, exchange.n_bytes[is_here], n_ipus * n_ipus)
+        between = n_bytes.astype(np.int64).reshape(n_ipus, n_ipus)
+        for target, source in enumerate(sources):
+            rows = slice(source * n_ipus, (source + 1) * n_ipus)
+            traffic[rows, target * n_ipus : (target + 1) * n_ipus] += between
+        if sources != tuple(range(machine.n_replicas)):
+            link_out += between.sum(axis=1)
+            link_in += between.sum(axis=0)
     slowest = max(
         (
             ceil(carried / machine.bundle_bytes_per_cycle(link.kind))
@@ -92,7 +99,6 @@ def cross_replica_cost(
     )
     if slowest:
         slowest += machine.link_start_cycles
-    crosses = not np.array_equal(sources, np.arange(len(sources)))
     of_tiles = int(columns.cycles.max())
     return StepCost.of(
         machine,
@@ -102,6 +108,6 @@ def cross_replica_cost(
         sent_bytes=columns.sent_bytes.dense(),
         received_bytes=columns.received_bytes.dense(),
         fragments=columns.fragments.dense(),
-        link_out_bytes=between.sum(axis=1) * crosses,
-        link_in_bytes=between.sum(axis=0) * crosses,
+        link_out_bytes=link_out,
+        link_in_bytes=link_in,
     )

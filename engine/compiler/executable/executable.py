@@ -78,12 +78,12 @@ class ReplicaAccess:
     Parameters
     ----------
     sources
-        By replica: the one that it receives from.
+        By part of the elements, which are equal, and replica: the one that it receives from.
     """
 
     source: View
     target: View
-    sources: tuple[int, ...]
+    sources: tuple[tuple[int, ...], ...]
 
 
 @dataclass

@@ -435,12 +435,13 @@ class Lowering:
         name, machine = program.debug.join(program.name), self.machine
         assert isinstance(program.sources, ReplicaSources), "the program checks it"
         sources = program.sources.of
-        if len(sources) != machine.n_replicas or max(sources) >= machine.n_replicas:
-            raise BadGraph(
-                f"CrossReplicaCopy {name!r} names {len(sources)} replicas and receives from"
-                f" replica {max(sources, default=0)}: the machine has {machine.n_replicas}; load it"
-                " with n_replicas"
-            )
+        for part in sources:
+            if len(part) != machine.n_replicas or max(part) >= machine.n_replicas:
+                raise BadGraph(
+                    f"CrossReplicaCopy {name!r} names {len(part)} replicas and receives from"
+                    f" replica {max(part, default=0)}: the machine has {machine.n_replicas}; load"
+                    " it with n_replicas"
+                )
         if self._side:
             raise BadGraph(
                 f"CrossReplicaCopy {name!r} is in an Overlap, where replicas cannot wait for each"
@@ -454,7 +455,7 @@ class Lowering:
         meeting = self._sync_cost("external", machine.replica_sync_cycles)
         self._step(parent, "Sync", name, program.debug, meeting).meets_replicas = True
         schedule = exchange.schedule(machine)
-        cost = cross_replica_cost(exchange, schedule, sources, machine)
+        cost = cross_replica_cost(exchange, schedule, access, machine)
         step = self._step(parent, "GlobalExchange", name, program.debug, cost)
         step.access, step.reads, step.writes, step.overwrites = access, reads, writes, covered
         step.code_bytes = Column.of(exchange_code_bytes(exchange, schedule, machine))

@@ -206,6 +206,22 @@ def test_copies_in_loops_are_made_in_every_round() -> None:
         assert [int(engine.read_tensor(x, r)[0]) for r in range(3)] == [0, 1, 2]
 
 
+def test_parts_travel_in_both_directions_at_once() -> None:
+    graph = Graph(_machine(3))
+    x, received = (graph.add_variable("int32", (2, 2), name) for name in ("x", "received"))
+    for tensor in (x, received):
+        graph.map_linearly(tensor)
+    copy = CrossReplicaCopy(x, received, [[2, 0, 1], [1, 2, 0]])
+    executable = compile_programs(graph, [copy])
+    with Engine(executable) as engine:
+        for replica in range(3):
+            engine.write_tensor(x, [[replica] * 2, [10 * replica] * 2], replica)
+        engine.run()
+        values = [engine.read_tensor(received, replica).tolist() for replica in range(3)]
+    assert values == [[[2, 2], [10, 10]], [[0, 0], [20, 20]], [[1, 1], [0, 0]]]
+    assert executable.steps[-1].cost.link_out_bytes.tolist() == [16]
+
+
 @pytest.mark.parametrize(
     ("sources", "message"),
     [
@@ -213,6 +229,7 @@ def test_copies_in_loops_are_made_in_every_round() -> None:
         ([1, 2], "receives from replica 2: the machine has 2"),
         ([0, -1], "that of replica 1 is -1"),
         (3, "The sources of CrossReplicaCopy"),
+        ([[0, 1]] * 3, "those of 3 parts, which do not divide 8 elements"),
     ],
 )
 def test_wrong_sources_are_refused(sources: Any, message: str) -> None:

@@ -1,0 +1,1 @@
+"""Codelets of collectives between replicas."""
