@@ -26,8 +26,10 @@ from tilescope.engine.graph import (
 )
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
+from tilescope.engine.library import comm_group
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
+from tilescope.engine.library.gcl import cross_replica
 from tilescope.engine.library.poplin import (
     allocators,
     convolution,
@@ -122,6 +124,15 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     ),
     "tilescope.engine.library.popops.elementwise.fill": (fill.fill,),
     "tilescope.engine.library.popops.elementwise.scaled_add": (scaled_add.scaled_add,),
+    "tilescope.engine.library.comm_group": (comm_group.CommGroup,),
+    "tilescope.engine.library.gcl.cross_replica": (
+        cross_replica.all_reduce_cross_replica,
+        cross_replica.all_reduce_in_place_cross_replica,
+        cross_replica.reduce_scatter_cross_replica,
+        cross_replica.all_gather_cross_replica,
+        cross_replica.all_to_all_cross_replica,
+        cross_replica.broadcast_cross_replica,
+    ),
     "tilescope.engine.library.popops.cycle_count": (
         cycle_count.cycle_count,
         cycle_count.cycle_stamp,

@@ -18,8 +18,8 @@ from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.library.ctc_options import CtcLossOptions
-from tilescope.engine.library.gcl.groups import CommGroup
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
@@ -92,7 +92,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),
     CtcLossPlan: _kind(CtcLossPlan, "a plan of plan_ctc_loss"),
     RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
-    CommGroup: _kind(CommGroup, "an engine.library.gcl.groups.CommGroup"),
+    CommGroup: _kind(CommGroup, "an engine.library.comm_group.CommGroup"),
     Replicas: _kind(Replicas, "an engine.library.replicas.Replicas"),
     Any: lambda _, value: value,
 }

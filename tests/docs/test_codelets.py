@@ -19,6 +19,8 @@ _CITED = re.compile(
 _ASSUMED = {
     "tilescope::CumulativeSum",
     "popnn::ROIAlignBackward",
+    "gcl::RingIndex",
+    "gcl::RingStep",
     *(f"popnn::CTCGenerate{part}" for part in ("CopyCandidates", "ExtendCandidates", "Output")),
     *(f"popnn::CTC{part}Candidates" for part in ("Merge", "SelectCopy", "SelectExtend")),
 }

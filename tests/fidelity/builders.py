@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tests.fidelity import (
     blurs,
+    collectives,
     further,
     halos,
     machines,
@@ -59,6 +60,8 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F16": products.matrix_vector_on_first,
     "F17": products.matrix_vector_programs,
     "F22": recurrent.split_updates,
+    "F23": collectives.by_size,
+    "F24": collectives.by_method,
 }
 
 #: Whole networks, which take minutes each: `make networks` builds them, `make fidelity` keeps their

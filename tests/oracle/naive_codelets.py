@@ -575,6 +575,25 @@ def _cycle_count(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...])
     return _words(scalars["clock"] - low - high * 2**32)
 
 
+def _ring(size: int, is_interleaved: int) -> list[int]:
+    """Return the members of a ring: up those with even numbers, and down the others."""
+    members = list(range(size))
+    return members[::2] + members[1::2][::-1] if is_interleaved else members
+
+
+def _ring_index(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+    size = scalars["size"]
+    ring = _ring(size, scalars["is_interleaved"])
+    member = int(fields["replica"][0]) // scalars["stride"] % size
+    return np.array([ring[(ring.index(member) + scalars["distance"]) % size]])
+
+
+def _ring_step(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+    size = scalars["size"]
+    ring = _ring(size, scalars["is_interleaved"])
+    return np.array([ring[(ring.index(int(fields["index"][0])) + scalars["distance"]) % size]])
+
+
 class _Naive(dict[str, Naive]):
     """Functions by codelet; those of expressions follow from the name."""
 
@@ -589,6 +608,8 @@ NAIVE: dict[str, Naive] = _Naive(
     {
         **{f"poprand::{name}": _random(draw) for name, draw in RANDOM.items()},
         "poprand::StochasticCast": _stochastic_cast,
+        "gcl::RingIndex": _ring_index,
+        "gcl::RingStep": _ring_step,
         "poplar::CycleCount": _cycle_count,
         "poplar::CycleStamp": _cycle_stamp,
         "popops::DynamicSlice1D": _dynamic_slice,

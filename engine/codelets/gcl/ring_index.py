@@ -1,6 +1,6 @@
 """Which part of a tensor a replica sends and receives in a step of a ring.
 
-Structure: graphcore/poplibs before 887b9d3a, lib/popops/ReplicatedCollectives.cpp,
+Structure: graphcore/poplibs sdk-release-1.4, lib/popops/ReplicatedCollectives.cpp,
 initRingIndexTensor and incrementIndex, which are elementwise expressions there.
 
 Law (assumption): six workers take turns, so that an instruction of one of them takes six cycles; a
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RING_INDEX", "RING_STEP"]
 
-_SOURCE = "assumption: instructions of the expressions in lib/popops/ReplicatedCollectives.cpp"
+_SOURCE = (
+    "Assumption: instructions of graphcore/poplibs sdk-release-1.4,"
+    " lib/popops/ReplicatedCollectives.cpp"
+)
 _CYCLES_PER_INSTRUCTION = 6
 
 

@@ -3,7 +3,7 @@
 Parts of the tensors travel around a ring of replicas. To reduce and scatter, a replica adds its own
 part to what it receives and passes the sum on; to gather, it keeps what it receives and passes it
 on. A sum over all replicas does one after the other.
-Source: graphcore/poplibs before 887b9d3a, lib/popops/ReplicatedCollectives.cpp: methods, the order
+Source: graphcore/poplibs sdk-release-1.4, lib/popops/ReplicatedCollectives.cpp: methods, the order
 of sums, and slices of parts by a number that every step changes.
 """
 
@@ -25,14 +25,8 @@ from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder, refuse_float8
-from tilescope.engine.library.gcl.groups import (
-    EVERY_REPLICA,
-    METHODS,
-    OPERATORS,
-    CommGroup,
-    Ring,
-    method_of,
-)
+from tilescope.engine.library.comm_group import EVERY_REPLICA, CommGroup
+from tilescope.engine.library.gcl.rings import METHODS, OPERATORS, Ring, method_of
 from tilescope.engine.library.gcl.shards import (
     Buffers,
     Shards,
@@ -296,7 +290,7 @@ def _checked_method(subject: str, method: str, machine_choice: Callable[[], str]
     Raises
     ------
     BadGraph
-        When there is no such method.
+        When the method does not exist.
     """
     if method == "auto":
         return machine_choice()
@@ -546,9 +540,7 @@ def all_gather_cross_replica(
 
 
 @checked
-def all_to_all_cross_replica(
-    builder: Builder, x: View, group: CommGroup = EVERY_REPLICA
-) -> Tensor:
+def all_to_all_cross_replica(builder: Builder, x: View, group: CommGroup = EVERY_REPLICA) -> Tensor:
     """Return the rows that all replicas have for this one.
 
     Every replica sends a row straight to each of the others, which are one place farther around
@@ -573,7 +565,7 @@ def all_to_all_cross_replica(
 
     Notes
     -----
-    Source: graphcore/poplibs before 887b9d3a, allToAllPersonalizedExchange.
+    Source: graphcore/poplibs sdk-release-1.4, allToAllPersonalizedExchange.
     """
     ring = Ring.of(builder.graph.machine, group)
     if not x.shape or x.shape[0] != ring.size:
