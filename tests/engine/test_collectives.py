@@ -247,7 +247,10 @@ def test_every_byte_that_has_to_travel_does_and_no_more() -> None:
         (lambda b, x: all_gather_cross_replica(b, x, CommGroup("consecutive", 3)), "of 3 replicas"),
         (all_to_all_cross_replica, "needs a row for each of 4 replicas"),
         (lambda b, x: broadcast_cross_replica(b, x, 4), "a group has replicas 0 to 3"),
-        (lambda b, x: all_gather_cross_replica(b, x, cast(Any, 3)), "expected an engine.library.comm_group"),
+        (
+            lambda b, x: all_gather_cross_replica(b, x, cast(Any, 3)),
+            "expected an engine.library.comm_group",
+        ),
     ],
 )
 def test_wrong_arguments(call: Callable[[Builder, Tensor], object], message: str) -> None:
